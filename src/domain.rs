@@ -1,0 +1,23 @@
+//! Owns the plain vocabulary of the program: ids, states, times, money and facts. It does no IO and knows no protocol.
+
+pub mod approval;
+pub mod clock;
+pub mod fact;
+pub mod ids;
+pub mod money;
+pub mod prompt;
+pub mod run;
+pub mod seq;
+pub mod state;
+pub mod turn;
+
+pub use approval::{Approval, ApprovalKind, ApprovalState, Resolution};
+pub use clock::{Clock, Timestamp};
+pub use fact::{Fact, Projection};
+pub use ids::{ApprovalId, CliSessionId, ConnectionId, RunId, SessionId};
+pub use money::{ModelUsage, TokenUsage, Usd};
+pub use prompt::{PromptState, PromptUuid};
+pub use run::{RunExit, StartMode, StopIntent};
+pub use seq::Seq;
+pub use state::SessionState;
+pub use turn::TurnEnd;

@@ -1,0 +1,78 @@
+//! Owns the facts that a session's journal gives to the store: the contract between `session` and `store`.
+
+use super::{
+    Approval, ApprovalId, CliSessionId, PromptState, PromptUuid, Resolution, RunExit, RunId, Seq, SessionId,
+    SessionState, StartMode, Timestamp, TurnEnd, Usd,
+};
+
+/// Everything that the records up to `seq` of one session add to the tables. Applied in one transaction together with
+/// the new projected `seq`, so a fact is never applied twice.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    /// The session.
+    pub session: SessionId,
+    /// The last record that this covers.
+    pub seq: Seq,
+    /// What the records say, in their order.
+    pub facts: Vec<Fact>,
+}
+
+/// One thing that a record says.
+#[derive(Clone, Debug)]
+pub enum Fact {
+    /// The session changed state; `reason` is set for `failed`.
+    State {
+        state: SessionState,
+        reason: Option<String>,
+        at: Timestamp,
+    },
+    /// The session's conversation has this id from now on.
+    CliSession { id: CliSessionId, at: Timestamp },
+    /// A process was asked for.
+    RunStarted {
+        id: RunId,
+        mode: StartMode,
+        seq: Seq,
+        at: Timestamp,
+    },
+    /// The process exists and answered `initialize`.
+    RunReady {
+        id: RunId,
+        cli_version: Option<String>,
+        at: Timestamp,
+    },
+    /// The process ended.
+    RunExited { id: RunId, exit: RunExit, at: Timestamp },
+    /// The CLI reports this model.
+    Model(String),
+    /// The CLI reports this permission mode.
+    PermissionMode(String),
+    /// A prompt came further. `text` is set when it is first seen: the start of its text, for lists.
+    Prompt {
+        uuid: PromptUuid,
+        state: PromptState,
+        text: Option<String>,
+        seq: Seq,
+        at: Timestamp,
+    },
+    /// A turn ended.
+    TurnEnded(Box<TurnEnd>),
+    /// The CLI's running total for this conversation, to start the next run's first difference from.
+    CliTotal {
+        cli_session: CliSessionId,
+        total: CliTotals,
+    },
+    /// Something needs a person.
+    ApprovalOpened(Box<Approval>),
+    /// It needs nobody any more.
+    ApprovalClosed { id: ApprovalId, resolution: Resolution },
+}
+
+/// The CLI's running totals of one conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CliTotals {
+    /// `total_cost_usd`; `None` when it was never printed.
+    pub cost_usd: Option<Usd>,
+    /// `modelUsage`.
+    pub models: Vec<super::ModelUsage>,
+}

@@ -1,0 +1,51 @@
+//! Owns the life of a prompt (one user message).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The client's id of a user message: a UUID in its lower-case text form.
+pub type PromptUuid = uuid::Uuid;
+
+/// How far a prompt has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptState {
+    /// Written to the CLI's stdin; no receipt yet.
+    Sent,
+    /// The CLI said that it waits for its turn.
+    Queued,
+    /// The CLI works on it.
+    Started,
+    /// Its turn ended.
+    Completed,
+    /// Taken back before it started.
+    Cancelled,
+    /// The process ended before its turn did.
+    Interrupted,
+}
+
+impl PromptState {
+    /// The JSON name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Queued => "queued",
+            Self::Started => "started",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Whether nothing more will happen to the prompt.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Cancelled | Self::Interrupted)
+    }
+}
+
+impl fmt::Display for PromptState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

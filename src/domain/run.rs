@@ -1,0 +1,48 @@
+//! Owns how a run (one CLI process) starts and ends.
+
+use serde::{Deserialize, Serialize};
+
+/// How the CLI is told which conversation to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartMode {
+    /// A new conversation with our id.
+    New,
+    /// The stored conversation goes on.
+    Resume,
+    /// A new conversation that begins as a copy of another.
+    Fork,
+}
+
+/// Whether we asked for the end of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopIntent {
+    /// Nobody asked; the process ended by itself.
+    None,
+    /// A client or the daemon asked for the stop.
+    Stop,
+    /// The keeper stopped it because no daemon came back within the orphan grace.
+    Orphaned,
+}
+
+/// The end of a process, as its keeper saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RunExit {
+    /// Exit code, when the process ended by itself.
+    pub code: Option<i32>,
+    /// Signal number, when a signal ended it.
+    pub signal: Option<i32>,
+    /// Whether we asked for it.
+    pub intent: StopIntent,
+    /// Whether the last rung of the stop ladder (SIGKILL) was needed.
+    pub killed: bool,
+    /// The last bytes of stderr, as text.
+    pub stderr_tail: String,
+    /// The process could not be started at all: the operating system's reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawn_error: Option<String>,
+    /// Lines that were accepted for stdin and had not been written whole when the process ended.
+    #[serde(default)]
+    pub unwritten_lines: u32,
+}

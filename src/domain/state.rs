@@ -1,0 +1,65 @@
+//! Owns the states of a session.
+
+use serde::{Deserialize, Serialize};
+
+/// What a session is doing. Its state machine in `session` is the only writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionState {
+    /// A process was asked for; `initialize` is not answered yet. Prompts are accepted and wait.
+    Starting,
+    /// The process is ready and no turn runs.
+    Idle,
+    /// A turn runs, or a prompt waits for its turn.
+    Busy,
+    /// A turn runs and something needs a person.
+    Waiting,
+    /// A stop was asked for; the process is still alive.
+    Stopping,
+    /// No process; it ended as asked, or after its work. Can be resumed.
+    Stopped,
+    /// No process; it ended in a way nobody asked for. Can be resumed.
+    Failed,
+    /// No process, on purpose, to save memory. The next message wakes it.
+    Parked,
+}
+
+impl SessionState {
+    /// Whether a process belongs to the session in this state.
+    pub const fn is_live(self) -> bool {
+        matches!(
+            self,
+            Self::Starting | Self::Idle | Self::Busy | Self::Waiting | Self::Stopping
+        )
+    }
+
+    /// The JSON name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+            Self::Waiting => "waiting",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+            Self::Parked => "parked",
+        }
+    }
+
+    /// The state with this JSON name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [
+            Self::Starting,
+            Self::Idle,
+            Self::Busy,
+            Self::Waiting,
+            Self::Stopping,
+            Self::Stopped,
+            Self::Failed,
+            Self::Parked,
+        ]
+        .into_iter()
+        .find(|state| state.as_str() == name)
+    }
+}
