@@ -28,7 +28,7 @@ impl Usd {
         #[expect(clippy::cast_precision_loss, reason = "only the order of magnitude matters")]
         let in_range = nanos.is_finite() && nanos.abs() < i64::MAX as f64;
         #[expect(clippy::cast_possible_truncation, reason = "range checked above")]
-        in_range.then(|| Self(nanos as i64))
+        in_range.then_some(Self(nanos as i64))
     }
 
     /// Dollars as a floating-point number.
