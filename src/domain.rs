@@ -19,5 +19,5 @@ pub use money::{ModelUsage, TokenUsage, Usd};
 pub use prompt::{PromptState, PromptUuid};
 pub use run::{RunExit, StartMode, StopIntent};
 pub use seq::Seq;
-pub use state::SessionState;
+pub use state::{FailReason, SessionState};
 pub use turn::TurnEnd;

@@ -1,7 +1,7 @@
 //! Owns the facts that a session's journal gives to the store: the contract between `session` and `store`.
 
 use super::{
-    Approval, ApprovalId, CliSessionId, PromptState, PromptUuid, Resolution, RunExit, RunId, Seq, SessionId,
+    Approval, ApprovalId, CliSessionId, FailReason, PromptState, PromptUuid, Resolution, RunExit, RunId, Seq, SessionId,
     SessionState, StartMode, Timestamp, TurnEnd, Usd,
 };
 
@@ -23,7 +23,7 @@ pub enum Fact {
     /// The session changed state; `reason` is set for `failed`.
     State {
         state: SessionState,
-        reason: Option<String>,
+        reason: Option<FailReason>,
         at: Timestamp,
     },
     /// The session's conversation has this id from now on.

@@ -2,6 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Why a session failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct FailReason {
+    /// Stable name: `start_failed`, `conversation_not_found`, `conversation_in_use`, `cli_exited`, `cli_killed`,
+    /// `keeper_lost`.
+    pub code: String,
+    /// For people; holds the end of the CLI's stderr.
+    pub detail: String,
+}
+
 /// What a session is doing. Its state machine in `session` is the only writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
