@@ -3,3 +3,5 @@
 //! `docs/ARCHITECTURE.md` is the map of the modules.
 
 pub mod domain;
+pub mod journal;
+pub mod ndjson;

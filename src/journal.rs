@@ -1,0 +1,23 @@
+//! Owns the journal of a session: one folder of append-only NDJSON segments, one writer, any number of readers.
+//!
+//! A record is one line, `{"seq":42,"ts":"…","src":"cli","data":…}`, with `"by":"…"` before `data` when it is set. `seq`
+//! starts at 1 and has no gap. A segment is named by the `seq` of its first record. There is no index file: a position is
+//! found by bisection over the records themselves.
+
+mod chunk;
+mod cursor;
+mod feed;
+mod position;
+mod reader;
+mod record;
+mod segment;
+mod storage;
+mod writer;
+
+pub use chunk::{Chunk, Records};
+pub use cursor::Cursor;
+pub use feed::Feed;
+pub use position::{Head, Position};
+pub use reader::{ReadError, Reader};
+pub use record::{RecordRef, Source};
+pub use writer::{CommitError, OpenError, PushError, Recovery, Writer, WriterOptions};

@@ -1,0 +1,347 @@
+//! Owns the one writer of a journal: the lock, the batch, rotation, and the recovery of a torn tail.
+
+use std::{
+    fmt::Write as _,
+    fs::{DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::{
+    position::Head,
+    record::{self, Source},
+    segment::{self, Depth},
+    storage::Storage,
+};
+use crate::{
+    domain::{Seq, Timestamp},
+    ndjson,
+};
+
+const LOCK_FILE: &str = "lock";
+
+/// The batch buffer that is kept between commits; a larger one is given back.
+const RETAINED_BYTES: usize = 512 * 1024;
+
+/// How a journal is written.
+#[derive(Clone, Copy, Debug)]
+pub struct WriterOptions {
+    /// A segment of at least this size gets no more batches; the next batch begins a new one.
+    pub segment_bytes: u64,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// What opening the journal found and did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// Bytes after the last whole record that were cut off.
+    pub cut_bytes: u64,
+    /// The head from which the writer goes on.
+    pub head: Head,
+}
+
+/// Why a journal cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another writer has it.
+    #[error("journal {} has another writer", dir.display())]
+    Locked {
+        /// The journal's folder.
+        dir: PathBuf,
+    },
+    /// The file system refused.
+    #[error("journal file {} could not be opened", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// Why a record was refused. The batch is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PushError {
+    /// The data would break its line.
+    #[error("record data holds a newline")]
+    Newline,
+    /// There is no data.
+    #[error("record data is empty")]
+    Empty,
+    /// `by` is longer than 256 bytes, or has a quote, a backslash or a control character.
+    #[error("name of the sender cannot stand in a record")]
+    By,
+}
+
+/// Why a batch is not in the journal yet. It is kept, less the records that [`Writer::head`] covers: commit again later.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The batch could not be written, as on a full disk.
+    #[error("journal batch could not be written")]
+    Write(#[source] io::Error),
+    /// The new segment could not be begun.
+    #[error("journal segment {segment} could not be begun")]
+    Rotate {
+        /// Its first record.
+        segment: Seq,
+        /// What the file system said.
+        source: io::Error,
+    },
+}
+
+/// The one writer of a journal. It holds the journal's lock until it is dropped. What was pushed and not committed by then is lost.
+#[derive(Debug)]
+pub struct Writer {
+    dir: PathBuf,
+    options: WriterOptions,
+    /// Held, never read.
+    _lock: File,
+    file: Box<dyn Storage>,
+    head: Head,
+    /// The number of the next record.
+    next: Seq,
+    batch: Vec<u8>,
+    /// The file may be longer than the head says: an append failed and so did the cut.
+    torn: bool,
+    /// Folders with a new entry that is not durable yet.
+    unsynced_dirs: Vec<PathBuf>,
+    /// The time of the last record and its text.
+    time: Option<Timestamp>,
+    time_text: String,
+}
+
+impl Writer {
+    /// Takes the journal's lock, makes the folder (0700) and the first segment (0600) if there is none, and cuts a torn tail.
+    ///
+    /// It never waits for another writer.
+    pub fn open(dir: &Path, options: WriterOptions) -> Result<(Self, Recovery), OpenError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::Io { path, source }
+        };
+        let mut unsynced_dirs = Vec::new();
+        if !dir.is_dir() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(dir)
+                .map_err(failed(dir))?;
+            unsynced_dirs.extend(dir.parent().map(Path::to_owned));
+        }
+
+        let lock_path = dir.join(LOCK_FILE);
+        let lock = owned_file()
+            .create(true)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(failed(&lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::Locked { dir: dir.to_owned() }),
+            Err(TryLockError::Error(source)) => {
+                return Err(OpenError::Io {
+                    path: lock_path,
+                    source,
+                });
+            }
+        }
+
+        let last = segment::list(dir).map_err(failed(dir))?.last().copied();
+        if last.is_none() {
+            unsynced_dirs.push(dir.to_owned());
+        }
+        let first = last.unwrap_or(Head::EMPTY.segment);
+        let path = segment::path(dir, first);
+        let file = owned_file()
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed(&path))?;
+        let (head, cut_bytes) = recover(&file, first).map_err(failed(&path))?;
+
+        let writer = Self {
+            dir: dir.to_owned(),
+            options,
+            _lock: lock,
+            file: Box::new(file),
+            head,
+            next: head.seq.next(),
+            batch: Vec::new(),
+            torn: false,
+            unsynced_dirs,
+            time: None,
+            time_text: String::new(),
+        };
+        Ok((writer, Recovery { cut_bytes, head }))
+    }
+
+    /// Adds a record to the batch and gives the number it will have. `data` is one JSON value in UTF-8 on one line.
+    ///
+    /// Nothing bounds the batch but the caller, who reads no more input while commits fail.
+    pub fn push(
+        &mut self,
+        at: Timestamp,
+        source: Source,
+        by: Option<&str>,
+        data: &[u8],
+    ) -> Result<Seq, PushError> {
+        if data.is_empty() {
+            return Err(PushError::Empty);
+        }
+        if memchr(b'\n', data).is_some() {
+            return Err(PushError::Newline);
+        }
+        if !by.is_none_or(record::is_plain_by) {
+            return Err(PushError::By);
+        }
+        debug_assert!(ndjson::is_json(data), "record data is not JSON");
+        if self.time != Some(at) {
+            self.time = Some(at);
+            self.time_text.clear();
+            // Writing to a String cannot fail.
+            let _ = write!(self.time_text, "{at}");
+        }
+        let seq = self.next;
+        record::encode(&mut self.batch, seq, &self.time_text, source, by, data);
+        self.next = seq.next();
+        Ok(seq)
+    }
+
+    /// Writes the batch, in one `pwrite(2)` if the file system takes it whole, and gives the new head.
+    ///
+    /// After an error the file ends with a whole record and the rest of the batch is kept.
+    pub fn commit(&mut self) -> Result<Head, CommitError> {
+        if self.batch.is_empty() {
+            return Ok(self.head);
+        }
+        self.mend().map_err(CommitError::Write)?;
+        if self.head.offset >= self.options.segment_bytes && self.head.offset > 0 {
+            self.rotate()?;
+        }
+        match self.write_batch() {
+            Ok(()) => {
+                self.advance(self.batch.len());
+                Ok(self.head)
+            }
+            Err((written, error)) => {
+                // Whole records may have been read already, so they stay.
+                let whole = memrchr(b'\n', &self.batch[..written]).map_or(0, |newline| newline + 1);
+                self.advance(whole);
+                self.torn = true;
+                // The error to tell is the first one; the cut is tried again by the next commit.
+                let _ = self.mend();
+                Err(CommitError::Write(error))
+            }
+        }
+    }
+
+    /// Makes what is committed durable against power loss: `fdatasync(2)`, and the folder's entry for a new file.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        while let Some(dir) = self.unsynced_dirs.last() {
+            File::open(dir)?.sync_all()?;
+            self.unsynced_dirs.pop();
+        }
+        Ok(())
+    }
+
+    /// The place after the last committed record.
+    pub const fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Bytes that wait for a commit.
+    pub const fn pending_bytes(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Gives back the memory of an empty batch buffer: for a process that will be idle.
+    pub fn release_memory(&mut self) {
+        if self.batch.is_empty() {
+            self.batch = Vec::new();
+        }
+    }
+
+    /// Writes until all of the batch is in the file; else tells how many bytes of it are.
+    fn write_batch(&self) -> Result<(), (usize, io::Error)> {
+        let mut written = 0;
+        while written < self.batch.len() {
+            let offset = self.head.offset + written as u64;
+            match self.file.write_at(&self.batch[written..], offset) {
+                Ok(0) => return Err((written, io::ErrorKind::WriteZero.into())),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err((written, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The first `bytes` of the batch, whole records, are in the file.
+    fn advance(&mut self, bytes: usize) {
+        let records = memchr_iter(b'\n', &self.batch[..bytes]).count();
+        self.head.seq = Seq::new(self.head.seq.get() + records as u64);
+        self.head.offset += bytes as u64;
+        self.batch.drain(..bytes);
+        self.batch.shrink_to(RETAINED_BYTES);
+    }
+
+    /// Cuts the file back to the head, if an append failed.
+    fn mend(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.file.set_len(self.head.offset)?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    /// Begins the segment of the batch. The old one is made durable first, since [`Self::sync`] reaches only the newest.
+    fn rotate(&mut self) -> Result<(), CommitError> {
+        let segment = self.head.seq.next();
+        let failed = |source| CommitError::Rotate { segment, source };
+        self.file.sync_data().map_err(failed)?;
+        let file = owned_file()
+            .create_new(true)
+            .open(segment::path(&self.dir, segment))
+            .map_err(failed)?;
+        self.file = Box::new(file);
+        self.head.segment = segment;
+        self.head.offset = 0;
+        if !self.unsynced_dirs.contains(&self.dir) {
+            self.unsynced_dirs.push(self.dir.clone());
+        }
+        Ok(())
+    }
+}
+
+fn owned_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+/// Cuts everything after the last whole record of the newest segment.
+fn recover(file: &File, first: Seq) -> io::Result<(Head, u64)> {
+    let tail = segment::tail(file, Depth::Whole)?;
+    let cut_bytes = file.metadata()?.len() - tail.end;
+    if cut_bytes > 0 {
+        file.set_len(tail.end)?;
+    }
+    let before = Seq::new(first.get() - 1);
+    let head = Head {
+        seq: tail.last.unwrap_or(before),
+        segment: first,
+        offset: tail.end,
+    };
+    Ok((head, cut_bytes))
+}
