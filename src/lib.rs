@@ -4,4 +4,5 @@
 
 pub mod domain;
 pub mod journal;
+pub mod keeper;
 pub mod ndjson;

@@ -1,0 +1,25 @@
+//! Owns the keeper: the small process that is the parent of one agent CLI, and the daemon's link to it.
+//!
+//! Everything that starts, signals or reaps a process is in here. A keeper outlives its daemon; the next one attaches to it by
+//! the identity file. What the process prints is read from the journal; the link only carries commands, and how far the
+//! journal got.
+//!
+//! The stop ladder: close stdin if asked, wait; SIGTERM to the process group, wait; SIGKILL to the group; kill every
+//! descendant; read the pipes until they end or a deadline; write the `run_exited` record; tell the daemon; exit.
+
+mod capture;
+mod identity;
+mod launch;
+mod link;
+mod os;
+mod plan;
+mod report;
+mod wire;
+
+pub use capture::{CaptureError, Captured, capture};
+pub use identity::Identity;
+pub use launch::{LaunchError, launch};
+pub use link::{AttachError, KeeperEvent, KeeperEvents, Link, LinkGone, LinkHandle, WriteError, attach};
+pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, StdinLine, fits_socket_path};
+pub use report::{LaunchFailure, LaunchFailureCause};
+pub use wire::{KeeperHello, StopRequest};

@@ -1,0 +1,106 @@
+//! Owns short helper commands, such as asking the CLI for its version: run, collect, never longer than a deadline.
+
+use std::{ffi::OsStr, io, path::Path, process::Stdio, time::Duration};
+
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::Command,
+    time::timeout,
+};
+
+/// The most of each stream that is kept, in bytes. The rest is read and dropped.
+const CAPTURE_LIMIT_BYTES: usize = 256 << 10;
+
+/// What a command gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// The first 256 KiB of stdout.
+    pub stdout: Vec<u8>,
+    /// The first 256 KiB of stderr.
+    pub stderr: Vec<u8>,
+}
+
+/// Why a command gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// It cannot be started.
+    #[error("command cannot be started")]
+    Spawn(#[source] io::Error),
+    /// It was still running, or its output was still open, at the deadline. It and its group were killed.
+    #[error("command did not end in time")]
+    Timeout,
+    /// Its output cannot be read.
+    #[error("output of the command cannot be read")]
+    Read(#[source] io::Error),
+}
+
+/// Runs a program to its end with exactly this environment and no stdin.
+///
+/// # Errors
+/// See [`CaptureError`].
+pub async fn capture<A: AsRef<OsStr>>(
+    program: &Path,
+    args: &[A],
+    env: &[(String, String)],
+    deadline: Duration,
+) -> Result<Captured, CaptureError> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that runs helper commands"
+    )]
+    let mut child = Command::new(program)
+        .args(args)
+        .env_clear()
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(CaptureError::Spawn)?;
+    let group = child.id().and_then(|pid| i32::try_from(pid).ok());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let run = async {
+        let (stdout, stderr) = tokio::try_join!(collect(stdout), collect(stderr))?;
+        let status = child.wait().await?;
+        Ok(Captured {
+            code: status.code(),
+            stdout,
+            stderr,
+        })
+    };
+    match timeout(deadline, run).await {
+        Ok(result) => result.map_err(CaptureError::Read),
+        Err(_) => {
+            if let Some(group) = group.filter(|_| child.id().is_some()) {
+                // Not reaped yet, so the group is still its own.
+                let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+            }
+            let _ = child.wait().await;
+            Err(CaptureError::Timeout)
+        }
+    }
+}
+
+async fn collect(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut kept = Vec::new();
+    let Some(mut pipe) = pipe else {
+        return Ok(kept);
+    };
+    let mut buffer = vec![0; 8 << 10];
+    loop {
+        let bytes = pipe.read(&mut buffer).await?;
+        if bytes == 0 {
+            return Ok(kept);
+        }
+        let room = CAPTURE_LIMIT_BYTES - kept.len();
+        kept.extend_from_slice(buffer.get(..bytes.min(room)).unwrap_or_default());
+    }
+}

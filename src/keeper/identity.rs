@@ -1,0 +1,161 @@
+//! Owns the identity file: how the next daemon finds a living keeper, and knows a stale file for what it is.
+
+use std::{
+    fmt, fs,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::os;
+use crate::domain::{RunId, SessionId};
+
+/// What a keeper writes about itself, in a file that only its user can read.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Identity {
+    /// Pid of the keeper.
+    pub pid: i32,
+    /// Its kernel start time, in clock ticks since boot: a pid is used again, the pair is not.
+    pub start_time: u64,
+    /// The boot that the two belong to.
+    pub boot_id: String,
+    /// What a daemon has to say to be let in.
+    secret: String,
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// The session it keeps.
+    pub session: SessionId,
+    /// The run it keeps.
+    pub run: RunId,
+    /// The version of the program that runs as keeper.
+    pub program_version: String,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("pid", &self.pid)
+            .field("session", &self.session)
+            .field("run", &self.run)
+            .field("program_version", &self.program_version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// The identity of the calling process.
+    pub(super) fn of_this_process(
+        secret: String,
+        socket: PathBuf,
+        session: SessionId,
+        run: RunId,
+    ) -> io::Result<Self> {
+        let pid = nix::unistd::getpid();
+        Ok(Self {
+            pid: pid.as_raw(),
+            start_time: os::start_time(pid)?,
+            boot_id: os::boot_id()?,
+            secret,
+            socket,
+            session,
+            run,
+            program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        })
+    }
+
+    /// Reads an identity file. `None` when there is no such file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not an identity.
+    pub fn read(path: &Path) -> io::Result<Option<Self>> {
+        match fs::read(path) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the file so that a reader sees all of it or nothing.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let unfinished = path.with_extension("new");
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        fs::rename(&unfinished, path)
+    }
+
+    /// Whether this very process still lives: same boot, same pid, same start time.
+    pub fn is_alive(&self) -> bool {
+        let pid = nix::unistd::Pid::from_raw(self.pid);
+        os::boot_id().is_ok_and(|boot| boot == self.boot_id)
+            && os::start_time(pid).is_ok_and(|time| time == self.start_time)
+            && !os::is_zombie(pid)
+    }
+
+    pub(super) fn secret(&self) -> &str {
+        &self.secret
+    }
+}
+
+/// A new secret: 32 random bytes in hexadecimal.
+pub(super) fn new_secret() -> io::Result<String> {
+    use std::fmt::Write as _;
+
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;
+    let mut text = String::with_capacity(64);
+    for byte in bytes {
+        write!(text, "{byte:02x}").map_err(io::Error::other)?;
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn identity() -> Identity {
+        Identity::of_this_process(new_secret().unwrap(), "/s".into(), SessionId::new(), RunId::new()).unwrap()
+    }
+
+    #[test]
+    fn the_file_is_private_and_comes_back_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keeper.json");
+        let written = identity();
+        written.write(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let read = Identity::read(&path).unwrap().unwrap();
+        assert_eq!(read.secret(), written.secret());
+        assert!(read.is_alive());
+        assert!(!format!("{read:?}").contains(written.secret()));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn another_start_time_or_boot_is_another_process() {
+        let mut other = identity();
+        other.start_time += 1;
+        assert!(!other.is_alive());
+        let mut other = identity();
+        other.boot_id = "before".to_owned();
+        assert!(!other.is_alive());
+    }
+
+    #[test]
+    fn a_missing_file_is_no_error_and_rubbish_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keeper.json");
+        assert!(Identity::read(&path).unwrap().is_none());
+        fs::write(&path, "{").unwrap();
+        assert!(Identity::read(&path).is_err());
+    }
+}

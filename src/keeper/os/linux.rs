@@ -1,0 +1,182 @@
+//! Owns the Linux side: `/proc`, `prctl`, `signalfd`.
+
+use std::{fs, io, os::fd::AsFd};
+
+use nix::{
+    errno::Errno,
+    sys::{
+        prctl,
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    },
+    unistd::{Pid, getpid, getppid},
+};
+
+use super::Survivor;
+
+/// What `/proc/<pid>/stat` says of a process.
+struct Stat {
+    state: u8,
+    parent: i32,
+    start_time: u64,
+}
+
+fn stat(pid: Pid) -> io::Result<Stat> {
+    let text = fs::read(format!("/proc/{pid}/stat"))?;
+    parse_stat(&text).ok_or_else(|| io::Error::other("malformed process status"))
+}
+
+/// The name in parentheses may hold anything, so fields are counted from its last closing parenthesis (proc(5)).
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    let after_name = text.get(memchr::memrchr(b')', text)? + 1..)?;
+    let mut fields = std::str::from_utf8(after_name).ok()?.split_ascii_whitespace();
+    Some(Stat {
+        state: *fields.next()?.as_bytes().first()?,
+        parent: fields.next()?.parse().ok()?,
+        start_time: fields.nth(17)?.parse().ok()?,
+    })
+}
+
+/// When the process began, in clock ticks since boot.
+pub(in crate::keeper) fn start_time(pid: Pid) -> io::Result<u64> {
+    stat(pid).map(|stat| stat.start_time)
+}
+
+/// Whether the process ended and only waits to be reaped.
+pub(in crate::keeper) fn is_zombie(pid: Pid) -> bool {
+    stat(pid).is_ok_and(|stat| matches!(stat.state, b'Z' | b'X'))
+}
+
+/// Changes with every boot.
+pub(in crate::keeper) fn boot_id() -> io::Result<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
+}
+
+/// The file descriptors that this process has open.
+pub(in crate::keeper) fn open_files() -> io::Result<Vec<i32>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir("/proc/self/fd")? {
+        numbers.extend(
+            entry?
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<i32>().ok()),
+        );
+    }
+    Ok(numbers)
+}
+
+/// From now on, what a descendant leaves behind becomes a child of this process.
+pub(in crate::keeper) fn become_reaper() -> io::Result<()> {
+    Ok(prctl::set_child_subreaper(true)?)
+}
+
+/// Ties the calling process to its parent, `parent`: it is killed when the thread that forked it ends. Safe between fork and
+/// exec.
+pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    // The parent may have died before the line above.
+    if getppid() == parent {
+        Ok(())
+    } else {
+        Err(Errno::ESRCH.into())
+    }
+}
+
+/// The children of this process that have not been reaped, and every other process whose environment says `marker`.
+/// Zombies are not among them: they only wait for their parent.
+pub(in crate::keeper) fn survivors(marker: &[u8]) -> io::Result<Vec<Survivor>> {
+    let me = getpid();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let pid = Pid::from_raw(pid);
+        // A process that ended meanwhile has no files.
+        let Ok(stat) = stat(pid) else { continue };
+        if pid == me || matches!(stat.state, b'Z' | b'X') {
+            continue;
+        }
+        if stat.parent == me.as_raw() || has_marker(pid, marker) {
+            found.push(Survivor { pid });
+        }
+    }
+    Ok(found)
+}
+
+fn has_marker(pid: Pid, marker: &[u8]) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == marker))
+}
+
+/// Reaps the next child that ended. `before` is called while its pid and group id are still its own.
+pub(in crate::keeper) fn reap_next(before: impl FnOnce(Pid)) -> Option<WaitStatus> {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
+    let pid = waitid(Id::All, flags | WaitPidFlag::WNOWAIT).ok()?.pid()?;
+    before(pid);
+    waitid(Id::Pid(pid), flags).ok()
+}
+
+/// Signals as a file that can be polled.
+#[derive(Debug)]
+pub(in crate::keeper) struct Signals(SignalFd);
+
+impl Signals {
+    /// Takes over the given signals: from now on they are delivered here only.
+    pub(in crate::keeper) fn new(signals: &[Signal]) -> io::Result<Self> {
+        let mask: SigSet = signals.iter().copied().collect();
+        mask.thread_block()?;
+        let file = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self(file))
+    }
+
+    /// The next signal that came, if any.
+    pub(in crate::keeper) fn next(&self) -> Option<Signal> {
+        let info = self.0.read_signal().ok().flatten()?;
+        i32::try_from(info.ssi_signo)
+            .ok()
+            .and_then(|number| Signal::try_from(number).ok())
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Returns large buffers to the system when they are freed, rather than keeping them for later ones.
+pub(in crate::keeper) fn return_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        use nix::libc;
+        const LARGE_BYTES: i32 = 128 << 10;
+        // A fixed threshold; by default it grows with each large buffer that is freed.
+        // SAFETY: `mallopt` only changes the allocator's parameters and this process has one thread.
+        #[expect(unsafe_code, reason = "no safe binding exists")]
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, LARGE_BYTES);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_hides_no_field() {
+        let text = b"42 (a) R (b) 7 ) S 17 42 42 0 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 987654 1 2";
+        let stat = parse_stat(text).unwrap();
+        assert_eq!((stat.state, stat.parent, stat.start_time), (b'S', 17, 987_654));
+    }
+
+    #[test]
+    fn a_status_that_stops_short_is_no_status() {
+        assert!(parse_stat(b"42 (a) S 17").is_none());
+        assert!(parse_stat(b"").is_none());
+    }
+}
