@@ -1,0 +1,80 @@
+//! Owns the control requests that wait for the CLI's answer: who asked, under which id of their own, and until when.
+
+use std::collections::HashMap;
+
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{claude::envelope::ControlReply, domain::ConnectionId};
+
+use super::SessionError;
+
+/// Who asked.
+#[derive(Debug)]
+pub(super) enum Asker {
+    /// A caller that waits.
+    Caller(oneshot::Sender<Result<ControlReply, SessionError>>),
+    /// A client on a socket, with its own id of the request.
+    Client { connection: ConnectionId, id: String },
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) asker: Asker,
+    pub(super) subtype: String,
+    /// When the asker is told that no answer came; a client on a socket waits for as long as it likes.
+    pub(super) deadline: Option<(Instant, u64)>,
+}
+
+/// The requests that wait, by the id that the CLI knows. The daemon mints those, so two clients never meet.
+#[derive(Debug, Default)]
+pub(super) struct Controls {
+    waiting: HashMap<String, Waiting>,
+}
+
+impl Controls {
+    pub(super) fn add(&mut self, id: String, waiting: Waiting) {
+        self.waiting.insert(id, waiting);
+    }
+
+    pub(super) fn take(&mut self, id: &str) -> Option<Waiting> {
+        self.waiting.remove(id)
+    }
+
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> + use<> {
+        std::mem::take(&mut self.waiting).into_values()
+    }
+
+    /// The CLI's id of an open request of a client.
+    pub(super) fn of_client(&self, connection: ConnectionId, client_id: &str) -> Option<&str> {
+        self.waiting.iter().find_map(|(id, waiting)| match &waiting.asker {
+            Asker::Client { connection: of, id: known } if *of == connection && known == client_id => {
+                Some(id.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// Forgets the requests of a client that left: their answers have nowhere to go.
+    pub(super) fn forget_client(&mut self, connection: ConnectionId) {
+        self.waiting.retain(
+            |_, waiting| !matches!(&waiting.asker, Asker::Client { connection: of, .. } if *of == connection),
+        );
+    }
+
+    /// The next deadline.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.waiting
+            .values()
+            .filter_map(|waiting| waiting.deadline.map(|(at, _)| at))
+            .min()
+    }
+
+    /// Takes what is overdue.
+    pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<Waiting> {
+        self.waiting
+            .extract_if(|_, waiting| waiting.deadline.is_some_and(|(at, _)| at <= now))
+            .map(|(_, waiting)| waiting)
+            .collect()
+    }
+}

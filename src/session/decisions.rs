@@ -1,0 +1,39 @@
+//! Owns the race for the decision on each approval: the first valid one is written, the others learn of it.
+
+use std::collections::HashMap;
+
+use tokio::sync::oneshot;
+
+use crate::domain::{ApprovalId, ConnectionId, Resolution};
+
+use super::SessionError;
+
+/// Who decided.
+#[derive(Debug)]
+pub(super) enum DecisionReply {
+    Caller(oneshot::Sender<Result<Resolution, SessionError>>),
+    Client { connection: ConnectionId, request_id: String },
+}
+
+/// Decisions on their way to the CLI; the first of each list is the one that was written.
+#[derive(Debug, Default)]
+pub(super) struct Deciding {
+    waiting: HashMap<ApprovalId, Vec<DecisionReply>>,
+}
+
+impl Deciding {
+    /// Whether a decision is on its way.
+    pub(super) fn is_decided(&self, id: ApprovalId) -> bool {
+        self.waiting.contains_key(&id)
+    }
+
+    /// Adds who waits for the outcome; the first one decided.
+    pub(super) fn add(&mut self, id: ApprovalId, reply: DecisionReply) {
+        self.waiting.entry(id).or_default().push(reply);
+    }
+
+    /// Takes all who wait, the one that decided first.
+    pub(super) fn take(&mut self, id: ApprovalId) -> Vec<DecisionReply> {
+        self.waiting.remove(&id).unwrap_or_default()
+    }
+}

@@ -1,0 +1,105 @@
+//! Owns what can go wrong with a request to a session.
+
+use crate::{
+    claude::stdin::{BadAnswer, BadLine},
+    domain::{ApprovalId, FailReason, PromptState, PromptUuid, SessionState},
+    journal::ReadError,
+};
+
+/// Why a session did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// There is no process to talk to.
+    #[error("the session is {}", state.as_str())]
+    NotLive {
+        /// The state it is in.
+        state: SessionState,
+    },
+    /// There is a process already.
+    #[error("the session is already {}", state.as_str())]
+    AlreadyLive {
+        /// The state it is in.
+        state: SessionState,
+    },
+    /// The process is being stopped.
+    #[error("the session is being stopped")]
+    Stopping,
+    /// No process could be started.
+    #[error("the session could not be started: {}", .0.detail)]
+    StartFailed(FailReason),
+    /// The stop did not finish within its deadline.
+    #[error("the session did not stop in time")]
+    StopTimedOut,
+    /// More waits for stdin than the limit allows.
+    #[error("too much waits to be written to the CLI")]
+    Busy,
+    /// The CLI did not answer a control request in time.
+    #[error("the CLI did not answer {subtype} within {ms} ms")]
+    ControlDeadline {
+        /// What was asked.
+        subtype: String,
+        /// The deadline.
+        ms: u64,
+    },
+    /// No such approval is pending here.
+    #[error("no approval {0} is pending")]
+    ApprovalNotPending(ApprovalId),
+    /// Somebody else's answer came first.
+    #[error("the approval is already decided")]
+    AlreadyDecided(ApprovalId),
+    /// The answer would not be accepted by the CLI.
+    #[error("invalid decision")]
+    InvalidDecision(#[source] BadAnswer),
+    /// A client's line can't be given to the CLI.
+    #[error("invalid line")]
+    InvalidLine(#[source] BadLine),
+    /// The same prompt id came with other content.
+    #[error("prompt {0} was sent before with other content")]
+    PromptConflict(PromptUuid),
+    /// The prompt ended without a turn.
+    #[error("the prompt was {state}")]
+    PromptDropped {
+        /// How it ended.
+        state: PromptState,
+    },
+    /// No such prompt is open.
+    #[error("prompt {0} is not open")]
+    PromptNotOpen(PromptUuid),
+    /// A client repeated the id of a request that is still open.
+    #[error("request id is already in use on this connection")]
+    RequestIdInUse,
+    /// The journal could not be read.
+    #[error("the journal could not be read")]
+    Journal(#[source] ReadError),
+    /// The journal could not be written.
+    #[error("the journal could not be written: {0}")]
+    JournalWrite(String),
+    /// The session is gone or the daemon is ending.
+    #[error("the session has ended")]
+    Ended,
+}
+
+impl SessionError {
+    /// The stable name, as clients on a WebSocket see it.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotLive { .. } => "session_not_live",
+            Self::AlreadyLive { .. } => "session_already_live",
+            Self::Stopping => "session_stopping",
+            Self::StartFailed(_) => "start_failed",
+            Self::StopTimedOut => "stop_timed_out",
+            Self::Busy => "busy",
+            Self::ControlDeadline { .. } => "control_deadline",
+            Self::ApprovalNotPending(_) => "approval_not_pending",
+            Self::AlreadyDecided(_) => "already_decided",
+            Self::InvalidDecision(_) => "invalid_decision",
+            Self::InvalidLine(_) => "invalid_line",
+            Self::PromptConflict(_) => "prompt_conflict",
+            Self::PromptDropped { .. } => "prompt_dropped",
+            Self::PromptNotOpen(_) => "prompt_not_open",
+            Self::RequestIdInUse => "request_id_in_use",
+            Self::Journal(_) | Self::JournalWrite(_) => "journal",
+            Self::Ended => "session_ended",
+        }
+    }
+}

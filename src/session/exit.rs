@@ -1,0 +1,138 @@
+//! Owns what the end of a process means for its session. Pure.
+
+use crate::domain::{FailReason, RunExit, SessionState, StopIntent};
+
+/// The exit of a process whose end nobody saw.
+pub(super) fn unseen() -> RunExit {
+    RunExit {
+        code: None,
+        signal: None,
+        intent: StopIntent::None,
+        killed: false,
+        stderr_tail: String::new(),
+        spawn_error: None,
+        unwritten_lines: 0,
+    }
+}
+
+/// The state of a session after its process ended. `exit` is `None` when nobody saw the end; `ready` says whether
+/// `initialize` was answered; `cut_short` whether a turn or prompt was open.
+pub(super) fn rest_after(
+    exit: Option<&RunExit>,
+    ready: bool,
+    cut_short: bool,
+    start_errors: &[String],
+) -> (SessionState, Option<FailReason>) {
+    let Some(exit) = exit else {
+        return failed("keeper_lost", "the process and its keeper ended while no daemon was looking".to_owned());
+    };
+    if let Some(error) = &exit.spawn_error {
+        return failed("start_failed", error.clone());
+    }
+    if exit.intent != StopIntent::None {
+        return (SessionState::Stopped, None);
+    }
+    if !ready {
+        let said = said(exit, start_errors);
+        let code = if said.contains("No conversation found") {
+            "conversation_not_found"
+        } else if said.contains("already in use") {
+            "conversation_in_use"
+        } else {
+            "start_failed"
+        };
+        return failed(code, format!("the CLI {} before it was ready{}", how(exit), tail(&said)));
+    }
+    if exit.code == Some(0) && !cut_short {
+        return (SessionState::Stopped, None);
+    }
+    let code = if exit.signal.is_some() { "cli_killed" } else { "cli_exited" };
+    let when = if cut_short { " in the middle of a turn" } else { "" };
+    failed(code, format!("the CLI {}{when}{}", how(exit), tail(&exit.stderr_tail)))
+}
+
+fn failed(code: &str, detail: String) -> (SessionState, Option<FailReason>) {
+    let reason = FailReason {
+        code: code.to_owned(),
+        detail,
+    };
+    (SessionState::Failed, Some(reason))
+}
+
+fn how(exit: &RunExit) -> String {
+    match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+fn said(exit: &RunExit, start_errors: &[String]) -> String {
+    let mut said = start_errors.join("; ");
+    if !exit.stderr_tail.trim().is_empty() {
+        if !said.is_empty() {
+            said.push_str("; ");
+        }
+        said.push_str(exit.stderr_tail.trim());
+    }
+    said
+}
+
+fn tail(said: &str) -> String {
+    match said.trim() {
+        "" => String::new(),
+        said => format!(": {said}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(code: Option<i32>, signal: Option<i32>, intent: StopIntent) -> RunExit {
+        RunExit {
+            code,
+            signal,
+            intent,
+            stderr_tail: "last words\n".to_owned(),
+            ..unseen()
+        }
+    }
+
+    fn check(exit: &RunExit, ready: bool, cut_short: bool, state: SessionState, code: Option<&str>) {
+        let (found, reason) = rest_after(Some(exit), ready, cut_short, &[]);
+        assert_eq!((found, reason.as_ref().map(|r| r.code.as_str())), (state, code), "{exit:?}");
+        if let Some(reason) = reason {
+            assert!(reason.detail.contains("last words"), "{}", reason.detail);
+        }
+    }
+
+    #[test]
+    fn the_end_decides_the_state() {
+        use SessionState::{Failed, Stopped};
+        use StopIntent::{None as Nobody, Orphaned, Stop};
+        check(&exit(Some(143), None, Stop), true, true, Stopped, None);
+        check(&exit(Some(1), None, Stop), false, false, Stopped, None);
+        check(&exit(Some(0), None, Orphaned), true, false, Stopped, None);
+        check(&exit(Some(0), None, Nobody), true, false, Stopped, None);
+        check(&exit(Some(0), None, Nobody), true, true, Failed, Some("cli_exited"));
+        check(&exit(Some(1), None, Nobody), true, false, Failed, Some("cli_exited"));
+        check(&exit(None, Some(9), Nobody), true, true, Failed, Some("cli_killed"));
+        check(&exit(Some(1), None, Nobody), false, false, Failed, Some("start_failed"));
+        check(&exit(Some(0), None, Nobody), false, false, Failed, Some("start_failed"));
+    }
+
+    #[test]
+    fn a_missing_conversation_is_named() {
+        let errors = ["No conversation found with session ID: x".to_owned()];
+        let (_, reason) = rest_after(Some(&exit(Some(1), None, StopIntent::None)), false, false, &errors);
+        assert_eq!(reason.map(|r| r.code).as_deref(), Some("conversation_not_found"));
+    }
+
+    #[test]
+    fn an_unseen_end_is_a_failure() {
+        let (state, reason) = rest_after(None, true, false, &[]);
+        assert_eq!(state, SessionState::Failed);
+        assert_eq!(reason.map(|r| r.code).as_deref(), Some("keeper_lost"));
+    }
+}

@@ -1,0 +1,324 @@
+//! Owns the outside of a session: the handle that others hold, and the commands that its actor takes.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::{
+    claude::envelope::ControlReply,
+    domain::{ApprovalId, ConnectionId, PromptUuid, Resolution, Seq, SessionId, SessionState, TurnEnd},
+    journal::{Cursor, Feed},
+    keeper::LaunchPlan,
+};
+
+use super::{LiveView, SessionError};
+
+/// Commands that may wait for the actor.
+pub(super) const COMMANDS: usize = 256;
+/// Stop requests that may wait.
+pub(super) const STOPS: usize = 32;
+
+/// The decision on an approval, as a client gives it.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// Yes, perhaps with other input, perhaps for the future as well.
+    Allow {
+        /// What to run instead of the original input.
+        updated_input: Option<Box<RawValue>>,
+        /// Permission updates, as the CLI takes them.
+        updated_permissions: Option<Box<RawValue>>,
+    },
+    /// No.
+    Deny {
+        /// What the model is told.
+        message: Option<String>,
+        /// Whether the turn ends as well.
+        interrupt: bool,
+    },
+    /// Answers to the questions, by question text.
+    Answers {
+        /// A label, several joined by a comma, or free text.
+        answers: BTreeMap<String, String>,
+        /// Notes by question text, as the CLI takes them.
+        annotations: Option<Box<RawValue>>,
+    },
+    /// A permission result as the CLI takes it.
+    Raw(Box<RawValue>),
+}
+
+/// A process to be started for a session.
+#[derive(Debug)]
+pub struct Launch {
+    /// What the keeper is told; its `start_note` is filled in by the session.
+    pub plan: LaunchPlan,
+    /// How the conversation is opened.
+    pub mode: crate::domain::StartMode,
+    /// The conversation's id.
+    pub cli_session: crate::domain::CliSessionId,
+    /// The CLI's last known running totals of the conversation that is opened.
+    pub base: crate::domain::fact::CliTotals,
+}
+
+/// A prompt that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Its record.
+    pub seq: Seq,
+    /// Whether it had been accepted before.
+    pub repeated: bool,
+}
+
+/// The end of the turn that answered a prompt.
+#[derive(Clone, Debug)]
+pub struct TurnOutcome {
+    /// The turn.
+    pub turn: TurnEnd,
+    /// The CLI's `result` line; absent when the process ended in mid-turn.
+    pub result: Option<Box<RawValue>>,
+}
+
+/// A prompt on its way.
+#[derive(Debug)]
+pub(super) struct Prompt {
+    pub(super) uuid: PromptUuid,
+    pub(super) line: Bytes,
+}
+
+/// What the actor is asked.
+#[derive(Debug)]
+pub(super) enum Command {
+    Start {
+        launch: Box<Launch>,
+        reply: oneshot::Sender<Result<(), SessionError>>,
+    },
+    Send {
+        prompt: Prompt,
+        by: String,
+        reply: oneshot::Sender<Result<Sent, SessionError>>,
+    },
+    Control {
+        subtype: String,
+        request: Bytes,
+        by: String,
+        deadline: Duration,
+        reply: oneshot::Sender<Result<ControlReply, SessionError>>,
+    },
+    Decide {
+        approval: ApprovalId,
+        decision: Decision,
+        by: String,
+        reply: oneshot::Sender<Result<Resolution, SessionError>>,
+    },
+    WaitTurn {
+        prompt: PromptUuid,
+        reply: oneshot::Sender<Result<Arc<TurnOutcome>, SessionError>>,
+    },
+    Attach {
+        after: Option<Seq>,
+        reply: oneshot::Sender<Result<Attachment, SessionError>>,
+    },
+    Line {
+        connection: ConnectionId,
+        line: Bytes,
+    },
+    Close {
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// A request to stop the process.
+#[derive(Debug)]
+pub(super) struct Stop {
+    pub(super) by: String,
+    pub(super) reply: oneshot::Sender<()>,
+}
+
+/// One attached client.
+#[derive(Debug)]
+pub struct Attachment {
+    /// The connection's id.
+    pub connection: ConnectionId,
+    /// The session at the moment of attaching.
+    pub view: LiveView,
+    /// The records after the asked one, without gap or double.
+    pub cursor: Cursor,
+    /// JSON texts for this client only: acks, its control responses, errors.
+    pub direct: mpsc::Receiver<String>,
+    /// Where its lines go.
+    pub inbox: ClientInbox,
+}
+
+/// Where a client's lines go.
+#[derive(Clone, Debug)]
+pub struct ClientInbox {
+    pub(super) connection: ConnectionId,
+    pub(super) commands: mpsc::Sender<Command>,
+}
+
+impl ClientInbox {
+    /// Gives one line of the client to the session; what comes of it arrives through `direct`.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn line(&self, line: Bytes) -> Result<(), SessionError> {
+        let command = Command::Line {
+            connection: self.connection,
+            line,
+        };
+        self.commands.send(command).await.map_err(|_| SessionError::Ended)
+    }
+}
+
+/// A handle on a session's actor.
+#[derive(Clone, Debug)]
+pub struct SessionHandle {
+    pub(super) id: SessionId,
+    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) stops: mpsc::Sender<Stop>,
+    pub(super) view: watch::Receiver<Arc<LiveView>>,
+    pub(super) feed: Feed,
+}
+
+impl SessionHandle {
+    /// The session's id.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// What the session looks like now.
+    pub fn view(&self) -> Arc<LiveView> {
+        Arc::clone(&self.view.borrow())
+    }
+
+    /// The session's journal, as a feed.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Starts a process.
+    ///
+    /// # Errors
+    /// `AlreadyLive` when there is one; `StartFailed` when none could be started.
+    pub async fn start(&self, launch: Launch) -> Result<(), SessionError> {
+        let launch = Box::new(launch);
+        self.ask(|reply| Command::Start { launch, reply }).await
+    }
+
+    /// Sends a user message: one line that carries `uuid`. Returns once it is in the journal.
+    ///
+    /// # Errors
+    /// `NotLive`, `Stopping`, `Busy`.
+    pub async fn send(&self, uuid: PromptUuid, line: Bytes, by: &str) -> Result<Sent, SessionError> {
+        let (prompt, by) = (Prompt { uuid, line }, by.to_owned());
+        self.ask(|reply| Command::Send { prompt, by, reply }).await
+    }
+
+    /// Sends a control request (the JSON text of its `request` object) and waits for the CLI's answer.
+    ///
+    /// # Errors
+    /// `NotLive`, `Busy`, `ControlDeadline`.
+    pub async fn control(
+        &self,
+        subtype: &str,
+        request: Bytes,
+        by: &str,
+        deadline: Duration,
+    ) -> Result<ControlReply, SessionError> {
+        let (subtype, by) = (subtype.to_owned(), by.to_owned());
+        self.ask(|reply| Command::Control {
+            subtype,
+            request,
+            by,
+            deadline,
+            reply,
+        })
+        .await
+    }
+
+    /// Decides a pending approval; the first valid decision wins.
+    ///
+    /// # Errors
+    /// `ApprovalNotPending`, `AlreadyDecided`, `InvalidDecision` (it stays pending).
+    pub async fn decide(
+        &self,
+        approval: ApprovalId,
+        decision: Decision,
+        by: &str,
+    ) -> Result<Resolution, SessionError> {
+        let by = by.to_owned();
+        self.ask(|reply| Command::Decide {
+            approval,
+            decision,
+            by,
+            reply,
+        })
+        .await
+    }
+
+    /// Stops the process and returns after its end. Stopping what is stopped is no error.
+    ///
+    /// # Errors
+    /// `StopTimedOut` after `deadline`.
+    pub async fn stop(&self, by: &str, deadline: Duration) -> Result<(), SessionError> {
+        let (reply, stopped) = oneshot::channel();
+        let by = by.to_owned();
+        let stop = Stop { by, reply };
+        self.stops.send(stop).await.map_err(|_| SessionError::Ended)?;
+        match tokio::time::timeout(deadline, stopped).await {
+            Ok(ended) => ended.map_err(|_| SessionError::Ended),
+            Err(_) => Err(SessionError::StopTimedOut),
+        }
+    }
+
+    /// Waits for the turn that answers a prompt.
+    ///
+    /// # Errors
+    /// `PromptDropped` when it ends without one, `PromptNotOpen` when it is unknown here.
+    pub async fn wait_turn(&self, prompt: PromptUuid) -> Result<Arc<TurnOutcome>, SessionError> {
+        self.ask(|reply| Command::WaitTurn { prompt, reply }).await
+    }
+
+    /// Waits until the state is another than `starting`, and gives the view then.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn wait_started(&self) -> Result<Arc<LiveView>, SessionError> {
+        let mut view = self.view.clone();
+        let started = view
+            .wait_for(|view| view.state != SessionState::Starting)
+            .await
+            .map_err(|_| SessionError::Ended)?;
+        Ok(Arc::clone(&started))
+    }
+
+    /// Attaches a client.
+    ///
+    /// # Errors
+    /// `Journal` when the records after `after` can't be given.
+    pub async fn attach(&self, after: Option<Seq>) -> Result<Attachment, SessionError> {
+        self.ask(|reply| Command::Attach { after, reply }).await
+    }
+
+    /// Ends the actor: its feed closes once everything was read.
+    pub async fn close(&self) {
+        let (reply, closed) = oneshot::channel();
+        if self.commands.send(Command::Close { reply }).await.is_ok() {
+            // An error means that the actor is gone, which is what was asked for.
+            closed.await.ok();
+        }
+    }
+
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<T, SessionError>>) -> Command,
+    ) -> Result<T, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.commands
+            .send(command(reply))
+            .await
+            .map_err(|_| SessionError::Ended)?;
+        answer.await.map_err(|_| SessionError::Ended)?
+    }
+}

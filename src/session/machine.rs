@@ -1,0 +1,643 @@
+//! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
+//! that starts again and reads the same records is in the same state.
+
+use std::{collections::HashMap, sync::Arc};
+
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    claude::{
+        ControlRequest, ControlResponse, Envelope,
+        facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
+        scan,
+    },
+    domain::{
+        Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid, Resolution, RunExit,
+        RunId, Seq, SessionId, SessionState, Timestamp, fact::CliTotals,
+    },
+    journal::{RecordRef, Source},
+};
+
+use super::{
+    LiveView, OpenPrompt, OpenTurn, approvals, exit,
+    money::Ledger,
+    notes::{Note, RunStarted},
+    turns,
+};
+
+/// How much of a prompt's text is kept for lists.
+const PROMPT_START_CHARS: usize = 200;
+
+/// The id of the `initialize` request that opens each run.
+pub(super) const INITIALIZE_ID: &str = "trunkline-initialize";
+
+/// What is known about a session before its journal is read from the start of its last run.
+#[derive(Clone, Debug)]
+pub struct AtRest {
+    /// The session.
+    pub session: SessionId,
+    /// The state without a process.
+    pub state: SessionState,
+    /// Why it failed.
+    pub reason: Option<FailReason>,
+    /// The conversation.
+    pub cli_session: Option<CliSessionId>,
+    /// The last run.
+    pub run: Option<RunId>,
+    /// The CLI's last reported version.
+    pub cli_version: Option<String>,
+    /// The CLI's last reported model.
+    pub model: Option<String>,
+    /// The CLI's last reported permission mode.
+    pub permission_mode: Option<String>,
+    /// Turns that ended so far.
+    pub turns: u64,
+}
+
+/// A process that lives, as far as the journal knows.
+#[derive(Debug)]
+struct Run {
+    id: RunId,
+    ready: bool,
+    stop_asked: bool,
+    /// What an error `result` before readiness said.
+    start_errors: Vec<String>,
+}
+
+/// Tells two lines apart that claim to be the same prompt.
+pub(super) type LineDigest = [u8; 32];
+
+/// The digest of a line.
+pub(super) fn digest(line: &[u8]) -> LineDigest {
+    Sha256::digest(line).into()
+}
+
+/// What the live daemon has to hear about, beside the facts.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// The CLI answered one of our control requests.
+    ControlAnswered(ControlResponse),
+    /// An approval ended.
+    ApprovalClosed(ApprovalId, Box<Resolution>),
+    /// A turn ended; `result` is the CLI's line, if there was one.
+    TurnEnded(Box<crate::domain::TurnEnd>, Option<Box<RawValue>>),
+    /// A prompt was written to the CLI.
+    PromptSent {
+        uuid: PromptUuid,
+        seq: Seq,
+        digest: LineDigest,
+    },
+    /// A prompt will not be answered by a turn.
+    PromptDropped(PromptUuid, PromptState),
+    /// The process ended.
+    RunEnded,
+}
+
+/// What one or more records gave.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) facts: Vec<Fact>,
+    pub(super) effects: Vec<Effect>,
+}
+
+/// The fold.
+#[derive(Debug)]
+pub(super) struct Machine {
+    session: SessionId,
+    rest: SessionState,
+    reason: Option<FailReason>,
+    run: Option<Run>,
+    last_run: Option<RunId>,
+    cli_session: Option<CliSessionId>,
+    cli_version: Option<String>,
+    model: Option<String>,
+    permission_mode: Option<String>,
+    turns: u64,
+    turn: Option<OpenTurn>,
+    prompts: Vec<OpenPrompt>,
+    approvals: Vec<Arc<Approval>>,
+    /// Requests of the CLI that nobody answered, approvals apart.
+    asked: HashMap<String, ControlRequest>,
+    /// Control requests of ours that the CLI has not answered, with their subtype.
+    own_requests: HashMap<String, String>,
+    ledger: Ledger,
+    background_tasks: u32,
+    last_line_at: Option<Timestamp>,
+    head: Seq,
+    noted: Option<SessionState>,
+}
+
+impl Machine {
+    pub(super) fn at_rest(rest: AtRest) -> Self {
+        Self {
+            session: rest.session,
+            // A row may say "live" although no process is: the records that follow decide.
+            rest: rest.state,
+            reason: rest.reason,
+            run: None,
+            last_run: rest.run,
+            cli_session: rest.cli_session,
+            cli_version: rest.cli_version,
+            model: rest.model,
+            permission_mode: rest.permission_mode,
+            turns: rest.turns,
+            turn: None,
+            prompts: Vec::new(),
+            approvals: Vec::new(),
+            asked: HashMap::new(),
+            own_requests: HashMap::new(),
+            ledger: Ledger::default(),
+            background_tasks: 0,
+            last_line_at: None,
+            head: Seq::ZERO,
+            noted: None,
+        }
+    }
+
+    /// The state; it follows from the rest.
+    pub(super) fn state(&self) -> SessionState {
+        let Some(run) = &self.run else {
+            return self.rest;
+        };
+        if run.stop_asked {
+            SessionState::Stopping
+        } else if !run.ready {
+            SessionState::Starting
+        } else if !self.approvals.is_empty() {
+            SessionState::Waiting
+        } else if self.turn.is_some() || !self.prompts.is_empty() {
+            SessionState::Busy
+        } else {
+            SessionState::Idle
+        }
+    }
+
+    /// Whether a process lives, as far as the records say.
+    pub(super) fn has_run(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// The run that lives.
+    pub(super) fn run_id(&self) -> Option<RunId> {
+        self.run.as_ref().map(|run| run.id)
+    }
+
+    /// The newest record that was read.
+    pub(super) fn head(&self) -> Seq {
+        self.head
+    }
+
+    /// The state that the last `state` record says.
+    pub(super) fn noted_state(&self) -> Option<SessionState> {
+        self.noted
+    }
+
+    /// Why the session failed.
+    pub(super) fn reason(&self) -> Option<&FailReason> {
+        self.reason.as_ref().filter(|_| self.state() == SessionState::Failed)
+    }
+
+    /// What needs a person, oldest first.
+    pub(super) fn approvals(&self) -> &[Arc<Approval>] {
+        &self.approvals
+    }
+
+    /// What the CLI asked and nobody answered, approvals apart.
+    pub(super) fn asked(&self) -> impl Iterator<Item = &ControlRequest> {
+        self.asked.values()
+    }
+
+    /// Whether nothing runs that an end of input would cut short.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.turn.is_none() && self.prompts.is_empty() && self.approvals.is_empty()
+    }
+
+    /// Turns that ended so far.
+    pub(super) fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// What can be seen now.
+    pub(super) fn view(&self, cli_pid: Option<i32>) -> LiveView {
+        LiveView {
+            state: self.state(),
+            reason: self.reason().cloned(),
+            run_id: self.last_run,
+            cli_pid: cli_pid.filter(|_| self.run.is_some()),
+            cli_session_id: self.cli_session,
+            cli_version: self.cli_version.clone(),
+            model: self.model.clone(),
+            permission_mode: self.permission_mode.clone(),
+            head_seq: self.head,
+            turn: self.turn.clone(),
+            open_prompts: self.prompts.clone(),
+            approvals: self.approvals.clone(),
+            background_tasks: self.background_tasks,
+            last_line_at: self.last_line_at,
+        }
+    }
+
+    /// Reads the next record.
+    pub(super) fn apply(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
+        let before = self.state();
+        self.head = record.seq;
+        match record.source {
+            Source::Cli => {
+                self.last_line_at = Some(record.at);
+                if self.run.is_some() {
+                    self.on_cli(record, out);
+                }
+            }
+            Source::Client => self.on_client(record, out),
+            Source::Daemon => self.on_note(record, out),
+            Source::StdoutText | Source::Stderr => {}
+        }
+        let after = self.state();
+        if after != before {
+            let reason = self.reason().cloned();
+            out.facts.push(Fact::State {
+                state: after,
+                reason,
+                at: record.at,
+            });
+        }
+    }
+
+    fn on_note(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
+        match Note::read(record.data) {
+            Some(Note::RunStarted(started)) => self.on_run_started(started, record, out),
+            Some(Note::RunExited { run_id, exit }) => self.on_run_ended(run_id, Some(exit), record, out),
+            Some(Note::RunLost { run_id }) => self.on_run_ended(run_id, None, record, out),
+            Some(Note::StartFailed { reason }) if self.run.is_none() => {
+                self.rest = SessionState::Failed;
+                self.reason = Some(reason);
+            }
+            Some(Note::StopRequested { .. }) => {
+                if let Some(run) = &mut self.run {
+                    run.stop_asked = true;
+                }
+            }
+            Some(Note::State { state, .. }) => self.noted = Some(state),
+            Some(_) | None => {}
+        }
+    }
+
+    fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
+        self.run = Some(Run {
+            id: started.run_id,
+            ready: false,
+            stop_asked: false,
+            start_errors: Vec::new(),
+        });
+        self.last_run = Some(started.run_id);
+        self.turns = started.turns;
+        self.turn = None;
+        self.prompts.clear();
+        self.approvals.clear();
+        self.asked.clear();
+        self.own_requests.clear();
+        self.background_tasks = 0;
+        self.reason = None;
+        self.ledger = Ledger::start_run(started.base);
+        out.facts.push(Fact::RunStarted {
+            id: started.run_id,
+            mode: started.mode,
+            seq: record.seq,
+            at: record.at,
+        });
+        self.set_cli_session(started.cli_session_id, record.at, out);
+    }
+
+    fn on_run_ended(
+        &mut self,
+        run_id: RunId,
+        exit: Option<RunExit>,
+        record: &RecordRef<'_>,
+        out: &mut Outcome,
+    ) {
+        let Some(run) = self.run.take_if(|run| run.id == run_id) else {
+            return;
+        };
+        let cut_short = self.turn.is_some() || !self.prompts.is_empty();
+        for approval in std::mem::take(&mut self.approvals) {
+            let resolution = Resolution {
+                state: ApprovalState::Abandoned,
+                by: "daemon".to_owned(),
+                response: None,
+                at: record.at,
+            };
+            close_approval(&approval, resolution, out);
+        }
+        if let Some(turn) = self.turn.take() {
+            let turn = turns::cut_short(turn, run.id, &self.prompts, record);
+            self.turns = turn.number;
+            out.facts.push(Fact::TurnEnded(Box::new(turn.clone())));
+            out.effects.push(Effect::TurnEnded(Box::new(turn), None));
+        }
+        for prompt in std::mem::take(&mut self.prompts) {
+            prompt_fact(&prompt, PromptState::Interrupted, record.at, out);
+            out.effects
+                .push(Effect::PromptDropped(prompt.uuid, PromptState::Interrupted));
+        }
+        self.asked.clear();
+        self.own_requests.clear();
+        self.background_tasks = 0;
+        let (state, reason) = exit::rest_after(exit.as_ref(), run.ready, cut_short, &run.start_errors);
+        self.rest = state;
+        self.reason = reason;
+        out.facts.push(Fact::RunExited {
+            id: run.id,
+            exit: exit.unwrap_or_else(exit::unseen),
+            at: record.at,
+        });
+        out.effects.push(Effect::RunEnded);
+    }
+
+    fn on_client(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(line) = scan(record.data) else {
+            return;
+        };
+        match line.kind.as_deref() {
+            Some("user") => self.on_prompt(&line, record, out),
+            Some("control_request") => {
+                if let (Some(id), Some(subtype)) = (&line.request_id, line.request_subtype()) {
+                    self.own_requests
+                        .insert(id.clone().into_owned(), subtype.into_owned());
+                }
+            }
+            Some("control_response") => {
+                if let Some(answer) = ControlResponse::read(&line) {
+                    self.asked.remove(&answer.request_id);
+                    if let Some(approval) = self.take_approval(&answer.request_id) {
+                        let by = record.by.unwrap_or("daemon");
+                        close_approval(&approval, approvals::resolution_of(answer, by, record.at), out);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_prompt(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(uuid) = line.message_uuid() else {
+            return;
+        };
+        if self.run.is_none() || self.prompts.iter().any(|prompt| prompt.uuid == uuid) {
+            return;
+        }
+        self.prompts.push(OpenPrompt {
+            uuid,
+            state: PromptState::Sent,
+            seq: record.seq,
+        });
+        out.facts.push(Fact::Prompt {
+            uuid,
+            state: PromptState::Sent,
+            text: Some(facts::prompt_start(line, PROMPT_START_CHARS)),
+            seq: record.seq,
+            at: record.at,
+        });
+        out.effects.push(Effect::PromptSent {
+            uuid,
+            seq: record.seq,
+            digest: digest(record.data),
+        });
+    }
+
+    fn on_cli(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(line) = scan(record.data) else {
+            return;
+        };
+        match line.kind.as_deref() {
+            Some("system") => self.on_system(&line, record, out),
+            Some("assistant" | "stream_event") => self.open_turn(record),
+            Some("result") => self.on_result(&line, record, out),
+            Some("command_lifecycle") => self.on_lifecycle(&line, record, out),
+            Some("control_request") => self.on_asked(&line, record, out),
+            Some("control_response") => self.on_answer(&line, record, out),
+            Some("control_cancel_request") => self.on_cancel(&line, record, out),
+            Some("conversation_reset") => self.ledger.reset(),
+            _ => {}
+        }
+    }
+
+    fn on_cancel(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(id) = facts::cancelled_request(line) else {
+            return;
+        };
+        self.asked.remove(&id);
+        if let Some(approval) = self.take_approval(&id) {
+            let resolution = Resolution {
+                state: ApprovalState::Withdrawn,
+                by: "cli".to_owned(),
+                response: None,
+                at: record.at,
+            };
+            close_approval(&approval, resolution, out);
+        }
+    }
+
+    fn on_system(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        if let Some(init) = InitFacts::read(line) {
+            if let Some(id) = init.session_id {
+                self.set_cli_session(id, record.at, out);
+            }
+            self.set_model(init.model, out);
+            self.set_permission_mode(init.permission_mode, out);
+            if init.claude_code_version.is_some() {
+                self.cli_version = init.claude_code_version;
+            }
+            self.open_turn(record);
+        } else if let Some(tasks) = facts::background_tasks(line) {
+            self.background_tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+        } else if let Some(state) = facts::session_state(line) {
+            // The CLI's own word that nothing runs. A prompt that it had begun and never closed is done.
+            if state == "idle" && self.turn.is_none() {
+                self.close_prompts(|prompt| prompt.state == PromptState::Started, record.at, out);
+            }
+        } else {
+            self.set_permission_mode(facts::status_permission_mode(line), out);
+        }
+    }
+
+    fn on_lifecycle(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(lifecycle) = Lifecycle::read(line) else {
+            return;
+        };
+        let state = match lifecycle.state {
+            LifecycleState::Queued => PromptState::Queued,
+            LifecycleState::Started => PromptState::Started,
+            // The turn that answers it closes it.
+            LifecycleState::Completed if self.turn.is_some() => return,
+            LifecycleState::Completed => PromptState::Completed,
+            LifecycleState::Cancelled => PromptState::Cancelled,
+            LifecycleState::Other(_) => return,
+        };
+        if state == PromptState::Started {
+            self.open_turn(record);
+        }
+        let Some(at) = self
+            .prompts
+            .iter()
+            .position(|prompt| prompt.uuid == lifecycle.command_uuid && prompt.state != state)
+        else {
+            return;
+        };
+        self.prompts[at].state = state;
+        prompt_fact(&self.prompts[at], state, record.at, out);
+        if state.is_final() {
+            let prompt = self.prompts.remove(at);
+            out.effects.push(Effect::PromptDropped(prompt.uuid, state));
+        }
+    }
+
+    fn on_result(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let (Some(facts), Some(run)) = (ResultFacts::read(line), &mut self.run) else {
+            return;
+        };
+        if !run.ready && facts.is_error && facts.num_turns.unwrap_or(0) == 0 {
+            // A start that failed reports itself as a `result` (recording 26-resume-missing).
+            run.start_errors.extend(facts.errors);
+            return;
+        }
+        let run_id = run.id;
+        self.open_turn(record);
+        let Some(turn) = self.turn.take() else {
+            return;
+        };
+        let answered = turns::answered(&facts, &self.prompts);
+        let money = self.ledger.book(&turns::reported(&facts));
+        let end = turns::ended(turn, run_id, facts, answered, money, record);
+        self.turns = end.number;
+        if let Some(cli_session) = self.cli_session {
+            let total = self.ledger.totals().clone();
+            out.facts.push(Fact::CliTotal { cli_session, total });
+        }
+        self.close_prompts(|prompt| end.prompts.contains(&prompt.uuid), record.at, out);
+        out.facts.push(Fact::TurnEnded(Box::new(end.clone())));
+        let raw = RawValue::from_string(String::from_utf8_lossy(record.data).into_owned()).ok();
+        out.effects.push(Effect::TurnEnded(Box::new(end), raw));
+    }
+
+    fn on_asked(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let (Some(request), Some(run)) = (ControlRequest::read(line), &self.run) else {
+            return;
+        };
+        if let Some(approval) = approvals::from_request(&request, self.session, run.id, record) {
+            self.approvals.push(Arc::new(approval.clone()));
+            out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
+        } else {
+            self.asked.insert(request.request_id.clone(), request);
+        }
+    }
+
+    fn on_answer(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(answer) = ControlResponse::read(line) else {
+            return;
+        };
+        let asked = self.own_requests.remove(&answer.request_id);
+        if let Ok(payload) = &answer.outcome {
+            let payload = payload.as_deref().map_or("{}", RawValue::get);
+            match asked.as_deref() {
+                Some("initialize") if answer.request_id == INITIALIZE_ID => self.on_ready(payload, record, out),
+                Some("set_model") => self.set_model(facts::member_text(payload, "model"), out),
+                Some("set_permission_mode") => {
+                    self.set_permission_mode(facts::member_text(payload, "mode"), out);
+                }
+                _ => {}
+            }
+        }
+        out.effects.push(Effect::ControlAnswered(answer));
+    }
+
+    fn on_ready(&mut self, payload: &str, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(run) = self.run.as_mut().filter(|run| !run.ready) else {
+            return;
+        };
+        run.ready = true;
+        let ready = ReadyFacts::read(payload).unwrap_or_default();
+        out.facts.push(Fact::RunReady {
+            id: run.id,
+            cli_version: ready.claude_code_version.clone(),
+            at: record.at,
+        });
+        if ready.claude_code_version.is_some() {
+            self.cli_version = ready.claude_code_version;
+        }
+        self.set_permission_mode(ready.permission_mode, out);
+    }
+
+    fn open_turn(&mut self, record: &RecordRef<'_>) {
+        if self.turn.is_none() && self.run.is_some() {
+            self.turn = Some(OpenTurn {
+                number: self.turns + 1,
+                first_seq: record.seq,
+                started_at: record.at,
+            });
+        }
+    }
+
+    fn close_prompts(&mut self, done: impl Fn(&OpenPrompt) -> bool, at: Timestamp, out: &mut Outcome) {
+        self.prompts.retain(|prompt| {
+            let done = done(prompt);
+            if done {
+                prompt_fact(prompt, PromptState::Completed, at, out);
+            }
+            !done
+        });
+    }
+
+    fn take_approval(&mut self, request_id: &str) -> Option<Arc<Approval>> {
+        let at = self
+            .approvals
+            .iter()
+            .position(|approval| approval.request_id == request_id)?;
+        Some(self.approvals.remove(at))
+    }
+
+    fn set_cli_session(&mut self, id: CliSessionId, at: Timestamp, out: &mut Outcome) {
+        if self.cli_session != Some(id) {
+            self.cli_session = Some(id);
+            out.facts.push(Fact::CliSession { id, at });
+        }
+    }
+
+    fn set_model(&mut self, model: Option<String>, out: &mut Outcome) {
+        if model.is_some() && self.model != model {
+            self.model.clone_from(&model);
+            out.facts.extend(model.map(Fact::Model));
+        }
+    }
+
+    fn set_permission_mode(&mut self, mode: Option<String>, out: &mut Outcome) {
+        if mode.is_some() && self.permission_mode != mode {
+            self.permission_mode.clone_from(&mode);
+            out.facts.extend(mode.map(Fact::PermissionMode));
+        }
+    }
+
+    /// The CLI's last known running totals of the conversation.
+    pub(super) fn totals(&self) -> &CliTotals {
+        self.ledger.totals()
+    }
+}
+
+fn prompt_fact(prompt: &OpenPrompt, state: PromptState, at: Timestamp, out: &mut Outcome) {
+    out.facts.push(Fact::Prompt {
+        uuid: prompt.uuid,
+        state,
+        text: None,
+        seq: prompt.seq,
+        at,
+    });
+}
+
+fn close_approval(approval: &Approval, resolution: Resolution, out: &mut Outcome) {
+    out.facts.push(Fact::ApprovalClosed {
+        id: approval.id,
+        resolution: resolution.clone(),
+    });
+    out.effects
+        .push(Effect::ApprovalClosed(approval.id, Box::new(resolution)));
+}

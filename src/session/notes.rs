@@ -1,0 +1,108 @@
+//! Owns the daemon's own journal records about a session: their names and shapes (`data.type` of records with `src` `daemon`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{
+    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, RunExit, RunId, Seq, SessionState, StartMode,
+    fact::CliTotals,
+};
+
+/// A record that the daemon or a keeper writes about a session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Note {
+    /// A process was asked for. Holds all that is needed to read the journal from here on without what came before.
+    RunStarted(RunStarted),
+    /// The process ended; its keeper says how.
+    RunExited {
+        run_id: RunId,
+        #[serde(flatten)]
+        exit: RunExit,
+    },
+    /// The process ended together with its keeper: nobody saw how.
+    RunLost { run_id: RunId },
+    /// No process could be started: there is no run.
+    StartFailed { reason: FailReason },
+    /// Somebody asked for the stop of the process.
+    StopRequested { by: String },
+    /// The session is in another state.
+    State {
+        state: SessionState,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<FailReason>,
+    },
+    /// The CLI's request in record `seq` needs a person.
+    Approval {
+        approval_id: ApprovalId,
+        request_id: String,
+        seq: Seq,
+        kind: ApprovalKind,
+        tool_name: String,
+    },
+    /// It needs nobody any more.
+    Decision {
+        approval_id: ApprovalId,
+        state: ApprovalState,
+        by: String,
+    },
+    /// The CLI asked something that no client can be given yet; it got this stated answer.
+    Fallback { request_id: String, subtype: String },
+}
+
+/// The start of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct RunStarted {
+    pub(super) run_id: RunId,
+    pub(super) mode: StartMode,
+    pub(super) cli_session_id: CliSessionId,
+    /// Turns that ended before this run.
+    pub(super) turns: u64,
+    /// The CLI's last known running totals of the conversation that is opened.
+    pub(super) base: CliTotals,
+}
+
+impl Note {
+    /// Reads the data of a daemon record; `None` for one of another kind.
+    pub(super) fn read(data: &[u8]) -> Option<Self> {
+        serde_json::from_slice(data).ok()
+    }
+
+    /// The data of the record.
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::StopIntent;
+
+    #[test]
+    fn notes_survive_the_journal() {
+        let note = Note::RunExited {
+            run_id: RunId::new(),
+            exit: RunExit {
+                code: Some(1),
+                signal: None,
+                intent: StopIntent::None,
+                killed: false,
+                stderr_tail: "no\nway".to_owned(),
+                spawn_error: None,
+                unwritten_lines: 2,
+            },
+        };
+        let json = note.to_json();
+        assert!(!json.contains(&b'\n'));
+        let Some(Note::RunExited { exit, .. }) = Note::read(&json) else {
+            panic!("not read back: {}", String::from_utf8_lossy(&json));
+        };
+        assert_eq!((exit.code, exit.unwritten_lines), (Some(1), 2));
+    }
+
+    #[test]
+    fn a_foreign_note_is_passed_over() {
+        assert!(Note::read(br#"{"type":"from_the_future","x":1}"#).is_none());
+        assert!(Note::read(b"[]").is_none());
+    }
+}

@@ -1,0 +1,87 @@
+//! Owns what is known of each prompt's way into the journal, so that a repeat is acknowledged and never run again.
+
+use std::collections::HashMap;
+
+use tokio::sync::oneshot;
+
+use crate::domain::{ConnectionId, PromptUuid, Seq};
+
+use super::{SessionError, handle::Sent, machine::LineDigest};
+
+/// Who waits for the outcome.
+#[derive(Debug)]
+pub(super) enum PromptReply {
+    Caller(oneshot::Sender<Result<Sent, SessionError>>),
+    Client(ConnectionId),
+}
+
+#[derive(Debug)]
+struct Known {
+    digest: LineDigest,
+    /// Its record; `None` while it is on its way.
+    seq: Option<Seq>,
+    waiting: Vec<PromptReply>,
+}
+
+/// The prompts of a session.
+#[derive(Debug, Default)]
+pub(super) struct Prompts {
+    known: HashMap<PromptUuid, Known>,
+}
+
+/// What is to be done with a prompt.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// It is new: write it.
+    Write,
+    /// It is on its way; the reply comes with the first one's.
+    Waits,
+    /// It was written before.
+    Repeated(PromptReply, Seq),
+    /// The id was used for something else.
+    Conflict(PromptReply),
+}
+
+impl Prompts {
+    /// Notes a prompt that is to be written.
+    pub(super) fn admit(&mut self, uuid: PromptUuid, digest: LineDigest, reply: PromptReply) -> Admission {
+        match self.known.get_mut(&uuid) {
+            Some(known) if known.digest != digest => Admission::Conflict(reply),
+            Some(Known { seq: Some(seq), .. }) => Admission::Repeated(reply, *seq),
+            Some(known) => {
+                known.waiting.push(reply);
+                Admission::Waits
+            }
+            None => {
+                let waiting = vec![reply];
+                self.known.insert(uuid, Known { digest, seq: None, waiting });
+                Admission::Write
+            }
+        }
+    }
+
+    /// The prompt is in the journal; who waited for that is returned.
+    pub(super) fn on_sent(&mut self, uuid: PromptUuid, seq: Seq, digest: LineDigest) -> Vec<PromptReply> {
+        let known = self.known.entry(uuid).or_insert(Known {
+            digest,
+            seq: None,
+            waiting: Vec::new(),
+        });
+        known.seq = Some(seq);
+        std::mem::take(&mut known.waiting)
+    }
+
+    /// The prompt was refused; who waited is returned, and the id is free again.
+    pub(super) fn on_unsent(&mut self, uuid: PromptUuid) -> Vec<PromptReply> {
+        match self.known.get(&uuid) {
+            Some(Known { seq: None, .. }) => {}
+            _ => return Vec::new(),
+        }
+        self.known.remove(&uuid).map(|known| known.waiting).unwrap_or_default()
+    }
+
+    /// Whether the prompt is on its way into the journal.
+    pub(super) fn is_on_its_way(&self, uuid: PromptUuid) -> bool {
+        self.known.get(&uuid).is_some_and(|known| known.seq.is_none())
+    }
+}

@@ -1,0 +1,62 @@
+//! Owns what can be seen of a session at a moment.
+
+use std::sync::Arc;
+
+use crate::domain::{
+    Approval, CliSessionId, FailReason, PromptState, PromptUuid, RunId, Seq, SessionState, Timestamp,
+};
+
+/// What a session looks like now.
+#[derive(Clone, Debug)]
+pub struct LiveView {
+    /// The state.
+    pub state: SessionState,
+    /// Why it failed; set in state `failed` only.
+    pub reason: Option<FailReason>,
+    /// The last run.
+    pub run_id: Option<RunId>,
+    /// The CLI's process id while it lives.
+    pub cli_pid: Option<i32>,
+    /// The CLI's own id of the conversation.
+    pub cli_session_id: Option<CliSessionId>,
+    /// The CLI's version, once it said so.
+    pub cli_version: Option<String>,
+    /// The model that the CLI reports.
+    pub model: Option<String>,
+    /// The permission mode that the CLI reports.
+    pub permission_mode: Option<String>,
+    /// The newest record.
+    pub head_seq: Seq,
+    /// The turn that runs.
+    pub turn: Option<OpenTurn>,
+    /// Prompts that were sent and are not done.
+    pub open_prompts: Vec<OpenPrompt>,
+    /// What needs a person, oldest first.
+    pub approvals: Vec<Arc<Approval>>,
+    /// Background tasks that the CLI reports.
+    pub background_tasks: u32,
+    /// When the CLI printed its last line.
+    pub last_line_at: Option<Timestamp>,
+}
+
+/// A turn that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenTurn {
+    /// Number within the session.
+    pub number: u64,
+    /// Its first record.
+    pub first_seq: Seq,
+    /// When it began.
+    pub started_at: Timestamp,
+}
+
+/// A prompt that is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenPrompt {
+    /// The client's id of it.
+    pub uuid: PromptUuid,
+    /// How far it came.
+    pub state: PromptState,
+    /// The record that sent it.
+    pub seq: Seq,
+}
