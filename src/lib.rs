@@ -2,4 +2,5 @@
 //!
 //! `docs/ARCHITECTURE.md` is the map of the modules.
 
+pub mod claude;
 pub mod domain;
