@@ -3,3 +3,4 @@
 //! `docs/ARCHITECTURE.md` is the map of the modules.
 
 pub mod domain;
+pub mod store;
