@@ -2,7 +2,10 @@
 //!
 //! `docs/ARCHITECTURE.md` is the map of the modules.
 
+pub mod claude;
 pub mod domain;
 pub mod journal;
 pub mod keeper;
 pub mod ndjson;
+pub mod session;
+pub mod store;

@@ -1,0 +1,22 @@
+//! Owns everything that knows the CLI's protocol: launch options and their way into a process, the lines on stdout and
+//! stdin, and where the executable is. It does no IO but the file look-ups of [`binary`].
+
+pub mod answer;
+pub mod binary;
+pub mod catalogue;
+pub mod control;
+pub mod envelope;
+pub mod environment;
+pub mod facts;
+pub mod invocation;
+mod json;
+pub mod options;
+pub mod stdin;
+
+pub use answer::BadAnswer;
+pub use control::{ControlRequest, ControlResponse};
+pub use envelope::Envelope;
+pub use invocation::{Invocation, LaunchFile, Start};
+pub use json::JsonObject;
+pub use options::{InvalidOption, LaunchOptions, Policy};
+pub use stdin::{BadLine, ClientLine};

@@ -1,0 +1,211 @@
+//! Owns the answers to `can_use_tool`: how a client's answer is completed so that the CLI takes it, and how ours are
+//! built. What the model wrote is kept byte for byte.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::{
+    control::{CanUseTool, raw_value},
+    json,
+};
+
+/// What a person is told to have said who denied without a word.
+pub const DEFAULT_DENIAL: &str = "The user denied this request.";
+
+/// An answer that the CLI would not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadAnswer {
+    /// The request that is answered is no `can_use_tool` request.
+    #[error("the request is no question about a tool")]
+    NotATool,
+    /// The answer is no JSON object.
+    #[error("the answer is not a JSON object")]
+    NotAnObject,
+    /// `behavior` is missing or unknown.
+    #[error("behavior must be allow or deny")]
+    UnknownBehavior,
+    /// `updatedInput` is no object.
+    #[error("updatedInput must be an object")]
+    BadInput,
+    /// `updatedPermissions` is no list of objects.
+    #[error("updatedPermissions must be a list of objects")]
+    BadPermissions,
+    /// `message` is no string.
+    #[error("message must be a string")]
+    BadMessage,
+    /// `interrupt` is no boolean.
+    #[error("interrupt must be true or false")]
+    BadInterrupt,
+    /// The request asks no questions.
+    #[error("the request asks no questions")]
+    NoQuestions,
+    /// An answer or a remark to a question that was not asked.
+    #[error("the question {0:?} was not asked")]
+    UnknownQuestion(String),
+}
+
+/// What an answer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behavior {
+    /// The tool runs.
+    Allow,
+    /// It does not.
+    Deny,
+}
+
+/// What a complete answer does; `None` for what is no answer.
+pub fn behavior(answer: &RawValue) -> Option<Behavior> {
+    let [behavior] = json::members(answer.get(), ["behavior"])?;
+    match json::string(behavior?)?.as_ref() {
+        "allow" => Some(Behavior::Allow),
+        "deny" => Some(Behavior::Deny),
+        _ => None,
+    }
+}
+
+/// Completes a client's answer to `request` (the whole `request` object of a `can_use_tool` request): an allowance
+/// without `updatedInput` gets the tool's input as it was asked, a denial without a message gets one. All else stays
+/// byte for byte.
+///
+/// # Errors
+/// The answer is one that the CLI would not take.
+pub fn complete_answer(request: &RawValue, answer: &RawValue) -> Result<Box<RawValue>, BadAnswer> {
+    let tool = CanUseTool::read(request.get()).ok_or(BadAnswer::NotATool)?;
+    let names = ["updatedInput", "updatedPermissions", "message", "interrupt"];
+    let [input, permissions, message, interrupt] = json::members(answer.get(), names)
+        .ok_or(BadAnswer::NotAnObject)?
+        .map(|raw| raw.filter(|raw| *raw != "null"));
+    let addition = match behavior(answer).ok_or(BadAnswer::UnknownBehavior)? {
+        Behavior::Allow => {
+            if input.is_some_and(|input| !json::is_object(input)) {
+                return Err(BadAnswer::BadInput);
+            }
+            check_permissions(permissions)?;
+            match input {
+                Some(_) => None,
+                None => Some(("updatedInput", tool.input.to_owned())),
+            }
+        }
+        Behavior::Deny => {
+            if interrupt.is_some_and(|interrupt| json::boolean(interrupt).is_none()) {
+                return Err(BadAnswer::BadInterrupt);
+            }
+            match message {
+                Some(message) if message.starts_with('"') => None,
+                Some(_) => return Err(BadAnswer::BadMessage),
+                None => Some(("message", quoted(DEFAULT_DENIAL))),
+            }
+        }
+    };
+    // A `null` in the place of what is added would stay in front of it: of a repeated name the last counts.
+    let text = answer.get().trim_end();
+    let completed = match addition {
+        None => text.to_owned(),
+        Some((name, value)) => {
+            let body = text.strip_suffix('}').ok_or(BadAnswer::NotAnObject)?;
+            format!(r#"{body},"{name}":{value}}}"#)
+        }
+    };
+    raw_value(&completed).ok_or(BadAnswer::NotAnObject)
+}
+
+/// The answer that lets the tool of `request` run, with its own input or another.
+///
+/// # Errors
+/// `request` asks for no tool, the input is no object, or the permissions are no list of objects.
+pub fn allow(
+    request: &RawValue,
+    updated_input: Option<&RawValue>,
+    updated_permissions: Option<&RawValue>,
+) -> Result<Box<RawValue>, BadAnswer> {
+    let tool = CanUseTool::read(request.get()).ok_or(BadAnswer::NotATool)?;
+    let input = updated_input.map_or(tool.input, RawValue::get);
+    if !json::is_object(input) {
+        return Err(BadAnswer::BadInput);
+    }
+    check_permissions(updated_permissions.map(RawValue::get))?;
+    let permissions = updated_permissions.map_or_else(String::new, |permissions| {
+        format!(r#","updatedPermissions":{permissions}"#)
+    });
+    raw_value(&format!(
+        r#"{{"behavior":"allow","updatedInput":{input}{permissions}}}"#
+    ))
+    .ok_or(BadAnswer::BadInput)
+}
+
+/// The answer that does not let a tool run. `message` is what the model reads; with `interrupt` the turn ends.
+pub fn deny(message: Option<&str>, interrupt: bool) -> Result<Box<RawValue>, BadAnswer> {
+    let message = quoted(
+        message
+            .filter(|text| !text.trim().is_empty())
+            .unwrap_or(DEFAULT_DENIAL),
+    );
+    let interrupt = if interrupt { r#","interrupt":true"# } else { "" };
+    raw_value(&format!(
+        r#"{{"behavior":"deny","message":{message}{interrupt}}}"#
+    ))
+    .ok_or(BadAnswer::BadMessage)
+}
+
+/// The answer to questions (`AskUserQuestion`): question text → label or free text; several labels are joined with
+/// `, `. A question without an answer stays unanswered. `annotations` (question text → remarks) passes as it is.
+///
+/// # Errors
+/// `request` asks no questions, or not one that is answered.
+pub fn answer_questions(
+    request: &RawValue,
+    answers: &BTreeMap<String, String>,
+    annotations: Option<&RawValue>,
+) -> Result<Box<RawValue>, BadAnswer> {
+    let tool = CanUseTool::read(request.get()).ok_or(BadAnswer::NotATool)?;
+    let asked = questions(tool.input).ok_or(BadAnswer::NoQuestions)?;
+    let mut named: Vec<String> = answers.keys().cloned().collect();
+    if let Some(annotations) = annotations {
+        json::for_each_member(annotations.get(), |question, _| named.push(question.to_owned()))
+            .ok_or(BadAnswer::NotAnObject)?;
+    }
+    if let Some(unknown) = named.into_iter().find(|question| !asked.contains(question)) {
+        return Err(BadAnswer::UnknownQuestion(unknown));
+    }
+    let answers: Vec<String> = answers
+        .iter()
+        .map(|(question, answer)| format!("{}:{}", quoted(question), quoted(answer)))
+        .collect();
+    let body = tool.input.strip_suffix('}').ok_or(BadAnswer::NoQuestions)?;
+    let annotations = annotations.map_or_else(String::new, |annotations| {
+        format!(r#","annotations":{annotations}"#)
+    });
+    // The input has `questions` at least, so a comma is always needed.
+    let input = format!(r#"{body},"answers":{{{}}}{annotations}}}"#, answers.join(","));
+    raw_value(&format!(r#"{{"behavior":"allow","updatedInput":{input}}}"#)).ok_or(BadAnswer::NoQuestions)
+}
+
+/// The texts of the questions of an `AskUserQuestion` input; `None` when it asks none.
+pub fn questions(input: &str) -> Option<Vec<String>> {
+    let [questions] = json::members(input, ["questions"])?;
+    let texts: Vec<String> = json::items(questions?)?
+        .into_iter()
+        .filter_map(|question| {
+            let [text] = json::members(question, ["question"])?;
+            Some(json::decode_lossy(text?)?.into_owned())
+        })
+        .collect();
+    (!texts.is_empty()).then_some(texts)
+}
+
+fn check_permissions(permissions: Option<&str>) -> Result<(), BadAnswer> {
+    let Some(permissions) = permissions else {
+        return Ok(());
+    };
+    let items = json::items(permissions).ok_or(BadAnswer::BadPermissions)?;
+    if items.into_iter().all(json::is_object) {
+        Ok(())
+    } else {
+        Err(BadAnswer::BadPermissions)
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

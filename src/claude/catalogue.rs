@@ -1,0 +1,201 @@
+//! Owns the catalogue of control requests that a host may send: what each needs to be handled well. It is no filter: a
+//! subtype that is not listed is sent with the defaults.
+
+/// Longest wait for the CLI's answer when nothing else is known, in milliseconds.
+pub const DEFAULT_DEADLINE_MS: u64 = 30_000;
+/// Longest wait for an answer that takes a model call or a network round, in milliseconds.
+pub const SLOW_DEADLINE_MS: u64 = 120_000;
+/// Longest wait for the answer to `initialize`: slow MCP servers hold it up.
+pub const INITIALIZE_DEADLINE_MS: u64 = 120_000;
+/// Longest wait for what needs a person in a browser.
+pub const PERSON_DEADLINE_MS: u64 = 600_000;
+
+/// Who sends a request of this subtype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// The host (the daemon and its clients).
+    Host,
+    /// The CLI.
+    Cli,
+    /// Both.
+    Both,
+}
+
+/// A setting that a request changes in the process, and that must be stored so that the next start applies it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredSetting {
+    /// `LaunchOptions::model`.
+    Model,
+    /// `LaunchOptions::permission_mode`.
+    PermissionMode,
+    /// `LaunchOptions::max_thinking_tokens`.
+    Thinking,
+    /// The session's title.
+    Title,
+}
+
+/// What is known of one subtype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// The `subtype`.
+    pub name: &'static str,
+    /// Who sends it.
+    pub sender: Sender,
+    /// Longest wait for the answer, in milliseconds.
+    pub deadline_ms: u64,
+    /// Whether it may be sent before `initialize` was answered.
+    pub before_initialize: bool,
+    /// The setting it changes.
+    pub changes: Option<StoredSetting>,
+}
+
+const fn host(name: &'static str) -> Control {
+    Control {
+        name,
+        sender: Sender::Host,
+        deadline_ms: DEFAULT_DEADLINE_MS,
+        before_initialize: false,
+        changes: None,
+    }
+}
+
+const fn slow(name: &'static str) -> Control {
+    Control {
+        deadline_ms: SLOW_DEADLINE_MS,
+        ..host(name)
+    }
+}
+
+const fn changing(name: &'static str, setting: StoredSetting) -> Control {
+    Control {
+        changes: Some(setting),
+        ..host(name)
+    }
+}
+
+const fn cli(name: &'static str) -> Control {
+    Control {
+        sender: Sender::Cli,
+        deadline_ms: PERSON_DEADLINE_MS,
+        ..host(name)
+    }
+}
+
+/// Every subtype that is known.
+pub const CONTROLS: &[Control] = &[
+    Control {
+        deadline_ms: INITIALIZE_DEADLINE_MS,
+        before_initialize: true,
+        ..host("initialize")
+    },
+    Control {
+        deadline_ms: 10_000,
+        before_initialize: true,
+        ..host("interrupt")
+    },
+    Control {
+        before_initialize: true,
+        ..host("end_session")
+    },
+    changing("set_model", StoredSetting::Model),
+    changing("set_permission_mode", StoredSetting::PermissionMode),
+    changing("set_max_thinking_tokens", StoredSetting::Thinking),
+    changing("rename_session", StoredSetting::Title),
+    host("set_color"),
+    host("mcp_status"),
+    slow("get_context_usage"),
+    host("get_session_cost"),
+    slow("list_models"),
+    slow("get_usage"),
+    host("get_binary_version"),
+    Control {
+        deadline_ms: PERSON_DEADLINE_MS,
+        ..host("mcp_call")
+    },
+    host("file_suggestions"),
+    Control {
+        sender: Sender::Both,
+        deadline_ms: SLOW_DEADLINE_MS,
+        before_initialize: true,
+        ..host("mcp_message")
+    },
+    slow("rewind_files"),
+    host("cancel_async_message"),
+    host("read_file"),
+    host("seed_read_state"),
+    slow("mcp_set_servers"),
+    slow("register_repo_root"),
+    slow("reload_plugins"),
+    slow("reload_skills"),
+    slow("reload_output_styles"),
+    slow("mcp_reconnect"),
+    slow("mcp_toggle"),
+    host("set_has_subscribers"),
+    host("stop_task"),
+    host("background_tasks"),
+    host("get_task_output"),
+    host("apply_flag_settings"),
+    host("get_settings"),
+    host("get_hooks_listing"),
+    host("update_settings"),
+    host("list_permission_rules"),
+    slow("mcp_read_resource"),
+    host("claim_session"),
+    host("set_cwd"),
+    slow("generate_session_title"),
+    slow("side_question"),
+    host("get_status"),
+    host("get_plan"),
+    slow("export_conversation"),
+    host("get_memory_dialog"),
+    host("get_skills_dialog"),
+    host("get_sandbox_dialog"),
+    host("get_chrome_dialog"),
+    host("get_chrome_browsers"),
+    host("select_chrome_browser"),
+    host("set_chrome_browser_hints"),
+    host("set_mcp_permission_mode_override"),
+    host("set_prompt_suggestions_paused"),
+    host("prompt_draft_activity"),
+    host("message_rated"),
+    slow("submit_feedback"),
+    slow("submit_survey_feedback"),
+    slow("ultrareview_launch"),
+    slow("remote_control"),
+    host("channel_enable"),
+    Control {
+        deadline_ms: PERSON_DEADLINE_MS,
+        ..host("mcp_authenticate")
+    },
+    slow("mcp_clear_auth"),
+    slow("mcp_oauth_callback_url"),
+    slow("claude_authenticate"),
+    slow("claude_oauth_callback"),
+    Control {
+        deadline_ms: PERSON_DEADLINE_MS,
+        ..host("claude_oauth_wait_for_completion")
+    },
+    cli("can_use_tool"),
+    cli("hook_callback"),
+    cli("elicitation"),
+    cli("request_user_dialog"),
+    cli("oauth_token_refresh"),
+    cli("host_auth_token_refresh"),
+    cli("remote_control_work_secret"),
+    cli("ui_copy"),
+    cli("ui_prompt_read"),
+    cli("ui_prompt_fill"),
+    cli("ui_prompt_paint"),
+    cli("ui_prompt_suggest"),
+    cli("ui_read_selection"),
+];
+
+/// What is known of a subtype; the defaults for one that a host sends and nobody knows.
+pub fn control(name: &str) -> Option<&'static Control> {
+    CONTROLS.iter().find(|control| control.name == name)
+}
+
+/// Longest wait for the answer to a request of this subtype, in milliseconds.
+pub fn deadline_ms(name: &str) -> u64 {
+    control(name).map_or(DEFAULT_DEADLINE_MS, |control| control.deadline_ms)
+}

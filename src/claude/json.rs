@@ -1,0 +1,434 @@
+//! Owns a JSON scanner that finds raw values without decoding them. It accepts what JSON's grammar accepts, lone
+//! surrogate escapes included, nests without recursion, and hands out slices of the text.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+/// A JSON object kept byte for byte: the order of its keys and the spelling of its numbers survive.
+#[derive(Clone, Serialize)]
+#[serde(transparent)]
+pub struct JsonObject(Box<RawValue>);
+
+impl JsonObject {
+    /// The object's text.
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The object as a raw value.
+    pub fn raw(&self) -> &RawValue {
+        &self.0
+    }
+
+    /// The raw text of the member with this name; the last one wins.
+    pub(crate) fn member(&self, name: &str) -> Option<&str> {
+        let [value] = members(self.get(), [name])?;
+        value
+    }
+}
+
+impl fmt::Debug for JsonObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.get())
+    }
+}
+
+impl PartialEq for JsonObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<'de> Deserialize<'de> for JsonObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        if raw.get().starts_with('{') {
+            Ok(Self(raw))
+        } else {
+            Err(serde::de::Error::custom("expected a JSON object"))
+        }
+    }
+}
+
+impl utoipa::PartialSchema for JsonObject {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        utoipa::openapi::schema::Object::new().into()
+    }
+}
+
+impl utoipa::ToSchema for JsonObject {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("JsonObject")
+    }
+}
+
+/// The raw values of the named members of the object that is the whole of `text`, white space around it allowed.
+/// `None` when `text` is not exactly one JSON object. A repeated name keeps its last value, as in JavaScript.
+pub(crate) fn members<'a, const N: usize>(text: &'a str, names: [&str; N]) -> Option<[Option<&'a str>; N]> {
+    let mut found = [None; N];
+    for_each_member(text, |name, value| {
+        if let Some(slot) = names.iter().position(|wanted| *wanted == name) {
+            found[slot] = Some(value);
+        }
+    })?;
+    Some(found)
+}
+
+/// Calls `visit` with each member's decoded name and raw value, in order. `None` when `text` is not exactly one object.
+pub(crate) fn for_each_member<'a>(text: &'a str, mut visit: impl FnMut(&str, &'a str)) -> Option<()> {
+    let bytes = text.as_bytes();
+    let mut at = skip_space(bytes, 0);
+    if bytes.get(at) != Some(&b'{') {
+        return None;
+    }
+    at = skip_space(bytes, at + 1);
+    if bytes.get(at) == Some(&b'}') {
+        at += 1;
+    } else {
+        loop {
+            if bytes.get(at) != Some(&b'"') {
+                return None;
+            }
+            let name_start = at;
+            at = string_end(bytes, at)?;
+            let name = decode_lossy(&text[name_start..at])?;
+            at = skip_space(bytes, at);
+            if bytes.get(at) != Some(&b':') {
+                return None;
+            }
+            let start = skip_space(bytes, at + 1);
+            at = value_end(bytes, start)?;
+            visit(&name, &text[start..at]);
+            at = skip_space(bytes, at);
+            match bytes.get(at)? {
+                b',' => at = skip_space(bytes, at + 1),
+                b'}' => {
+                    at += 1;
+                    break;
+                }
+                _ => return None,
+            }
+        }
+    }
+    (skip_space(bytes, at) == bytes.len()).then_some(())
+}
+
+/// The raw items of a JSON array; `None` when `text` is not exactly one array.
+pub(crate) fn items(text: &str) -> Option<Vec<&str>> {
+    let bytes = text.as_bytes();
+    let mut at = skip_space(bytes, 0);
+    if bytes.get(at) != Some(&b'[') {
+        return None;
+    }
+    at = skip_space(bytes, at + 1);
+    let mut found = Vec::new();
+    if bytes.get(at) == Some(&b']') {
+        at += 1;
+    } else {
+        loop {
+            let start = at;
+            at = value_end(bytes, start)?;
+            found.push(&text[start..at]);
+            at = skip_space(bytes, at);
+            match bytes.get(at)? {
+                b',' => at = skip_space(bytes, at + 1),
+                b']' => {
+                    at += 1;
+                    break;
+                }
+                _ => return None,
+            }
+        }
+    }
+    (skip_space(bytes, at) == bytes.len()).then_some(found)
+}
+
+/// The string that `raw` spells; `None` when it is no string, or one with a lone surrogate that no Rust string can hold.
+pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = quoted(raw)?;
+    if inner.contains('\\') {
+        serde_json::from_str(raw).ok().map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(inner))
+    }
+}
+
+/// Like [`string()`], but a lone surrogate becomes U+FFFD.
+pub(crate) fn decode_lossy(raw: &str) -> Option<Cow<'_, str>> {
+    string(raw).or_else(|| quoted(raw).map(|inner| Cow::Owned(decode_units(inner))))
+}
+
+/// The boolean that `raw` spells.
+pub(crate) fn boolean(raw: &str) -> Option<bool> {
+    match raw {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// The count that `raw` spells: a whole number of at least 0, also in the form `3.0`.
+pub(crate) fn count(raw: &str) -> Option<u64> {
+    raw.parse().ok().or_else(|| {
+        let number = float(raw)?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "range checked here"
+        )]
+        (number >= 0.0 && number < 9e15).then_some(number as u64)
+    })
+}
+
+/// The number that `raw` spells.
+pub(crate) fn float(raw: &str) -> Option<f64> {
+    let first = *raw.as_bytes().first()?;
+    if first != b'-' && !first.is_ascii_digit() {
+        return None;
+    }
+    raw.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Whether `raw` is an object.
+pub(crate) fn is_object(raw: &str) -> bool {
+    raw.starts_with('{')
+}
+
+fn quoted(raw: &str) -> Option<&str> {
+    raw.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// Decodes the escapes of a string that the scanner accepted.
+fn decode_units(inner: &str) -> String {
+    let mut units: Vec<u16> = Vec::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    let mut buffer = [0; 2];
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            units.extend_from_slice(c.encode_utf16(&mut buffer));
+            continue;
+        }
+        match chars.next() {
+            Some('u') => {
+                let hex: String = chars.by_ref().take(4).collect();
+                units.push(u16::from_str_radix(&hex, 16).unwrap_or(0xFFFD));
+            }
+            Some('b') => units.push(8),
+            Some('f') => units.push(12),
+            Some('n') => units.push(10),
+            Some('r') => units.push(13),
+            Some('t') => units.push(9),
+            Some(other) => units.extend_from_slice(other.encode_utf16(&mut buffer)),
+            None => {}
+        }
+    }
+    String::from_utf16_lossy(&units)
+}
+
+fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t' | b'\r' | b'\n') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// The index after the value that starts at `at`.
+fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes.get(at)? {
+        b'{' | b'[' => container_end(bytes, at),
+        _ => scalar_end(bytes, at),
+    }
+}
+
+fn scalar_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let word = |word: &[u8]| bytes[at..].starts_with(word).then_some(at + word.len());
+    match bytes.get(at)? {
+        b'"' => string_end(bytes, at),
+        b't' => word(b"true"),
+        b'f' => word(b"false"),
+        b'n' => word(b"null"),
+        b'-' | b'0'..=b'9' => number_end(bytes, at),
+        _ => None,
+    }
+}
+
+/// What the grammar allows next inside a container.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expect {
+    /// A value, or the end of an empty array.
+    FirstValue,
+    /// A value.
+    Value,
+    /// A name, or the end of an empty object.
+    FirstName,
+    /// A name.
+    Name,
+    /// A comma or the end.
+    Next,
+}
+
+fn container_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let mut open = Stack::default();
+    let mut expect = Expect::Value;
+    loop {
+        at = skip_space(bytes, at);
+        let byte = *bytes.get(at)?;
+        match (expect, byte) {
+            (Expect::FirstValue, b']') | (Expect::FirstName, b'}') => {
+                at += 1;
+                open.pop();
+                expect = Expect::Next;
+            }
+            (Expect::FirstValue | Expect::Value, b'{') => {
+                at += 1;
+                open.push(true);
+                expect = Expect::FirstName;
+            }
+            (Expect::FirstValue | Expect::Value, b'[') => {
+                at += 1;
+                open.push(false);
+                expect = Expect::FirstValue;
+            }
+            (Expect::FirstValue | Expect::Value, _) => {
+                at = scalar_end(bytes, at)?;
+                expect = Expect::Next;
+            }
+            (Expect::FirstName | Expect::Name, b'"') => {
+                at = skip_space(bytes, string_end(bytes, at)?);
+                if bytes.get(at) != Some(&b':') {
+                    return None;
+                }
+                at += 1;
+                expect = Expect::Value;
+            }
+            (Expect::Next, b',') => {
+                at += 1;
+                expect = if open.top() { Expect::Name } else { Expect::Value };
+            }
+            (Expect::Next, b'}') if open.top() => {
+                at += 1;
+                open.pop();
+            }
+            (Expect::Next, b']') if !open.top() => {
+                at += 1;
+                open.pop();
+            }
+            _ => return None,
+        }
+        if open.depth == 0 {
+            return Some(at);
+        }
+    }
+}
+
+/// The kinds of the open containers (true: object), one bit each.
+#[derive(Default)]
+struct Stack {
+    /// The innermost 64.
+    bits: u64,
+    /// The ones outside those, in words of 64.
+    outer: Vec<u64>,
+    depth: usize,
+}
+
+impl Stack {
+    fn push(&mut self, object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(self.bits);
+        }
+        self.bits = (self.bits << 1) | u64::from(object);
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        self.bits >>= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.bits = self.outer.pop().unwrap_or_default();
+        }
+    }
+
+    fn top(&self) -> bool {
+        self.bits & 1 == 1
+    }
+}
+
+/// The index after the closing quote of the string whose opening quote is at `at`.
+fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut at = at + 1;
+    loop {
+        at = plain_end(bytes, at);
+        match *bytes.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => match bytes.get(at + 1)? {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => at += 2,
+                b'u' => {
+                    let hex = bytes.get(at + 2..at + 6)?;
+                    if !hex.iter().all(u8::is_ascii_hexdigit) {
+                        return None;
+                    }
+                    at += 6;
+                }
+                _ => return None,
+            },
+            // A bare control character.
+            _ => return None,
+        }
+    }
+}
+
+/// The index of the next quote, backslash or control character, eight bytes at a time.
+fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    while let Some(chunk) = bytes.get(at..at + 8).and_then(|chunk| chunk.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        let quote = zero_byte(word ^ (ONES * b'"' as u64));
+        let escape = zero_byte(word ^ (ONES * b'\\' as u64));
+        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+        let hit = quote | escape | control;
+        if hit != 0 {
+            return at + hit.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while let Some(byte) = bytes.get(at) {
+        if matches!(byte, b'"' | b'\\' | 0..=0x1F) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+fn number_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let digits = |mut at: usize| {
+        let start = at;
+        while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+        }
+        (at > start).then_some(at)
+    };
+    if bytes.get(at) == Some(&b'-') {
+        at += 1;
+    }
+    at = if bytes.get(at) == Some(&b'0') {
+        at + 1
+    } else {
+        digits(at)?
+    };
+    if bytes.get(at) == Some(&b'.') {
+        at = digits(at + 1)?;
+    }
+    if let Some(b'e' | b'E') = bytes.get(at) {
+        at += 1;
+        if let Some(b'+' | b'-') = bytes.get(at) {
+            at += 1;
+        }
+        at = digits(at)?;
+    }
+    Some(at)
+}

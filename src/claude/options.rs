@@ -1,0 +1,201 @@
+//! Owns the launch options of a session: what a client may ask of a CLI process, as the API takes and the store keeps it.
+//!
+//! The fields follow the official SDK's options (snake case). On purpose they differ from it in these points:
+//! an omitted `system_prompt` is the CLI's own default prompt and not an empty one; permission prompts go to the
+//! daemon's clients unless `permission_prompts` says otherwise; paths are absolute; `sandbox` and a `sandbox` block in
+//! `settings` are not merged but refused; `env` adds to the child's environment and does not replace it.
+
+mod check;
+mod values;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use check::{InvalidOption, Policy};
+pub use values::{
+    Effort, PermissionMode, PermissionPrompts, Plugin, PresetName, PresetTag, PreviewFormat, PromptText,
+    SettingSource, Settings, Skills, SkillsAll, SystemPrompt, SystemPromptSpec, Thinking, ThinkingDisplay,
+    ToolPreset, Tools,
+};
+
+use super::JsonObject;
+use crate::domain::Usd;
+
+/// Everything that a CLI process can be told at its start. Every field may be omitted; they are stored with the session
+/// and applied again at each resume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LaunchOptions {
+    // The model.
+    /// The model: an alias (`opus`, `sonnet`) or a full name. Default: the CLI's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Models to fall back to when the main one is overloaded, comma separated, tried in order. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_model: Option<String>,
+    /// Beta features of the model API (API keys only). Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub betas: Option<Vec<String>>,
+    /// How the model thinks. Default: the model's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<Thinking>,
+    /// Most tokens for thinking; 0 turns it off. Ignored when `thinking` is given. Default: the model's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_thinking_tokens: Option<u32>,
+    /// How much effort goes into an answer. Default: the model's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+
+    // Limits.
+    /// Most model calls for one prompt, at least 1. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// Most US dollars for the session, above 0. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub max_budget_usd: Option<Usd>,
+    /// Tokens that the model is told it may use for a task, at least 1. Default: it is told nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_budget: Option<u64>,
+
+    // Permissions.
+    /// The permission mode to start in. `bypassPermissions` needs the daemon's permission. Default: what the settings
+    /// files say, else the CLI's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<PermissionMode>,
+    /// Makes `bypassPermissions` reachable later on. Needs the daemon's permission. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_dangerously_skip_permissions: Option<bool>,
+    /// Who answers permission prompts: the daemon's clients (`host`) or nobody (`none`: what would ask is denied).
+    /// Default: `host`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permission_prompts: Option<PermissionPrompts>,
+    /// An MCP tool that answers permission prompts in place of the daemon's clients. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permission_prompt_tool_name: Option<String>,
+    /// Tools and permission rules that run without asking, such as `Read` or `Bash(git *)`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Tools and permission rules that never run. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disallowed_tools: Option<Vec<String>>,
+
+    // Tools.
+    /// The built-in tools that exist: a list (empty for none) or the default set. Default: the default set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Tools>,
+    /// Other names for tools: what the model calls, and what runs. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_aliases: Option<BTreeMap<String, String>>,
+    /// The skills to offer: a list, or `all`. Default: the CLI's choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skills: Option<Skills>,
+    /// MCP servers by name (`stdio`, `http`, `sse`), as in an MCP configuration file. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp_servers: Option<BTreeMap<String, JsonObject>>,
+    /// Whether only the servers of `mcp_servers` are used. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strict_mcp_config: Option<bool>,
+    /// Plugins to load. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugins: Option<Vec<Plugin>>,
+    /// The form of the `preview` of a question's options. Default: markdown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question_preview_format: Option<PreviewFormat>,
+
+    // Places.
+    /// More directories that tools may use: absolute paths. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_directories: Option<Vec<String>>,
+    /// Where project settings are read from in place of the working directory: an absolute path. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_config_root: Option<String>,
+
+    // Agents and prompts.
+    /// The agent that leads the conversation. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Sub-agents by name; each needs `description` and `prompt`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agents: Option<BTreeMap<String, JsonObject>>,
+    /// The system prompt. Default: the CLI's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<SystemPrompt>,
+    /// Replaces the work flow that plan mode describes to the model. Default: the CLI's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_mode_instructions: Option<String>,
+    /// A JSON schema that the last answer of a turn must follow (`result.structured_output`). Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json_schema: Option<JsonObject>,
+
+    // Settings.
+    /// More settings: an object, or the absolute path of a settings file. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Settings>,
+    /// Settings that restrict like an administrator's. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_settings: Option<JsonObject>,
+    /// The sandbox of commands. With `enabled: true` a missing sandbox ends the start, unless `failIfUnavailable` says
+    /// otherwise. Not together with a settings path or a `sandbox` block in `settings`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<JsonObject>,
+    /// The settings files to load; an empty list loads none. Default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setting_sources: Option<Vec<SettingSource>>,
+
+    // What is reported.
+    /// Whether text is streamed as it is written (`stream_event`). Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_partial_messages: Option<bool>,
+    /// Whether the life of command hooks is reported. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_hook_events: Option<bool>,
+    /// Whether a `prompt_suggestion` follows each turn. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_suggestions: Option<bool>,
+    /// Whether running sub-agents are summarised. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_progress_summaries: Option<bool>,
+    /// Whether the text of sub-agents is reported. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forward_subagent_text: Option<bool>,
+    /// Whether clients can stop single background tasks; then an interrupt spares those. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_task_stop_affordance: Option<bool>,
+    /// Kinds of dialogs that clients can show. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supported_dialog_kinds: Option<Vec<String>>,
+    /// Whether the CLI repeats each prompt on its output. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay_user_messages: Option<bool>,
+
+    // The conversation.
+    /// The title of a new conversation in the CLI's own store. Default: made from the first prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Whether files are saved before they are changed, for `rewind_files`. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_file_checkpointing: Option<bool>,
+    /// Whether prompts reach the model as they are: no `@path` expansion, no slash commands. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verbatim_prompts: Option<bool>,
+    /// Whether the CLI keeps the conversation on disk; without it the session cannot be resumed. Default: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persist_session: Option<bool>,
+
+    // The process.
+    /// Whether the CLI logs its doings. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug: Option<bool>,
+    /// The file for that log: an absolute path; turns `debug` on. Default: the CLI's choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_file: Option<String>,
+    /// Variables to add to the process's environment. Values are never given back. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// More flags by name (without dashes); `null` for a flag without a value. Needs the daemon's permission.
+    /// Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra_args: Option<BTreeMap<String, Option<String>>>,
+}

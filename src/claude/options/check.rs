@@ -1,0 +1,519 @@
+//! Owns the checks that launch options pass before anything is started. What passes can become neither a flag of its
+//! own nor a second item of a joined list.
+
+use std::collections::BTreeMap;
+
+use super::{
+    JsonObject, LaunchOptions, PermissionMode, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec,
+    Thinking, Tools,
+};
+use crate::{
+    claude::{environment, json},
+    domain::Usd,
+};
+
+/// Longest name (a model, an agent, a tool), in bytes.
+const MAX_NAME_BYTES: usize = 1024;
+/// Longest path, in bytes: Linux takes no longer one.
+const MAX_PATH_BYTES: usize = 4095;
+/// Longest text that becomes one item of argv or of the environment, in bytes. Linux refuses items over 128 KiB.
+const MAX_ITEM_BYTES: usize = 100 * 1024;
+/// Most items of one list or map.
+const MAX_ITEMS: usize = 1000;
+/// Longest title, in bytes.
+const MAX_TITLE_BYTES: usize = 4096;
+/// Longest text or JSON that goes by file or over stdin, in bytes.
+const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
+
+/// What the daemon's configuration allows clients to ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether sessions may skip permission checks.
+    pub allow_bypass_permissions: bool,
+    /// Whether clients may pass flags that the daemon does not know.
+    pub allow_extra_args: bool,
+}
+
+/// A launch option that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("option {field}: {reason}")]
+pub struct InvalidOption {
+    /// The field, with the item or key inside it: `allowed_tools[1]`, `env.PATH`.
+    pub field: String,
+    /// What is wrong with it, in words for a person. It never holds the value.
+    pub reason: String,
+}
+
+type Checked = Result<(), InvalidOption>;
+
+fn invalid(field: impl Into<String>, reason: impl Into<String>) -> InvalidOption {
+    InvalidOption {
+        field: field.into(),
+        reason: reason.into(),
+    }
+}
+
+impl LaunchOptions {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that cannot be used, and why.
+    pub fn check(&self, policy: &Policy) -> Result<(), InvalidOption> {
+        self.check_model()?;
+        self.check_limits()?;
+        self.check_permissions(policy)?;
+        self.check_tools()?;
+        self.check_places()?;
+        self.check_prompts(policy)?;
+        self.check_settings(policy)?;
+        self.check_process(policy)
+    }
+
+    fn check_model(&self) -> Checked {
+        optional(self.model.as_deref(), |model| name("model", model))?;
+        optional(self.fallback_model.as_deref(), |models| {
+            name("fallback_model", models)?;
+            for model in models.split(',') {
+                name("fallback_model", model)?;
+            }
+            Ok(())
+        })?;
+        list("betas", self.betas.as_deref(), word)
+    }
+
+    fn check_limits(&self) -> Checked {
+        if self.max_turns == Some(0) {
+            return Err(invalid("max_turns", "must be at least 1"));
+        }
+        if self.max_budget_usd.is_some_and(|budget| budget <= Usd::ZERO) {
+            return Err(invalid("max_budget_usd", "must be above 0"));
+        }
+        if self.task_budget == Some(0) {
+            return Err(invalid("task_budget", "must be at least 1"));
+        }
+        if let Some(Thinking::Enabled {
+            budget_tokens: Some(0),
+            ..
+        }) = self.thinking
+        {
+            return Err(invalid("thinking.budget_tokens", "must be at least 1"));
+        }
+        Ok(())
+    }
+
+    fn check_permissions(&self, policy: &Policy) -> Checked {
+        if !policy.allow_bypass_permissions {
+            if self.permission_mode == Some(PermissionMode::BypassPermissions) {
+                return Err(bypass("permission_mode"));
+            }
+            if self.allow_dangerously_skip_permissions == Some(true) {
+                return Err(bypass("allow_dangerously_skip_permissions"));
+            }
+        }
+        optional(self.permission_prompt_tool_name.as_deref(), |tool| {
+            name("permission_prompt_tool_name", tool)
+        })?;
+        list("allowed_tools", self.allowed_tools.as_deref(), rule)?;
+        list("disallowed_tools", self.disallowed_tools.as_deref(), rule)
+    }
+
+    fn check_tools(&self) -> Checked {
+        if let Some(Tools::List(tools)) = &self.tools {
+            list("tools", Some(tools), word)?;
+        }
+        if let Some(Skills::List(skills)) = &self.skills {
+            list("skills", Some(skills), |field, skill| {
+                if skill.contains(['(', ')']) {
+                    return Err(invalid(field, "must not contain parentheses"));
+                }
+                word(field, skill)
+            })?;
+        }
+        for (alias, tool) in entries("tool_aliases", self.tool_aliases.as_ref())? {
+            name("tool_aliases", alias)?;
+            name(&format!("tool_aliases.{alias}"), tool)?;
+        }
+        for (server, config) in entries("mcp_servers", self.mcp_servers.as_ref())? {
+            name("mcp_servers", server)?;
+            mcp_server(&format!("mcp_servers.{server}"), config)?;
+        }
+        Ok(())
+    }
+
+    fn check_places(&self) -> Checked {
+        list(
+            "additional_directories",
+            self.additional_directories.as_deref(),
+            path,
+        )?;
+        optional(self.project_config_root.as_deref(), |root| {
+            path("project_config_root", root)
+        })?;
+        optional(self.debug_file.as_deref(), |file| path("debug_file", file))?;
+        let plugins = self.plugins.as_deref().unwrap_or_default();
+        few("plugins", plugins.len())?;
+        for (index, plugin) in plugins.iter().enumerate() {
+            path(&format!("plugins[{index}].path"), &plugin.path)?;
+        }
+        Ok(())
+    }
+
+    fn check_prompts(&self, policy: &Policy) -> Checked {
+        optional(self.agent.as_deref(), |agent| name("agent", agent))?;
+        for (agent, definition) in entries("agents", self.agents.as_ref())? {
+            name("agents", agent)?;
+            let field = format!("agents.{agent}");
+            short(&field, definition.get(), MAX_TEXT_BYTES)?;
+            for wanted in ["description", "prompt"] {
+                if definition.member(wanted).and_then(json::string).is_none() {
+                    return Err(invalid(format!("{field}.{wanted}"), "must be a string"));
+                }
+            }
+            let mode = definition.member("permissionMode").and_then(json::string);
+            if !policy.allow_bypass_permissions && mode.as_deref() == Some("bypassPermissions") {
+                return Err(bypass(format!("{field}.permissionMode")));
+            }
+        }
+        match &self.system_prompt {
+            Some(SystemPrompt::Text(text)) => short("system_prompt", text, MAX_TEXT_BYTES)?,
+            Some(SystemPrompt::Blocks(blocks)) => prompt_blocks("system_prompt", blocks)?,
+            Some(SystemPrompt::Spec(SystemPromptSpec::Preset { append, .. })) => {
+                optional(append.as_deref(), |append| text("system_prompt.append", append))?;
+            }
+            Some(SystemPrompt::Spec(SystemPromptSpec::Custom { prompt, .. })) => match prompt {
+                PromptText::Text(text) => short("system_prompt.prompt", text, MAX_TEXT_BYTES)?,
+                PromptText::Blocks(blocks) => prompt_blocks("system_prompt.prompt", blocks)?,
+            },
+            None => {}
+        }
+        optional(self.plan_mode_instructions.as_deref(), |instructions| {
+            text("plan_mode_instructions", instructions)
+        })?;
+        optional(self.title.as_deref(), |title| {
+            single_line("title", title, MAX_TITLE_BYTES)
+        })?;
+        list(
+            "supported_dialog_kinds",
+            self.supported_dialog_kinds.as_deref(),
+            name,
+        )?;
+        object("json_schema", self.json_schema.as_ref())
+    }
+
+    fn check_settings(&self, policy: &Policy) -> Checked {
+        match &self.settings {
+            Some(Settings::Path(file)) => {
+                path("settings", file)?;
+                if self.sandbox.is_some() {
+                    return Err(invalid("sandbox", "cannot be combined with a settings path"));
+                }
+            }
+            Some(Settings::Inline(settings)) => {
+                object("settings", Some(settings))?;
+                if self.sandbox.is_some() && settings.member("sandbox").is_some() {
+                    return Err(invalid("sandbox", "is given here and in settings"));
+                }
+                let mode = settings.member("permissions").and_then(|permissions| {
+                    let [mode] = json::members(permissions, ["defaultMode"])?;
+                    json::string(mode?)
+                });
+                if !policy.allow_bypass_permissions && mode.as_deref() == Some("bypassPermissions") {
+                    return Err(bypass("settings.permissions.defaultMode"));
+                }
+            }
+            None => {}
+        }
+        object("managed_settings", self.managed_settings.as_ref())?;
+        object("sandbox", self.sandbox.as_ref())
+    }
+
+    fn check_process(&self, policy: &Policy) -> Checked {
+        for (variable, value) in entries("env", self.env.as_ref())? {
+            if !environment::is_valid_name(variable) {
+                return Err(invalid(
+                    "env",
+                    "a name must be letters, digits and underscores, and not begin with a digit",
+                ));
+            }
+            let field = format!("env.{variable}");
+            if environment::is_never_passed(variable) {
+                return Err(invalid(field, "is reserved and cannot be set"));
+            }
+            if value.contains('\0') {
+                return Err(invalid(field, "must not contain a NUL character"));
+            }
+            short(&field, value, MAX_ITEM_BYTES)?;
+        }
+        for (flag, value) in entries("extra_args", self.extra_args.as_ref())? {
+            if !policy.allow_extra_args {
+                return Err(invalid(
+                    "extra_args",
+                    "is not allowed by the daemon's configuration",
+                ));
+            }
+            if !is_flag_name(flag) {
+                return Err(invalid(
+                    "extra_args",
+                    "a name must be letters, digits and inner dashes",
+                ));
+            }
+            let field = format!("extra_args.{flag}");
+            if OWN_FLAGS.contains(&flag.as_str()) {
+                return Err(invalid(field, "is set by the daemon or has an option of its own"));
+            }
+            optional(value.as_deref(), |value| {
+                if value.contains('\0') {
+                    return Err(invalid(&field, "must not contain a NUL character"));
+                }
+                short(&field, value, MAX_ITEM_BYTES)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Flags that `extra_args` cannot name: the daemon sets them, they have a typed option, or they turn the process into
+/// something that does not speak the protocol.
+const OWN_FLAGS: &[&str] = &[
+    "add-dir",
+    "agent",
+    "agents",
+    "allow-dangerously-skip-permissions",
+    "allowed-tools",
+    "allowedTools",
+    "append-system-prompt",
+    "append-system-prompt-file",
+    "await-initialize",
+    "background",
+    "betas",
+    "bg",
+    "cloud",
+    "continue",
+    "dangerously-skip-permissions",
+    "debug",
+    "debug-file",
+    "desktop",
+    "disallowed-tools",
+    "disallowedTools",
+    "effort",
+    "environment",
+    "exclude-dynamic-system-prompt-sections",
+    "fallback-model",
+    "fork-session",
+    "forward-subagent-text",
+    "from-pr",
+    "help",
+    "include-hook-events",
+    "include-partial-messages",
+    "initialize-fields",
+    "input-format",
+    "json-schema",
+    "managed-settings",
+    "managed-settings-in-initialize",
+    "max-budget-usd",
+    "max-thinking-tokens",
+    "max-turns",
+    "mcp-config",
+    "model",
+    "name",
+    "no-session-persistence",
+    "output-format",
+    "permission-mode",
+    "permission-prompt-tool",
+    "permission-prompts",
+    "plugin-dir",
+    "plugin-dir-no-mcp",
+    "print",
+    "project-config-root",
+    "prompt-suggestions",
+    "remote-control",
+    "replay-user-messages",
+    "resume",
+    "resume-drops-turn",
+    "resume-session-at",
+    "sdk-url",
+    "session-id",
+    "session-mirror",
+    "setting-sources",
+    "settings",
+    "strict-mcp-config",
+    "system-prompt",
+    "system-prompt-file",
+    "system-prompt-snapshot",
+    "task-budget",
+    "teleport",
+    "thinking",
+    "thinking-display",
+    "tmux",
+    "tools",
+    "verbose",
+    "version",
+    "worktree",
+];
+
+/// Whether `text` is the name of a flag, without its dashes.
+fn is_flag_name(text: &str) -> bool {
+    text.len() <= MAX_NAME_BYTES
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+}
+
+fn bypass(field: impl Into<String>) -> InvalidOption {
+    invalid(
+        field,
+        "skipping permission checks is not allowed by the daemon's configuration",
+    )
+}
+
+fn optional<T: ?Sized>(value: Option<&T>, check: impl FnOnce(&T) -> Checked) -> Checked {
+    value.map_or(Ok(()), check)
+}
+
+/// Checks each item; the whole list must fit one item of argv.
+fn list(field: &str, items: Option<&[String]>, check: impl Fn(&str, &str) -> Checked) -> Checked {
+    let items = items.unwrap_or_default();
+    few(field, items.len())?;
+    for (index, item) in items.iter().enumerate() {
+        check(&format!("{field}[{index}]"), item)?;
+    }
+    if items.iter().map(|item| item.len() + 1).sum::<usize>() > MAX_ITEM_BYTES {
+        return Err(too_long(field, MAX_ITEM_BYTES));
+    }
+    Ok(())
+}
+
+fn entries<'a, V>(
+    field: &str,
+    map: Option<&'a BTreeMap<String, V>>,
+) -> Result<impl Iterator<Item = (&'a String, &'a V)> + use<'a, V>, InvalidOption> {
+    few(field, map.map_or(0, BTreeMap::len))?;
+    Ok(map.into_iter().flatten())
+}
+
+fn few(field: &str, count: usize) -> Checked {
+    if count > MAX_ITEMS {
+        return Err(invalid(field, format!("has more than {MAX_ITEMS} items")));
+    }
+    Ok(())
+}
+
+fn too_long(field: &str, limit: usize) -> InvalidOption {
+    invalid(field, format!("is longer than {limit} bytes"))
+}
+
+fn short(field: &str, value: &str, limit: usize) -> Checked {
+    if value.len() > limit {
+        return Err(too_long(field, limit));
+    }
+    Ok(())
+}
+
+/// A text that is one line and not empty.
+fn single_line(field: &str, value: &str, limit: usize) -> Checked {
+    if value.trim().is_empty() {
+        return Err(invalid(field, "is empty"));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(invalid(
+            field,
+            "must not contain control characters or line breaks",
+        ));
+    }
+    short(field, value, limit)
+}
+
+fn name(field: &str, value: &str) -> Checked {
+    single_line(field, value, MAX_NAME_BYTES)
+}
+
+/// A name that goes into a comma-joined list.
+fn word(field: &str, value: &str) -> Checked {
+    name(field, value)?;
+    if value.contains(|c: char| c == ',' || c.is_whitespace()) {
+        return Err(invalid(field, "must not contain commas or white space"));
+    }
+    Ok(())
+}
+
+/// A tool or a permission rule such as `Bash(git log, git show)`. The CLI splits lists at commas and white space that
+/// stand outside parentheses.
+fn rule(field: &str, value: &str) -> Checked {
+    single_line(field, value, MAX_ITEM_BYTES)?;
+    let mut open = 0u32;
+    for c in value.chars() {
+        match c {
+            '(' => open += 1,
+            ')' => {
+                open = open
+                    .checked_sub(1)
+                    .ok_or_else(|| invalid(field, "has a closing parenthesis without an opening one"))?;
+            }
+            ',' if open == 0 => {
+                return Err(invalid(field, "must not contain commas outside parentheses"));
+            }
+            c if c.is_whitespace() && open == 0 => {
+                return Err(invalid(field, "must not contain white space outside parentheses"));
+            }
+            _ => {}
+        }
+    }
+    if open > 0 {
+        return Err(invalid(field, "has an opening parenthesis without a closing one"));
+    }
+    Ok(())
+}
+
+fn path(field: &str, value: &str) -> Checked {
+    single_line(field, value, MAX_PATH_BYTES)?;
+    if !value.starts_with('/') {
+        return Err(invalid(field, "must be an absolute path"));
+    }
+    Ok(())
+}
+
+/// A text of any number of lines that is not empty.
+fn text(field: &str, value: &str) -> Checked {
+    if value.trim().is_empty() {
+        return Err(invalid(field, "is empty"));
+    }
+    short(field, value, MAX_TEXT_BYTES)
+}
+
+fn prompt_blocks(field: &str, blocks: &[String]) -> Checked {
+    few(field, blocks.len())?;
+    if blocks.is_empty() {
+        return Err(invalid(field, "is empty; use an empty text for an empty prompt"));
+    }
+    if blocks.iter().map(String::len).sum::<usize>() > MAX_TEXT_BYTES {
+        return Err(too_long(field, MAX_TEXT_BYTES));
+    }
+    Ok(())
+}
+
+fn object(field: &str, value: Option<&JsonObject>) -> Checked {
+    optional(value, |value| short(field, value.get(), MAX_TEXT_BYTES))
+}
+
+/// Newer kinds of servers pass; the known ones must have what the CLI needs.
+fn mcp_server(field: &str, config: &JsonObject) -> Checked {
+    object(field, Some(config))?;
+    let kind = match config.member("type") {
+        None => "stdio".into(),
+        Some(kind) => {
+            json::string(kind).ok_or_else(|| invalid(format!("{field}.type"), "must be a string"))?
+        }
+    };
+    let needed = match kind.as_ref() {
+        "stdio" => "command",
+        "http" | "sse" => "url",
+        "sdk" => {
+            return Err(invalid(
+                format!("{field}.type"),
+                "servers inside a client are not launch options",
+            ));
+        }
+        _ => return Ok(()),
+    };
+    let value = config.member(needed).and_then(json::string).unwrap_or_default();
+    single_line(&format!("{field}.{needed}"), &value, MAX_ITEM_BYTES)
+}

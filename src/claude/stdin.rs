@@ -1,0 +1,436 @@
+//! Owns the lines that go to the CLI's stdin: how ours are built, and which of a client's may pass. A line that the CLI
+//! cannot parse ends it, so nothing reaches stdin unchecked.
+
+use std::{borrow::Cow, io::Write};
+
+use serde_json::value::RawValue;
+
+use super::{
+    control::{Fields, raw_value},
+    json,
+};
+use crate::domain::PromptUuid;
+
+/// What a user message says.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// Plain text.
+    Text(&'a str),
+    /// A JSON list of content blocks, byte for byte.
+    Blocks(&'a RawValue),
+}
+
+/// When a prompt takes its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// At once: what runs is interrupted.
+    Now,
+    /// At the next opportunity, also in the middle of a turn.
+    Next,
+    /// After the turn.
+    Later,
+}
+
+impl Priority {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::Next => "next",
+            Self::Later => "later",
+        }
+    }
+}
+
+/// A user message.
+#[derive(Clone, Copy, Debug)]
+pub struct UserMessage<'a> {
+    /// What it says.
+    pub content: Content<'a>,
+    /// Its id; the CLI sends receipts only for messages that have one.
+    pub uuid: PromptUuid,
+    /// When it takes its turn. Default: the CLI's (`next`).
+    pub priority: Option<Priority>,
+    /// Whether the model answers. With `false` it is only added to the conversation. Default: true.
+    pub should_query: Option<bool>,
+    /// Whether it reaches the model as it is ([`LaunchOptions::verbatim_prompts`](super::LaunchOptions)).
+    pub client_composed: bool,
+}
+
+/// The line of a user message.
+pub fn user_message(message: &UserMessage<'_>) -> Vec<u8> {
+    let mut line = Line::new();
+    line.text("type", "user");
+    line.open("message");
+    line.text("role", "user");
+    match message.content {
+        Content::Text(text) => line.text("content", text),
+        Content::Blocks(blocks) => line.raw("content", blocks.get()),
+    }
+    line.close();
+    line.raw("parent_tool_use_id", "null");
+    line.text("session_id", "");
+    line.text("uuid", &message.uuid.hyphenated().to_string());
+    if let Some(priority) = message.priority {
+        line.text("priority", priority.as_str());
+    }
+    if let Some(should_query) = message.should_query {
+        line.raw("shouldQuery", if should_query { "true" } else { "false" });
+    }
+    if message.client_composed {
+        line.raw("client_composed", "true");
+    }
+    line.end()
+}
+
+/// The line of a client's user message ([`ClientLine::User`]) with what it lacks added: an id, the mark of a prompt that
+/// reaches the model as it is. All else stays byte for byte.
+pub fn complete_user_line(line: &str, uuid: Option<PromptUuid>, client_composed: bool) -> Vec<u8> {
+    let Some(body) = line.trim_end().strip_suffix('}') else {
+        return line.as_bytes().to_vec();
+    };
+    // A user line has a type at least, so a comma is always needed. Of a repeated name the last counts.
+    let mut bytes = body.as_bytes().to_vec();
+    if let Some(uuid) = uuid {
+        bytes.extend_from_slice(format!(r#","uuid":"{}""#, uuid.hyphenated()).as_bytes());
+    }
+    if client_composed {
+        bytes.extend_from_slice(br#","client_composed":true"#);
+    }
+    bytes.push(b'}');
+    bytes
+}
+
+/// The line of a request to the CLI.
+pub fn control_request(request_id: &str, subtype: &str, fields: &Fields) -> Vec<u8> {
+    let mut line = Line::new();
+    line.text("type", "control_request");
+    line.text("request_id", request_id);
+    line.open("request");
+    line.text("subtype", subtype);
+    for (name, value) in fields.iter() {
+        if name != "subtype" {
+            line.raw(name, value.get());
+        }
+    }
+    line.close();
+    line.end()
+}
+
+/// The line that answers a request of the CLI.
+pub fn control_success(request_id: &str, payload: Option<&RawValue>) -> Vec<u8> {
+    let mut line = Line::new();
+    line.text("type", "control_response");
+    line.open("response");
+    line.text("subtype", "success");
+    line.text("request_id", request_id);
+    if let Some(payload) = payload {
+        line.raw("response", payload.get());
+    }
+    line.close();
+    line.end()
+}
+
+/// The line that refuses a request of the CLI.
+pub fn control_error(request_id: &str, message: &str, code: Option<&str>) -> Vec<u8> {
+    let mut line = Line::new();
+    line.text("type", "control_response");
+    line.open("response");
+    line.text("subtype", "error");
+    line.text("request_id", request_id);
+    line.text("error", message);
+    if let Some(code) = code {
+        line.text("error_code", code);
+    }
+    line.close();
+    line.end()
+}
+
+/// The line that takes one of our requests back.
+pub fn control_cancel_request(request_id: &str) -> Vec<u8> {
+    let mut line = Line::new();
+    line.text("type", "control_cancel_request");
+    line.text("request_id", request_id);
+    line.end()
+}
+
+/// A line of a client that may reach stdin once its ids are ours.
+#[derive(Clone, Debug)]
+pub enum ClientLine<'a> {
+    /// A user message.
+    User {
+        /// Its id, when the client gave one.
+        uuid: Option<PromptUuid>,
+        /// The content, byte for byte: a string or a list of blocks.
+        content: &'a str,
+        /// The line without its surrounding white space.
+        line: &'a str,
+    },
+    /// A request to the CLI.
+    ControlRequest {
+        /// The client's id of it.
+        request_id: Cow<'a, str>,
+        /// What is asked.
+        subtype: Cow<'a, str>,
+        /// The whole `request` object.
+        request: &'a str,
+    },
+    /// An answer to a request of the CLI.
+    ControlResponse {
+        /// The id of the request.
+        request_id: Cow<'a, str>,
+        /// The payload (`None` when there is none), or the error's text and code.
+        outcome: Result<Option<Box<RawValue>>, ClientError>,
+    },
+    /// A request is taken back.
+    ControlCancelRequest {
+        /// The client's id of it.
+        request_id: Cow<'a, str>,
+    },
+    /// A sign of life, for nobody.
+    KeepAlive,
+    /// Fresh credentials.
+    UpdateEnvironmentVariables {
+        /// The line without its surrounding white space.
+        line: &'a str,
+    },
+}
+
+/// A client's refusal of a request of the CLI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientError {
+    /// The reason.
+    pub error: String,
+    /// Its code.
+    pub error_code: Option<String>,
+}
+
+/// A line that must not reach stdin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadLine {
+    /// Nothing but white space.
+    #[error("the line is empty")]
+    Empty,
+    /// A line break inside.
+    #[error("the line has a line break inside")]
+    LineBreak,
+    /// Not one JSON value in UTF-8.
+    #[error("the line is not valid JSON")]
+    NotJson,
+    /// JSON, but no object.
+    #[error("the line is not a JSON object")]
+    NotAnObject,
+    /// No `type`, or one that is no string.
+    #[error("the line has no type")]
+    NoType,
+    /// A `type` that the CLI does not take from a client.
+    #[error("lines of type {0:?} cannot be sent")]
+    UnknownType(String),
+    /// A user message that the CLI would not take.
+    #[error("the user message {0}")]
+    BadUser(&'static str),
+    /// A control message without what it needs.
+    #[error("the control message {0}")]
+    BadControl(&'static str),
+    /// `update_environment_variables` without a map of strings.
+    #[error("the variables are not a map of strings")]
+    BadVariables,
+}
+
+/// Longest type that an error repeats, in characters.
+const MAX_NAMED_TYPE: usize = 64;
+
+/// Checks a line of a client.
+///
+/// # Errors
+/// Why it must not reach stdin.
+pub fn check_client_line(line: &[u8]) -> Result<ClientLine<'_>, BadLine> {
+    let line = std::str::from_utf8(line)
+        .map_err(|_| BadLine::NotJson)?
+        .trim_matches([' ', '\t', '\r', '\n']);
+    if line.is_empty() {
+        return Err(BadLine::Empty);
+    }
+    if line.contains(['\n', '\r']) {
+        return Err(BadLine::LineBreak);
+    }
+    let names = [
+        "type",
+        "request_id",
+        "request",
+        "response",
+        "message",
+        "uuid",
+        "variables",
+    ];
+    let [kind, request_id, request, response, message, uuid, variables] = json::members(line, names)
+        .ok_or_else(|| {
+            let is_json = serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok();
+            if is_json {
+                BadLine::NotAnObject
+            } else {
+                BadLine::NotJson
+            }
+        })?;
+    let kind = kind.and_then(json::string).ok_or(BadLine::NoType)?;
+    let request_id = |absent| {
+        request_id
+            .and_then(json::string)
+            .filter(|id| !id.is_empty())
+            .ok_or(BadLine::BadControl(absent))
+    };
+    match kind.as_ref() {
+        "user" => check_user(line, message, uuid),
+        "control_request" => {
+            let request = request
+                .filter(|request| json::is_object(request))
+                .ok_or(BadLine::BadControl("has no request object"))?;
+            let subtype = json::members(request, ["subtype"])
+                .and_then(|[subtype]| subtype)
+                .and_then(json::string)
+                .filter(|subtype| !subtype.is_empty())
+                .ok_or(BadLine::BadControl("has no subtype"))?;
+            Ok(ClientLine::ControlRequest {
+                request_id: request_id("has no request_id")?,
+                subtype,
+                request,
+            })
+        }
+        "control_response" => check_response(response),
+        "control_cancel_request" => Ok(ClientLine::ControlCancelRequest {
+            request_id: request_id("has no request_id")?,
+        }),
+        "keep_alive" => Ok(ClientLine::KeepAlive),
+        "update_environment_variables" => {
+            let mut all_strings = true;
+            variables
+                .and_then(|map| json::for_each_member(map, |_, value| all_strings &= value.starts_with('"')))
+                .filter(|()| all_strings)
+                .ok_or(BadLine::BadVariables)?;
+            Ok(ClientLine::UpdateEnvironmentVariables { line })
+        }
+        other => Err(BadLine::UnknownType(other.chars().take(MAX_NAMED_TYPE).collect())),
+    }
+}
+
+fn check_user<'a>(
+    line: &'a str,
+    message: Option<&'a str>,
+    uuid: Option<&'a str>,
+) -> Result<ClientLine<'a>, BadLine> {
+    let [role, content] = message
+        .and_then(|message| json::members(message, ["role", "content"]))
+        .ok_or(BadLine::BadUser("has no message object"))?;
+    if role.and_then(json::string).as_deref() != Some("user") {
+        return Err(BadLine::BadUser("has another role than user"));
+    }
+    let content = content
+        .filter(|content| content.starts_with(['"', '[']))
+        .ok_or(BadLine::BadUser(
+            "has content that is neither text nor a list of blocks",
+        ))?;
+    if json::items(content).is_some_and(|blocks| !blocks.into_iter().all(json::is_object)) {
+        return Err(BadLine::BadUser("has a content block that is no object"));
+    }
+    let uuid = match uuid.filter(|uuid| *uuid != "null") {
+        None => None,
+        Some(uuid) => Some(
+            json::string(uuid)
+                .and_then(|uuid| uuid.parse().ok())
+                .ok_or(BadLine::BadUser("has a uuid that is no UUID"))?,
+        ),
+    };
+    Ok(ClientLine::User { uuid, content, line })
+}
+
+fn check_response(response: Option<&str>) -> Result<ClientLine<'_>, BadLine> {
+    let [subtype, request_id, payload, error, error_code] = response
+        .and_then(|response| {
+            json::members(
+                response,
+                ["subtype", "request_id", "response", "error", "error_code"],
+            )
+        })
+        .ok_or(BadLine::BadControl("has no response object"))?;
+    let request_id = request_id
+        .and_then(json::string)
+        .filter(|id| !id.is_empty())
+        .ok_or(BadLine::BadControl("has no request_id"))?;
+    let outcome = match subtype.and_then(json::string).as_deref() {
+        Some("success") => Ok(payload.and_then(raw_value)),
+        Some("error") => Err(ClientError {
+            error: error
+                .and_then(json::decode_lossy)
+                .unwrap_or_default()
+                .into_owned(),
+            error_code: error_code.and_then(json::decode_lossy).map(Cow::into_owned),
+        }),
+        _ => return Err(BadLine::BadControl("is neither a success nor an error")),
+    };
+    Ok(ClientLine::ControlResponse { request_id, outcome })
+}
+
+/// A line under construction.
+struct Line {
+    bytes: Vec<u8>,
+    first: bool,
+}
+
+impl Line {
+    fn new() -> Self {
+        Self {
+            bytes: vec![b'{'],
+            first: true,
+        }
+    }
+
+    fn name(&mut self, name: &str) {
+        if !self.first {
+            self.bytes.push(b',');
+        }
+        self.first = false;
+        self.string(name);
+        self.bytes.push(b':');
+    }
+
+    fn string(&mut self, text: &str) {
+        // Neither a string nor a vector can fail to be written.
+        let written = serde_json::to_writer(&mut self.bytes, text);
+        debug_assert!(written.is_ok(), "a string was not written");
+    }
+
+    fn text(&mut self, name: &str, value: &str) {
+        self.name(name);
+        self.string(value);
+    }
+
+    /// Line ends may stand between the tokens of a raw value; on the wire they would end the line.
+    fn raw(&mut self, name: &str, value: &str) {
+        self.name(name);
+        if value.contains(['\n', '\r']) {
+            self.bytes.extend(value.bytes().map(|byte| match byte {
+                b'\n' | b'\r' => b' ',
+                other => other,
+            }));
+        } else {
+            let written = self.bytes.write_all(value.as_bytes());
+            debug_assert!(written.is_ok(), "a value was not written");
+        }
+    }
+
+    fn open(&mut self, name: &str) {
+        self.name(name);
+        self.bytes.push(b'{');
+        self.first = true;
+    }
+
+    fn close(&mut self) {
+        self.bytes.push(b'}');
+        self.first = false;
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.bytes.push(b'}');
+        self.bytes
+    }
+}

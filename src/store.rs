@@ -1,0 +1,263 @@
+//! Owns SQLite: the schema, the projection of journals into tables, and the queries. No other module knows SQL.
+//!
+//! One task owns the one connection that writes; a few connections read. Callers never drive SQL themselves, so a
+//! caller that goes away cannot leave a transaction open: they send a request and wait for its answer.
+
+mod apply;
+mod approvals;
+mod column;
+mod connect;
+mod edit;
+mod error;
+mod history;
+mod model;
+mod page;
+mod sessions;
+#[cfg(test)]
+mod tests;
+mod usage;
+mod writer;
+
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use sqlx::SqlitePool;
+use tokio_util::task::TaskTracker;
+
+pub use error::StoreError;
+pub use model::{
+    ApprovalFilter, ApprovalRow, CliSessionSpan, MetaPatch, NewSession, PromptRow, RunEnd, RunRow,
+    SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
+};
+pub use page::{BadLimit, Page, PageRequest};
+
+use crate::domain::{
+    ApprovalId, CliSessionId, Projection, PromptState, PromptUuid, SessionId, Timestamp, TurnEnd,
+    fact::CliTotals,
+};
+use connect::Identity;
+use writer::{Edit, Writer};
+
+/// How much of a prompt's text is kept for lists and search, in characters.
+pub const PROMPT_TEXT_CHARS: usize = 200;
+
+/// The handle of the store. Clones share one store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    path: Arc<PathBuf>,
+    identity: Identity,
+    writer: Writer,
+    readers: SqlitePool,
+    tasks: TaskTracker,
+}
+
+impl Store {
+    /// Opens the database at `path`, makes it (mode 0600) when it is not there, and brings its schema up to date.
+    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        let opened = connect::open(path).await?;
+        let tasks = TaskTracker::new();
+        let path = Arc::new(path.to_path_buf());
+        let writer = Writer::start(opened.writer, opened.writer_options, Arc::clone(&path), &tasks);
+        Ok(Self {
+            path,
+            writer,
+            identity: opened.identity,
+            readers: opened.readers,
+            tasks,
+        })
+    }
+
+    /// Commits what was already asked for, then closes every connection. Later calls get [`StoreError::Closed`].
+    pub async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Checks that the file is in its place and that a write to it commits.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.identity.check(&self.path).await?;
+        self.writer.run(Edit::Ping).await.map(drop)
+    }
+
+    /// Adds a session. Its id must be new, and its parent, if it has one, must be there.
+    pub async fn insert_session(&self, session: NewSession) -> Result<(), StoreError> {
+        let id = session.id;
+        if self.writer.run(Edit::InsertSession(Box::new(session))).await? {
+            Ok(())
+        } else {
+            Err(StoreError::SessionExists(id))
+        }
+    }
+
+    /// Changes title, tag or labels. A change that changes something counts as activity at `at`.
+    pub async fn update_meta(
+        &self,
+        id: SessionId,
+        patch: MetaPatch,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::UpdateMeta { id, patch, at }).await?;
+        known(id, found)
+    }
+
+    /// Replaces the launch options, given as JSON text.
+    pub async fn update_options(&self, id: SessionId, options: String) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::UpdateOptions { id, options }).await?;
+        known(id, found)
+    }
+
+    /// Deletes a session with everything that belongs to it; `false` when it was not there. Its forks stay. The CLI's
+    /// totals of its conversations stay only while another session needs them.
+    pub async fn delete_session(&self, id: SessionId) -> Result<bool, StoreError> {
+        self.writer.run(Edit::DeleteSession(id)).await
+    }
+
+    /// Adds what journals say, in one transaction. A projection whose `seq` is not above the session's projected one is
+    /// skipped, so reading a journal again does no harm; one of a session that is not there is dropped with a warning.
+    pub async fn apply(&self, projections: Vec<Projection>) -> Result<(), StoreError> {
+        self.writer.run(Edit::Apply(projections)).await.map(drop)
+    }
+
+    /// The session with this id.
+    pub async fn session(&self, id: SessionId) -> Result<Option<SessionRow>, StoreError> {
+        self.read(move |pool| async move { sessions::by_id(&pool, id).await })
+            .await
+    }
+
+    /// The session whose conversation has this CLI id now or, when there is none, had it last.
+    pub async fn session_by_cli_id(&self, id: CliSessionId) -> Result<Option<SessionRow>, StoreError> {
+        self.read(move |pool| async move { sessions::by_cli_id(&pool, id).await })
+            .await
+    }
+
+    /// Sessions, newest activity first.
+    pub async fn sessions(
+        &self,
+        filter: SessionFilter,
+        page: PageRequest,
+    ) -> Result<Page<SessionRow>, StoreError> {
+        self.read(move |pool| async move { sessions::list(&pool, &filter, &page).await })
+            .await
+    }
+
+    /// All sessions in a state to which a process belongs, oldest first.
+    pub async fn unsettled_sessions(&self) -> Result<Vec<SessionRow>, StoreError> {
+        self.read(move |pool| async move { sessions::unsettled(&pool).await })
+            .await
+    }
+
+    /// The ids that the CLI gave the conversation, in their order; the last is the current one.
+    pub async fn cli_session_history(&self, session: SessionId) -> Result<Vec<CliSessionSpan>, StoreError> {
+        self.read(move |pool| async move { history::cli_sessions(&pool, session).await })
+            .await
+    }
+
+    /// The last known running total of a conversation of the CLI.
+    pub async fn cli_totals(&self, id: CliSessionId) -> Result<Option<CliTotals>, StoreError> {
+        self.read(move |pool| async move { history::cli_totals(&pool, id).await })
+            .await
+    }
+
+    /// The processes of a session, in the order of their start.
+    pub async fn runs(&self, session: SessionId) -> Result<Vec<RunRow>, StoreError> {
+        self.read(move |pool| async move { history::runs(&pool, session).await })
+            .await
+    }
+
+    /// The finished turns of a session, first one first.
+    pub async fn turns(&self, session: SessionId, page: PageRequest) -> Result<Page<TurnEnd>, StoreError> {
+        self.read(move |pool| async move { history::turns(&pool, session, &page).await })
+            .await
+    }
+
+    /// The turn with this number.
+    pub async fn turn(&self, session: SessionId, number: u64) -> Result<Option<TurnEnd>, StoreError> {
+        self.read(move |pool| async move { history::turn(&pool, session, number).await })
+            .await
+    }
+
+    /// The prompts of a session in these states, in the order of their first record; all when no state is named.
+    pub async fn prompts(
+        &self,
+        session: SessionId,
+        states: &[PromptState],
+    ) -> Result<Vec<PromptRow>, StoreError> {
+        let states = states.to_vec();
+        self.read(move |pool| async move { history::prompts(&pool, session, &states).await })
+            .await
+    }
+
+    /// The prompt with this id.
+    pub async fn prompt(
+        &self,
+        session: SessionId,
+        uuid: PromptUuid,
+    ) -> Result<Option<PromptRow>, StoreError> {
+        self.read(move |pool| async move { history::prompt(&pool, session, uuid).await })
+            .await
+    }
+
+    /// Approvals, newest first.
+    pub async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        page: PageRequest,
+    ) -> Result<Page<ApprovalRow>, StoreError> {
+        self.read(move |pool| async move { approvals::list(&pool, filter, &page).await })
+            .await
+    }
+
+    /// The approval with this id.
+    pub async fn approval(&self, id: ApprovalId) -> Result<Option<ApprovalRow>, StoreError> {
+        self.read(move |pool| async move { approvals::by_id(&pool, id).await })
+            .await
+    }
+
+    /// Sums over finished turns. Days come newest first, other groups by falling cost.
+    pub async fn usage(&self, query: UsageQuery, page: PageRequest) -> Result<Page<UsageRow>, StoreError> {
+        self.read(move |pool| async move { usage::sum(&pool, query, &page).await })
+            .await
+    }
+
+    /// Runs a read in a task of its own, so that it ends as it should when the caller goes away.
+    async fn read<T, F>(&self, query: impl FnOnce(SqlitePool) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, QueryError>> + Send + 'static,
+    {
+        let answer = self.tasks.spawn(query(self.readers.clone())).await;
+        answer
+            .map_err(|_| StoreError::Closed)?
+            .map_err(|error| error.on(&self.path))
+    }
+}
+
+/// A failure inside the module, before the file's path is added to it.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+enum QueryError {
+    Sql(#[from] sqlx::Error),
+    Store(#[from] StoreError),
+}
+
+impl QueryError {
+    fn on(self, path: &Path) -> StoreError {
+        match self {
+            Self::Sql(error) => StoreError::of_query(error, path),
+            Self::Store(error) => error,
+        }
+    }
+}
+
+fn known(id: SessionId, found: bool) -> Result<(), StoreError> {
+    if found {
+        Ok(())
+    } else {
+        Err(StoreError::UnknownSession(id))
+    }
+}

@@ -1,0 +1,496 @@
+//! Owns the projection of facts into tables.
+//!
+//! The session's row is read once, folded over all facts of a projection in memory, and written once with the new
+//! projected `seq`; the rows of runs, turns, prompts and approvals are written as the facts come.
+
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
+
+use super::{
+    PROMPT_TEXT_CHARS, QueryError,
+    column::{Columns, integer, name, token_integers},
+};
+use crate::domain::{
+    Approval, ApprovalId, ApprovalState, CliSessionId, Fact, ModelUsage, Projection, PromptState, PromptUuid,
+    Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, TurnEnd, Usd,
+    fact::CliTotals,
+};
+
+/// A cost above this in one turn (a million dollars) is no cost but a defect of the CLI. The bound keeps sums within 64
+/// bits.
+const MAX_TURN_COST: Usd = Usd::from_nanos(1_000_000 * 1_000_000_000);
+
+/// Adds what journals say. A projection that is covered already is skipped.
+pub(super) async fn apply(
+    connection: &mut SqliteConnection,
+    projections: Vec<Projection>,
+) -> Result<(), QueryError> {
+    for projection in projections {
+        let Some(mut session) = Session::load(connection, projection.session).await? else {
+            tracing::warn!(session.id = %projection.session, "facts of a session that is not there were dropped");
+            continue;
+        };
+        if projection.seq <= session.projected_seq {
+            continue;
+        }
+        for fact in projection.facts {
+            session.fold(connection, fact).await?;
+        }
+        session.projected_seq = projection.seq;
+        session.save(connection).await?;
+    }
+    Ok(())
+}
+
+/// The columns of a session's row that facts change.
+struct Session {
+    id: SessionId,
+    state: SessionState,
+    state_reason: Option<String>,
+    cli_session_id: CliSessionId,
+    run_id: Option<RunId>,
+    run_seq: Seq,
+    cli_version: Option<String>,
+    model: Option<String>,
+    permission_mode: Option<String>,
+    updated_at: Timestamp,
+    projected_seq: Seq,
+    turns: u64,
+    cost_usd: Usd,
+    unknown_cost_turns: u64,
+    usage: TokenUsage,
+    last_prompt: Option<String>,
+}
+
+impl Session {
+    async fn load(connection: &mut SqliteConnection, id: SessionId) -> Result<Option<Self>, QueryError> {
+        let row = sqlx::query(
+            "SELECT id, state, state_reason, cli_session_id, run_id, run_seq, cli_version, model, permission_mode,
+                updated_at, projected_seq, turns, cost_nanos, unknown_cost_turns, input_tokens, output_tokens,
+                cache_read_tokens, cache_creation_tokens, last_prompt
+             FROM sessions WHERE id = ?1",
+        )
+        .bind(id.to_string())
+        .fetch_optional(connection)
+        .await?;
+        row.map(|row| Self::from_row(&row)).transpose()
+    }
+
+    fn from_row(row: &SqliteRow) -> Result<Self, QueryError> {
+        let columns = Columns {
+            table: "sessions",
+            row,
+        };
+        Ok(Self {
+            id: columns.parsed("id")?,
+            state: columns.named("state")?,
+            state_reason: columns.get("state_reason")?,
+            cli_session_id: columns.parsed("cli_session_id")?,
+            run_id: columns.parsed_opt("run_id")?,
+            run_seq: columns.seq("run_seq")?,
+            cli_version: columns.get("cli_version")?,
+            model: columns.get("model")?,
+            permission_mode: columns.get("permission_mode")?,
+            updated_at: columns.time("updated_at")?,
+            projected_seq: columns.seq("projected_seq")?,
+            turns: columns.count("turns")?,
+            cost_usd: columns.usd("cost_nanos")?,
+            unknown_cost_turns: columns.count("unknown_cost_turns")?,
+            usage: columns.tokens()?,
+            last_prompt: columns.get("last_prompt")?,
+        })
+    }
+
+    async fn save(self, connection: &mut SqliteConnection) -> Result<(), QueryError> {
+        sqlx::query(
+            "UPDATE sessions SET state = ?2, state_reason = ?3, cli_session_id = ?4, run_id = ?5, run_seq = ?6,
+                cli_version = ?7, model = ?8, permission_mode = ?9, updated_at = ?10, projected_seq = ?11, turns = ?12,
+                cost_nanos = ?13, unknown_cost_turns = ?14, input_tokens = ?15, output_tokens = ?16,
+                cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19
+             WHERE id = ?1",
+        )
+        .bind(self.id.to_string())
+        .bind(self.state.as_str())
+        .bind(self.state_reason)
+        .bind(self.cli_session_id.to_string())
+        .bind(self.run_id.map(|id| id.to_string()))
+        .bind(integer(self.run_seq.get()))
+        .bind(self.cli_version)
+        .bind(self.model)
+        .bind(self.permission_mode)
+        .bind(self.updated_at.as_micros())
+        .bind(integer(self.projected_seq.get()))
+        .bind(integer(self.turns))
+        .bind(self.cost_usd.as_nanos())
+        .bind(integer(self.unknown_cost_turns))
+        .bind(integer(self.usage.input_tokens))
+        .bind(integer(self.usage.output_tokens))
+        .bind(integer(self.usage.cache_read_input_tokens))
+        .bind(integer(self.usage.cache_creation_input_tokens))
+        .bind(self.last_prompt)
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    async fn fold(&mut self, connection: &mut SqliteConnection, fact: Fact) -> Result<(), QueryError> {
+        match fact {
+            Fact::State { state, reason, at } => {
+                // Parking, stopping and recovery are no work: they must not reorder a list.
+                if matches!(state, SessionState::Busy | SessionState::Waiting) {
+                    self.worked(at);
+                }
+                self.state = state;
+                self.state_reason = reason;
+                Ok(())
+            }
+            Fact::CliSession { id, at } => self.cli_session(connection, id, at).await,
+            Fact::RunStarted { id, mode, seq, at } => self.run_started(connection, id, mode, seq, at).await,
+            Fact::RunReady { id, cli_version, at } => self.run_ready(connection, id, cli_version, at).await,
+            Fact::RunExited { id, exit, at } => run_exited(connection, id, &exit, at).await,
+            Fact::Model(model) => {
+                self.model = Some(model);
+                Ok(())
+            }
+            Fact::PermissionMode(mode) => {
+                self.permission_mode = Some(mode);
+                Ok(())
+            }
+            Fact::Prompt {
+                uuid,
+                state,
+                text,
+                seq,
+                at,
+            } => self.prompt(connection, uuid, state, text, (seq, at)).await,
+            Fact::TurnEnded(turn) => self.turn_ended(connection, &turn).await,
+            Fact::CliTotal { cli_session, total } => cli_total(connection, cli_session, &total).await,
+            Fact::ApprovalOpened(approval) => self.approval_opened(connection, &approval).await,
+            Fact::ApprovalClosed { id, resolution } => {
+                self.approval_closed(connection, id, &resolution).await
+            }
+        }
+    }
+
+    fn worked(&mut self, at: Timestamp) {
+        self.updated_at = self.updated_at.max(at);
+    }
+
+    async fn cli_session(
+        &mut self,
+        connection: &mut SqliteConnection,
+        id: CliSessionId,
+        at: Timestamp,
+    ) -> Result<(), QueryError> {
+        // The CLI repeats its id at every turn; only a new one is news.
+        if self.cli_session_id == id {
+            return Ok(());
+        }
+        self.cli_session_id = id;
+        sqlx::query(
+            "INSERT INTO cli_sessions (session_id, position, cli_session_id, from_at)
+             SELECT ?1, ifnull(max(position), 0) + 1, ?2, ?3 FROM cli_sessions WHERE session_id = ?1",
+        )
+        .bind(self.id.to_string())
+        .bind(id.to_string())
+        .bind(at.as_micros())
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    async fn run_started(
+        &mut self,
+        connection: &mut SqliteConnection,
+        id: RunId,
+        mode: StartMode,
+        seq: Seq,
+        at: Timestamp,
+    ) -> Result<(), QueryError> {
+        self.run_id = Some(id);
+        self.run_seq = seq;
+        self.worked(at);
+        sqlx::query(
+            "INSERT INTO runs (id, session_id, mode, started_seq, started_at) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (id) DO NOTHING",
+        )
+        .bind(id.to_string())
+        .bind(self.id.to_string())
+        .bind(name(&mode))
+        .bind(integer(seq.get()))
+        .bind(at.as_micros())
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    async fn run_ready(
+        &mut self,
+        connection: &mut SqliteConnection,
+        id: RunId,
+        cli_version: Option<String>,
+        at: Timestamp,
+    ) -> Result<(), QueryError> {
+        sqlx::query("UPDATE runs SET ready_at = ?2, cli_version = ?3 WHERE id = ?1")
+            .bind(id.to_string())
+            .bind(at.as_micros())
+            .bind(&cli_version)
+            .execute(connection)
+            .await?;
+        if cli_version.is_some() {
+            self.cli_version = cli_version;
+        }
+        Ok(())
+    }
+
+    async fn prompt(
+        &mut self,
+        connection: &mut SqliteConnection,
+        uuid: PromptUuid,
+        state: PromptState,
+        text: Option<String>,
+        (seq, at): (Seq, Timestamp),
+    ) -> Result<(), QueryError> {
+        let text = text.map(|text| text.chars().take(PROMPT_TEXT_CHARS).collect::<String>());
+        self.worked(at);
+        sqlx::query(
+            "INSERT INTO prompts (session_id, uuid, state, text, seq, at, state_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
+             ON CONFLICT (session_id, uuid) DO UPDATE SET state = excluded.state, state_at = excluded.state_at,
+                text = ifnull(prompts.text, excluded.text)",
+        )
+        .bind(self.id.to_string())
+        .bind(uuid.to_string())
+        .bind(state.as_str())
+        .bind(&text)
+        .bind(integer(seq.get()))
+        .bind(at.as_micros())
+        .execute(connection)
+        .await?;
+        if text.is_some() {
+            self.last_prompt = text;
+        }
+        Ok(())
+    }
+
+    async fn turn_ended(
+        &mut self,
+        connection: &mut SqliteConnection,
+        turn: &TurnEnd,
+    ) -> Result<(), QueryError> {
+        let cost = turn.cost_usd.map(|cost| cost.clamp(Usd::ZERO, MAX_TURN_COST));
+        if !self.insert_turn(connection, turn, cost).await? {
+            // Counting a turn twice would be worse than not counting a second one of the same number.
+            tracing::warn!(session.id = %self.id, turn = turn.number, "a turn with this number is stored already");
+            return Ok(());
+        }
+        for (position, model) in (1_i64..).zip(&turn.models) {
+            self.insert_turn_model(connection, turn, position, model).await?;
+        }
+        self.worked(turn.ended_at);
+        self.turns += 1;
+        match cost {
+            Some(cost) => self.cost_usd += cost,
+            None => self.unknown_cost_turns += 1,
+        }
+        if let Some(usage) = turn.usage {
+            self.usage = sum(self.usage, usage);
+        }
+        Ok(())
+    }
+
+    /// Adds the row; `false` when there is one of this number.
+    async fn insert_turn(
+        &self,
+        connection: &mut SqliteConnection,
+        turn: &TurnEnd,
+        cost: Option<Usd>,
+    ) -> Result<bool, QueryError> {
+        let [input, output, cache_read, cache_creation] = match turn.usage {
+            Some(usage) => token_integers(usage).map(Some),
+            None => [None; 4],
+        };
+        let prompts: Vec<String> = turn.prompts.iter().map(ToString::to_string).collect();
+        let added = sqlx::query(
+            "INSERT INTO turns (session_id, number, run_id, first_seq, last_seq, started_at, ended_at, prompts, origin,
+                subtype, is_error, terminal_reason, num_turns, duration_ms, duration_api_ms, cost_nanos, input_tokens,
+                output_tokens, cache_read_tokens, cache_creation_tokens)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+             ON CONFLICT (session_id, number) DO NOTHING",
+        )
+        .bind(self.id.to_string())
+        .bind(integer(turn.number))
+        .bind(turn.run_id.to_string())
+        .bind(integer(turn.first_seq.get()))
+        .bind(integer(turn.last_seq.get()))
+        .bind(turn.started_at.as_micros())
+        .bind(turn.ended_at.as_micros())
+        .bind(serde_json::Value::from(prompts).to_string())
+        .bind(&turn.origin)
+        .bind(&turn.subtype)
+        .bind(turn.is_error)
+        .bind(&turn.terminal_reason)
+        .bind(turn.num_turns.map(integer))
+        .bind(turn.duration_ms.map(integer))
+        .bind(turn.duration_api_ms.map(integer))
+        .bind(cost.map(Usd::as_nanos))
+        .bind(input)
+        .bind(output)
+        .bind(cache_read)
+        .bind(cache_creation)
+        .execute(connection)
+        .await?
+        .rows_affected();
+        Ok(added > 0)
+    }
+
+    async fn insert_turn_model(
+        &self,
+        connection: &mut SqliteConnection,
+        turn: &TurnEnd,
+        position: i64,
+        model: &ModelUsage,
+    ) -> Result<(), QueryError> {
+        let [input, output, cache_read, cache_creation] = token_integers(model.tokens);
+        let cost = model.cost_usd.map(|cost| cost.clamp(Usd::ZERO, MAX_TURN_COST));
+        sqlx::query(
+            "INSERT INTO turn_models (session_id, number, position, model, input_tokens, output_tokens,
+                cache_read_tokens, cache_creation_tokens, cost_nanos)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )
+        .bind(self.id.to_string())
+        .bind(integer(turn.number))
+        .bind(position)
+        .bind(&model.model)
+        .bind(input)
+        .bind(output)
+        .bind(cache_read)
+        .bind(cache_creation)
+        .bind(cost.map(Usd::as_nanos))
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    async fn approval_opened(
+        &mut self,
+        connection: &mut SqliteConnection,
+        approval: &Approval,
+    ) -> Result<(), QueryError> {
+        self.worked(approval.requested_at);
+        sqlx::query(
+            "INSERT INTO approvals (id, session_id, run_id, seq, request_id, kind, tool_name, request, requested_at,
+                state)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+             ON CONFLICT (id) DO NOTHING",
+        )
+        .bind(approval.id.to_string())
+        .bind(self.id.to_string())
+        .bind(approval.run_id.to_string())
+        .bind(integer(approval.seq.get()))
+        .bind(&approval.request_id)
+        .bind(approval.kind.as_str())
+        .bind(&approval.tool_name)
+        .bind(approval.request.get())
+        .bind(approval.requested_at.as_micros())
+        .bind(ApprovalState::Pending.as_str())
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Records how an approval ended. The first end stays.
+    async fn approval_closed(
+        &mut self,
+        connection: &mut SqliteConnection,
+        id: ApprovalId,
+        resolution: &Resolution,
+    ) -> Result<(), QueryError> {
+        if matches!(resolution.state, ApprovalState::Allowed | ApprovalState::Denied) {
+            self.worked(resolution.at);
+        }
+        sqlx::query(
+            "UPDATE approvals SET state = ?2, resolved_by = ?3, response = ?4, resolved_at = ?5
+             WHERE id = ?1 AND session_id = ?6 AND state = ?7",
+        )
+        .bind(id.to_string())
+        .bind(resolution.state.as_str())
+        .bind(&resolution.by)
+        .bind(resolution.response.as_ref().map(|response| response.get()))
+        .bind(resolution.at.as_micros())
+        .bind(self.id.to_string())
+        .bind(ApprovalState::Pending.as_str())
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+}
+
+async fn run_exited(
+    connection: &mut SqliteConnection,
+    id: RunId,
+    exit: &RunExit,
+    at: Timestamp,
+) -> Result<(), QueryError> {
+    sqlx::query(
+        "UPDATE runs SET exited_at = ?2, exit_code = ?3, exit_signal = ?4, exit_intent = ?5, exit_killed = ?6,
+            exit_stderr_tail = ?7, exit_spawn_error = ?8, exit_unwritten_lines = ?9
+         WHERE id = ?1",
+    )
+    .bind(id.to_string())
+    .bind(at.as_micros())
+    .bind(exit.code)
+    .bind(exit.signal)
+    .bind(name(&exit.intent))
+    .bind(exit.killed)
+    .bind(&exit.stderr_tail)
+    .bind(&exit.spawn_error)
+    .bind(exit.unwritten_lines)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Replaces the known running total of a conversation.
+async fn cli_total(
+    connection: &mut SqliteConnection,
+    id: CliSessionId,
+    total: &CliTotals,
+) -> Result<(), QueryError> {
+    sqlx::query("DELETE FROM cli_totals WHERE cli_session_id = ?1")
+        .bind(id.to_string())
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query("INSERT INTO cli_totals (cli_session_id, cost_nanos) VALUES (?1, ?2)")
+        .bind(id.to_string())
+        .bind(total.cost_usd.map(Usd::as_nanos))
+        .execute(&mut *connection)
+        .await?;
+    for (position, model) in (1_i64..).zip(&total.models) {
+        let [input, output, cache_read, cache_creation] = token_integers(model.tokens);
+        sqlx::query(
+            "INSERT INTO cli_total_models (cli_session_id, position, model, input_tokens, output_tokens,
+                cache_read_tokens, cache_creation_tokens, cost_nanos)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )
+        .bind(id.to_string())
+        .bind(position)
+        .bind(&model.model)
+        .bind(input)
+        .bind(output)
+        .bind(cache_read)
+        .bind(cache_creation)
+        .bind(model.cost_usd.map(Usd::as_nanos))
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+fn sum(one: TokenUsage, other: TokenUsage) -> TokenUsage {
+    let [input, output, cache_read, cache_creation] = token_integers(other).map(i64::unsigned_abs);
+    TokenUsage {
+        input_tokens: one.input_tokens.saturating_add(input),
+        output_tokens: one.output_tokens.saturating_add(output),
+        cache_read_input_tokens: one.cache_read_input_tokens.saturating_add(cache_read),
+        cache_creation_input_tokens: one.cache_creation_input_tokens.saturating_add(cache_creation),
+    }
+}

@@ -1,0 +1,84 @@
+//! Owns the queries for approvals.
+
+use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
+
+use super::{ApprovalFilter, ApprovalRow, Page, PageRequest, QueryError, column::Columns};
+use crate::domain::{Approval, ApprovalId, ApprovalState, Resolution};
+
+/// The name of the list in its cursors.
+const LIST: &str = "approvals";
+
+pub(super) async fn by_id(pool: &SqlitePool, id: ApprovalId) -> Result<Option<ApprovalRow>, QueryError> {
+    let row = sqlx::query("SELECT * FROM approvals WHERE id = ?1")
+        .bind(id.to_string())
+        .fetch_optional(pool)
+        .await?;
+    row.map(|row| approval(&row)).transpose()
+}
+
+pub(super) async fn list(
+    pool: &SqlitePool,
+    filter: ApprovalFilter,
+    page: &PageRequest,
+) -> Result<Page<ApprovalRow>, QueryError> {
+    let mut query = QueryBuilder::<Sqlite>::new("SELECT * FROM approvals WHERE TRUE");
+    if let Some(session) = filter.session {
+        query.push(" AND session_id = ").push_bind(session.to_string());
+    }
+    if let Some(state) = filter.state {
+        query.push(" AND state = ").push_bind(state.as_str());
+    }
+    if let Some(kind) = filter.kind {
+        query.push(" AND kind = ").push_bind(kind.as_str());
+    }
+    if let Some((requested_at, id)) = page.key::<(i64, String)>(LIST)? {
+        query
+            .push(" AND (requested_at, id) < (")
+            .push_bind(requested_at)
+            .push(", ")
+            .push_bind(id)
+            .push(")");
+    }
+    query
+        .push(" ORDER BY requested_at DESC, id DESC LIMIT ")
+        .push_bind(page.rows_to_read());
+    let rows = query.build().fetch_all(pool).await?;
+    let rows = rows.iter().map(approval).collect::<Result<_, _>>()?;
+    Ok(page.page(LIST, rows, |row: &ApprovalRow| {
+        (row.approval.requested_at.as_micros(), row.approval.id.to_string())
+    }))
+}
+
+fn approval(row: &SqliteRow) -> Result<ApprovalRow, QueryError> {
+    let columns = Columns {
+        table: "approvals",
+        row,
+    };
+    let state = columns.named("state")?;
+    let resolution = match state {
+        ApprovalState::Pending => None,
+        ApprovalState::Allowed
+        | ApprovalState::Denied
+        | ApprovalState::Withdrawn
+        | ApprovalState::Abandoned => Some(Resolution {
+            state,
+            by: columns.get("resolved_by")?,
+            response: columns.raw_json_opt("response")?,
+            at: columns.time("resolved_at")?,
+        }),
+    };
+    Ok(ApprovalRow {
+        session: columns.parsed("session_id")?,
+        approval: Approval {
+            id: columns.parsed("id")?,
+            run_id: columns.parsed("run_id")?,
+            seq: columns.seq("seq")?,
+            request_id: columns.get("request_id")?,
+            kind: columns.named("kind")?,
+            tool_name: columns.get("tool_name")?,
+            request: columns.raw_json("request")?,
+            requested_at: columns.time("requested_at")?,
+        },
+        resolution,
+    })
+}

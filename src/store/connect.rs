@@ -1,0 +1,172 @@
+//! Owns how the database file is opened: permissions, the pragmas of every connection, and migrations.
+
+use std::{
+    io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use sqlx::{
+    ConnectOptions, Connection, SqliteConnection, SqlitePool,
+    migrate::{MigrateError, Migrator},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use super::{StoreError, error};
+
+static MIGRATIONS: Migrator = sqlx::migrate!();
+
+/// How long a connection waits for another program's lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes that the write-ahead log is cut back to after a checkpoint.
+const WAL_LIMIT_BYTES: u32 = 16 << 20;
+/// Connections that read. Reads are short, so a few are enough; each is a thread.
+const READERS: u32 = 4;
+/// Who may read the file: its owner. SQLite gives its side files the same mode.
+const FILE_MODE: u32 = 0o600;
+
+/// What [`open`] gives.
+pub(super) struct Opened {
+    pub(super) writer: SqliteConnection,
+    pub(super) writer_options: SqliteConnectOptions,
+    pub(super) readers: SqlitePool,
+    pub(super) identity: Identity,
+}
+
+/// Opens and migrates the database.
+pub(super) async fn open(path: &Path) -> Result<Opened, StoreError> {
+    let identity = Identity::prepare(path)?;
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Normal)
+        .busy_timeout(BUSY_TIMEOUT)
+        .foreign_keys(true)
+        .pragma("journal_size_limit", WAL_LIMIT_BYTES.to_string())
+        .disable_statement_logging();
+
+    let writer_options = options.clone().optimize_on_close(true, None);
+    let mut writer = writer_options
+        .connect()
+        .await
+        .map_err(|error| open_error(error, path))?;
+    if let Err(error) = MIGRATIONS.run(&mut writer).await {
+        // The failure to report is the first one.
+        drop(writer.close().await);
+        return Err(migrate_error(error, path));
+    }
+
+    let readers = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .test_before_acquire(false)
+        .connect_lazy_with(options.pragma("query_only", "ON"));
+    Ok(Opened {
+        writer,
+        writer_options,
+        readers,
+        identity,
+    })
+}
+
+/// Which file is open, to notice when the path names another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// Makes the file when it is not there, and takes it away from everybody but its owner.
+    fn prepare(path: &Path) -> Result<Self, StoreError> {
+        let failed = |source: io::Error| StoreError::Open {
+            path: path.to_path_buf(),
+            source: Arc::new(source),
+        };
+        if let Ok(metadata) = path.metadata()
+            && metadata.permissions().readonly()
+        {
+            return Err(StoreError::ReadOnly {
+                path: path.to_path_buf(),
+            });
+        }
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(FILE_MODE)
+            .open(path)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem if path.is_file() => {
+                    StoreError::ReadOnly {
+                        path: path.to_path_buf(),
+                    }
+                }
+                _ => failed(error),
+            })?;
+        let metadata = file.metadata().map_err(failed)?;
+        let mode = metadata.permissions().mode();
+        if mode & 0o077 != 0 {
+            file.set_permissions(std::fs::Permissions::from_mode(mode & FILE_MODE))
+                .map_err(failed)?;
+        }
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+
+    /// Checks that the path still names the open file and that nobody made it read-only. SQLite itself would go on
+    /// writing to a deleted file, and to one that was made read-only after it was opened.
+    pub(super) async fn check(self, path: &Path) -> Result<(), StoreError> {
+        let path = path.to_path_buf();
+        let Ok(metadata) = tokio::fs::metadata(&path).await else {
+            return Err(StoreError::Moved { path });
+        };
+        if metadata.dev() != self.device || metadata.ino() != self.inode {
+            return Err(StoreError::Moved { path });
+        }
+        if metadata.permissions().readonly() {
+            return Err(StoreError::ReadOnly { path });
+        }
+        Ok(())
+    }
+}
+
+fn open_error(error: sqlx::Error, path: &Path) -> StoreError {
+    match StoreError::of_query(error, path) {
+        StoreError::Database(source) => StoreError::Open {
+            path: path.to_path_buf(),
+            source,
+        },
+        named => named,
+    }
+}
+
+fn migrate_error(error: MigrateError, path: &Path) -> StoreError {
+    match error {
+        MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => {
+            let known = newest_known();
+            match error {
+                MigrateError::VersionMissing(found) | MigrateError::VersionTooNew(found, _)
+                    if found > known =>
+                {
+                    StoreError::NewerSchema { found, known }
+                }
+                _ => StoreError::Migrate(Arc::new(error)),
+            }
+        }
+        MigrateError::Execute(error) if error::primary_code(&error).is_some() => open_error(error, path),
+        _ => StoreError::Migrate(Arc::new(error)),
+    }
+}
+
+fn newest_known() -> i64 {
+    MIGRATIONS
+        .iter()
+        .map(|migration| migration.version)
+        .max()
+        .unwrap_or(0)
+}

@@ -1,0 +1,181 @@
+//! Owns the writes that people ask for: sessions made, edited and deleted.
+
+use std::collections::BTreeMap;
+
+use sqlx::SqliteConnection;
+
+use super::{MetaPatch, NewSession, QueryError, StoreError};
+use crate::domain::{SessionId, Timestamp};
+
+/// Adds a session; `false` when its id is taken.
+pub(super) async fn insert_session(
+    connection: &mut SqliteConnection,
+    session: &NewSession,
+) -> Result<bool, QueryError> {
+    if let Some(parent) = session.parent
+        && !exists(connection, parent).await?
+    {
+        return Err(StoreError::UnknownSession(parent).into());
+    }
+    let added = sqlx::query(
+        "INSERT INTO sessions (id, cwd, title, tag, options, parent_id, forked_at, state, cli_session_id,
+            created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
+         ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(session.id.to_string())
+    .bind(&session.cwd)
+    .bind(&session.title)
+    .bind(&session.tag)
+    .bind(&session.options)
+    .bind(session.parent.map(|id| id.to_string()))
+    .bind(session.forked_at.map(|id| id.to_string()))
+    .bind(session.state.as_str())
+    .bind(session.cli_session_id.to_string())
+    .bind(session.created_at.as_micros())
+    .execute(&mut *connection)
+    .await?
+    .rows_affected();
+    if added == 0 {
+        return Ok(false);
+    }
+    sqlx::query(
+        "INSERT INTO cli_sessions (session_id, position, cli_session_id, from_at) VALUES (?1, 1, ?2, ?3)",
+    )
+    .bind(session.id.to_string())
+    .bind(session.cli_session_id.to_string())
+    .bind(session.created_at.as_micros())
+    .execute(&mut *connection)
+    .await?;
+    insert_labels(connection, session.id, &session.labels).await?;
+    Ok(true)
+}
+
+/// Changes what people say about a session; `false` when it is not there.
+pub(super) async fn update_meta(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    patch: MetaPatch,
+    at: Timestamp,
+) -> Result<bool, QueryError> {
+    if !exists(connection, id).await? {
+        return Ok(false);
+    }
+    let mut changed = 0;
+    if let Some(title) = patch.title {
+        changed += sqlx::query("UPDATE sessions SET title = ?2 WHERE id = ?1 AND title IS NOT ?2")
+            .bind(id.to_string())
+            .bind(title)
+            .execute(&mut *connection)
+            .await?
+            .rows_affected();
+    }
+    if let Some(tag) = patch.tag {
+        changed += sqlx::query("UPDATE sessions SET tag = ?2 WHERE id = ?1 AND tag IS NOT ?2")
+            .bind(id.to_string())
+            .bind(tag)
+            .execute(&mut *connection)
+            .await?
+            .rows_affected();
+    }
+    if let Some(labels) = patch.labels
+        && labels != stored_labels(connection, id).await?
+    {
+        changed += 1;
+        sqlx::query("DELETE FROM session_labels WHERE session_id = ?1")
+            .bind(id.to_string())
+            .execute(&mut *connection)
+            .await?;
+        insert_labels(connection, id, &labels).await?;
+    }
+    if changed > 0 {
+        sqlx::query("UPDATE sessions SET updated_at = max(updated_at, ?2) WHERE id = ?1")
+            .bind(id.to_string())
+            .bind(at.as_micros())
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(true)
+}
+
+/// Replaces the launch options; `false` when the session is not there.
+pub(super) async fn update_options(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    options: &str,
+) -> Result<bool, QueryError> {
+    let updated = sqlx::query("UPDATE sessions SET options = ?2 WHERE id = ?1")
+        .bind(id.to_string())
+        .bind(options)
+        .execute(connection)
+        .await?
+        .rows_affected();
+    Ok(updated > 0)
+}
+
+/// Deletes a session with all that belongs to it; `false` when it is not there.
+pub(super) async fn delete_session(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+) -> Result<bool, QueryError> {
+    // The first turn of a fork is charged by the difference to its parent's total, so a parent's total outlives it.
+    sqlx::query(
+        "DELETE FROM cli_totals WHERE cli_session_id IN (
+            SELECT cli_session_id FROM cli_sessions WHERE session_id = ?1
+            EXCEPT SELECT cli_session_id FROM cli_sessions WHERE session_id <> ?1
+         ) AND NOT EXISTS (SELECT 1 FROM sessions WHERE parent_id = ?1)",
+    )
+    .bind(id.to_string())
+    .execute(&mut *connection)
+    .await?;
+    let deleted = sqlx::query("DELETE FROM sessions WHERE id = ?1")
+        .bind(id.to_string())
+        .execute(connection)
+        .await?
+        .rows_affected();
+    Ok(deleted > 0)
+}
+
+/// Writes the row that is there to be written.
+pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), QueryError> {
+    sqlx::query("UPDATE probe SET writes = (writes + 1) & 0xffffffff")
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn exists(connection: &mut SqliteConnection, id: SessionId) -> Result<bool, QueryError> {
+    let found = sqlx::query_scalar::<_, i64>("SELECT 1 FROM sessions WHERE id = ?1")
+        .bind(id.to_string())
+        .fetch_optional(connection)
+        .await?;
+    Ok(found.is_some())
+}
+
+async fn stored_labels(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+) -> Result<BTreeMap<String, String>, QueryError> {
+    let pairs =
+        sqlx::query_as::<_, (String, String)>("SELECT key, value FROM session_labels WHERE session_id = ?1")
+            .bind(id.to_string())
+            .fetch_all(connection)
+            .await?;
+    Ok(pairs.into_iter().collect())
+}
+
+async fn insert_labels(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    labels: &BTreeMap<String, String>,
+) -> Result<(), QueryError> {
+    for (key, value) in labels {
+        sqlx::query("INSERT INTO session_labels (session_id, key, value) VALUES (?1, ?2, ?3)")
+            .bind(id.to_string())
+            .bind(key)
+            .bind(value)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Owns what can go wrong in the store, told apart by what a caller can do about it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use sqlx::migrate::MigrateError;
+
+use crate::domain::SessionId;
+
+/// Primary result codes of SQLite (the low byte of an extended code).
+mod code {
+    pub(super) const BUSY: i32 = 5;
+    pub(super) const READONLY: i32 = 8;
+    pub(super) const FULL: i32 = 13;
+}
+
+/// A failure of the store. Cheap to clone: one failed transaction answers everybody who waited for it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The file cannot be opened or made.
+    #[error("cannot open the database {}", path.display())]
+    Open {
+        /// The database file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file, or the file system under it, cannot be written.
+    #[error("the database {} is read-only", path.display())]
+    ReadOnly {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// The file at the path is not the one that is open: it was moved, deleted or replaced.
+    #[error("the database {} was moved or deleted while in use", path.display())]
+    Moved {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// There is no space left.
+    #[error("no space left for the database")]
+    Full,
+    /// Another program held the write lock for longer than the busy timeout. Trying again may help.
+    #[error("another program holds the database locked")]
+    Locked,
+    /// A newer version of the program wrote the file.
+    #[error("the database has schema version {found}, this program knows versions up to {known}")]
+    NewerSchema {
+        /// The newest version in the file.
+        found: i64,
+        /// The newest version of this program.
+        known: i64,
+    },
+    /// The schema could not be brought up to date.
+    #[error("cannot migrate the database")]
+    Migrate(#[source] Arc<MigrateError>),
+    /// The session is not there.
+    #[error("no session {0}")]
+    UnknownSession(SessionId),
+    /// A session with this id is there already.
+    #[error("session {0} exists already")]
+    SessionExists(SessionId),
+    /// The cursor was not made by this list.
+    #[error("the cursor is not one of this list")]
+    BadCursor,
+    /// A column holds what this program never writes.
+    #[error("the database holds an unreadable value in {table}.{column}")]
+    Corrupt {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// Any other failure of SQLite.
+    #[error("the database failed")]
+    Database(#[source] Arc<sqlx::Error>),
+}
+
+impl StoreError {
+    /// Whether the same call may work later without anybody's doing.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Locked | Self::Full)
+    }
+
+    /// Names the failure of a query on the open database at `path`.
+    pub(super) fn of_query(error: sqlx::Error, path: &std::path::Path) -> Self {
+        match primary_code(&error) {
+            Some(code::BUSY) => Self::Locked,
+            Some(code::READONLY) => Self::ReadOnly {
+                path: path.to_path_buf(),
+            },
+            Some(code::FULL) => Self::Full,
+            _ if matches!(error, sqlx::Error::PoolClosed) => Self::Closed,
+            _ => Self::Database(Arc::new(error)),
+        }
+    }
+}
+
+/// The primary result code, when the failure came from SQLite itself.
+pub(super) fn primary_code(error: &sqlx::Error) -> Option<i32> {
+    let code = error.as_database_error()?.code()?;
+    code.parse::<i32>().ok().map(|extended| extended & 0xff)
+}

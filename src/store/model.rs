@@ -1,0 +1,244 @@
+//! Owns what goes into the store and what comes out of it: plain rows in the types of `domain`.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use crate::domain::{
+    Approval, ApprovalKind, ApprovalState, CliSessionId, PromptState, PromptUuid, Resolution, RunExit, RunId,
+    Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, Usd,
+};
+
+/// A session to be made.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Our id.
+    pub id: SessionId,
+    /// The resolved working directory.
+    pub cwd: String,
+    /// A person's name for it.
+    pub title: Option<String>,
+    /// A person's group for it.
+    pub tag: Option<String>,
+    /// A person's key-value pairs.
+    pub labels: BTreeMap<String, String>,
+    /// The launch options as JSON text.
+    pub options: String,
+    /// The session that this is a fork of. It must be there.
+    pub parent: Option<SessionId>,
+    /// The message of the parent that the fork branches off at; `None` for its end.
+    pub forked_at: Option<Uuid>,
+    /// The CLI's id of the conversation.
+    pub cli_session_id: CliSessionId,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// The state that it begins in.
+    pub state: SessionState,
+}
+
+/// A session as the tables know it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionRow {
+    /// Our id.
+    pub id: SessionId,
+    /// The resolved working directory.
+    pub cwd: String,
+    /// A person's name for it.
+    pub title: Option<String>,
+    /// A person's group for it.
+    pub tag: Option<String>,
+    /// A person's key-value pairs.
+    pub labels: BTreeMap<String, String>,
+    /// The launch options as JSON text, byte for byte as they were stored.
+    pub options: String,
+    /// The session that this is a fork of; `None` once the parent is deleted.
+    pub parent: Option<SessionId>,
+    /// The message that the fork branches off at.
+    pub forked_at: Option<Uuid>,
+    /// The last projected state.
+    pub state: SessionState,
+    /// Why it failed.
+    pub state_reason: Option<String>,
+    /// The CLI's current id of the conversation.
+    pub cli_session_id: CliSessionId,
+    /// The last process; `None` before the first.
+    pub run_id: Option<RunId>,
+    /// The record that asked for the last process; zero before the first.
+    pub run_seq: Seq,
+    /// The version of the CLI that ran last.
+    pub cli_version: Option<String>,
+    /// The model that the CLI reported last.
+    pub model: Option<String>,
+    /// The permission mode that the CLI reported last.
+    pub permission_mode: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last worked or was edited. Reading, attaching, parking and recovery do not move it.
+    pub updated_at: Timestamp,
+    /// The last record that the tables cover.
+    pub projected_seq: Seq,
+    /// Finished turns.
+    pub turns: u64,
+    /// Sum of the known costs of its turns. It never falls.
+    pub cost_usd: Usd,
+    /// Turns whose cost is not known and so is not in the sum.
+    pub turns_with_unknown_cost: u64,
+    /// Sum of the tokens of its turns.
+    pub usage: TokenUsage,
+    /// The start of the last prompt, at most [`PROMPT_TEXT_CHARS`](super::PROMPT_TEXT_CHARS) characters.
+    pub last_prompt: Option<String>,
+}
+
+/// Which sessions are wanted: those that match every field that is set.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFilter {
+    /// In this state.
+    pub state: Option<SessionState>,
+    /// In exactly this working directory.
+    pub cwd: Option<String>,
+    /// With exactly this tag.
+    pub tag: Option<String>,
+    /// With this label key and value.
+    pub label: Option<(String, String)>,
+    /// With this text in the title or in the start of a prompt. ASCII letters match in either case.
+    pub q: Option<String>,
+}
+
+/// A change of what people say about a session. `None` leaves a field alone; `Some(None)` empties it.
+#[derive(Clone, Debug, Default)]
+pub struct MetaPatch {
+    /// The new title.
+    pub title: Option<Option<String>>,
+    /// The new tag.
+    pub tag: Option<Option<String>>,
+    /// The new labels; they replace all that were there.
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// One life of a CLI process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRow {
+    /// Its id.
+    pub id: RunId,
+    /// The session.
+    pub session: SessionId,
+    /// How the conversation was opened.
+    pub mode: StartMode,
+    /// The record that asked for it.
+    pub started_seq: Seq,
+    /// When it was asked for.
+    pub started_at: Timestamp,
+    /// When it answered `initialize`.
+    pub ready_at: Option<Timestamp>,
+    /// The version that it reported.
+    pub cli_version: Option<String>,
+    /// How it ended; `None` while it lives.
+    pub ended: Option<RunEnd>,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunEnd {
+    /// When.
+    pub at: Timestamp,
+    /// How.
+    pub exit: RunExit,
+}
+
+/// A user message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptRow {
+    /// The client's id, unique within the session.
+    pub uuid: PromptUuid,
+    /// How far it has come.
+    pub state: PromptState,
+    /// The start of its text, at most [`PROMPT_TEXT_CHARS`](super::PROMPT_TEXT_CHARS) characters.
+    pub text: Option<String>,
+    /// The first record that names it.
+    pub seq: Seq,
+    /// When it was first seen.
+    pub at: Timestamp,
+    /// When it came to its state.
+    pub state_at: Timestamp,
+}
+
+/// A request that needs, or needed, a person.
+#[derive(Clone, Debug)]
+pub struct ApprovalRow {
+    /// The session.
+    pub session: SessionId,
+    /// What is asked.
+    pub approval: Approval,
+    /// How it ended; `None` while it is pending.
+    pub resolution: Option<Resolution>,
+}
+
+impl ApprovalRow {
+    /// Where it stands.
+    pub fn state(&self) -> ApprovalState {
+        self.resolution
+            .as_ref()
+            .map_or(ApprovalState::Pending, |resolution| resolution.state)
+    }
+}
+
+/// Which approvals are wanted: those that match every field that is set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ApprovalFilter {
+    /// Of this session.
+    pub session: Option<SessionId>,
+    /// In this state.
+    pub state: Option<ApprovalState>,
+    /// Of this kind.
+    pub kind: Option<ApprovalKind>,
+}
+
+/// An id that the CLI gave the conversation, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CliSessionSpan {
+    /// The id.
+    pub id: CliSessionId,
+    /// When it began to hold.
+    pub from: Timestamp,
+}
+
+/// What usage is summed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageGroup {
+    /// The UTC day on which the turn ended, as `YYYY-MM-DD`.
+    Day,
+    /// The model.
+    Model,
+    /// The session.
+    Session,
+    /// The working directory.
+    Cwd,
+    /// The tag; sessions without one are the group without a key.
+    Tag,
+}
+
+/// Which turns are summed, and by what.
+#[derive(Clone, Copy, Debug)]
+pub struct UsageQuery {
+    /// What to sum by.
+    pub group_by: UsageGroup,
+    /// Only turns that ended at or after this instant.
+    pub from: Option<Timestamp>,
+    /// Only turns that ended before this instant.
+    pub to: Option<Timestamp>,
+}
+
+/// The sum of one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The day, model, session id, directory or tag; `None` for sessions without a tag.
+    pub key: Option<String>,
+    /// Turns; by model, turns that the model took part in.
+    pub turns: u64,
+    /// Sum of the known costs.
+    pub cost_usd: Usd,
+    /// Turns whose cost is not known and so is not in the sum.
+    pub unknown_cost_turns: u64,
+    /// Sum of the tokens.
+    pub usage: TokenUsage,
+}

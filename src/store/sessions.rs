@@ -1,0 +1,150 @@
+//! Owns the queries for sessions.
+
+use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
+
+use super::{Page, PageRequest, QueryError, SessionFilter, SessionRow, column::Columns};
+use crate::domain::{CliSessionId, SessionId, SessionState};
+
+/// The name of the list in its cursors.
+const LIST: &str = "sessions";
+
+/// All columns, with the labels as one JSON object.
+const SELECT: &str = "SELECT s.*, (SELECT json_group_object(key, value) FROM session_labels WHERE session_id = s.id) \
+    AS labels FROM sessions s";
+
+pub(super) async fn by_id(pool: &SqlitePool, id: SessionId) -> Result<Option<SessionRow>, QueryError> {
+    let mut query = QueryBuilder::<Sqlite>::new(SELECT);
+    query.push(" WHERE s.id = ").push_bind(id.to_string());
+    let row = query.build().fetch_optional(pool).await?;
+    row.map(|row| session(&row)).transpose()
+}
+
+pub(super) async fn by_cli_id(pool: &SqlitePool, id: CliSessionId) -> Result<Option<SessionRow>, QueryError> {
+    let mut query = QueryBuilder::<Sqlite>::new(SELECT);
+    query
+        .push(" JOIN cli_sessions c ON c.session_id = s.id WHERE c.cli_session_id = ")
+        .push_bind(id.to_string())
+        .push(" ORDER BY s.cli_session_id = c.cli_session_id DESC, c.from_at DESC, c.position DESC LIMIT 1");
+    let row = query.build().fetch_optional(pool).await?;
+    row.map(|row| session(&row)).transpose()
+}
+
+pub(super) async fn list(
+    pool: &SqlitePool,
+    filter: &SessionFilter,
+    page: &PageRequest,
+) -> Result<Page<SessionRow>, QueryError> {
+    let mut query = QueryBuilder::<Sqlite>::new(SELECT);
+    query.push(" WHERE TRUE");
+    if let Some(state) = filter.state {
+        query.push(" AND s.state = ").push_bind(state.as_str());
+    }
+    if let Some(cwd) = &filter.cwd {
+        query.push(" AND s.cwd = ").push_bind(cwd);
+    }
+    if let Some(tag) = &filter.tag {
+        query.push(" AND s.tag = ").push_bind(tag);
+    }
+    if let Some((key, value)) = &filter.label {
+        query
+            .push(" AND EXISTS (SELECT 1 FROM session_labels WHERE session_id = s.id AND key = ")
+            .push_bind(key)
+            .push(" AND value = ")
+            .push_bind(value)
+            .push(")");
+    }
+    if let Some(text) = &filter.q {
+        // `instr` has no wildcards to escape and, unlike LIKE, takes a text of any length.
+        query
+            .push(" AND (instr(lower(s.title), lower(")
+            .push_bind(text)
+            .push(")) > 0 OR EXISTS (SELECT 1 FROM prompts WHERE session_id = s.id AND instr(lower(text), lower(")
+            .push_bind(text)
+            .push(")) > 0))");
+    }
+    if let Some((updated_at, id)) = page.key::<(i64, String)>(LIST)? {
+        query
+            .push(" AND (s.updated_at, s.id) < (")
+            .push_bind(updated_at)
+            .push(", ")
+            .push_bind(id)
+            .push(")");
+    }
+    query
+        .push(" ORDER BY s.updated_at DESC, s.id DESC LIMIT ")
+        .push_bind(page.rows_to_read());
+    let rows = query.build().fetch_all(pool).await?;
+    let rows = rows.iter().map(session).collect::<Result<_, _>>()?;
+    Ok(page.page(LIST, rows, |row: &SessionRow| {
+        (row.updated_at.as_micros(), row.id.to_string())
+    }))
+}
+
+pub(super) async fn unsettled(pool: &SqlitePool) -> Result<Vec<SessionRow>, QueryError> {
+    let mut query = QueryBuilder::<Sqlite>::new(SELECT);
+    query.push(" WHERE s.state IN (");
+    let mut names = query.separated(", ");
+    for state in LIVE_STATES {
+        names.push_bind(state.as_str());
+    }
+    query.push(") ORDER BY s.created_at, s.id");
+    let rows = query.build().fetch_all(pool).await?;
+    rows.iter().map(session).collect()
+}
+
+/// The states of which [`SessionState::is_live`] is true.
+const LIVE_STATES: [SessionState; 5] = [
+    SessionState::Starting,
+    SessionState::Idle,
+    SessionState::Busy,
+    SessionState::Waiting,
+    SessionState::Stopping,
+];
+
+fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
+    let columns = Columns {
+        table: "sessions",
+        row,
+    };
+    Ok(SessionRow {
+        id: columns.parsed("id")?,
+        cwd: columns.get("cwd")?,
+        title: columns.get("title")?,
+        tag: columns.get("tag")?,
+        labels: columns.json("labels")?,
+        options: columns.get("options")?,
+        parent: columns.parsed_opt("parent_id")?,
+        forked_at: columns.parsed_opt("forked_at")?,
+        state: columns.named("state")?,
+        state_reason: columns.get("state_reason")?,
+        cli_session_id: columns.parsed("cli_session_id")?,
+        run_id: columns.parsed_opt("run_id")?,
+        run_seq: columns.seq("run_seq")?,
+        cli_version: columns.get("cli_version")?,
+        model: columns.get("model")?,
+        permission_mode: columns.get("permission_mode")?,
+        created_at: columns.time("created_at")?,
+        updated_at: columns.time("updated_at")?,
+        projected_seq: columns.seq("projected_seq")?,
+        turns: columns.count("turns")?,
+        cost_usd: columns.usd("cost_nanos")?,
+        turns_with_unknown_cost: columns.count("unknown_cost_turns")?,
+        usage: columns.tokens()?,
+        last_prompt: columns.get("last_prompt")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn live_states_are_all_that_are_live() {
+        let names = [
+            "starting", "idle", "busy", "waiting", "stopping", "stopped", "failed", "parked",
+        ];
+        for state in names.map(|name| SessionState::parse(name).unwrap()) {
+            assert_eq!(LIVE_STATES.contains(&state), state.is_live(), "{state:?}");
+        }
+    }
+}

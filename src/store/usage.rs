@@ -1,0 +1,103 @@
+//! Owns the sums over turns.
+
+use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
+
+use super::{Page, PageRequest, QueryError, UsageGroup, UsageQuery, UsageRow, column::Columns};
+
+pub(super) async fn sum(
+    pool: &SqlitePool,
+    wanted: UsageQuery,
+    page: &PageRequest,
+) -> Result<Page<UsageRow>, QueryError> {
+    let list = list_name(wanted.group_by);
+    let mut query = QueryBuilder::<Sqlite>::new("WITH part AS (");
+    query.push(parts_of(wanted.group_by)).push(" WHERE TRUE");
+    if let Some(from) = wanted.from {
+        query.push(" AND t.ended_at >= ").push_bind(from.as_micros());
+    }
+    if let Some(to) = wanted.to {
+        query.push(" AND t.ended_at < ").push_bind(to.as_micros());
+    }
+    query.push(
+        "), total AS (
+            SELECT key, ifnull(key, '') AS sort_key, count(*) AS turns, ifnull(sum(cost_nanos), 0) AS cost_nanos,
+                count(*) - count(cost_nanos) AS unknown_cost_turns, ifnull(sum(input_tokens), 0) AS input_tokens,
+                ifnull(sum(output_tokens), 0) AS output_tokens, ifnull(sum(cache_read_tokens), 0) AS cache_read_tokens,
+                ifnull(sum(cache_creation_tokens), 0) AS cache_creation_tokens
+            FROM part GROUP BY key
+        ) SELECT * FROM total",
+    );
+    let by_day = wanted.group_by == UsageGroup::Day;
+    if let Some((cost, key)) = page.key::<(i64, String)>(list)? {
+        if by_day {
+            query.push(" WHERE sort_key < ").push_bind(key);
+        } else {
+            query
+                .push(" WHERE (-cost_nanos, sort_key) > (")
+                .push_bind(cost.saturating_neg())
+                .push(", ")
+                .push_bind(key)
+                .push(")");
+        }
+    }
+    query.push(if by_day {
+        " ORDER BY sort_key DESC LIMIT "
+    } else {
+        " ORDER BY -cost_nanos, sort_key LIMIT "
+    });
+    query.push_bind(page.rows_to_read());
+    let rows = query.build().fetch_all(pool).await?;
+    let rows = rows.iter().map(usage_row).collect::<Result<_, _>>()?;
+    Ok(page.page(list, rows, |row: &UsageRow| {
+        (row.cost_usd.as_nanos(), row.key.clone().unwrap_or_default())
+    }))
+}
+
+/// The turns, or shares of turns, to sum, each with the key of its group.
+const fn parts_of(group: UsageGroup) -> &'static str {
+    match group {
+        UsageGroup::Day => {
+            "SELECT strftime('%Y-%m-%d', t.ended_at / 1000000, 'unixepoch') AS key, t.cost_nanos, t.input_tokens,
+                t.output_tokens, t.cache_read_tokens, t.cache_creation_tokens FROM turns t"
+        }
+        UsageGroup::Model => {
+            "SELECT m.model AS key, m.cost_nanos, m.input_tokens, m.output_tokens, m.cache_read_tokens,
+                m.cache_creation_tokens FROM turns t
+             JOIN turn_models m ON m.session_id = t.session_id AND m.number = t.number"
+        }
+        UsageGroup::Session => {
+            "SELECT t.session_id AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
+                t.cache_creation_tokens FROM turns t"
+        }
+        UsageGroup::Cwd => {
+            "SELECT s.cwd AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
+                t.cache_creation_tokens FROM turns t JOIN sessions s ON s.id = t.session_id"
+        }
+        UsageGroup::Tag => {
+            "SELECT nullif(s.tag, '') AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
+                t.cache_creation_tokens FROM turns t JOIN sessions s ON s.id = t.session_id"
+        }
+    }
+}
+
+/// The name of the list in its cursors.
+const fn list_name(group: UsageGroup) -> &'static str {
+    match group {
+        UsageGroup::Day => "usage_by_day",
+        UsageGroup::Model => "usage_by_model",
+        UsageGroup::Session => "usage_by_session",
+        UsageGroup::Cwd => "usage_by_cwd",
+        UsageGroup::Tag => "usage_by_tag",
+    }
+}
+
+fn usage_row(row: &SqliteRow) -> Result<UsageRow, QueryError> {
+    let columns = Columns { table: "turns", row };
+    Ok(UsageRow {
+        key: columns.get("key")?,
+        turns: columns.count("turns")?,
+        cost_usd: columns.usd("cost_nanos")?,
+        unknown_cost_turns: columns.count("unknown_cost_turns")?,
+        usage: columns.tokens()?,
+    })
+}

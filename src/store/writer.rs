@@ -1,0 +1,185 @@
+//! Owns the writer task: the only place that writes. Requests that wait together are committed together.
+
+use std::{path::PathBuf, sync::Arc};
+
+use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+use super::{MetaPatch, NewSession, QueryError, StoreError, apply, edit};
+use crate::domain::{Projection, SessionId, Timestamp};
+
+/// Requests that may wait. A caller waits for a place when there is none.
+const QUEUE: usize = 256;
+/// Most requests in one transaction, so that the first of them does not wait long.
+const BATCH: usize = 64;
+
+/// One thing to write. Its answer is whether the session that it names was there (for a new one: was not).
+pub(super) enum Edit {
+    InsertSession(Box<NewSession>),
+    UpdateMeta {
+        id: SessionId,
+        patch: MetaPatch,
+        at: Timestamp,
+    },
+    UpdateOptions {
+        id: SessionId,
+        options: String,
+    },
+    DeleteSession(SessionId),
+    Apply(Vec<Projection>),
+    Ping,
+    /// Close the connection after everything that came before.
+    Close,
+}
+
+struct Request {
+    edit: Edit,
+    reply: oneshot::Sender<Result<bool, StoreError>>,
+}
+
+/// The handle of the writer task.
+#[derive(Clone, Debug)]
+pub(super) struct Writer {
+    queue: mpsc::Sender<Request>,
+}
+
+impl Writer {
+    /// Starts the task on `connection`, which was opened with `options`.
+    pub(super) fn start(
+        connection: SqliteConnection,
+        options: SqliteConnectOptions,
+        path: Arc<PathBuf>,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let runner = Runner {
+            connection: Some(connection),
+            options,
+            requests,
+            path,
+        };
+        drop(tasks.spawn(runner.run()));
+        Self { queue }
+    }
+
+    /// Has `edit` written and waits until it is committed. A caller that stops waiting does not undo it.
+    pub(super) async fn run(&self, edit: Edit) -> Result<bool, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request { edit, reply };
+        self.queue.send(request).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Ends the task after what was asked for before.
+    pub(super) async fn close(&self) {
+        // A second close finds the task gone, which is what it wants.
+        drop(self.run(Edit::Close).await);
+    }
+}
+
+struct Runner {
+    /// `None` after a failure, until the next batch opens it again.
+    connection: Option<SqliteConnection>,
+    options: SqliteConnectOptions,
+    requests: mpsc::Receiver<Request>,
+    path: Arc<PathBuf>,
+}
+
+impl Runner {
+    /// Ends when it is told to close or when every handle is gone.
+    async fn run(mut self) {
+        let mut batch = Vec::with_capacity(BATCH);
+        while self.requests.recv_many(&mut batch, BATCH).await > 0 {
+            if batch.iter().any(|request| matches!(request.edit, Edit::Close)) {
+                // What is in the queue already is still received, and so still written.
+                self.requests.close();
+            }
+            self.answer(std::mem::take(&mut batch)).await;
+        }
+        if let Some(connection) = self.connection
+            && let Err(error) = connection.close().await
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "database did not close cleanly"
+            );
+        }
+    }
+
+    /// Writes a batch and tells everybody how it went, but nobody before the commit.
+    async fn answer(&mut self, batch: Vec<Request>) {
+        let (edits, replies): (Vec<_>, Vec<_>) = batch
+            .into_iter()
+            .map(|request| (request.edit, request.reply))
+            .unzip();
+        match self.commit(edits).await {
+            Ok(outcomes) => {
+                for (reply, outcome) in replies.into_iter().zip(outcomes) {
+                    // The caller may have gone away.
+                    drop(reply.send(outcome.map_err(|error| error.on(&self.path))));
+                }
+            }
+            Err(error) => {
+                let error = error.on(&self.path);
+                for reply in replies {
+                    drop(reply.send(Err(error.clone())));
+                }
+            }
+        }
+    }
+
+    async fn commit(&mut self, edits: Vec<Edit>) -> Result<Vec<Result<bool, QueryError>>, QueryError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.options.connect().await?,
+        };
+        let outcome = commit(&mut connection, edits).await;
+        if outcome.is_ok() {
+            self.connection = Some(connection);
+        } else {
+            // SQLite ends the transaction by itself on some failures (a full disk), and the connection's count of open
+            // savepoints is wrong from then on. Its closing rolls back what is left; the failure is already known.
+            drop(connection.close_hard().await);
+        }
+        outcome
+    }
+}
+
+/// Writes all edits in one transaction, each in a savepoint of its own: one that fails leaves the others alone.
+async fn commit(
+    connection: &mut SqliteConnection,
+    edits: Vec<Edit>,
+) -> Result<Vec<Result<bool, QueryError>>, QueryError> {
+    // Taking the write lock at the start is what lets the busy timeout apply to it.
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut outcomes = Vec::with_capacity(edits.len());
+    for edit in edits {
+        let mut savepoint = transaction.begin().await?;
+        match write(&mut savepoint, edit).await {
+            Ok(found) => {
+                savepoint.commit().await?;
+                outcomes.push(Ok(found));
+            }
+            // When the savepoint is gone, so is the transaction, and this edit's failure is the reason.
+            Err(error) => match savepoint.rollback().await {
+                Ok(()) => outcomes.push(Err(error)),
+                Err(_) => return Err(error),
+            },
+        }
+    }
+    transaction.commit().await?;
+    Ok(outcomes)
+}
+
+async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, QueryError> {
+    match edit {
+        Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
+        Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
+        Edit::UpdateOptions { id, options } => edit::update_options(connection, id, &options).await,
+        Edit::DeleteSession(id) => edit::delete_session(connection, id).await,
+        Edit::Apply(projections) => apply::apply(connection, projections).await.map(|()| true),
+        Edit::Ping => edit::probe(connection).await.map(|()| true),
+        Edit::Close => Ok(true),
+    }
+}
