@@ -8,6 +8,7 @@ pub mod control;
 pub mod envelope;
 pub mod environment;
 pub mod facts;
+pub mod glance;
 pub mod invocation;
 mod json;
 pub mod options;
@@ -15,7 +16,7 @@ pub mod stdin;
 
 pub use answer::BadAnswer;
 pub use control::{ControlRequest, ControlResponse};
-pub use envelope::Envelope;
+pub use envelope::{Envelope, scan};
 pub use invocation::{Invocation, LaunchFile, Start};
 pub use json::JsonObject;
 pub use options::{InvalidOption, LaunchOptions, Policy};

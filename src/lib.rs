@@ -9,3 +9,4 @@ pub mod keeper;
 pub mod ndjson;
 pub mod session;
 pub mod store;
+pub mod telemetry;

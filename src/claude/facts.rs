@@ -98,6 +98,8 @@ pub struct ResultFacts<'a> {
     pub usage: Option<TokenUsage>,
     /// The running totals per model.
     pub models: Option<Vec<ModelUsage>>,
+    /// What this turn used per model. Newer CLIs print it (`model_usage_since_last_result`, not in the SDK's types).
+    pub models_since_last_result: Option<Vec<ModelUsage>>,
     /// The prompts that this result closes.
     pub user_message_uuids: Vec<PromptUuid>,
     /// What began the turn when it was no prompt: `task-notification`, …
@@ -126,6 +128,7 @@ impl<'a> ResultFacts<'a> {
             cost,
             usage,
             models,
+            since_last,
             uuids,
             uuid,
             origin,
@@ -144,6 +147,7 @@ impl<'a> ResultFacts<'a> {
                 "total_cost_usd",
                 "usage",
                 "modelUsage",
+                "model_usage_since_last_result",
                 "user_message_uuids",
                 "user_message_uuid",
                 "origin",
@@ -175,6 +179,7 @@ impl<'a> ResultFacts<'a> {
             total_cost_usd: cost.and_then(dollars),
             usage: usage.and_then(token_usage),
             models: models.and_then(model_usage),
+            models_since_last_result: since_last.and_then(model_usage),
             user_message_uuids,
             origin: origin.and_then(|origin| {
                 let [kind] = json::members(origin, ["kind"])?;

@@ -45,6 +45,8 @@ pub enum Fact {
     RunExited { id: RunId, exit: RunExit, at: Timestamp },
     /// The CLI reports this model.
     Model(String),
+    /// Somebody chose this model for the session; `None` is the CLI's default.
+    ModelChosen(Option<String>),
     /// The CLI reports this permission mode.
     PermissionMode(String),
     /// A prompt came further. `text` is set when it is first seen: the start of its text, for lists.

@@ -14,10 +14,9 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    claude::stdin,
     domain::{ApprovalId, Clock, Projection, PromptUuid, Seq, SessionId, SessionState},
     journal::{Feed, Head, Position, ReadError, Reader, Source, Writer, WriterOptions},
-    keeper::{KeeperEvent, Link, LinkHandle, StopRequest},
+    keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle, StopRequest, WriteError},
 };
 
 use super::{
@@ -26,7 +25,7 @@ use super::{
     control::Controls,
     decisions::Deciding,
     fallback,
-    handle::{COMMANDS, Command, Launch, STOPS, Stop, TurnOutcome},
+    handle::{COMMANDS, Command, Launch, STOPS, Sent, Stop, TurnOutcome},
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
     outbox::{self, Entry, OUTBOX_ENTRIES, Payload, Subject, Unsent},
@@ -102,11 +101,13 @@ pub(super) struct Actor {
     settings: SessionSettings,
     tracker: TaskTracker,
     view: watch::Sender<Arc<LiveView>>,
-    events: Option<mpsc::Receiver<KeeperEvent>>,
+    events: Option<KeeperEvents>,
     unsent: mpsc::Receiver<Unsent>,
     unsent_sender: mpsc::Sender<Unsent>,
     launched: mpsc::Receiver<Result<Link, String>>,
     launched_sender: mpsc::Sender<Result<Link, String>>,
+    /// Refused because the link went: whether they were taken is known once the journal was read.
+    uncertain: Vec<Unsent>,
     waiting_start: Option<(Box<Launch>, oneshot::Sender<Result<(), SessionError>>)>,
 }
 
@@ -179,6 +180,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         unsent_sender,
         launched,
         launched_sender,
+        uncertain: Vec::new(),
         waiting_start: None,
     };
     actor.replay(head).await?;
@@ -317,13 +319,17 @@ impl Actor {
 
     fn on_effect(&mut self, effect: Effect) {
         match effect {
-            Effect::PromptSent { uuid, seq, digest } => self.prompts.on_sent(uuid, seq, digest),
+            Effect::PromptSent { uuid, seq, digest } => {
+                for reply in self.prompts.on_sent(uuid, seq, digest) {
+                    self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated: false }));
+                }
+            }
             Effect::PromptDropped(uuid, state) => {
                 for waiter in self.turn_waiters.remove(&uuid).unwrap_or_default() {
                     waiter.send(Err(SessionError::PromptDropped { state })).ok();
                 }
             }
-            Effect::ControlAnswered { id, reply } => self.on_control_answered(&id, reply),
+            Effect::ControlAnswered(answer) => self.on_control_answered(answer),
             Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
             Effect::TurnEnded(turn, result) => {
                 let outcome = Arc::new(TurnOutcome { turn: *turn, result });
@@ -360,6 +366,9 @@ impl Actor {
         }
         if let Some(run_id) = self.machine.run_id() {
             self.append(&Note::RunLost { run_id });
+        }
+        for unsent in std::mem::take(&mut self.uncertain) {
+            self.on_unsent(unsent);
         }
         for waiter in self.stop_waiters.drain(..) {
             waiter.send(()).ok();
@@ -450,7 +459,7 @@ impl Actor {
                     self.append(&Note::StartFailed { reason: reason.clone() });
                 }
                 for entry in launching.held {
-                    let error = crate::keeper::WriteError::Gone;
+                    let error = WriteError::Gone;
                     self.on_unsent(Unsent { subject: entry.subject, error });
                 }
                 for waiter in self.stop_waiters.drain(..) {
@@ -518,11 +527,17 @@ impl Actor {
             if let Err(error) = link.note(note).await {
                 tracing::warn!(%error, "the stop request was not journaled");
             }
-            link.stop(request).await;
+            if link.stop(request).await.is_err() {
+                tracing::debug!("the keeper ended before it was asked to stop");
+            }
         });
     }
 
     fn on_unsent(&mut self, unsent: Unsent) {
+        if unsent.error == WriteError::Gone && self.link.is_some() {
+            self.uncertain.push(unsent);
+            return;
+        }
         let state = self.machine.state();
         match unsent.subject {
             Subject::Prompt(uuid) => {
@@ -560,9 +575,9 @@ impl Actor {
         }
         let (subject, error) = match self.outbox.as_ref().map(|outbox| outbox.try_send(entry)) {
             Some(Ok(())) => return,
-            Some(Err(mpsc::error::TrySendError::Full(entry))) => (entry.subject, crate::keeper::WriteError::Busy),
-            Some(Err(mpsc::error::TrySendError::Closed(entry))) => (entry.subject, crate::keeper::WriteError::Gone),
-            None => (Subject::Nobody, crate::keeper::WriteError::Gone),
+            Some(Err(mpsc::error::TrySendError::Full(entry))) => (entry.subject, WriteError::Busy),
+            Some(Err(mpsc::error::TrySendError::Closed(entry))) => (entry.subject, WriteError::Gone),
+            None => (Subject::Nobody, WriteError::Gone),
         };
         self.on_unsent(Unsent { subject, error });
     }
@@ -606,18 +621,20 @@ impl Actor {
         let due: Vec<_> = self
             .machine
             .asked()
-            .filter(|(id, _)| !self.answered.contains(*id))
-            .map(|(id, asked)| (id.to_owned(), asked.clone()))
+            .filter(|asked| !self.answered.contains(&asked.request_id))
+            .cloned()
             .collect();
-        for (request_id, asked) in due {
-            self.answered.insert(request_id.clone());
-            let line = fallback::answer(&request_id, &asked);
+        for asked in due {
+            self.answered.insert(asked.request_id.clone());
+            let line = fallback::answer(&asked);
             self.enqueue(Entry {
                 payload: Payload::Line { by: "daemon".to_owned(), line },
                 subject: Subject::Nobody,
             });
-            let subtype = asked.subtype;
-            self.note(Note::Fallback { request_id, subtype });
+            self.note(Note::Fallback {
+                request_id: asked.request_id,
+                subtype: asked.subtype,
+            });
         }
     }
 
@@ -672,7 +689,7 @@ impl Actor {
     }
 }
 
-async fn next_event(events: &mut Option<mpsc::Receiver<KeeperEvent>>) -> Option<KeeperEvent> {
+async fn next_event(events: &mut Option<KeeperEvents>) -> Option<KeeperEvent> {
     match events {
         Some(events) => events.recv().await,
         None => std::future::pending().await,
@@ -686,9 +703,9 @@ async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-fn refusal(error: &crate::keeper::WriteError, state: SessionState) -> SessionError {
+fn refusal(error: &WriteError, state: SessionState) -> SessionError {
     match error {
-        crate::keeper::WriteError::Busy => SessionError::Busy,
+        WriteError::Busy => SessionError::Busy,
         _ => SessionError::NotLive { state },
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlRequest, ControlResponse, facts},
+    claude::{ControlRequest, ControlResponse, glance},
     domain::{Approval, ApprovalId, ApprovalKind, ApprovalState, Resolution, RunId, SessionId, Timestamp},
     journal::RecordRef,
 };
@@ -38,7 +38,7 @@ pub(super) fn resolution_of(answer: ControlResponse, by: &str, at: Timestamp) ->
     let response = answer.outcome.ok().flatten();
     let allowed = response
         .as_deref()
-        .and_then(|payload: &RawValue| facts::member_text(payload.get(), "behavior"))
+        .and_then(|payload: &RawValue| glance::member_text(payload.get(), "behavior"))
         .is_some_and(|behavior| behavior == "allow");
     Resolution {
         state: if allowed { ApprovalState::Allowed } else { ApprovalState::Denied },

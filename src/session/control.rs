@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::{claude::envelope::ControlReply, domain::ConnectionId};
+use crate::{claude::ControlResponse, domain::ConnectionId};
 
 use super::SessionError;
 
@@ -12,7 +12,7 @@ use super::SessionError;
 #[derive(Debug)]
 pub(super) enum Asker {
     /// A caller that waits.
-    Caller(oneshot::Sender<Result<ControlReply, SessionError>>),
+    Caller(oneshot::Sender<Result<ControlResponse, SessionError>>),
     /// A client on a socket, with its own id of the request.
     Client { connection: ConnectionId, id: String },
 }

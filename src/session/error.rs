@@ -1,7 +1,7 @@
 //! Owns what can go wrong with a request to a session.
 
 use crate::{
-    claude::stdin::{BadAnswer, BadLine},
+    claude::{BadAnswer, BadLine},
     domain::{ApprovalId, FailReason, PromptState, PromptUuid, SessionState},
     journal::ReadError,
 };
@@ -65,6 +65,9 @@ pub enum SessionError {
     /// No such prompt is open.
     #[error("prompt {0} is not open")]
     PromptNotOpen(PromptUuid),
+    /// No request of the CLI with this id waits for an answer.
+    #[error("no request with this id waits for an answer")]
+    RequestNotPending,
     /// A client repeated the id of a request that is still open.
     #[error("request id is already in use on this connection")]
     RequestIdInUse,
@@ -97,6 +100,7 @@ impl SessionError {
             Self::PromptConflict(_) => "prompt_conflict",
             Self::PromptDropped { .. } => "prompt_dropped",
             Self::PromptNotOpen(_) => "prompt_not_open",
+            Self::RequestNotPending => "request_not_pending",
             Self::RequestIdInUse => "request_id_in_use",
             Self::Journal(_) | Self::JournalWrite(_) => "journal",
             Self::Ended => "session_ended",

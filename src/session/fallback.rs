@@ -4,14 +4,14 @@
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::claude::{ControlRequest, facts, stdin};
+use crate::claude::{ControlRequest, glance, stdin};
 
 /// The line that answers the request.
 pub(super) fn answer(request: &ControlRequest) -> Bytes {
     let payload = match request.subtype.as_str() {
         // No opinion: the CLI goes on as if the hook were not there.
         "hook_callback" => Some("{}".to_owned()),
-        "mcp_message" => facts::json_rpc_id(request.request.get()).map(|id| {
+        "mcp_message" => glance::json_rpc_id(request.request.get()).map(|id| {
             format!(
                 r#"{{"mcp_response":{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"no client serves this server"}}}}}}"#
             )
@@ -19,7 +19,7 @@ pub(super) fn answer(request: &ControlRequest) -> Bytes {
         _ => None,
     };
     let line = match payload.and_then(|payload| RawValue::from_string(payload).ok()) {
-        Some(payload) => stdin::control_success(&request.request_id, &payload),
+        Some(payload) => stdin::control_success(&request.request_id, Some(&payload)),
         None => stdin::control_error(
             &request.request_id,
             "no client can answer this request",

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    claude::envelope::ControlReply,
+    claude::ControlResponse,
     domain::{ApprovalId, ConnectionId, PromptUuid, Resolution, Seq, SessionId, SessionState, TurnEnd},
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
@@ -103,7 +103,7 @@ pub(super) enum Command {
         request: Bytes,
         by: String,
         deadline: Duration,
-        reply: oneshot::Sender<Result<ControlReply, SessionError>>,
+        reply: oneshot::Sender<Result<ControlResponse, SessionError>>,
     },
     Decide {
         approval: ApprovalId,
@@ -117,6 +117,8 @@ pub(super) enum Command {
     },
     Attach {
         after: Option<Seq>,
+        /// Where the lines of the client go.
+        sender: mpsc::Sender<Command>,
         reply: oneshot::Sender<Result<Attachment, SessionError>>,
     },
     Line {
@@ -225,7 +227,7 @@ impl SessionHandle {
         request: Bytes,
         by: &str,
         deadline: Duration,
-    ) -> Result<ControlReply, SessionError> {
+    ) -> Result<ControlResponse, SessionError> {
         let (subtype, by) = (subtype.to_owned(), by.to_owned());
         self.ask(|reply| Command::Control {
             subtype,
@@ -298,7 +300,8 @@ impl SessionHandle {
     /// # Errors
     /// `Journal` when the records after `after` can't be given.
     pub async fn attach(&self, after: Option<Seq>) -> Result<Attachment, SessionError> {
-        self.ask(|reply| Command::Attach { after, reply }).await
+        let sender = self.commands.clone();
+        self.ask(|reply| Command::Attach { after, sender, reply }).await
     }
 
     /// Ends the actor: its feed closes once everything was read.

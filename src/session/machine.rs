@@ -10,11 +10,11 @@ use crate::{
     claude::{
         ControlRequest, ControlResponse, Envelope,
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
-        scan,
+        glance, scan,
     },
     domain::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid, Resolution, RunExit,
-        RunId, Seq, SessionId, SessionState, Timestamp, fact::CliTotals,
+        RunId, Seq, SessionId, SessionState, Timestamp,
     },
     journal::{RecordRef, Source},
 };
@@ -30,7 +30,7 @@ use super::{
 const PROMPT_START_CHARS: usize = 200;
 
 /// The id of the `initialize` request that opens each run.
-pub(super) const INITIALIZE_ID: &str = "trunkline-initialize";
+pub const INITIALIZE_ID: &str = "trunkline-initialize";
 
 /// What is known about a session before its journal is read from the start of its last run.
 #[derive(Clone, Debug)]
@@ -71,6 +71,29 @@ pub(super) type LineDigest = [u8; 32];
 /// The digest of a line.
 pub(super) fn digest(line: &[u8]) -> LineDigest {
     Sha256::digest(line).into()
+}
+
+/// A control request of ours.
+#[derive(Debug)]
+enum OwnRequest {
+    Initialize,
+    SetModel(Option<String>),
+    SetPermissionMode,
+    /// Its answer changes nothing here.
+    Other,
+}
+
+impl OwnRequest {
+    fn read(line: &Envelope<'_>) -> Self {
+        match glance::request_subtype(line).as_deref() {
+            Some("initialize") => Self::Initialize,
+            Some("set_model") => {
+                Self::SetModel(line.request.and_then(|request| glance::member_text(request, "model")))
+            }
+            Some("set_permission_mode") => Self::SetPermissionMode,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// What the live daemon has to hear about, beside the facts.
@@ -119,8 +142,8 @@ pub(super) struct Machine {
     approvals: Vec<Arc<Approval>>,
     /// Requests of the CLI that nobody answered, approvals apart.
     asked: HashMap<String, ControlRequest>,
-    /// Control requests of ours that the CLI has not answered, with their subtype.
-    own_requests: HashMap<String, String>,
+    /// Control requests of ours that the CLI has not answered.
+    own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
     background_tasks: u32,
     last_line_at: Option<Timestamp>,
@@ -211,6 +234,11 @@ impl Machine {
     /// Whether nothing runs that an end of input would cut short.
     pub(super) fn is_quiet(&self) -> bool {
         self.turn.is_none() && self.prompts.is_empty() && self.approvals.is_empty()
+    }
+
+    /// Whether the prompt is open.
+    pub(super) fn has_prompt(&self, uuid: PromptUuid) -> bool {
+        self.prompts.iter().any(|prompt| prompt.uuid == uuid)
     }
 
     /// Turns that ended so far.
@@ -361,9 +389,9 @@ impl Machine {
         match line.kind.as_deref() {
             Some("user") => self.on_prompt(&line, record, out),
             Some("control_request") => {
-                if let (Some(id), Some(subtype)) = (&line.request_id, line.request_subtype()) {
+                if let Some(id) = &line.request_id {
                     self.own_requests
-                        .insert(id.clone().into_owned(), subtype.into_owned());
+                        .insert(id.clone().into_owned(), OwnRequest::read(&line));
                 }
             }
             Some("control_response") => {
@@ -394,7 +422,7 @@ impl Machine {
         out.facts.push(Fact::Prompt {
             uuid,
             state: PromptState::Sent,
-            text: Some(facts::prompt_start(line, PROMPT_START_CHARS)),
+            text: Some(glance::prompt_start(line, PROMPT_START_CHARS)),
             seq: record.seq,
             at: record.at,
         });
@@ -539,13 +567,18 @@ impl Machine {
         let asked = self.own_requests.remove(&answer.request_id);
         if let Ok(payload) = &answer.outcome {
             let payload = payload.as_deref().map_or("{}", RawValue::get);
-            match asked.as_deref() {
-                Some("initialize") if answer.request_id == INITIALIZE_ID => self.on_ready(payload, record, out),
-                Some("set_model") => self.set_model(facts::member_text(payload, "model"), out),
-                Some("set_permission_mode") => {
-                    self.set_permission_mode(facts::member_text(payload, "mode"), out);
+            match asked {
+                Some(OwnRequest::Initialize) if answer.request_id == INITIALIZE_ID => {
+                    self.on_ready(payload, record, out);
                 }
-                _ => {}
+                Some(OwnRequest::SetModel(chosen)) => {
+                    out.facts.push(Fact::ModelChosen(chosen));
+                    self.set_model(glance::member_text(payload, "model"), out);
+                }
+                Some(OwnRequest::SetPermissionMode) => {
+                    self.set_permission_mode(glance::member_text(payload, "mode"), out);
+                }
+                Some(OwnRequest::Initialize | OwnRequest::Other) | None => {}
             }
         }
         out.effects.push(Effect::ControlAnswered(answer));
@@ -615,11 +648,6 @@ impl Machine {
             self.permission_mode.clone_from(&mode);
             out.facts.extend(mode.map(Fact::PermissionMode));
         }
-    }
-
-    /// The CLI's last known running totals of the conversation.
-    pub(super) fn totals(&self) -> &CliTotals {
-        self.ledger.totals()
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Unsent {
 pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, unsent: mpsc::Sender<Unsent>) {
     while let Some(Entry { payload, subject }) = entries.recv().await {
         let sent: Result<Seq, WriteError> = match payload {
-            Payload::Line { by, line } => link.write_line(&by, line).await,
+            Payload::Line { by, line } => link.write_line(Some(&by), line).await,
             Payload::Note(data) => link.note(Bytes::from(data)).await,
         };
         if let Err(error) = sent

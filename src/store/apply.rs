@@ -140,7 +140,8 @@ impl Session {
                     self.worked(at);
                 }
                 self.state = state;
-                self.state_reason = reason;
+                // A reason is two strings: it can always be written.
+                self.state_reason = reason.and_then(|reason| serde_json::to_string(&reason).ok());
                 Ok(())
             }
             Fact::CliSession { id, at } => self.cli_session(connection, id, at).await,
@@ -151,6 +152,7 @@ impl Session {
                 self.model = Some(model);
                 Ok(())
             }
+            Fact::ModelChosen(model) => model_chosen(connection, self.id, model).await,
             Fact::PermissionMode(mode) => {
                 self.permission_mode = Some(mode);
                 Ok(())
@@ -493,4 +495,22 @@ fn sum(one: TokenUsage, other: TokenUsage) -> TokenUsage {
         cache_read_input_tokens: one.cache_read_input_tokens.saturating_add(cache_read),
         cache_creation_input_tokens: one.cache_creation_input_tokens.saturating_add(cache_creation),
     }
+}
+
+/// The next start applies what was chosen in a run, so it becomes part of the options.
+async fn model_chosen(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    model: Option<String>,
+) -> Result<(), QueryError> {
+    sqlx::query(
+        "UPDATE sessions SET options = CASE WHEN ?2 IS NULL THEN json_remove(options, '$.model')
+            ELSE json_set(options, '$.model', ?2) END
+         WHERE id = ?1",
+    )
+    .bind(id.to_string())
+    .bind(model)
+    .execute(connection)
+    .await?;
+    Ok(())
 }

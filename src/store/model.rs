@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use crate::domain::{
-    Approval, ApprovalKind, ApprovalState, CliSessionId, PromptState, PromptUuid, Resolution, RunExit, RunId,
+    Approval, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptState, PromptUuid, Resolution, RunExit, RunId,
     Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, Usd,
 };
 
@@ -58,7 +58,7 @@ pub struct SessionRow {
     /// The last projected state.
     pub state: SessionState,
     /// Why it failed.
-    pub state_reason: Option<String>,
+    pub state_reason: Option<FailReason>,
     /// The CLI's current id of the conversation.
     pub cli_session_id: CliSessionId,
     /// The last process; `None` before the first.

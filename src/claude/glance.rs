@@ -1,0 +1,64 @@
+//! Owns single looks into raw values, where a whole reader would be too much.
+
+use std::borrow::Cow;
+
+use super::{Envelope, json};
+
+/// The text of the member `name` of a raw object; `None` when it is missing or no string.
+pub fn member_text(object: &str, name: &str) -> Option<String> {
+    let [value] = json::members(object, [name])?;
+    json::decode_lossy(value?).map(Cow::into_owned)
+}
+
+/// The `subtype` of the request in a control request line.
+pub fn request_subtype(line: &Envelope<'_>) -> Option<String> {
+    member_text(line.request?, "subtype")
+}
+
+/// The raw id of the JSON-RPC message in an `mcp_message` request; `None` for a notification, which has none.
+pub fn json_rpc_id(request: &str) -> Option<&str> {
+    let [message] = json::members(request, ["message"])?;
+    let [id] = json::members(message?, ["id"])?;
+    id
+}
+
+/// The start of what a user line says, for lists: its text, cut after `max_chars`; empty when it holds no text.
+pub fn prompt_start(line: &Envelope<'_>, max_chars: usize) -> String {
+    prompt_text(line)
+        .map(|text| text.chars().take(max_chars).collect())
+        .unwrap_or_default()
+}
+
+fn prompt_text<'a>(line: &Envelope<'a>) -> Option<Cow<'a, str>> {
+    let [message] = json::members(line.line, ["message"])?;
+    let [content] = json::members(message?, ["content"])?;
+    let content = content?;
+    if let Some(text) = json::decode_lossy(content) {
+        return Some(text);
+    }
+    json::items(content)?.into_iter().find_map(|block| {
+        let [kind, text] = json::members(block, ["type", "text"])?;
+        (json::string(kind?)? == "text")
+            .then(|| json::decode_lossy(text?))
+            .flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claude::envelope::scan;
+
+    fn start(content: &str) -> String {
+        let line = format!(r#"{{"type":"user","message":{{"role":"user","content":{content}}}}}"#);
+        prompt_start(&scan(line.as_bytes()).unwrap(), 5)
+    }
+
+    #[test]
+    fn a_prompt_starts_with_its_text() {
+        assert_eq!(start(r#""hello you""#), "hello");
+        assert_eq!(start(r#"[{"type":"image"},{"type":"text","text":"see this"}]"#), "see t");
+        assert_eq!(start(r#"[{"type":"image"}]"#), "");
+        assert_eq!(start(r#""\ud83d!""#), "\u{fffd}!");
+    }
+}

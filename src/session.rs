@@ -1,0 +1,25 @@
+//! Owns one session: its state machine (a fold over its journal), its actor, and the handle that others hold.
+
+mod actor;
+mod approvals;
+mod clients;
+mod commands;
+mod control;
+mod decisions;
+mod error;
+mod exit;
+mod fallback;
+mod handle;
+mod machine;
+mod money;
+mod notes;
+mod outbox;
+mod prompts;
+mod turns;
+mod view;
+
+pub use actor::{SessionParts, SessionSettings, open};
+pub use error::SessionError;
+pub use handle::{Attachment, ClientInbox, Decision, Launch, Sent, SessionHandle, TurnOutcome};
+pub use machine::{AtRest, INITIALIZE_ID};
+pub use view::{LiveView, OpenPrompt, OpenTurn};

@@ -1,0 +1,334 @@
+//! Owns what the actor does when it is asked: by callers over its handle, and by attached clients with their lines.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{
+    claude::{
+        ClientLine, ControlResponse,
+        answer::{self, BadAnswer},
+        control::Fields,
+        stdin,
+    },
+    domain::{Approval, ApprovalId, ApprovalState, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
+};
+
+use super::{
+    SessionError,
+    actor::Actor,
+    control::{Asker, Waiting},
+    decisions::DecisionReply,
+    handle::{Attachment, ClientInbox, Command, Decision, Prompt, Sent, TurnOutcome},
+    machine::digest,
+    notes::Note,
+    outbox::{Entry, Payload, Subject},
+    prompts::{Admission, PromptReply},
+};
+
+impl Actor {
+    pub(super) fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Start { launch, reply } => self.start(launch, reply),
+            Command::Send { prompt, by, reply } => self.send_prompt(prompt, by, PromptReply::Caller(reply)),
+            Command::Control { subtype, request, by, deadline, reply } => {
+                let until = Some((Instant::now() + deadline, millis(deadline)));
+                self.control(subtype, &request, by, Asker::Caller(reply), until);
+            }
+            Command::Decide { approval, decision, by, reply } => {
+                self.decide(approval, &decision, by, DecisionReply::Caller(reply));
+            }
+            Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
+            Command::Attach { after, sender, reply } => {
+                // The asker may have left.
+                reply.send(self.attach(after, sender)).ok();
+            }
+            Command::Line { connection, line } => self.on_line(connection, &line),
+            // The run loop ends on it.
+            Command::Close { .. } => {}
+        }
+    }
+
+    /// Why nothing can be written to the process now.
+    fn refuse_input(&self) -> Option<SessionError> {
+        match self.shown_state() {
+            SessionState::Starting | SessionState::Idle | SessionState::Busy | SessionState::Waiting => None,
+            SessionState::Stopping => Some(SessionError::Stopping),
+            state @ (SessionState::Stopped | SessionState::Failed | SessionState::Parked) => {
+                Some(SessionError::NotLive { state })
+            }
+        }
+    }
+
+    fn send_prompt(&mut self, prompt: Prompt, by: String, reply: PromptReply) {
+        let Prompt { uuid, line } = prompt;
+        // A repeat is acknowledged in every state: its outcome does not depend on the process.
+        match self.prompts.admit(uuid, digest(&line), reply) {
+            Admission::Waits => {}
+            Admission::Repeated(reply, seq) => self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated: true })),
+            Admission::Conflict(reply) => {
+                self.answer_prompt(reply, uuid, Err(SessionError::PromptConflict(uuid)));
+            }
+            Admission::Write => {
+                if self.refuse_input().is_some() {
+                    for reply in self.prompts.on_unsent(uuid) {
+                        if let Some(refusal) = self.refuse_input() {
+                            self.answer_prompt(reply, uuid, Err(refusal));
+                        }
+                    }
+                    return;
+                }
+                self.enqueue(Entry {
+                    payload: Payload::Line { by, line },
+                    subject: Subject::Prompt(uuid),
+                });
+            }
+        }
+    }
+
+    pub(super) fn answer_prompt(
+        &mut self,
+        reply: PromptReply,
+        uuid: PromptUuid,
+        outcome: Result<Sent, SessionError>,
+    ) {
+        match (reply, outcome) {
+            // The caller may have left; the prompt is in the journal all the same.
+            (PromptReply::Caller(reply), outcome) => drop(reply.send(outcome)),
+            (PromptReply::Client(connection), Ok(sent)) => self.clients.ack_prompt(connection, uuid, sent),
+            (PromptReply::Client(connection), Err(error)) => {
+                self.clients
+                    .error(connection, &error, Some(("uuid", &uuid.to_string())));
+            }
+        }
+    }
+
+    fn control(
+        &mut self,
+        subtype: String,
+        request: &[u8],
+        by: String,
+        asker: Asker,
+        deadline: Option<(Instant, u64)>,
+    ) {
+        if let Some(refusal) = self.refuse_input() {
+            self.answer_asker(asker, Err(refusal));
+            return;
+        }
+        let Some(fields) = std::str::from_utf8(request).ok().and_then(Fields::of_object) else {
+            let bad = crate::claude::BadLine::BadControl("has no request object");
+            self.answer_asker(asker, Err(SessionError::InvalidLine(bad)));
+            return;
+        };
+        let id = RunId::new().to_string();
+        let line = Bytes::from(stdin::control_request(&id, &subtype, &fields));
+        let waiting = Waiting { asker, subtype, deadline };
+        self.controls.add(id.clone(), waiting);
+        self.enqueue(Entry {
+            payload: Payload::Line { by, line },
+            subject: Subject::Control(id),
+        });
+    }
+
+    pub(super) fn answer_asker(&mut self, asker: Asker, outcome: Result<ControlResponse, SessionError>) {
+        match (asker, outcome) {
+            (Asker::Caller(reply), outcome) => drop(reply.send(outcome)),
+            (Asker::Client { connection, id }, Ok(answer)) => {
+                self.clients.control_response(connection, &id, &answer);
+            }
+            (Asker::Client { connection, id }, Err(error)) => {
+                self.clients.error(connection, &error, Some(("request_id", &id)));
+            }
+        }
+    }
+
+    pub(super) fn on_control_answered(&mut self, answer: ControlResponse) {
+        if let Some(waiting) = self.controls.take(&answer.request_id) {
+            self.answer_asker(waiting.asker, Ok(answer));
+        }
+    }
+
+    fn decide(&mut self, id: ApprovalId, decision: &Decision, by: String, reply: DecisionReply) {
+        let Some(approval) = self.machine.approvals().iter().find(|it| it.id == id).cloned() else {
+            self.answer_decision(reply, id, Err(SessionError::ApprovalNotPending(id)));
+            return;
+        };
+        if self.deciding.is_decided(id) {
+            self.deciding.add(id, reply);
+            return;
+        }
+        let answer = match complete(&approval, decision) {
+            Ok(answer) => answer,
+            Err(bad) => {
+                self.answer_decision(reply, id, Err(SessionError::InvalidDecision(bad)));
+                return;
+            }
+        };
+        self.deciding.add(id, reply);
+        let line = Bytes::from(stdin::control_success(&approval.request_id, Some(&answer)));
+        self.enqueue(Entry {
+            payload: Payload::Line { by, line },
+            subject: Subject::Answer(id),
+        });
+    }
+
+    pub(super) fn answer_decision(
+        &mut self,
+        reply: DecisionReply,
+        id: ApprovalId,
+        outcome: Result<Resolution, SessionError>,
+    ) {
+        match (reply, outcome) {
+            (DecisionReply::Caller(reply), outcome) => drop(reply.send(outcome)),
+            (DecisionReply::Client { connection, request_id }, Ok(_)) => {
+                self.clients.ack_decision(connection, &request_id);
+            }
+            (DecisionReply::Client { connection, .. }, Err(error)) => {
+                let id = id.to_string();
+                self.clients.error(connection, &error, Some(("approval_id", &id)));
+            }
+        }
+    }
+
+    pub(super) fn on_approval_closed(&mut self, id: ApprovalId, resolution: Resolution) {
+        self.note(Note::Decision {
+            approval_id: id,
+            state: resolution.state,
+            by: resolution.by.clone(),
+        });
+        let by_answer = matches!(resolution.state, ApprovalState::Allowed | ApprovalState::Denied);
+        for (place, reply) in self.deciding.take(id).into_iter().enumerate() {
+            let outcome = if place == 0 && by_answer {
+                Ok(resolution.clone())
+            } else {
+                Err(SessionError::AlreadyDecided(id))
+            };
+            self.answer_decision(reply, id, outcome);
+        }
+    }
+
+    fn wait_turn(&mut self, prompt: PromptUuid, reply: oneshot::Sender<Result<Arc<TurnOutcome>, SessionError>>) {
+        let ended = self
+            .ended_turns
+            .iter()
+            .find(|outcome| outcome.turn.prompts.contains(&prompt));
+        if let Some(outcome) = ended {
+            reply.send(Ok(Arc::clone(outcome))).ok();
+        } else if self.machine.has_prompt(prompt) || self.prompts.is_on_its_way(prompt) {
+            self.turn_waiters.entry(prompt).or_default().push(reply);
+        } else {
+            reply.send(Err(SessionError::PromptNotOpen(prompt))).ok();
+        }
+    }
+
+    fn attach(
+        &mut self,
+        after: Option<Seq>,
+        commands: tokio::sync::mpsc::Sender<Command>,
+    ) -> Result<Attachment, SessionError> {
+        let connection = ConnectionId::new();
+        let after = after.unwrap_or_else(|| self.feed.head().seq);
+        let cursor = self.feed.cursor(after).map_err(SessionError::Journal)?;
+        let (direct, left) = self.clients.attach(connection);
+        for connection in left {
+            self.controls.forget_client(connection);
+        }
+        Ok(Attachment {
+            connection,
+            view: self.shown_view(),
+            cursor,
+            direct,
+            inbox: ClientInbox { connection, commands },
+        })
+    }
+
+    fn on_line(&mut self, connection: ConnectionId, line: &[u8]) {
+        let by = format!("ws:{connection}");
+        match stdin::check_client_line(line) {
+            Err(bad) => self.clients.error(connection, &SessionError::InvalidLine(bad), None),
+            Ok(ClientLine::KeepAlive) => {}
+            Ok(ClientLine::User { uuid, line, .. }) => {
+                let (uuid, line) = match uuid {
+                    Some(uuid) => (uuid, Bytes::copy_from_slice(line.as_bytes())),
+                    None => {
+                        let uuid = *RunId::new().as_uuid();
+                        (uuid, Bytes::from(stdin::complete_user_line(line, Some(uuid), false)))
+                    }
+                };
+                self.send_prompt(Prompt { uuid, line }, by, PromptReply::Client(connection));
+            }
+            Ok(ClientLine::ControlRequest { request_id, subtype, request }) => {
+                let id = request_id.into_owned();
+                if self.controls.of_client(connection, &id).is_some() {
+                    let about = Some(("request_id", id.as_str()));
+                    self.clients.error(connection, &SessionError::RequestIdInUse, about);
+                    return;
+                }
+                let asker = Asker::Client { connection, id };
+                self.control(subtype.into_owned(), request.as_bytes(), by, asker, None);
+            }
+            Ok(ClientLine::ControlCancelRequest { request_id }) => {
+                if let Some(id) = self.controls.of_client(connection, &request_id) {
+                    let line = Bytes::from(stdin::control_cancel_request(id));
+                    self.enqueue(Entry {
+                        payload: Payload::Line { by, line },
+                        subject: Subject::Nobody,
+                    });
+                }
+            }
+            Ok(ClientLine::ControlResponse { request_id, outcome }) => {
+                let answer = outcome.ok().flatten();
+                self.on_client_answer(connection, by, request_id.into_owned(), answer);
+            }
+            Ok(ClientLine::UpdateEnvironmentVariables { .. }) => {
+                // It carries credentials, and what is written to the CLI is journaled.
+                let bad = crate::claude::BadLine::UnknownType("update_environment_variables".to_owned());
+                self.clients.error(connection, &SessionError::InvalidLine(bad), None);
+            }
+        }
+    }
+
+    fn on_client_answer(
+        &mut self,
+        connection: ConnectionId,
+        by: String,
+        request_id: String,
+        answer: Option<Box<RawValue>>,
+    ) {
+        let about = Some(("request_id", request_id.as_str()));
+        let approval = self.machine.approvals().iter().find(|it| it.request_id == request_id);
+        let Some(id) = approval.map(|approval| approval.id) else {
+            self.clients.error(connection, &SessionError::RequestNotPending, about);
+            return;
+        };
+        let Some(answer) = answer else {
+            let bad = SessionError::InvalidDecision(BadAnswer::NotAnObject);
+            self.clients.error(connection, &bad, about);
+            return;
+        };
+        let reply = DecisionReply::Client { connection, request_id };
+        self.decide(id, &Decision::Raw(answer), by, reply);
+    }
+}
+
+/// The answer that the CLI gets.
+fn complete(approval: &Approval, decision: &Decision) -> Result<Box<RawValue>, BadAnswer> {
+    match decision {
+        Decision::Allow { updated_input, updated_permissions } => answer::allow(
+            &approval.request,
+            updated_input.as_deref(),
+            updated_permissions.as_deref(),
+        ),
+        Decision::Deny { message, interrupt } => answer::deny(message.as_deref(), *interrupt),
+        Decision::Answers { answers, annotations } => {
+            answer::answer_questions(&approval.request, answers, annotations.as_deref())
+        }
+        Decision::Raw(raw) => answer::complete_answer(&approval.request, raw),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
