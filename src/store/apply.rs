@@ -251,7 +251,10 @@ impl Session {
         (seq, at): (Seq, Timestamp),
     ) -> Result<(), QueryError> {
         let text = text.map(|text| text.chars().take(PROMPT_TEXT_CHARS).collect::<String>());
-        self.worked(at);
+        // A prompt is interrupted by the end of its process, which recovery may be the first to see.
+        if state != PromptState::Interrupted {
+            self.worked(at);
+        }
         sqlx::query(
             "INSERT INTO prompts (session_id, uuid, state, text, seq, at, state_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
              ON CONFLICT (session_id, uuid) DO UPDATE SET state = excluded.state, state_at = excluded.state_at,
