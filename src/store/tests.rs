@@ -1,9 +1,11 @@
 //! Tests of the store on real files, and what they share.
 
+mod edits;
 mod files;
 mod lists;
 mod load;
 mod money;
+mod plans;
 mod projection;
 
 use std::path::PathBuf;
