@@ -21,3 +21,6 @@ pub use invocation::{Invocation, LaunchFile, Start};
 pub use json::JsonObject;
 pub use options::{InvalidOption, LaunchOptions, Policy};
 pub use stdin::{BadLine, ClientLine};
+
+/// The version that the simulated agent reports. Sessions with it are shown as simulated.
+pub const SIMULATED_VERSION: &str = "0.0.0-sim";

@@ -9,4 +9,5 @@ pub mod keeper;
 pub mod ndjson;
 pub mod session;
 pub mod store;
+pub mod supervisor;
 pub mod telemetry;

@@ -230,10 +230,14 @@ impl Store {
         T: Send + 'static,
         F: Future<Output = Result<T, QueryError>> + Send + 'static,
     {
-        let answer = self.tasks.spawn(query(self.readers.clone())).await;
-        answer
-            .map_err(|_| StoreError::Closed)?
-            .map_err(|error| error.on(&self.path))
+        match self.tasks.spawn(query(self.readers.clone())).await {
+            Ok(answer) => answer.map_err(|error| error.on(&self.path)),
+            Err(failed) => match failed.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Only the end of the runtime cancels a read.
+                Err(_) => Err(StoreError::Closed),
+            },
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Why a session failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FailReason {
-    /// Stable name: `start_failed`, `conversation_not_found`, `conversation_in_use`, `cli_exited`, `cli_killed`,
+    /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`, `cli_exited`, `cli_killed`,
     /// `keeper_lost`.
     pub code: String,
     /// For people; holds the end of the CLI's stderr.

@@ -5,6 +5,7 @@ use std::{
     collections::{HashMap, HashSet, VecDeque},
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use tokio::{
@@ -71,6 +72,8 @@ pub struct SessionSettings {
     pub eof_grace_ms: u64,
     /// From SIGTERM to SIGKILL.
     pub term_grace_ms: u64,
+    /// How long `initialize` may take before the process is stopped.
+    pub start_timeout_ms: u64,
 }
 
 /// The runner.
@@ -99,6 +102,7 @@ pub(super) struct Actor {
     announced: HashSet<ApprovalId>,
     answered: HashSet<String>,
     settings: SessionSettings,
+    start_deadline: Option<Instant>,
     tracker: TaskTracker,
     view: watch::Sender<Arc<LiveView>>,
     events: Option<KeeperEvents>,
@@ -173,6 +177,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         announced: HashSet::new(),
         answered: HashSet::new(),
         settings: parts.settings,
+        start_deadline: None,
         tracker: parts.tracker.clone(),
         view,
         events: None,
@@ -203,7 +208,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
 impl Actor {
     async fn run(mut self, mut commands: mpsc::Receiver<Command>, mut stops: mpsc::Receiver<Stop>) {
         loop {
-            let deadline = self.controls.next_deadline();
+            let deadline = self.start_deadline.into_iter().chain(self.controls.next_deadline()).min();
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet
             // the newest state. All branches only receive or wait for a time, and so are cancel-safe.
             tokio::select! {
@@ -370,6 +375,7 @@ impl Actor {
         for unsent in std::mem::take(&mut self.uncertain) {
             self.on_unsent(unsent);
         }
+        self.start_deadline = None;
         for waiter in self.stop_waiters.drain(..) {
             waiter.send(()).ok();
         }
@@ -440,7 +446,7 @@ impl Actor {
                     self.enqueue(entry);
                 }
                 if let Some(by) = launching.stop_asked {
-                    self.stop_process(by);
+                    self.stop_process(by, None);
                 }
                 launching.reply.send(Ok(())).ok();
             }
@@ -479,6 +485,7 @@ impl Actor {
         self.cli_pid = Some(link.hello.child_pid);
         self.link = Some(link.handle);
         self.events = Some(link.events);
+        self.start_deadline = Some(Instant::now() + Duration::from_millis(self.settings.start_timeout_ms));
         self.follow(link.hello.head);
     }
 
@@ -504,7 +511,7 @@ impl Actor {
         } else if self.link.is_some() {
             self.stop_waiters.push(stop.reply);
             if self.machine.has_run() && self.machine.state() != SessionState::Stopping {
-                self.stop_process(stop.by);
+                self.stop_process(stop.by, None);
             }
         } else {
             // Nothing runs. The asker may have left.
@@ -512,7 +519,7 @@ impl Actor {
         }
     }
 
-    fn stop_process(&mut self, by: String) {
+    fn stop_process(&mut self, by: String, start_timeout_ms: Option<u64>) {
         let Some(link) = self.link.clone() else {
             return;
         };
@@ -521,7 +528,7 @@ impl Actor {
             eof_grace_ms: self.settings.eof_grace_ms,
             term_grace_ms: self.settings.term_grace_ms,
         };
-        let note = bytes::Bytes::from(Note::StopRequested { by }.to_json());
+        let note = bytes::Bytes::from(Note::StopRequested { by, start_timeout_ms }.to_json());
         self.tracker.spawn(async move {
             // A note that can't be written must not hold up the stop.
             if let Err(error) = link.note(note).await {
@@ -560,6 +567,12 @@ impl Actor {
     }
 
     fn on_deadline(&mut self) {
+        if self.start_deadline.is_some_and(|at| at <= Instant::now()) {
+            self.start_deadline = None;
+            if self.machine.state() == SessionState::Starting {
+                self.stop_process("daemon".to_owned(), Some(self.settings.start_timeout_ms));
+            }
+        }
         for waiting in self.controls.take_overdue(Instant::now()) {
             let ms = waiting.deadline.map_or(0, |(_, ms)| ms);
             let subtype = waiting.subtype;

@@ -51,6 +51,12 @@ pub(super) fn rest_after(
     failed(code, format!("the CLI {}{when}{}", how(exit), tail(&exit.stderr_tail)))
 }
 
+/// The state of a session whose process was stopped because it did not get ready in time.
+pub(super) fn start_timed_out(ms: u64, exit: Option<&RunExit>) -> (SessionState, Option<FailReason>) {
+    let said = exit.map(|exit| tail(&exit.stderr_tail)).unwrap_or_default();
+    failed("start_timed_out", format!("the CLI was not ready after {ms} ms{said}"))
+}
+
 fn failed(code: &str, detail: String) -> (SessionState, Option<FailReason>) {
     let reason = FailReason {
         code: code.to_owned(),

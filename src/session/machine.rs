@@ -61,6 +61,8 @@ struct Run {
     id: RunId,
     ready: bool,
     stop_asked: bool,
+    /// Set when it is stopped for not getting ready in this time.
+    start_timeout_ms: Option<u64>,
     /// What an error `result` before readiness said.
     start_errors: Vec<String>,
 }
@@ -301,9 +303,10 @@ impl Machine {
                 self.rest = SessionState::Failed;
                 self.reason = Some(reason);
             }
-            Some(Note::StopRequested { .. }) => {
+            Some(Note::StopRequested { start_timeout_ms, .. }) => {
                 if let Some(run) = &mut self.run {
                     run.stop_asked = true;
+                    run.start_timeout_ms = start_timeout_ms;
                 }
             }
             Some(Note::State { state, .. }) => self.noted = Some(state),
@@ -316,6 +319,7 @@ impl Machine {
             id: started.run_id,
             ready: false,
             stop_asked: false,
+            start_timeout_ms: None,
             start_errors: Vec::new(),
         });
         self.last_run = Some(started.run_id);
@@ -371,7 +375,10 @@ impl Machine {
         self.asked.clear();
         self.own_requests.clear();
         self.background_tasks = 0;
-        let (state, reason) = exit::rest_after(exit.as_ref(), run.ready, cut_short, &run.start_errors);
+        let (state, reason) = match run.start_timeout_ms {
+            Some(ms) => exit::start_timed_out(ms, exit.as_ref()),
+            None => exit::rest_after(exit.as_ref(), run.ready, cut_short, &run.start_errors),
+        };
         self.rest = state;
         self.reason = reason;
         out.facts.push(Fact::RunExited {

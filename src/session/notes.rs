@@ -24,7 +24,12 @@ pub(super) enum Note {
     /// No process could be started: there is no run.
     StartFailed { reason: FailReason },
     /// Somebody asked for the stop of the process.
-    StopRequested { by: String },
+    StopRequested {
+        by: String,
+        /// Set when the daemon stops a process that was not ready after this time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start_timeout_ms: Option<u64>,
+    },
     /// The session is in another state.
     State {
         state: SessionState,

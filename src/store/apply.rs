@@ -3,21 +3,18 @@
 //! The session's row is read once, folded over all facts of a projection in memory, and written once with the new
 //! projected `seq`; the rows of runs, turns, prompts and approvals are written as the facts come.
 
+mod money;
+
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     PROMPT_TEXT_CHARS, QueryError,
-    column::{Columns, integer, name, token_integers},
+    column::{Columns, integer, name},
 };
 use crate::domain::{
-    Approval, ApprovalId, ApprovalState, CliSessionId, Fact, ModelUsage, Projection, PromptState, PromptUuid,
-    Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, TurnEnd, Usd,
-    fact::CliTotals,
+    Approval, ApprovalId, ApprovalState, CliSessionId, Fact, Projection, PromptState, PromptUuid, Resolution,
+    RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, TurnEnd, Usd,
 };
-
-/// A cost above this in one turn (a million dollars) is no cost but a defect of the CLI. The bound keeps sums within 64
-/// bits.
-const MAX_TURN_COST: Usd = Usd::from_nanos(1_000_000 * 1_000_000_000);
 
 /// Adds what journals say. A projection that is covered already is skipped.
 pub(super) async fn apply(
@@ -165,7 +162,7 @@ impl Session {
                 at,
             } => self.prompt(connection, uuid, state, text, (seq, at)).await,
             Fact::TurnEnded(turn) => self.turn_ended(connection, &turn).await,
-            Fact::CliTotal { cli_session, total } => cli_total(connection, cli_session, &total).await,
+            Fact::CliTotal { cli_session, total } => money::set_total(connection, cli_session, &total).await,
             Fact::ApprovalOpened(approval) => self.approval_opened(connection, &approval).await,
             Fact::ApprovalClosed { id, resolution } => {
                 self.approval_closed(connection, id, &resolution).await
@@ -253,7 +250,10 @@ impl Session {
         (seq, at): (Seq, Timestamp),
     ) -> Result<(), QueryError> {
         let text = text.map(|text| text.chars().take(PROMPT_TEXT_CHARS).collect::<String>());
-        self.worked(at);
+        // A prompt is interrupted by the end of its process, which recovery may be the first to see.
+        if state != PromptState::Interrupted {
+            self.worked(at);
+        }
         sqlx::query(
             "INSERT INTO prompts (session_id, uuid, state, text, seq, at, state_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
              ON CONFLICT (session_id, uuid) DO UPDATE SET state = excluded.state, state_at = excluded.state_at,
@@ -278,97 +278,20 @@ impl Session {
         connection: &mut SqliteConnection,
         turn: &TurnEnd,
     ) -> Result<(), QueryError> {
-        let cost = turn.cost_usd.map(|cost| cost.clamp(Usd::ZERO, MAX_TURN_COST));
-        if !self.insert_turn(connection, turn, cost).await? {
+        if !money::insert_turn(connection, self.id, turn).await? {
             // Counting a turn twice would be worse than not counting a second one of the same number.
             tracing::warn!(session.id = %self.id, turn = turn.number, "a turn with this number is stored already");
             return Ok(());
         }
-        for (position, model) in (1_i64..).zip(&turn.models) {
-            self.insert_turn_model(connection, turn, position, model).await?;
-        }
         self.worked(turn.ended_at);
         self.turns += 1;
-        match cost {
-            Some(cost) => self.cost_usd += cost,
+        match turn.cost_usd {
+            Some(cost) => self.cost_usd += money::charged(cost),
             None => self.unknown_cost_turns += 1,
         }
         if let Some(usage) = turn.usage {
-            self.usage = sum(self.usage, usage);
+            self.usage = money::sum(self.usage, usage);
         }
-        Ok(())
-    }
-
-    /// Adds the row; `false` when there is one of this number.
-    async fn insert_turn(
-        &self,
-        connection: &mut SqliteConnection,
-        turn: &TurnEnd,
-        cost: Option<Usd>,
-    ) -> Result<bool, QueryError> {
-        let [input, output, cache_read, cache_creation] = match turn.usage {
-            Some(usage) => token_integers(usage).map(Some),
-            None => [None; 4],
-        };
-        let prompts: Vec<String> = turn.prompts.iter().map(ToString::to_string).collect();
-        let added = sqlx::query(
-            "INSERT INTO turns (session_id, number, run_id, first_seq, last_seq, started_at, ended_at, prompts, origin,
-                subtype, is_error, terminal_reason, num_turns, duration_ms, duration_api_ms, cost_nanos, input_tokens,
-                output_tokens, cache_read_tokens, cache_creation_tokens)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
-             ON CONFLICT (session_id, number) DO NOTHING",
-        )
-        .bind(self.id.to_string())
-        .bind(integer(turn.number))
-        .bind(turn.run_id.to_string())
-        .bind(integer(turn.first_seq.get()))
-        .bind(integer(turn.last_seq.get()))
-        .bind(turn.started_at.as_micros())
-        .bind(turn.ended_at.as_micros())
-        .bind(serde_json::Value::from(prompts).to_string())
-        .bind(&turn.origin)
-        .bind(&turn.subtype)
-        .bind(turn.is_error)
-        .bind(&turn.terminal_reason)
-        .bind(turn.num_turns.map(integer))
-        .bind(turn.duration_ms.map(integer))
-        .bind(turn.duration_api_ms.map(integer))
-        .bind(cost.map(Usd::as_nanos))
-        .bind(input)
-        .bind(output)
-        .bind(cache_read)
-        .bind(cache_creation)
-        .execute(connection)
-        .await?
-        .rows_affected();
-        Ok(added > 0)
-    }
-
-    async fn insert_turn_model(
-        &self,
-        connection: &mut SqliteConnection,
-        turn: &TurnEnd,
-        position: i64,
-        model: &ModelUsage,
-    ) -> Result<(), QueryError> {
-        let [input, output, cache_read, cache_creation] = token_integers(model.tokens);
-        let cost = model.cost_usd.map(|cost| cost.clamp(Usd::ZERO, MAX_TURN_COST));
-        sqlx::query(
-            "INSERT INTO turn_models (session_id, number, position, model, input_tokens, output_tokens,
-                cache_read_tokens, cache_creation_tokens, cost_nanos)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )
-        .bind(self.id.to_string())
-        .bind(integer(turn.number))
-        .bind(position)
-        .bind(&model.model)
-        .bind(input)
-        .bind(output)
-        .bind(cache_read)
-        .bind(cache_creation)
-        .bind(cost.map(Usd::as_nanos))
-        .execute(connection)
-        .await?;
         Ok(())
     }
 
@@ -450,53 +373,6 @@ async fn run_exited(
     .await?;
     Ok(())
 }
-
-/// Replaces the known running total of a conversation.
-async fn cli_total(
-    connection: &mut SqliteConnection,
-    id: CliSessionId,
-    total: &CliTotals,
-) -> Result<(), QueryError> {
-    sqlx::query("DELETE FROM cli_totals WHERE cli_session_id = ?1")
-        .bind(id.to_string())
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query("INSERT INTO cli_totals (cli_session_id, cost_nanos) VALUES (?1, ?2)")
-        .bind(id.to_string())
-        .bind(total.cost_usd.map(Usd::as_nanos))
-        .execute(&mut *connection)
-        .await?;
-    for (position, model) in (1_i64..).zip(&total.models) {
-        let [input, output, cache_read, cache_creation] = token_integers(model.tokens);
-        sqlx::query(
-            "INSERT INTO cli_total_models (cli_session_id, position, model, input_tokens, output_tokens,
-                cache_read_tokens, cache_creation_tokens, cost_nanos)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )
-        .bind(id.to_string())
-        .bind(position)
-        .bind(&model.model)
-        .bind(input)
-        .bind(output)
-        .bind(cache_read)
-        .bind(cache_creation)
-        .bind(model.cost_usd.map(Usd::as_nanos))
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(())
-}
-
-fn sum(one: TokenUsage, other: TokenUsage) -> TokenUsage {
-    let [input, output, cache_read, cache_creation] = token_integers(other).map(i64::unsigned_abs);
-    TokenUsage {
-        input_tokens: one.input_tokens.saturating_add(input),
-        output_tokens: one.output_tokens.saturating_add(output),
-        cache_read_input_tokens: one.cache_read_input_tokens.saturating_add(cache_read),
-        cache_creation_input_tokens: one.cache_creation_input_tokens.saturating_add(cache_creation),
-    }
-}
-
 /// The next start applies what was chosen in a run, so it becomes part of the options.
 async fn model_chosen(
     connection: &mut SqliteConnection,

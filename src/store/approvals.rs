@@ -21,6 +21,15 @@ pub(super) async fn list(
     filter: ApprovalFilter,
     page: &PageRequest,
 ) -> Result<Page<ApprovalRow>, QueryError> {
+    let rows = select(filter, page)?.build().fetch_all(pool).await?;
+    let rows = rows.iter().map(approval).collect::<Result<_, _>>()?;
+    Ok(page.page(LIST, rows, |row: &ApprovalRow| {
+        (row.approval.requested_at.as_micros(), row.approval.id.to_string())
+    }))
+}
+
+/// The query for a page of the list.
+pub(super) fn select(filter: ApprovalFilter, page: &PageRequest) -> Result<QueryBuilder<Sqlite>, QueryError> {
     let mut query = QueryBuilder::<Sqlite>::new("SELECT * FROM approvals WHERE TRUE");
     if let Some(session) = filter.session {
         query.push(" AND session_id = ").push_bind(session.to_string());
@@ -42,11 +51,7 @@ pub(super) async fn list(
     query
         .push(" ORDER BY requested_at DESC, id DESC LIMIT ")
         .push_bind(page.rows_to_read());
-    let rows = query.build().fetch_all(pool).await?;
-    let rows = rows.iter().map(approval).collect::<Result<_, _>>()?;
-    Ok(page.page(LIST, rows, |row: &ApprovalRow| {
-        (row.approval.requested_at.as_micros(), row.approval.id.to_string())
-    }))
+    Ok(query)
 }
 
 fn approval(row: &SqliteRow) -> Result<ApprovalRow, QueryError> {

@@ -24,6 +24,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const WAL_LIMIT_BYTES: u32 = 16 << 20;
 /// Connections that read. Reads are short, so a few are enough; each is a thread.
 const READERS: u32 = 4;
+/// Rows of an index that closing may look at to keep its statistics, so that it stays quick.
+const ANALYSIS_LIMIT: u32 = 400;
 /// Who may read the file: its owner. SQLite gives its side files the same mode.
 const FILE_MODE: u32 = 0o600;
 
@@ -47,7 +49,7 @@ pub(super) async fn open(path: &Path) -> Result<Opened, StoreError> {
         .pragma("journal_size_limit", WAL_LIMIT_BYTES.to_string())
         .disable_statement_logging();
 
-    let writer_options = options.clone().optimize_on_close(true, None);
+    let writer_options = options.clone().optimize_on_close(true, ANALYSIS_LIMIT);
     let mut writer = writer_options
         .connect()
         .await

@@ -111,7 +111,7 @@ fn turn_end(row: &SqliteRow) -> Result<TurnEnd, QueryError> {
 }
 
 pub(super) async fn runs(pool: &SqlitePool, session: SessionId) -> Result<Vec<RunRow>, QueryError> {
-    let rows = sqlx::query("SELECT * FROM runs WHERE session_id = ?1 ORDER BY started_seq, id")
+    let rows = sqlx::query("SELECT * FROM runs WHERE session_id = ?1 ORDER BY started_seq")
         .bind(session.to_string())
         .fetch_all(pool)
         .await?;

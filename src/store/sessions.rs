@@ -34,6 +34,15 @@ pub(super) async fn list(
     filter: &SessionFilter,
     page: &PageRequest,
 ) -> Result<Page<SessionRow>, QueryError> {
+    let rows = select(filter, page)?.build().fetch_all(pool).await?;
+    let rows = rows.iter().map(session).collect::<Result<_, _>>()?;
+    Ok(page.page(LIST, rows, |row: &SessionRow| {
+        (row.updated_at.as_micros(), row.id.to_string())
+    }))
+}
+
+/// The query for a page of the list.
+pub(super) fn select(filter: &SessionFilter, page: &PageRequest) -> Result<QueryBuilder<Sqlite>, QueryError> {
     let mut query = QueryBuilder::<Sqlite>::new(SELECT);
     query.push(" WHERE TRUE");
     if let Some(state) = filter.state {
@@ -73,11 +82,7 @@ pub(super) async fn list(
     query
         .push(" ORDER BY s.updated_at DESC, s.id DESC LIMIT ")
         .push_bind(page.rows_to_read());
-    let rows = query.build().fetch_all(pool).await?;
-    let rows = rows.iter().map(session).collect::<Result<_, _>>()?;
-    Ok(page.page(LIST, rows, |row: &SessionRow| {
-        (row.updated_at.as_micros(), row.id.to_string())
-    }))
+    Ok(query)
 }
 
 pub(super) async fn unsettled(pool: &SqlitePool) -> Result<Vec<SessionRow>, QueryError> {

@@ -1,0 +1,199 @@
+//! Owns the policy over many sessions: what may start, stop, fork and resume, where processes come from, and what happens
+//! to them over a restart of the daemon. The only place that holds all sessions.
+
+mod cli;
+mod cwd;
+mod error;
+mod lifecycle;
+mod messages;
+mod plan;
+mod projector;
+mod recovery;
+mod registry;
+mod requests;
+mod settings;
+mod view;
+
+use std::sync::Arc;
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    domain::{Clock, Seq, SessionId, Timestamp},
+    journal::{Chunk, Cursor, Reader},
+    session::SessionHandle,
+    store::{Page, PageRequest, SessionFilter, Store},
+};
+
+pub use cli::{CliFound, CliMissing};
+pub use error::SupervisorError;
+pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
+pub use settings::{Simulator, SupervisorSettings};
+pub use view::{Health, SessionView};
+
+use cli::CliSource;
+use projector::Projector;
+use registry::Registry;
+
+/// Version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A handle on the supervisor; clones are cheap.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: SupervisorSettings,
+    store: Store,
+    registry: Registry,
+    projector: Projector,
+    cli: CliSource,
+    tracker: TaskTracker,
+    closing: CancellationToken,
+    started_at: Timestamp,
+}
+
+impl Supervisor {
+    /// Starts the supervisor on a data directory that this process has locked. When this returns every session agrees with
+    /// reality: what lives is attached to, what died is marked.
+    ///
+    /// # Errors
+    /// Folders that can't be made, a store that can't be read.
+    pub async fn start(
+        settings: SupervisorSettings,
+        store: Store,
+        tracker: TaskTracker,
+    ) -> Result<Self, SupervisorError> {
+        settings.make_folders()?;
+        let projector = Projector::start(store.clone(), &tracker);
+        let supervisor = Self {
+            shared: Arc::new(Shared {
+                cli: CliSource::new(&settings),
+                settings,
+                store,
+                registry: Registry::default(),
+                projector,
+                tracker,
+                closing: CancellationToken::new(),
+                started_at: Clock.now(),
+            }),
+        };
+        supervisor.shared.cli.look(&supervisor.shared.settings).await;
+        supervisor.recover().await?;
+        Ok(supervisor)
+    }
+
+    /// The store, for reads. Await [`Self::catch_up`] first, so that a client reads what it has seen.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// Waits until the store holds what the sessions had published when this was called.
+    ///
+    /// # Errors
+    /// `Store` when the store can't be written.
+    pub async fn catch_up(&self) -> Result<(), SupervisorError> {
+        self.shared.projector.barrier().await
+    }
+
+    /// The sessions that match, newest activity first.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub async fn list(
+        &self,
+        filter: &SessionFilter,
+        page: PageRequest,
+    ) -> Result<Page<SessionView>, SupervisorError> {
+        self.catch_up().await?;
+        let rows = self.shared.store.sessions(filter.clone(), page).await?;
+        let items = rows
+            .items
+            .into_iter()
+            .map(|row| self.view_of(row))
+            .collect();
+        Ok(Page { items, next: rows.next })
+    }
+
+    /// One session.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Store`.
+    pub async fn session(&self, id: SessionId) -> Result<SessionView, SupervisorError> {
+        self.catch_up().await?;
+        let row = self.row(id).await?;
+        Ok(self.view_of(row))
+    }
+
+    /// A cursor over the journal of a session, from the record after `after`.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Read`.
+    pub async fn cursor(&self, id: SessionId, after: Seq) -> Result<Cursor, SupervisorError> {
+        let session = self.handle(id).await?;
+        session.feed().cursor(after).map_err(SupervisorError::Read)
+    }
+
+    /// Records of a session after `after`, at most about `max_bytes` of them; `None` at the newest.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Read`.
+    pub async fn page(
+        &self,
+        id: SessionId,
+        after: Seq,
+        max_bytes: usize,
+    ) -> Result<Option<Chunk>, SupervisorError> {
+        let session = self.handle(id).await?;
+        let head = session.feed().head();
+        if after == head.seq {
+            return Ok(None);
+        }
+        let dir = self.shared.settings.session_dir(id);
+        let read = move || {
+            let reader = Reader::open(&dir)?;
+            let from = reader.position_after(after)?;
+            reader.read(from, head, max_bytes)
+        };
+        match tokio::task::spawn_blocking(read).await {
+            Ok(chunk) => chunk.map(Some).map_err(SupervisorError::Read),
+            Err(_) => Err(SupervisorError::ShuttingDown),
+        }
+    }
+
+    /// Attaches a client to a session. Attaching changes nothing for the session.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Session` when the records after `after` can't be given.
+    pub async fn attach(
+        &self,
+        id: SessionId,
+        after: Option<Seq>,
+    ) -> Result<crate::session::Attachment, SupervisorError> {
+        let session = self.handle(id).await?;
+        Ok(session.attach(after).await?)
+    }
+
+    async fn row(&self, id: SessionId) -> Result<crate::store::SessionRow, SupervisorError> {
+        let row = self.shared.store.session(id).await?;
+        row.ok_or(SupervisorError::SessionNotFound(id))
+    }
+
+    async fn handle(&self, id: SessionId) -> Result<SessionHandle, SupervisorError> {
+        if let Some(handle) = self.shared.registry.get(id) {
+            return Ok(handle);
+        }
+        // One at a time: two actors on one journal must never be.
+        let _opening = self.shared.registry.opening().await;
+        if let Some(handle) = self.shared.registry.get(id) {
+            return Ok(handle);
+        }
+        let row = self.row(id).await?;
+        let handle = self.open(&row, None).await?;
+        self.shared.registry.insert(handle.clone());
+        Ok(handle)
+    }
+}

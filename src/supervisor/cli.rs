@@ -1,0 +1,129 @@
+//! Owns which CLI is started: the look-up, its version, and the simulated one in its absence.
+
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    claude::binary::{self, Tested, Version},
+    keeper::capture,
+};
+
+use super::{Simulator, SupervisorError, SupervisorSettings};
+
+/// How long `--version` may take.
+const VERSION_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The program that sessions start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CliFound {
+    /// The executable.
+    pub path: PathBuf,
+    /// Arguments before all others.
+    pub first_args: Vec<String>,
+    /// How it was found, for people.
+    pub how: String,
+    /// What it says its version is.
+    pub version: Option<String>,
+    /// Whether that version was tested with this program; `None` for a version that can't be read.
+    pub tested: Option<Tested>,
+    /// Whether it is the simulated agent, which calls no model.
+    pub simulated: bool,
+}
+
+/// There is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CliMissing {
+    /// Where it was looked for.
+    pub searched: Vec<PathBuf>,
+}
+
+/// Finds the CLI, and looks again when it is gone.
+#[derive(Debug)]
+pub(super) struct CliSource {
+    found: Mutex<Option<CliFound>>,
+}
+
+impl CliSource {
+    pub(super) fn new(_settings: &SupervisorSettings) -> Self {
+        Self { found: Mutex::new(None) }
+    }
+
+    /// The CLI, looked up again if the known one is gone or is only the simulated one.
+    pub(super) async fn look(&self, settings: &SupervisorSettings) -> Result<CliFound, CliMissing> {
+        let known = self.known();
+        if let Some(found) = known.filter(|found| !found.simulated && found.path.is_file()) {
+            return Ok(found);
+        }
+        let found = find(settings).await?;
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
+        Ok(found)
+    }
+
+    fn known(&self) -> Option<CliFound> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn find(settings: &SupervisorSettings) -> Result<CliFound, CliMissing> {
+    let variable = |name: &str| -> Option<OsString> {
+        let found = settings.daemon_env.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| OsString::from(value))
+    };
+    match binary::find(settings.claude_bin.as_deref(), &variable) {
+        Ok(found) => {
+            let version = ask_version(&found.path, settings).await;
+            let parsed = version.as_deref().and_then(binary::parse_version);
+            Ok(CliFound {
+                how: found.how.to_string(),
+                path: found.path,
+                first_args: Vec::new(),
+                version: parsed.map(|version| version.to_string()).or(version),
+                tested: parsed.map(Version::tested),
+                simulated: false,
+            })
+        }
+        Err(missing) => match (&settings.simulator, &settings.claude_bin) {
+            // A CLI that was named and is missing must not be replaced behind the back of who named it.
+            (Simulator::WhenNoCli(path, first_args), None) => Ok(CliFound {
+                path: path.clone(),
+                first_args: first_args.clone(),
+                how: "built in".to_owned(),
+                version: Some(crate::claude::SIMULATED_VERSION.to_owned()),
+                tested: None,
+                simulated: true,
+            }),
+            _ => Err(CliMissing { searched: missing.searched }),
+        },
+    }
+}
+
+async fn ask_version(path: &std::path::Path, settings: &SupervisorSettings) -> Option<String> {
+    let env = crate::claude::environment::child(
+        &settings.env_allow,
+        settings.daemon_env.iter().cloned(),
+        &[],
+        &settings.env_fixed,
+    );
+    let args = ["--version".to_owned()];
+    match capture(path, &args, &env, VERSION_DEADLINE).await {
+        Ok(captured) => {
+            let text = String::from_utf8_lossy(&captured.stdout);
+            let line = text.lines().next().unwrap_or_default().trim().to_owned();
+            (!line.is_empty()).then_some(line)
+        }
+        Err(error) => {
+            tracing::warn!(error = %crate::telemetry::chain(&error), "the CLI did not say its version");
+            None
+        }
+    }
+}
+
+impl From<CliMissing> for SupervisorError {
+    fn from(missing: CliMissing) -> Self {
+        Self::CliNotFound { searched: missing.searched }
+    }
+}

@@ -1,0 +1,139 @@
+//! Owns what can go wrong with a request to the supervisor.
+
+use std::path::PathBuf;
+
+use crate::{
+    claude::InvalidOption,
+    domain::{ApprovalId, FailReason, PromptUuid, SessionId, SessionState},
+    journal::ReadError,
+    session::SessionError,
+    store::{ApprovalRow, StoreError},
+};
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    /// There is no such session.
+    #[error("there is no session {0}")]
+    SessionNotFound(SessionId),
+    /// There is no such approval in this session.
+    #[error("there is no approval {0}")]
+    ApprovalNotFound(ApprovalId),
+    /// Somebody else's answer came first, or nobody can answer any more; the row says which.
+    #[error("the approval is already {}", .0.state().as_str())]
+    AlreadyDecided(Box<ApprovalRow>),
+    /// The session itself refused.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The working directory does not exist.
+    #[error("the working directory {cwd} does not exist")]
+    CwdMissing {
+        /// The directory.
+        cwd: String,
+    },
+    /// The working directory is something else.
+    #[error("{cwd} is not a directory")]
+    CwdNotADirectory {
+        /// The path.
+        cwd: String,
+    },
+    /// The working directory is not an absolute path.
+    #[error("the working directory must be an absolute path")]
+    CwdNotAbsolute,
+    /// The configuration does not allow sessions there.
+    #[error("sessions are not allowed in {cwd}")]
+    CwdOutsideRoots {
+        /// The resolved directory.
+        cwd: String,
+    },
+    /// The working directory can't be entered.
+    #[error("the working directory {cwd} can't be read")]
+    CwdUnreadable {
+        /// The directory.
+        cwd: String,
+    },
+    /// A launch option has no valid value.
+    #[error("invalid launch option")]
+    InvalidOption(#[source] InvalidOption),
+    /// The prompt is too long.
+    #[error("the prompt has {bytes} bytes; {limit} are allowed")]
+    PromptTooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The prompt says nothing.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// The content blocks are no JSON list of objects.
+    #[error("the prompt's content is not a list of blocks")]
+    InvalidContent,
+    /// No CLI was found.
+    #[error("no claude CLI was found")]
+    CliNotFound {
+        /// Where it was looked for.
+        searched: Vec<PathBuf>,
+    },
+    /// The session has no conversation that could be copied yet.
+    #[error("the session has no finished turn to fork from")]
+    ConversationNotStarted,
+    /// No CLI session with a transcript could be copied into another directory.
+    #[error("a fork keeps the working directory of its parent")]
+    ForkCwdDiffers,
+    /// The wait took longer than asked for; what was waited for goes on.
+    #[error("the wait timed out")]
+    WaitTimeout,
+    /// A prompt's id was used for another prompt.
+    #[error("prompt {uuid} was sent before with other content")]
+    PromptConflict {
+        /// The id.
+        uuid: PromptUuid,
+    },
+    /// A start that failed.
+    #[error("the session could not be started: {}", .0.detail)]
+    StartFailed(FailReason),
+    /// The session ended meanwhile.
+    #[error("the session is {}", state.as_str())]
+    SessionEnded {
+        /// The state it is in.
+        state: SessionState,
+    },
+    /// The journal could not be read.
+    #[error("the journal could not be read")]
+    Read(#[source] ReadError),
+    /// The store could not be used.
+    #[error("the store could not be used")]
+    Store(#[source] StoreError),
+    /// The launch options of a session can't be read or written.
+    #[error("the stored launch options can't be read")]
+    StoredOptions,
+    /// Facts could not be written to the store.
+    #[error("the store is behind")]
+    StoreBehind,
+    /// A file or folder of the data directory could not be used.
+    #[error("{path} could not be used")]
+    Files {
+        /// The path.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The daemon is ending.
+    #[error("the daemon is shutting down")]
+    ShuttingDown,
+}
+
+impl From<StoreError> for SupervisorError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl SupervisorError {
+    pub(super) fn files(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::Files { path, error }
+    }
+}

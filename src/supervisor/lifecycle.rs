@@ -1,0 +1,338 @@
+//! Owns the life of sessions: create, resume, fork, stop, delete, and the end of all with the daemon.
+
+use std::path::PathBuf;
+
+use uuid::Uuid;
+
+use crate::{
+    claude::{Start, options::PermissionMode},
+    domain::{CliSessionId, Clock, SessionId, SessionState},
+    keeper::StdinLine,
+    session::{self, AtRest, SessionHandle, SessionParts, SessionSettings},
+    store::{MetaPatch, NewSession, SessionRow},
+};
+
+use super::{
+    CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
+    cwd,
+    messages::{CheckedPrompt, read_options},
+    plan::LaunchParts,
+    settings::make_private_dir,
+};
+
+impl Supervisor {
+    /// Makes a session and starts its process. The session is there also when the start fails; its state says so.
+    ///
+    /// # Errors
+    /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`.
+    pub async fn create(&self, request: CreateSession, by: &str) -> Result<SessionView, SupervisorError> {
+        request
+            .options
+            .check(&self.shared.settings.policy)
+            .map_err(SupervisorError::InvalidOption)?;
+        let prompt = request
+            .prompt
+            .as_ref()
+            .map(|message| self.check_prompt(message, &request.options))
+            .transpose()?;
+        let id = SessionId::new();
+        let cli_session = CliSessionId::new();
+        let new = NewSession {
+            id,
+            cwd: self.check_cwd(&request.cwd)?.display().to_string(),
+            title: request.title,
+            tag: request.tag,
+            labels: request.labels,
+            options: options_text(&request.options)?,
+            parent: None,
+            forked_at: None,
+            cli_session_id: cli_session,
+            created_at: Clock.now(),
+            state: SessionState::Starting,
+        };
+        self.make(new, Start::New { id: cli_session }, prompt, by).await
+    }
+
+    /// Makes a session whose conversation begins as a copy of another's. The parent is not touched.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `ConversationNotStarted`, `ForkCwdDiffers`, and those of [`Self::create`].
+    pub async fn fork(
+        &self,
+        parent: SessionId,
+        request: ForkSession,
+        by: &str,
+    ) -> Result<SessionView, SupervisorError> {
+        self.catch_up().await?;
+        let row = self.row(parent).await?;
+        if row.turns == 0 {
+            return Err(SupervisorError::ConversationNotStarted);
+        }
+        let cwd = self.check_cwd(&row.cwd)?;
+        if let Some(asked) = &request.cwd {
+            // The CLI finds a conversation only from the directory that it began in.
+            if self.check_cwd(asked)? != cwd {
+                return Err(SupervisorError::ForkCwdDiffers);
+            }
+        }
+        let mut options = read_options(&row.options)?;
+        apply_mode(&mut options, row.permission_mode.as_deref());
+        let prompt = request
+            .prompt
+            .as_ref()
+            .map(|message| self.check_prompt(message, &options))
+            .transpose()?;
+        let cli_session = CliSessionId::new();
+        let new = NewSession {
+            id: SessionId::new(),
+            cwd: cwd.display().to_string(),
+            title: request.title.or(row.title),
+            tag: row.tag,
+            labels: row.labels,
+            options: options_text(&options)?,
+            parent: Some(parent),
+            forked_at: request.at,
+            cli_session_id: cli_session,
+            created_at: Clock.now(),
+            state: SessionState::Starting,
+        };
+        let start = fork_start(row.cli_session_id, cli_session, request.at);
+        self.make(new, start, prompt, by).await
+    }
+
+    /// Starts a process for a session that has none; its conversation goes on with the settings it had.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `Cwd…`, `CliNotFound`.
+    pub async fn resume(&self, id: SessionId, _by: &str) -> Result<SessionView, SupervisorError> {
+        self.refuse_when_closing()?;
+        self.catch_up().await?;
+        let row = self.row(id).await?;
+        let session = self.handle(id).await?;
+        let state = session.view().state;
+        if state.is_live() {
+            return Err(session::SessionError::AlreadyLive { state }.into());
+        }
+        let start = self.start_of(&row).await?;
+        self.start_process(&session, &row, start, None).await?;
+        self.session(id).await
+    }
+
+    /// Stops the process of a session and returns after its end. Stopping what is stopped is no error.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Session` (`StopTimedOut`).
+    pub async fn stop(&self, id: SessionId, by: &str) -> Result<SessionView, SupervisorError> {
+        let session = self.handle(id).await?;
+        session.stop(by, self.shared.settings.stop_deadline()).await?;
+        self.session(id).await
+    }
+
+    /// Changes what people say about a session; its process does not notice.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Store`.
+    pub async fn update(&self, id: SessionId, patch: MetaPatch) -> Result<SessionView, SupervisorError> {
+        if !self.shared.store.update_meta(id, patch, Clock.now()).await? {
+            return Err(SupervisorError::SessionNotFound(id));
+        }
+        self.session(id).await
+    }
+
+    /// Stops a session and removes all that is known of it; returns when its process is gone.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Session` (`StopTimedOut`: nothing was removed then).
+    pub async fn delete(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
+        let session = self.handle(id).await?;
+        session.stop(by, self.shared.settings.stop_deadline()).await?;
+        let _opening = self.shared.registry.opening().await;
+        session.close().await;
+        self.shared.registry.remove(id);
+        self.catch_up().await?;
+        let dir = self.shared.settings.session_dir(id);
+        match tokio::fs::remove_dir_all(&dir).await {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(SupervisorError::files(&dir)(error));
+            }
+            _ => {}
+        }
+        self.shared.store.delete_session(id).await?;
+        Ok(())
+    }
+
+    /// Refuses new work from now on.
+    pub fn close(&self) {
+        self.shared.closing.cancel();
+    }
+
+    /// Stops the processes of all sessions, in parallel.
+    pub async fn stop_all(&self, by: &str) {
+        let deadline = self.shared.settings.stop_deadline();
+        let mut stops = tokio::task::JoinSet::new();
+        for session in self.shared.registry.all() {
+            let by = by.to_owned();
+            stops.spawn(async move {
+                if let Err(error) = session.stop(&by, deadline).await {
+                    tracing::error!(session.id = %session.id(), %error, "a session did not stop");
+                }
+            });
+        }
+        while stops.join_next().await.is_some() {}
+    }
+
+    /// Lets go of all sessions: their processes live on, their facts are stored. Ends the store.
+    pub async fn finish(&self) {
+        for session in self.shared.registry.all() {
+            session.close().await;
+            self.shared.registry.remove(session.id());
+        }
+        if let Err(error) = self.catch_up().await {
+            tracing::warn!(%error, "the last facts were not stored; the next start reads them again");
+        }
+        self.shared.store.close().await;
+    }
+
+    pub(super) fn refuse_when_closing(&self) -> Result<(), SupervisorError> {
+        if self.shared.closing.is_cancelled() {
+            return Err(SupervisorError::ShuttingDown);
+        }
+        Ok(())
+    }
+
+    async fn make(
+        &self,
+        new: NewSession,
+        start: Start,
+        prompt: Option<CheckedPrompt>,
+        by: &str,
+    ) -> Result<SessionView, SupervisorError> {
+        self.refuse_when_closing()?;
+        // Before anything is made: who has no CLI gets no session either.
+        self.shared.cli.look(&self.shared.settings).await?;
+        let id = new.id;
+        let dir = self.shared.settings.session_dir(id);
+        make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
+        self.shared.store.insert_session(new).await?;
+        let session = self.handle(id).await?;
+        let row = self.row(id).await?;
+        let prompt = prompt.map(|prompt| StdinLine {
+            by: Some(by.to_owned()),
+            line: String::from_utf8_lossy(&prompt.line).into_owned(),
+        });
+        match self.start_process(&session, &row, start, prompt).await {
+            Ok(()) | Err(SupervisorError::Session(session::SessionError::StartFailed(_))) => {
+                self.session(id).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn start_process(
+        &self,
+        session: &SessionHandle,
+        row: &SessionRow,
+        start: Start,
+        prompt: Option<StdinLine>,
+    ) -> Result<(), SupervisorError> {
+        let cli = self.shared.cli.look(&self.shared.settings).await?;
+        let mut options = read_options(&row.options)?;
+        if row.turns > 0 {
+            apply_mode(&mut options, row.permission_mode.as_deref());
+        }
+        options
+            .check(&self.shared.settings.policy)
+            .map_err(SupervisorError::InvalidOption)?;
+        let opened = match start {
+            Start::New { .. } => None,
+            Start::Resume { id, .. } => Some(id),
+            Start::Fork { parent, .. } => Some(parent),
+        };
+        let base = match opened {
+            Some(id) => self.shared.store.cli_totals(id).await?.unwrap_or_default(),
+            None => Default::default(),
+        };
+        let launch = self.launch(&cli, LaunchParts {
+            session: row.id,
+            cwd: self.check_cwd(&row.cwd)?,
+            options: &options,
+            start,
+            base,
+            prompt,
+        })?;
+        Ok(session.start(launch).await?)
+    }
+
+    /// How the conversation of a session is opened again.
+    async fn start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
+        if row.turns > 0 {
+            return Ok(Start::Resume { id: row.cli_session_id, at: None });
+        }
+        // No turn ended, so there may be no transcript under the old id, or part of one: a new id is always free.
+        let id = CliSessionId::new();
+        let parent = match row.parent {
+            Some(parent) => self.shared.store.session(parent).await?,
+            None => None,
+        };
+        Ok(match parent {
+            Some(parent) => fork_start(parent.cli_session_id, id, row.forked_at),
+            None => Start::New { id },
+        })
+    }
+
+    fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {
+        cwd::check(cwd, &self.shared.settings.cwd_roots)
+    }
+
+    /// Opens the actor of a session.
+    pub(super) async fn open(
+        &self,
+        row: &SessionRow,
+        link: Option<crate::keeper::Link>,
+    ) -> Result<SessionHandle, SupervisorError> {
+        let settings = &self.shared.settings;
+        let before_run = row.run_seq.get().saturating_sub(1);
+        let parts = SessionParts {
+            rest: AtRest {
+                session: row.id,
+                state: row.state,
+                reason: row.state_reason.clone(),
+                cli_session: Some(row.cli_session_id),
+                run: row.run_id,
+                cli_version: row.cli_version.clone(),
+                model: row.model.clone(),
+                permission_mode: row.permission_mode.clone(),
+                turns: row.turns,
+            },
+            journal_dir: settings.session_dir(row.id),
+            read_after: crate::domain::Seq::new(before_run),
+            projected: row.projected_seq,
+            link,
+            projections: self.shared.projector.sink(),
+            tracker: self.shared.tracker.clone(),
+            settings: SessionSettings {
+                keeper_program: settings.keeper_program.clone(),
+                ring_bytes: settings.ring_bytes,
+                segment_bytes: settings.keeper.segment_bytes,
+                eof_grace_ms: settings.keeper.eof_grace_ms,
+                term_grace_ms: settings.keeper.term_grace_ms,
+                start_timeout_ms: settings.start_timeout_ms,
+            },
+        };
+        Ok(session::open(parts).await?)
+    }
+}
+
+fn fork_start(parent: CliSessionId, id: CliSessionId, at: Option<Uuid>) -> Start {
+    Start::Fork { parent, id, at }
+}
+
+/// The mode that the conversation was last in is the one it goes on in: plans are accepted, modes are switched.
+fn apply_mode(options: &mut crate::claude::LaunchOptions, mode: Option<&str>) {
+    let last = mode.and_then(|mode| serde_json::from_value::<PermissionMode>(mode.into()).ok());
+    options.permission_mode = last.or(options.permission_mode.take());
+}
+
+fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
+    serde_json::to_string(options).map_err(|_| SupervisorError::StoredOptions)
+}

@@ -1,0 +1,215 @@
+//! Owns what is said to a session: prompts, control requests, decisions, and the waits for what comes of them.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use crate::{
+    claude::{
+        ControlResponse, LaunchOptions,
+        catalogue::{self, DEFAULT_DEADLINE_MS},
+        control::Fields,
+        stdin::{self, UserMessage},
+    },
+    domain::{ApprovalId, PromptUuid, RunId, SessionId},
+    session::{Decision, SessionError, TurnOutcome},
+    store::ApprovalRow,
+};
+
+use super::{Accepted, Content, NewMessage, SessionView, Supervisor, SupervisorError};
+
+/// A prompt that was checked, as the CLI takes it.
+pub(super) struct CheckedPrompt {
+    pub(super) uuid: PromptUuid,
+    pub(super) line: Vec<u8>,
+}
+
+impl Supervisor {
+    /// Sends a user message. Returns once it is in the journal.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `EmptyPrompt`, `PromptTooLarge`, `PromptConflict`, `Session`.
+    pub async fn send(
+        &self,
+        id: SessionId,
+        message: NewMessage,
+        by: &str,
+    ) -> Result<Accepted, SupervisorError> {
+        let row = self.row(id).await?;
+        let options = read_options(&row.options)?;
+        let prompt = self.check_prompt(&message, &options)?;
+        let uuid = prompt.uuid;
+        if message.uuid.is_some() {
+            // Prompts of earlier runs are known to the store only.
+            let known = self.shared.store.prompt(id, uuid).await?;
+            if let Some(known) = known.filter(|known| known.seq < row.run_seq) {
+                return Ok(Accepted { uuid, seq: known.seq, repeated: true });
+            }
+        }
+        let session = self.handle(id).await?;
+        match session.send(uuid, Bytes::from(prompt.line), by).await {
+            Ok(sent) => Ok(Accepted {
+                uuid,
+                seq: sent.seq,
+                repeated: sent.repeated,
+            }),
+            Err(SessionError::PromptConflict(uuid)) => Err(SupervisorError::PromptConflict { uuid }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Interrupts the turn. Interrupting what does not run is no error.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Session`.
+    pub async fn interrupt(
+        &self,
+        id: SessionId,
+        cancel_queued: bool,
+        by: &str,
+    ) -> Result<Option<ControlResponse>, SupervisorError> {
+        let mut fields = Fields::new();
+        if cancel_queued {
+            fields.set("cancel_queued", &true);
+        }
+        match self.control(id, "interrupt", &fields, by).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(SupervisorError::Session(SessionError::NotLive { .. } | SessionError::Stopping)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a control request and waits for the CLI's answer, which may be a refusal.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Session`.
+    pub async fn control(
+        &self,
+        id: SessionId,
+        subtype: &str,
+        fields: &Fields,
+        by: &str,
+    ) -> Result<ControlResponse, SupervisorError> {
+        let session = self.handle(id).await?;
+        let deadline_ms = catalogue::find(subtype).map_or(DEFAULT_DEADLINE_MS, |control| control.deadline_ms);
+        let request = object_of(fields);
+        let deadline = Duration::from_millis(deadline_ms);
+        Ok(session.control(subtype, request, by, deadline).await?)
+    }
+
+    /// Decides an approval. The first valid decision wins; the row that is returned says how it ended.
+    ///
+    /// # Errors
+    /// `ApprovalNotFound`, `AlreadyDecided`, `Session` (`InvalidDecision`: it stays pending).
+    pub async fn decide(
+        &self,
+        id: SessionId,
+        approval: ApprovalId,
+        decision: Decision,
+        by: &str,
+    ) -> Result<ApprovalRow, SupervisorError> {
+        let session = self.handle(id).await?;
+        let outcome = session.decide(approval, decision, by).await;
+        self.catch_up().await?;
+        let row = self.shared.store.approval(approval).await?;
+        let row = row
+            .filter(|row| row.session == id)
+            .ok_or(SupervisorError::ApprovalNotFound(approval))?;
+        match outcome {
+            Ok(_) => Ok(row),
+            Err(SessionError::AlreadyDecided(_) | SessionError::ApprovalNotPending(_)) => {
+                Err(SupervisorError::AlreadyDecided(Box::new(row)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until a session is not `starting` any more.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `WaitTimeout`; `StartFailed` when it failed.
+    pub async fn wait_ready(
+        &self,
+        id: SessionId,
+        deadline: Duration,
+    ) -> Result<SessionView, SupervisorError> {
+        let session = self.handle(id).await?;
+        let view = tokio::time::timeout(deadline, session.wait_started())
+            .await
+            .map_err(|_| SupervisorError::WaitTimeout)??;
+        match view.reason.clone() {
+            Some(reason) => Err(SupervisorError::StartFailed(reason)),
+            None => self.session(id).await,
+        }
+    }
+
+    /// Waits for the turn that answers a prompt.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `WaitTimeout`, `Session`.
+    pub async fn wait_turn(
+        &self,
+        id: SessionId,
+        prompt: PromptUuid,
+        deadline: Duration,
+    ) -> Result<Arc<TurnOutcome>, SupervisorError> {
+        let session = self.handle(id).await?;
+        let outcome = tokio::time::timeout(deadline, session.wait_turn(prompt)).await;
+        let outcome = outcome.map_err(|_| SupervisorError::WaitTimeout)??;
+        self.catch_up().await?;
+        Ok(outcome)
+    }
+
+    pub(super) fn check_prompt(
+        &self,
+        message: &NewMessage,
+        options: &LaunchOptions,
+    ) -> Result<CheckedPrompt, SupervisorError> {
+        let limit = self.shared.settings.max_prompt_bytes;
+        let content = match &message.content {
+            Content::Text(text) if text.trim().is_empty() => return Err(SupervisorError::EmptyPrompt),
+            Content::Text(text) => stdin::Content::Text(text),
+            Content::Blocks(blocks) => {
+                let list: Vec<&RawValue> =
+                    serde_json::from_str(blocks.get()).map_err(|_| SupervisorError::InvalidContent)?;
+                if list.is_empty() {
+                    return Err(SupervisorError::EmptyPrompt);
+                }
+                if list.iter().any(|block| !block.get().starts_with('{')) {
+                    return Err(SupervisorError::InvalidContent);
+                }
+                stdin::Content::Blocks(blocks)
+            }
+        };
+        let bytes = match &message.content {
+            Content::Text(text) => text.len(),
+            Content::Blocks(blocks) => blocks.get().len(),
+        };
+        if bytes > limit {
+            return Err(SupervisorError::PromptTooLarge { bytes, limit });
+        }
+        let uuid = message.uuid.unwrap_or_else(|| *RunId::new().as_uuid());
+        let line = stdin::user_message(&UserMessage {
+            content,
+            uuid,
+            priority: message.priority,
+            should_query: message.should_query,
+            client_composed: options.verbatim_prompts.unwrap_or(false),
+        });
+        Ok(CheckedPrompt { uuid, line })
+    }
+}
+
+/// Launch options as the store keeps them.
+pub(super) fn read_options(text: &str) -> Result<LaunchOptions, SupervisorError> {
+    serde_json::from_str(text).map_err(|_| SupervisorError::StoredOptions)
+}
+
+fn object_of(fields: &Fields) -> Bytes {
+    let members: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{}:{}", serde_json::Value::from(name), value.get()))
+        .collect();
+    Bytes::from(format!("{{{}}}", members.join(",")))
+}

@@ -1,0 +1,106 @@
+//! Owns the way from launch options to a launch: argv, environment, files, first lines.
+
+use std::{
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    claude::{self, LaunchFile, LaunchOptions, Start, stdin},
+    domain::{RunId, SessionId, fact::CliTotals},
+    keeper::{LaunchPlan, RUN_MARKER, StdinLine},
+    session::{INITIALIZE_ID, Launch},
+};
+
+use super::{CliFound, Supervisor, SupervisorError, SupervisorSettings, settings::make_private_dir};
+
+/// The environment variable that tells a process which session it belongs to.
+const SESSION_MARKER: &str = "TRUNKLINE_SESSION";
+
+/// What a launch is made from.
+pub(super) struct LaunchParts<'a> {
+    pub(super) session: SessionId,
+    pub(super) cwd: PathBuf,
+    pub(super) options: &'a LaunchOptions,
+    pub(super) start: Start,
+    pub(super) base: CliTotals,
+    pub(super) prompt: Option<StdinLine>,
+}
+
+impl Supervisor {
+    pub(super) fn launch(&self, cli: &CliFound, start: LaunchParts<'_>) -> Result<Launch, SupervisorError> {
+        let settings = &self.shared.settings;
+        let launch_dir = settings.launch_dir(start.session);
+        let invocation = claude::invocation::build(start.options, &start.start, &launch_dir);
+        write_files(&launch_dir, &invocation.files)?;
+        let run = RunId::new();
+        let initialize = stdin::control_request(INITIALIZE_ID, "initialize", &invocation.initialize);
+        let mut first_lines = vec![StdinLine {
+            by: Some("daemon".to_owned()),
+            line: String::from_utf8_lossy(&initialize).into_owned(),
+        }];
+        first_lines.extend(start.prompt);
+        let args = cli.first_args.iter().cloned().chain(invocation.args).collect();
+        let plan = LaunchPlan {
+            session: start.session,
+            run,
+            program: cli.path.clone(),
+            args,
+            env: environment(settings, &invocation.env, start.options, start.session, run),
+            cwd: start.cwd,
+            journal_dir: settings.session_dir(start.session),
+            socket: settings.socket(start.session),
+            identity_file: settings.identity_file(start.session),
+            lease_file: Some(settings.lease_file(start.start.cli_session())),
+            start_note: String::new(),
+            first_lines,
+            limits: settings.keeper.clone(),
+        };
+        Ok(Launch {
+            plan,
+            mode: start.start.mode(),
+            cli_session: start.start.cli_session(),
+            base: start.base,
+        })
+    }
+}
+
+fn environment(
+    settings: &SupervisorSettings,
+    protocol: &[(String, String)],
+    options: &LaunchOptions,
+    session: SessionId,
+    run: RunId,
+) -> Vec<(String, String)> {
+    let mut asked = settings.env_fixed.clone();
+    asked.extend(options.env.clone().unwrap_or_default());
+    let mut fixed = protocol.to_vec();
+    fixed.push((SESSION_MARKER.to_owned(), session.to_string()));
+    fixed.push((RUN_MARKER.to_owned(), run.to_string()));
+    claude::environment::child(
+        &settings.env_allow,
+        settings.daemon_env.iter().cloned(),
+        &fixed,
+        &asked,
+    )
+}
+
+/// Writes the files that the CLI reads. They may hold secrets, so only the owner can read them.
+fn write_files(dir: &Path, files: &[LaunchFile]) -> Result<(), SupervisorError> {
+    make_private_dir(dir).map_err(SupervisorError::files(dir))?;
+    for file in files {
+        let path = dir.join(file.name);
+        let write = || {
+            let mut open = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&path)?;
+            open.write_all(&file.contents)
+        };
+        write().map_err(SupervisorError::files(&path))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Owns the start of the daemon: every session that may have a process is reconciled with reality before anybody asks.
+
+use crate::{
+    domain::SessionId,
+    keeper::{self, AttachError},
+    store::SessionRow,
+};
+
+use super::{Supervisor, SupervisorError};
+
+impl Supervisor {
+    pub(super) async fn recover(&self) -> Result<(), SupervisorError> {
+        let mut rows = self.shared.store.unsettled_sessions().await?;
+        // A process may have been started whose first record no daemon has read.
+        for id in self.sessions_with_keeper() {
+            if rows.iter().all(|row| row.id != id)
+                && let Some(row) = self.shared.store.session(id).await?
+            {
+                rows.push(row);
+            }
+        }
+        let mut recoveries = tokio::task::JoinSet::new();
+        for row in rows {
+            let supervisor = self.clone();
+            recoveries.spawn(async move {
+                let id = row.id;
+                (id, supervisor.recover_one(row).await)
+            });
+        }
+        while let Some(recovered) = recoveries.join_next().await {
+            match recovered {
+                Ok((_, Ok(()))) => {}
+                Ok((id, Err(error))) => {
+                    let error = crate::telemetry::chain(&error);
+                    tracing::error!(session.id = %id, error, "a session could not be recovered");
+                }
+                Err(error) => tracing::error!(%error, "a recovery did not finish"),
+            }
+        }
+        self.catch_up().await
+    }
+
+    async fn recover_one(&self, row: SessionRow) -> Result<(), SupervisorError> {
+        let identity = self.shared.settings.identity_file(row.id);
+        let link = match keeper::attach(&identity, &self.shared.tracker).await {
+            Ok(link) => Some(link),
+            Err(AttachError::NoIdentity | AttachError::ProcessGone) => None,
+            Err(error) => {
+                let error = crate::telemetry::chain(&error);
+                tracing::error!(session.id = %row.id, error, "the keeper of a session could not be attached to");
+                None
+            }
+        };
+        let attached = link.is_some();
+        let handle = self.open(&row, link).await?;
+        let state = handle.view().state;
+        self.shared.registry.insert(handle);
+        tracing::info!(session.id = %row.id, attached, state = state.as_str(), "session recovered");
+        Ok(())
+    }
+
+    fn sessions_with_keeper(&self) -> Vec<SessionId> {
+        let sessions = self.shared.settings.data_dir.join("sessions");
+        let Ok(folders) = std::fs::read_dir(sessions) else {
+            return Vec::new();
+        };
+        folders
+            .filter_map(|folder| folder.ok()?.file_name().to_str()?.parse().ok())
+            .filter(|id| self.shared.settings.identity_file(*id).exists())
+            .collect()
+    }
+}

@@ -1,0 +1,106 @@
+//! Owns the supervisor's settings and the places that follow from them.
+
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    claude::Policy,
+    domain::{CliSessionId, SessionId},
+    keeper::KeeperLimits,
+};
+
+use super::SupervisorError;
+
+/// What is started when no CLI is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Simulator {
+    /// Nothing: sessions can't be made then.
+    Never,
+    /// This program with these first arguments.
+    WhenNoCli(PathBuf, Vec<String>),
+}
+
+/// Settings of the supervisor. Paths are absolute.
+#[derive(Clone, Debug)]
+pub struct SupervisorSettings {
+    /// Holds `sessions/` and `leases/`.
+    pub data_dir: PathBuf,
+    /// Holds the keepers' sockets; its path is short.
+    pub runtime_dir: PathBuf,
+    /// The program that is started as keeper.
+    pub keeper_program: PathBuf,
+    /// The CLI, when the configuration names one.
+    pub claude_bin: Option<PathBuf>,
+    /// What is started when no CLI is found.
+    pub simulator: Simulator,
+    /// Names (or prefixes with `*`) of the daemon's variables that the CLI gets.
+    pub env_allow: Vec<String>,
+    /// Variables that every CLI gets.
+    pub env_fixed: BTreeMap<String, String>,
+    /// The daemon's environment, as it was started with.
+    pub daemon_env: Vec<(String, String)>,
+    /// Directories below which sessions may work; anywhere when empty.
+    pub cwd_roots: Vec<PathBuf>,
+    /// What launch options may ask for.
+    pub policy: Policy,
+    /// The longest prompt.
+    pub max_prompt_bytes: usize,
+    /// How long `initialize` may take.
+    pub start_timeout_ms: u64,
+    /// Sizes and times of keepers.
+    pub keeper: KeeperLimits,
+    /// Newest records of each session kept in memory for live clients.
+    pub ring_bytes: usize,
+}
+
+impl SupervisorSettings {
+    /// The folder of a session: its journal and what belongs to it.
+    pub fn session_dir(&self, id: SessionId) -> PathBuf {
+        self.data_dir.join("sessions").join(id.to_string())
+    }
+
+    pub(super) fn launch_dir(&self, id: SessionId) -> PathBuf {
+        self.session_dir(id).join("launch")
+    }
+
+    pub(super) fn identity_file(&self, id: SessionId) -> PathBuf {
+        self.session_dir(id).join("keeper.json")
+    }
+
+    pub(super) fn lease_file(&self, id: CliSessionId) -> PathBuf {
+        self.data_dir.join("leases").join(id.to_string())
+    }
+
+    pub(super) fn socket(&self, id: SessionId) -> PathBuf {
+        self.runtime_dir.join(format!("{}.sock", id.as_uuid().simple()))
+    }
+
+    /// From the first rung of the stop ladder to the last, with room for what lies between.
+    pub(super) fn stop_deadline(&self) -> std::time::Duration {
+        const ROOM_MS: u64 = 15_000;
+        let keeper = &self.keeper;
+        std::time::Duration::from_millis(
+            keeper.eof_grace_ms + keeper.term_grace_ms + keeper.drain_ms + ROOM_MS,
+        )
+    }
+
+    pub(super) fn make_folders(&self) -> Result<(), SupervisorError> {
+        for dir in [
+            self.data_dir.join("sessions"),
+            self.data_dir.join("leases"),
+            self.runtime_dir.clone(),
+        ] {
+            make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a folder that only its owner can enter.
+pub(super) fn make_private_dir(dir: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))
+}

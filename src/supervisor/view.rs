@@ -1,0 +1,79 @@
+//! Owns what the supervisor shows: a session as the store and its actor know it, and the health of the whole.
+
+use crate::{
+    domain::{SessionState, Timestamp},
+    session::LiveView,
+    store::SessionRow,
+};
+
+use super::{CliFound, CliMissing, Supervisor, VERSION};
+
+/// A session: its row, and its state now.
+#[derive(Clone, Debug)]
+pub struct SessionView {
+    /// What the store knows.
+    pub row: SessionRow,
+    /// What is so now.
+    pub live: LiveView,
+    /// Whether the simulated agent answers.
+    pub simulated: bool,
+}
+
+/// The health of the daemon.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// The CLI that sessions start.
+    pub cli: Result<CliFound, CliMissing>,
+    /// Whether the store takes writes.
+    pub store_writable: bool,
+    /// Sessions with a process.
+    pub live_sessions: usize,
+    /// The version of this program.
+    pub version: &'static str,
+    /// When it was started.
+    pub started_at: Timestamp,
+}
+
+impl Supervisor {
+    /// What works and what does not.
+    pub async fn health(&self) -> Health {
+        let sessions = self.shared.registry.all();
+        Health {
+            cli: self.shared.cli.look(&self.shared.settings).await,
+            store_writable: self.shared.store.ping().await.is_ok(),
+            live_sessions: sessions.iter().filter(|it| it.view().state.is_live()).count(),
+            version: VERSION,
+            started_at: self.shared.started_at,
+        }
+    }
+
+    pub(super) fn view_of(&self, row: SessionRow) -> SessionView {
+        let live = match self.shared.registry.get(row.id) {
+            Some(handle) => LiveView::clone(&handle.view()),
+            None => resting(&row),
+        };
+        let version = live.cli_version.as_deref().or(row.cli_version.as_deref());
+        let simulated = version == Some(crate::claude::SIMULATED_VERSION);
+        SessionView { row, live, simulated }
+    }
+}
+
+/// A session that nobody has opened since the start of the daemon: it has no process.
+fn resting(row: &SessionRow) -> LiveView {
+    LiveView {
+        state: row.state,
+        reason: row.state_reason.clone().filter(|_| row.state == SessionState::Failed),
+        run_id: row.run_id,
+        cli_pid: None,
+        cli_session_id: Some(row.cli_session_id),
+        cli_version: row.cli_version.clone(),
+        model: row.model.clone(),
+        permission_mode: row.permission_mode.clone(),
+        head_seq: row.projected_seq,
+        turn: None,
+        open_prompts: Vec::new(),
+        approvals: Vec::new(),
+        background_tasks: 0,
+        last_line_at: None,
+    }
+}
