@@ -408,3 +408,8 @@ fn object(object: &JsonObject) -> Map<String, Value> {
 fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod tests;
