@@ -402,7 +402,7 @@ fn every_option_reaches_the_process_as_the_sdk_passes_it() {
         let start = row.start.unwrap_or(Start::New {
             id: ID.parse().unwrap(),
         });
-        let invocation = build(&options, &start, Path::new(LAUNCH_DIR));
+        let invocation = build(&options, &ALL_ALLOWED, &start, Path::new(LAUNCH_DIR));
         let mut ours = of_invocation(&invocation, &options);
         let mut theirs = of_sdk(&recording.cases[row.case]);
         if row.start.is_none() {
@@ -428,7 +428,7 @@ fn what_always_differs_does_differ() {
     let id = ID.parse().unwrap();
     let options = LaunchOptions::default();
     let ours = of_invocation(
-        &build(&options, &Start::New { id }, Path::new(LAUNCH_DIR)),
+        &build(&options, &ALL_ALLOWED, &Start::New { id }, Path::new(LAUNCH_DIR)),
         &options,
     );
     let theirs = of_sdk(&recording.cases["base"]);

@@ -12,6 +12,11 @@ const ID: &str = "11111111-1111-4111-8111-111111111111";
 const PARENT: &str = "22222222-2222-4222-8222-222222222222";
 const MESSAGE: &str = "33333333-3333-4333-8333-333333333333";
 
+const ALL_ALLOWED: Policy = Policy {
+    allow_bypass_permissions: true,
+    allow_extra_args: true,
+};
+
 fn new() -> Start {
     Start::New {
         id: ID.parse().unwrap(),
@@ -20,7 +25,7 @@ fn new() -> Start {
 
 fn args(options: serde_json::Value, start: &Start) -> Vec<String> {
     let options: LaunchOptions = serde_json::from_value(options).unwrap();
-    build(&options, start, Path::new("/run/launch")).args
+    build(&options, &ALL_ALLOWED, start, Path::new("/run/launch")).args
 }
 
 fn has(args: &[String], flag: &str) -> bool {
@@ -110,7 +115,7 @@ fn large_and_secret_values_are_no_arguments() {
     }))
     .unwrap();
     options.check(&Policy::default()).unwrap();
-    let invocation = build(&options, &new(), Path::new("/run/launch"));
+    let invocation = build(&options, &ALL_ALLOWED, &new(), Path::new("/run/launch"));
     for arg in &invocation.args {
         assert!(arg.len() < 200 && !arg.contains("s3cret"), "{}", &arg[..40]);
     }
@@ -140,10 +145,58 @@ fn a_schema_keeps_its_order_and_spelling() {
     let options: LaunchOptions = serde_json::from_str(text).unwrap();
     let stored = serde_json::to_string(&options).unwrap();
     let options: LaunchOptions = serde_json::from_str(&stored).unwrap();
-    let invocation = build(&options, &new(), Path::new("/run/launch"));
+    let invocation = build(&options, &ALL_ALLOWED, &new(), Path::new("/run/launch"));
     let schema = invocation.initialize.get("jsonSchema").unwrap();
     assert_eq!(schema.get(), r#"{"z":1.0e1,"a":{"y":1,"b":2}}"#);
     assert_eq!(invocation.files[0].contents, br#"{"z":1,"a":2}"#);
+}
+
+/// A settings file, a plan or an agent can ask for it too; the CLI obeys this setting in all of them.
+#[test]
+fn a_policy_against_skipping_permissions_binds_the_process() {
+    let dir = Path::new("/run/launch");
+    let bound = build(&LaunchOptions::default(), &Policy::default(), &new(), dir);
+    let flag = r#"--managed-settings={"permissions":{"disableBypassPermissionsMode":"disable"}}"#;
+    assert!(bound.args.iter().any(|arg| arg == flag), "{:?}", bound.args);
+
+    let options: LaunchOptions = serde_json::from_value(json!({
+        "managed_settings": {"permissions": {"deny": ["Bash"]}, "other": 1},
+    }))
+    .unwrap();
+    let merged = build(&options, &Policy::default(), &new(), dir);
+    assert!(!has(&merged.args, "--managed-settings"), "{:?}", merged.args);
+    let sent = merged.initialize.get("managedSettings").unwrap().get();
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(sent).unwrap(),
+        json!({"permissions": {"deny": ["Bash"], "disableBypassPermissionsMode": "disable"}, "other": 1}),
+    );
+    assert!(!has(&args(json!({}), &new()), "--managed-settings"));
+}
+
+/// What somebody has tried: each is the value of its own flag, or refused.
+#[test]
+fn hostile_values_stay_values() {
+    let args = args(
+        json!({
+            "model": "--dangerously-skip-permissions",
+            "agent": "-p",
+            "allowed_tools": ["--dangerously-skip-permissions"],
+            "extra_args": {"some-flag": "--dangerously-skip-permissions"},
+        }),
+        &new(),
+    );
+    for arg in [
+        "--model=--dangerously-skip-permissions",
+        "--agent=-p",
+        "--allowedTools=--dangerously-skip-permissions",
+        "--some-flag=--dangerously-skip-permissions",
+    ] {
+        assert!(args.iter().any(|known| known == arg), "{arg}: {args:?}");
+    }
+    assert!(
+        args.iter()
+            .all(|arg| arg.starts_with("--") && !arg.starts_with("--dangerously"))
+    );
 }
 
 proptest! {
@@ -168,16 +221,12 @@ proptest! {
 
 fn one_value(options: serde_json::Value, value: &str) -> Result<(), TestCaseError> {
     let options: LaunchOptions = serde_json::from_value(options).unwrap();
-    let all = Policy {
-        allow_bypass_permissions: true,
-        allow_extra_args: true,
-    };
-    if options.check(&all).is_err() {
+    if options.check(&ALL_ALLOWED).is_err() {
         return Ok(());
     }
     let dir = Path::new("/run/launch");
-    let plain = build(&LaunchOptions::default(), &new(), dir).args;
-    let given = build(&options, &new(), dir).args;
+    let plain = build(&LaunchOptions::default(), &ALL_ALLOWED, &new(), dir).args;
+    let given = build(&options, &ALL_ALLOWED, &new(), dir).args;
     let added: Vec<&String> = given.iter().filter(|arg| !plain.contains(arg)).collect();
     prop_assert!(added.len() <= 1, "{added:?}");
     for arg in added {
