@@ -64,9 +64,10 @@ pub fn behavior(answer: &RawValue) -> Option<Behavior> {
     }
 }
 
-/// Completes a client's answer to `request` (the whole `request` object of a `can_use_tool` request): an allowance
-/// without `updatedInput` gets the tool's input as it was asked, a denial without a message gets one. All else stays
-/// byte for byte.
+/// Completes a client's answer to `request` (the whole `request` object of a `can_use_tool` request).
+///
+/// An allowance without `updatedInput` gets the tool's input as it was asked, a denial without a message gets one. All
+/// else stays byte for byte.
 ///
 /// # Errors
 /// The answer is one that the CLI would not take.
@@ -148,8 +149,10 @@ pub fn deny(message: Option<&str>, interrupt: bool) -> Result<Box<RawValue>, Bad
     .ok_or(BadAnswer::BadMessage)
 }
 
-/// The answer to questions (`AskUserQuestion`): question text → label or free text; several labels are joined with
-/// `, `. A question without an answer stays unanswered. `annotations` (question text → remarks) passes as it is.
+/// The answer to questions (`AskUserQuestion`): question text → label or free text.
+///
+/// Several labels are joined with `, `. A question without an answer stays unanswered. `annotations` (question text →
+/// remarks) passes as it is.
 ///
 /// # Errors
 /// `request` asks no questions, or not one that is answered.

@@ -64,8 +64,10 @@ pub const DEFAULT_ALLOW: &[&str] = &[
     "AZURE_*",
 ];
 
-/// Variables that never pass, whatever a list or a client says: they would make the CLI think that it runs inside
-/// another session, change what the daemon relies on, load code into the process, or give away the daemon's secrets.
+/// Variables that never pass, whatever a list or a client says.
+///
+/// They would make the CLI think that it runs inside another session, change what the daemon relies on, load code into
+/// the process, or give away the daemon's secrets.
 pub const NEVER: &[&str] = &[
     "CLAUDECODE",
     "CLAUDE_CODE_*SESSION*",
@@ -85,9 +87,10 @@ pub const NEVER: &[&str] = &[
     "BASH_ENV",
 ];
 
-/// The child's environment, sorted by name. `daemon` is filtered by the patterns of `allow`; `fixed` (what the protocol
-/// needs) and `session` (what the client asked for) are added, in this order of strength: daemon, session, fixed.
-/// Names of [`NEVER`] are dropped from the first two.
+/// The child's environment, sorted by name.
+///
+/// `daemon` is filtered by the patterns of `allow`. What the client asked for (`session`) replaces it, and what the
+/// protocol needs (`fixed`) replaces both. Names of [`NEVER`] are dropped from the first two.
 pub fn child(
     allow: &[String],
     daemon: impl IntoIterator<Item = (String, String)>,

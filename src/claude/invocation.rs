@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{
-    JsonObject, LaunchOptions,
+    JsonObject, LaunchOptions, Policy,
     control::Fields,
     options::{
         PermissionPrompts, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec, Thinking, Tools,
@@ -98,8 +98,12 @@ const MCP_FILE: &str = "mcp.json";
 /// The file of `LaunchOptions::settings` and `sandbox`.
 const SETTINGS_FILE: &str = "settings.json";
 
-/// Builds the start of a process. The options have passed [`LaunchOptions::check`]; `launch_dir` is an absolute path.
-pub fn build(options: &LaunchOptions, start: &Start, launch_dir: &Path) -> Invocation {
+/// Managed settings under which no process can leave out permission checks.
+const NO_BYPASS: &str = r#"{"permissions":{"disableBypassPermissionsMode":"disable"}}"#;
+
+/// Builds the start of a process. The options have passed [`LaunchOptions::check`] with this policy; `launch_dir` is an
+/// absolute path.
+pub fn build(options: &LaunchOptions, policy: &Policy, start: &Start, launch_dir: &Path) -> Invocation {
     let mut build = Build {
         args: [
             "--output-format=stream-json",
@@ -124,7 +128,7 @@ pub fn build(options: &LaunchOptions, start: &Start, launch_dir: &Path) -> Invoc
     build.permissions(options);
     build.tools(options);
     build.prompts(options);
-    build.settings(options);
+    build.settings(options, policy);
     build.reports(options);
     build.process(options);
     Invocation {
@@ -322,7 +326,7 @@ impl Build<'_> {
         self.field("jsonSchema", options.json_schema.as_ref());
     }
 
-    fn settings(&mut self, options: &LaunchOptions) {
+    fn settings(&mut self, options: &LaunchOptions, policy: &Policy) {
         match (&options.settings, &options.sandbox) {
             (Some(Settings::Path(path)), _) => self.flag("settings", path),
             (Some(Settings::Inline(settings)), None) => {
@@ -338,15 +342,28 @@ impl Build<'_> {
             }
             (None, None) => {}
         }
-        if let Some(managed) = &options.managed_settings {
-            // A path is ignored by the CLI, so they go by `initialize`, for which it must wait.
-            self.switch("await-initialize", Some(true));
-            self.switch("managed-settings-in-initialize", Some(true));
-            self.field("managedSettings", Some(managed));
-        }
+        self.managed_settings(options.managed_settings.as_ref(), policy);
         if let Some(sources) = &options.setting_sources {
             let sources: Vec<&str> = sources.iter().map(|source| source.as_str()).collect();
             self.flag("setting-sources", sources.join(","));
+        }
+    }
+
+    /// Settings files and plans can switch permission checks off too, so a policy that forbids it binds the process.
+    fn managed_settings(&mut self, given: Option<&JsonObject>, policy: &Policy) {
+        match (given, policy.allow_bypass_permissions) {
+            (None, true) => {}
+            (None, false) => self.flag("managed-settings", NO_BYPASS),
+            (Some(given), allowed) => {
+                // A path is ignored by the CLI, so they go by `initialize`, for which it must wait.
+                self.switch("await-initialize", Some(true));
+                self.switch("managed-settings-in-initialize", Some(true));
+                if allowed {
+                    self.field("managedSettings", Some(given));
+                } else {
+                    self.field("managedSettings", Some(&without_bypass(given)));
+                }
+            }
         }
     }
 
@@ -400,6 +417,18 @@ fn strict_sandbox(sandbox: &JsonObject) -> Map<String, Value> {
     sandbox
 }
 
+/// The given managed settings and those of [`NO_BYPASS`].
+fn without_bypass(given: &JsonObject) -> Map<String, Value> {
+    let mut merged = object(given);
+    let mut permissions = match merged.remove("permissions") {
+        Some(Value::Object(permissions)) => permissions,
+        _ => Map::new(),
+    };
+    permissions.insert("disableBypassPermissionsMode".to_owned(), "disable".into());
+    merged.insert("permissions".to_owned(), Value::Object(permissions));
+    merged
+}
+
 /// The members of an object, as raw as they can be kept in a map.
 fn object(object: &JsonObject) -> Map<String, Value> {
     serde_json::from_str(object.get()).unwrap_or_default()
@@ -408,3 +437,8 @@ fn object(object: &JsonObject) -> Map<String, Value> {
 fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod tests;

@@ -178,7 +178,7 @@ pub(crate) fn count(raw: &str) -> Option<u64> {
             clippy::cast_sign_loss,
             reason = "range checked here"
         )]
-        (number >= 0.0 && number < 9e15).then_some(number as u64)
+        (0.0..9e15).contains(&number).then_some(number as u64)
     })
 }
 
@@ -384,11 +384,12 @@ fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
     let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    let every = |byte: u8| ONES * u64::from(byte);
     while let Some(chunk) = bytes.get(at..at + 8).and_then(|chunk| chunk.first_chunk::<8>()) {
         let word = u64::from_le_bytes(*chunk);
-        let quote = zero_byte(word ^ (ONES * b'"' as u64));
-        let escape = zero_byte(word ^ (ONES * b'\\' as u64));
-        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+        let quote = zero_byte(word ^ every(b'"'));
+        let escape = zero_byte(word ^ every(b'\\'));
+        let control = word.wrapping_sub(every(0x20)) & !word & HIGHS;
         let hit = quote | escape | control;
         if hit != 0 {
             return at + hit.trailing_zeros() as usize / 8;

@@ -199,3 +199,16 @@ pub struct LaunchOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_args: Option<BTreeMap<String, Option<String>>>,
 }
+
+/// The names of all options.
+#[cfg(test)]
+pub(in crate::claude) fn field_names() -> Vec<String> {
+    use utoipa::{
+        PartialSchema,
+        openapi::{RefOr, schema::Schema},
+    };
+    let RefOr::T(Schema::Object(schema)) = LaunchOptions::schema() else {
+        panic!("the options are no object");
+    };
+    schema.properties.keys().cloned().collect()
+}
