@@ -133,9 +133,8 @@ impl Supervisor {
     /// # Errors
     /// `SessionNotFound`, `Store`.
     pub async fn update(&self, id: SessionId, patch: MetaPatch) -> Result<SessionView, SupervisorError> {
-        if !self.shared.store.update_meta(id, patch, Clock.now()).await? {
-            return Err(SupervisorError::SessionNotFound(id));
-        }
+        self.row(id).await?;
+        self.shared.store.update_meta(id, patch, Clock.now()).await?;
         self.session(id).await
     }
 

@@ -7,8 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{
-        ControlResponse, LaunchOptions,
-        catalogue::{self, DEFAULT_DEADLINE_MS},
+        ControlResponse, LaunchOptions, catalogue,
         control::Fields,
         stdin::{self, UserMessage},
     },
@@ -92,9 +91,8 @@ impl Supervisor {
         by: &str,
     ) -> Result<ControlResponse, SupervisorError> {
         let session = self.handle(id).await?;
-        let deadline_ms = catalogue::find(subtype).map_or(DEFAULT_DEADLINE_MS, |control| control.deadline_ms);
         let request = object_of(fields);
-        let deadline = Duration::from_millis(deadline_ms);
+        let deadline = Duration::from_millis(catalogue::deadline_ms(subtype));
         Ok(session.control(subtype, request, by, deadline).await?)
     }
 
