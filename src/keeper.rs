@@ -8,12 +8,22 @@
 //! descendant; read the pipes until they end or a deadline; write the `run_exited` record; tell the daemon; exit.
 
 mod capture;
+mod child;
 mod identity;
+mod ladder;
 mod launch;
 mod link;
 mod os;
 mod plan;
+mod process;
+mod recorder;
+mod records;
 mod report;
+mod run;
+mod server;
+mod stderr;
+mod stdin;
+mod stdout;
 mod wire;
 
 pub use capture::{CaptureError, Captured, capture};
@@ -21,5 +31,7 @@ pub use identity::Identity;
 pub use launch::{LaunchError, launch};
 pub use link::{AttachError, KeeperEvent, KeeperEvents, Link, LinkGone, LinkHandle, WriteError, attach};
 pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, StdinLine, fits_socket_path};
+pub use process::run_process;
+pub use records::run_exited as run_exited_record;
 pub use report::{LaunchFailure, LaunchFailureCause};
 pub use wire::{KeeperHello, StopRequest};

@@ -40,6 +40,10 @@ const CONTROLS: usize = 16;
 /// How long a keeper may take to answer a hello. It answers at once unless its disk hangs.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
+/// How often a keeper that does not answer is looked at, since it may be ending, and how long between.
+const ENDING_CHECKS: u32 = 50;
+const ENDING_PAUSE: Duration = Duration::from_millis(20);
+
 /// The longest frame that a keeper sends; the largest is the exit with its stderr tail.
 const INCOMING_LIMIT_BYTES: usize = 4 << 20;
 
@@ -137,11 +141,22 @@ pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link,
     }
     match timeout(HELLO_DEADLINE, greet(&identity)).await {
         Ok(Ok(connection)) => Ok(connection.start(tracker)),
-        // It may have ended between the check and the connection.
-        Ok(Err(AttachError::Io(_))) if !identity.is_alive() => Err(AttachError::ProcessGone),
+        // It may be about to end.
+        Ok(Err(AttachError::Io(_))) if is_gone_soon(&identity).await => Err(AttachError::ProcessGone),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(AttachError::Io(io::ErrorKind::TimedOut.into())),
     }
+}
+
+/// Whether the process ends within a short time.
+async fn is_gone_soon(identity: &Identity) -> bool {
+    for _ in 0..ENDING_CHECKS {
+        if !identity.is_alive() {
+            return true;
+        }
+        tokio::time::sleep(ENDING_PAUSE).await;
+    }
+    false
 }
 
 /// A connection whose hello was exchanged.
@@ -230,7 +245,7 @@ impl Greeted {
             },
             events: KeeperEvents {
                 seen_head: self.hello.head,
-                seen_exit: self.hello.exited.is_some(),
+                seen_exit: false,
                 seen_gone: false,
                 observed,
             },
@@ -361,7 +376,7 @@ pub struct KeeperEvents {
 }
 
 impl KeeperEvents {
-    /// The next event; `None` after [`KeeperEvent::Gone`]. What the hello already said is not repeated.
+    /// The next event; `None` after [`KeeperEvent::Gone`]. The head of the hello is not repeated; an exit always comes.
     ///
     /// CANCEL-SAFETY: nothing is lost when the future is dropped.
     pub async fn recv(&mut self) -> Option<KeeperEvent> {

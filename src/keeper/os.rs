@@ -12,9 +12,3 @@ mod other;
 pub(super) use linux::*;
 #[cfg(not(target_os = "linux"))]
 pub(super) use other::*;
-
-/// A process that must not outlive its run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Survivor {
-    pub(super) pid: nix::unistd::Pid,
-}

@@ -13,8 +13,6 @@ use nix::{
     unistd::{Pid, getpid, getppid},
 };
 
-use super::Survivor;
-
 /// What `/proc/<pid>/stat` says of a process.
 struct Stat {
     state: u8,
@@ -86,7 +84,7 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
 
 /// The children of this process that have not been reaped, and every other process whose environment says `marker`.
 /// Zombies are not among them: they only wait for their parent.
-pub(in crate::keeper) fn survivors(marker: &[u8]) -> io::Result<Vec<Survivor>> {
+pub(in crate::keeper) fn survivors(marker: &[u8]) -> io::Result<Vec<Pid>> {
     let me = getpid();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -100,7 +98,7 @@ pub(in crate::keeper) fn survivors(marker: &[u8]) -> io::Result<Vec<Survivor>> {
             continue;
         }
         if stat.parent == me.as_raw() || has_marker(pid, marker) {
-            found.push(Survivor { pid });
+            found.push(pid);
         }
     }
     Ok(found)

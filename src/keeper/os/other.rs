@@ -17,8 +17,6 @@ use nix::{
     unistd::{Pid, getppid},
 };
 
-use super::Survivor;
-
 /// Unknown here: 0 for every process that lives.
 pub(in crate::keeper) fn start_time(pid: Pid) -> io::Result<u64> {
     kill(pid, None)?;
@@ -64,7 +62,7 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
 }
 
 /// Cannot be found here.
-pub(in crate::keeper) fn survivors(_marker: &[u8]) -> io::Result<Vec<Survivor>> {
+pub(in crate::keeper) fn survivors(_marker: &[u8]) -> io::Result<Vec<Pid>> {
     Ok(Vec::new())
 }
 

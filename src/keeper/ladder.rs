@@ -1,0 +1,166 @@
+//! Owns the order and the times of the signals that end a process. Pure: the caller sends them.
+
+use std::time::{Duration, Instant};
+
+use super::wire::StopRequest;
+use crate::domain::StopIntent;
+
+/// The next thing to do to a process that shall end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rung {
+    /// SIGTERM to the group.
+    Terminate,
+    /// SIGKILL to the group.
+    Kill,
+}
+
+/// A stop under way, or none.
+#[derive(Debug, Default)]
+pub(super) struct Ladder {
+    stop: Option<Stop>,
+}
+
+#[derive(Debug)]
+struct Stop {
+    intent: StopIntent,
+    terminate_at: Instant,
+    kill_at: Instant,
+    last: Option<Rung>,
+}
+
+impl Ladder {
+    /// Begins a stop. If one is under way, each rung comes at the earlier of the two times.
+    pub(super) fn stop(&mut self, now: Instant, request: &StopRequest, intent: StopIntent) {
+        let eof_grace = if request.close_stdin_first {
+            request.eof_grace_ms
+        } else {
+            0
+        };
+        let terminate_at = now + Duration::from_millis(eof_grace);
+        let kill_at = terminate_at + Duration::from_millis(request.term_grace_ms);
+        match &mut self.stop {
+            Some(stop) => {
+                stop.terminate_at = stop.terminate_at.min(terminate_at);
+                stop.kill_at = stop.kill_at.min(kill_at);
+            }
+            None => {
+                self.stop = Some(Stop {
+                    intent,
+                    terminate_at,
+                    kill_at,
+                    last: None,
+                });
+            }
+        }
+    }
+
+    /// The rung whose time has come, once each.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Rung> {
+        let stop = self.stop.as_mut()?;
+        let rung = match stop.last {
+            None if now >= stop.terminate_at => Rung::Terminate,
+            Some(Rung::Terminate) if now >= stop.kill_at => Rung::Kill,
+            _ => return None,
+        };
+        stop.last = Some(rung);
+        Some(rung)
+    }
+
+    /// When to ask [`Self::due`] again.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let stop = self.stop.as_ref()?;
+        match stop.last {
+            None => Some(stop.terminate_at),
+            Some(Rung::Terminate) => Some(stop.kill_at),
+            Some(Rung::Kill) => None,
+        }
+    }
+
+    /// Whether a stop is under way.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Who wanted the end.
+    pub(super) fn intent(&self) -> StopIntent {
+        self.stop.as_ref().map_or(StopIntent::None, |stop| stop.intent)
+    }
+
+    /// Whether the last rung was reached.
+    pub(super) fn killed(&self) -> bool {
+        self.stop
+            .as_ref()
+            .is_some_and(|stop| stop.last == Some(Rung::Kill))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(eof_grace_ms: Option<u64>, term_grace_ms: u64) -> StopRequest {
+        StopRequest {
+            close_stdin_first: eof_grace_ms.is_some(),
+            eof_grace_ms: eof_grace_ms.unwrap_or(99_999),
+            term_grace_ms,
+        }
+    }
+
+    /// The times in milliseconds at which the rungs come after these stops, and the order of the rungs.
+    fn times(stops: &[(u64, StopRequest)]) -> Vec<(u64, Rung)> {
+        let start = Instant::now();
+        let mut ladder = Ladder::default();
+        let mut rungs = Vec::new();
+        for at in 0..20_000 {
+            let now = start + Duration::from_millis(at);
+            for (_, request) in stops.iter().filter(|(when, _)| *when == at) {
+                ladder.stop(now, request, StopIntent::Stop);
+            }
+            while let Some(rung) = ladder.due(now) {
+                rungs.push((at, rung));
+            }
+        }
+        assert_eq!(ladder.next(), None);
+        rungs
+    }
+
+    #[test]
+    fn each_rung_comes_once_in_its_time() {
+        assert_eq!(
+            times(&[(5, request(None, 100))]),
+            [(5, Rung::Terminate), (105, Rung::Kill)]
+        );
+        assert_eq!(
+            times(&[(0, request(Some(50), 0))]),
+            [(50, Rung::Terminate), (50, Rung::Kill)]
+        );
+    }
+
+    #[test]
+    fn a_second_stop_hastens_and_never_lengthens() {
+        let patient = request(Some(1_000), 5_000);
+        assert_eq!(
+            times(&[(0, patient), (10, request(None, 100))]),
+            [(10, Rung::Terminate), (110, Rung::Kill)]
+        );
+        assert_eq!(
+            times(&[(0, request(None, 100)), (10, patient)]),
+            [(0, Rung::Terminate), (100, Rung::Kill)]
+        );
+        assert_eq!(
+            times(&[(0, request(None, 5_000)), (10, request(None, 5))]),
+            [(0, Rung::Terminate), (15, Rung::Kill)]
+        );
+    }
+
+    #[test]
+    fn the_first_stop_names_the_intent() {
+        let mut ladder = Ladder::default();
+        assert_eq!(ladder.intent(), StopIntent::None);
+        let now = Instant::now();
+        ladder.stop(now, &request(Some(1), 1), StopIntent::Orphaned);
+        ladder.stop(now, &request(None, 1), StopIntent::Stop);
+        assert_eq!(ladder.intent(), StopIntent::Orphaned);
+        assert!(!ladder.killed());
+    }
+}

@@ -1,0 +1,204 @@
+//! Owns the process's stdin: the queue of whole lines, bounded in bytes, and the line that is being written.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Write as _},
+    os::fd::{AsFd, BorrowedFd},
+    process::ChildStdin,
+};
+
+use super::wire::{Refusal, Submission};
+use crate::domain::Seq;
+
+/// What a queued line costs beside its bytes.
+const LINE_OVERHEAD_BYTES: usize = 128;
+
+/// Who waits for the answer to a line or note: a connection, by its number, and the id it gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReplyTo {
+    pub(super) connection: u64,
+    pub(super) id: u64,
+}
+
+/// One line with its newline.
+struct Line {
+    buffer: Vec<u8>,
+    start: usize,
+    by: Option<String>,
+    reply_to: Option<ReplyTo>,
+    /// Set once its record is in the batch.
+    seq: Option<Seq>,
+}
+
+impl Line {
+    fn cost(&self) -> usize {
+        self.buffer.len() + LINE_OVERHEAD_BYTES
+    }
+}
+
+/// How far a write got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// The line is written whole.
+    Whole,
+    /// The pipe is full.
+    Part,
+}
+
+/// The pipe and what waits for it.
+pub(super) struct Stdin {
+    pipe: Option<ChildStdin>,
+    queue: VecDeque<Line>,
+    queued_bytes: usize,
+    limit_bytes: usize,
+    /// Takes no more lines; closes when the queue is empty.
+    closing: bool,
+}
+
+impl Stdin {
+    pub(super) fn new(pipe: ChildStdin, limit_bytes: usize) -> Self {
+        Self {
+            pipe: Some(pipe),
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            limit_bytes,
+            closing: false,
+        }
+    }
+
+    /// Puts a line at the end of the queue. An empty queue takes one of any size.
+    pub(super) fn offer(&mut self, submission: Submission, reply_to: Option<ReplyTo>) -> Result<(), Refusal> {
+        if self.pipe.is_none() || self.closing {
+            return Err(Refusal::Closed);
+        }
+        if !self.queue.is_empty() && self.queued_bytes + submission.data().len() > self.limit_bytes {
+            return Err(Refusal::Busy);
+        }
+        self.push(submission, reply_to);
+        Ok(())
+    }
+
+    /// Puts a line at the end of the queue whatever its bound.
+    pub(super) fn push(&mut self, submission: Submission, reply_to: Option<ReplyTo>) {
+        let by = submission.by.clone();
+        let (mut buffer, start) = submission.into_parts();
+        buffer.push(b'\n');
+        let line = Line {
+            buffer,
+            start,
+            by,
+            reply_to,
+            seq: None,
+        };
+        self.queued_bytes += line.cost();
+        self.queue.push_back(line);
+    }
+
+    /// The pipe, if there is something to write to it.
+    pub(super) fn wants_write(&self) -> Option<BorrowedFd<'_>> {
+        let pipe = self.pipe.as_ref()?;
+        (!self.queue.is_empty()).then(|| pipe.as_fd())
+    }
+
+    /// The front line, if it is not in the journal yet: who wrote it and its JSON text.
+    pub(super) fn unrecorded(&self) -> Option<(Option<&str>, &[u8])> {
+        let line = self.queue.front().filter(|line| line.seq.is_none())?;
+        let data = line.buffer.get(line.start..line.buffer.len() - 1)?;
+        Some((line.by.as_deref(), data))
+    }
+
+    /// The front line is in the batch. Gives who waits for that.
+    pub(super) fn recorded(&mut self, seq: Seq) -> Option<ReplyTo> {
+        let line = self.queue.front_mut()?;
+        line.seq = Some(seq);
+        line.reply_to.take()
+    }
+
+    /// Takes the front line out, which cannot be recorded.
+    pub(super) fn discard_front(&mut self) -> Option<ReplyTo> {
+        self.pop()?.reply_to
+    }
+
+    /// Writes more of the front line, which must be recorded. `None` when there is no such line.
+    pub(super) fn write(&mut self) -> io::Result<Option<Written>> {
+        let (Some(pipe), Some(line)) = (&mut self.pipe, self.queue.front_mut()) else {
+            return Ok(None);
+        };
+        if line.seq.is_none() {
+            return Ok(None);
+        }
+        while let Some(rest) = line.buffer.get(line.start..).filter(|rest| !rest.is_empty()) {
+            match pipe.write(rest) {
+                Ok(bytes) => line.start += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Some(Written::Part));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.pop();
+        self.close_if_done();
+        Ok(Some(Written::Whole))
+    }
+
+    /// Takes no more lines and closes the pipe after those that wait.
+    pub(super) fn close_after_queue(&mut self) {
+        self.closing = true;
+        self.close_if_done();
+    }
+
+    /// Takes no more lines, forgets those that have not begun, and gives who waits for them. The pipe stays open.
+    pub(super) fn refuse_queue(&mut self) -> Vec<ReplyTo> {
+        self.closing = true;
+        self.forget(|_| true)
+    }
+
+    /// Forgets the lines of a connection that have not begun: nobody can know any more that they were sent.
+    pub(super) fn forget_connection(&mut self, connection: u64) {
+        self.forget(|line| line.reply_to.is_some_and(|to| to.connection == connection));
+        if self.closing {
+            self.close_if_done();
+        }
+    }
+
+    /// Closes the pipe at once. Gives how many lines were not written whole, and who waits for them.
+    pub(super) fn close_now(&mut self) -> (u32, Vec<ReplyTo>) {
+        let lines = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+        let waiting = self.forget(|_| true);
+        self.queue.clear();
+        self.queued_bytes = 0;
+        self.pipe = None;
+        (lines, waiting)
+    }
+
+    fn forget(&mut self, which: impl Fn(&Line) -> bool) -> Vec<ReplyTo> {
+        let mut waiting = Vec::new();
+        let mut freed = 0;
+        self.queue.retain(|line| {
+            let goes = line.seq.is_none() && which(line);
+            if goes {
+                freed += line.cost();
+                waiting.extend(line.reply_to);
+            }
+            !goes
+        });
+        self.queued_bytes -= freed;
+        waiting
+    }
+
+    fn pop(&mut self) -> Option<Line> {
+        let line = self.queue.pop_front()?;
+        self.queued_bytes -= line.cost();
+        if self.queue.is_empty() {
+            self.queue.shrink_to_fit();
+        }
+        Some(line)
+    }
+
+    fn close_if_done(&mut self) {
+        if self.closing && self.queue.is_empty() {
+            self.pipe = None;
+        }
+    }
+}
