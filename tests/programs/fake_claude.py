@@ -736,8 +736,8 @@ class Fake:
         count, rate = action["flood"], action.get("rate")
         head = b'{"type":"stream_event","n":'
         tail = b',"event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}},"parent_tool_use_id":null}\n'
-        pad = max(0, action.get("bytes", 300) - len(head) - len(tail) - 5)
-        one = head + b"%08d" + tail.replace(b"%s", b"x" * pad)
+        pad = max(0, action.get("bytes", 300) - len(head) - len(tail) - 6)
+        one = head + b"%8d" + tail.replace(b"%s", b"x" * pad)
         size = max(1, int(rate * FLOOD_SLICE_SECONDS)) if rate else FLOOD_BLOCK_LINES
         began = time.monotonic()
         for first in range(0, count, size):

@@ -114,8 +114,17 @@ function decode64(encoded) {
   return encoded === undefined ? undefined : Buffer.from(encoded, "base64").toString("utf8");
 }
 
-function isInterruption(message) {
-  return textBlocks(message).some((text) => text.startsWith("[Request interrupted by user"));
+/**
+ * The newest script of a message: `undefined` if it says nothing of one, `null` if what it had was interrupted since.
+ * A prompt after an interruption is not the business of the script before it; the CLI may merge both into one message.
+ */
+function scriptOf(message) {
+  for (const text of textBlocks(message).reverse()) {
+    if (text.startsWith("[Request interrupted by user")) return null;
+    const script = scriptIn(text);
+    if (script) return script;
+  }
+  return undefined;
 }
 
 /** The texts of a message without what the CLI itself adds to prompts. */
@@ -140,10 +149,9 @@ function chooseStep(messages) {
       continue;
     }
     if (message.role !== "user") continue;
-    const script = textBlocks(message).map(scriptIn).filter(Boolean).at(-1);
+    const script = scriptOf(message);
+    if (script === null) break;
     if (script) return { ...script, at, index: turns, step: script.steps[turns] ?? { text: DEFAULT_TEXT } };
-    // A prompt after an interruption is not the business of the script that was interrupted.
-    if (isInterruption(message)) break;
   }
   return chooseDefault(messages);
 }
