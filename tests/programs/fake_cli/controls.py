@@ -99,23 +99,24 @@ class Controls:
             self.changed.notify_all()
 
     def control_interrupt(self, request_id, request, plan):
-        with self.changed:
-            cancelled = [key for key, value in self.pending.items() if value.get("subtype") == "can_use_tool"]
-            for key in cancelled:
-                del self.pending[key]
-            queued = [message["uuid"] for message in self.prompts if message.get("uuid")]
-            if request.get("cancel_queued"):
-                self.prompts.clear()
-        for key in cancelled:
-            self.out.line({"type": "control_cancel_request", "request_id": key})
-        payload = {"still_queued": [], "cancelled": queued} if request.get("cancel_queued") else {"still_queued": queued}
-        self.respond(request_id, payload)
-        for ident in queued if request.get("cancel_queued") else []:
-            self.emit({"type": "command_lifecycle", "command_uuid": ident, "state": "cancelled"})
-        with self.changed:
-            if self.turn_open and not plan.get("no_effect"):
-                self.interrupted = True
+        drop_queued = bool(request.get("cancel_queued"))
+        # The turn may go on at once, but says nothing before all of this is said.
+        with self.out.lock:
+            with self.changed:
+                withdrawn = [key for key, value in self.pending.items() if value.get("subtype") == "can_use_tool"]
+                for key in withdrawn:
+                    del self.pending[key]
+                queued = [message["uuid"] for message in self.prompts if message.get("uuid")]
+                if drop_queued:
+                    self.prompts.clear()
+                if self.turn_open and not plan.get("no_effect"):
+                    self.interrupted = True
                 self.changed.notify_all()
+            for key in withdrawn:
+                self.out.line({"type": "control_cancel_request", "request_id": key})
+            self.respond(request_id, {"still_queued": [], "cancelled": queued} if drop_queued else {"still_queued": queued})
+            for ident in queued if drop_queued else []:
+                self.emit({"type": "command_lifecycle", "command_uuid": ident, "state": "cancelled"})
 
     def control_set_model(self, request_id, request, _plan):
         self.model = request.get("model") or DEFAULT_MODEL

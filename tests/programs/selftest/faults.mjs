@@ -289,6 +289,53 @@ export const faults = {
     const cli = await perform(bench, [{ script: bench.file("lines"), delay_ms: 1 }]);
     assert.ok(cli.lines.some((line) => line.subtype === "b"));
   },
+  async "it stops reading, closes its output, or leaves at a blank line"(bench) {
+    const stuck = bench.launch([], { settings: { read_lines: 1 } });
+    await stuck.start();
+    stuck.prompt("never read");
+    const shut = bench.launch();
+    await shut.start();
+    shut.prompt(fake([{ close_stdout: 1 }, { silent: 1 }]));
+    await within("end of output", shut.closed);
+    assert.equal(shut.exit, undefined);
+    const old = bench.launch([], { settings: { blank_line_exits: true } });
+    await old.start();
+    old.child.stdin.write("\r\n");
+    assert.equal((await within("exit", old.exited)).code, 1);
+    assert.equal(stuck.lines.length, 1);
+  },
+  async "prompts that waited are merged, or not"(bench) {
+    for (const [merge, results] of [[true, [[UUID(2), UUID(3)]]], [false, [[UUID(2)], [UUID(3)]]]]) {
+      const cli = bench.launch([], { settings: { merge } });
+      const go = bench.file(`go-${merge}`);
+      await cli.start();
+      cli.prompt(fake([{ wait_file: go }]), UUID(1));
+      await cli.ofType("system", "init");
+      cli.prompt("x", UUID(2));
+      cli.prompt("y", UUID(3));
+      await cli.until("queued", (line) => line.command_uuid === UUID(3));
+      writeFileSync(go, "");
+      await cli.result();
+      for (const uuids of results) assert.deepEqual((await cli.result()).user_message_uuids, uuids);
+    }
+  },
+  async "the session file appears when it is told to; a kill loses the total"(bench) {
+    const id = "dddddddd-0000-4000-8000-000000000001";
+    const settings = { save: "start", after_init: [{ exit: 1 }] };
+    const first = bench.launch([`--session-id=${id}`], { settings });
+    await first.start();
+    await within("exit", first.exited);
+    const refused = bench.launch([`--session-id=${id}`]);
+    assert.equal((await within("exit", refused.exited)).code, 1);
+    const killed = bench.launch([`--resume=${id}`]);
+    killed.prompt("x");
+    const before = await killed.result();
+    killed.kill();
+    await killed.exited;
+    const resumed = bench.launch([`--resume=${id}`]);
+    resumed.prompt("x");
+    assert.equal((await resumed.result()).total_cost_usd, before.total_cost_usd);
+  },
   async "without the stream flags it reads to the end"(bench) {
     const child = spawn(FAKE, [], { env: { PATH: process.env.PATH, HOME: bench.home }, cwd: bench.cwd });
     child.stdin.end("hello");
