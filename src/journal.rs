@@ -14,6 +14,9 @@ mod segment;
 mod storage;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub use chunk::{Chunk, Records};
 pub use cursor::Cursor;
 pub use feed::Feed;

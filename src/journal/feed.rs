@@ -106,6 +106,12 @@ impl Feed {
         self.live.send_modify(|live| live.closed = true);
     }
 
+    /// What the ring counts as held.
+    #[cfg(test)]
+    pub(super) fn ring_cost(&self) -> usize {
+        self.shared.ring().bytes
+    }
+
     /// Was it closed?
     pub fn is_closed(&self) -> bool {
         self.live.borrow().closed

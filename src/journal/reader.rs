@@ -253,7 +253,7 @@ impl Reader {
 
     fn find(&self, first: Seq, end: u64, wanted: Seq) -> Result<Position, ReadError> {
         let file = self.segment(first)?;
-        let offset = match segment::find(&file, end, wanted).map_err(self.io(first))? {
+        let offset = match segment::find(&file, first, end, wanted).map_err(self.io(first))? {
             Found::At(offset) => offset,
             Found::Foreign(offset) => {
                 return Err(ReadError::Foreign {

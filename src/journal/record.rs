@@ -214,14 +214,14 @@ mod tests {
         ];
         for source in sources {
             for by in [None, Some(""), Some("téléphone, }")] {
-                let line = line(by, source, br#"{"a":"\","data":{}}"}"#);
+                let line = line(by, source, br#"{"a":"\",\"data\":{}}"}"#);
                 let line = &line[..line.len() - 1];
                 let record = Parser::default().parse(line).unwrap();
                 assert_eq!(record.seq, Seq::new(42));
                 assert_eq!(record.at, Timestamp::from_micros(1_767_323_045_678_901));
                 assert_eq!(record.source, source);
                 assert_eq!(record.by, by);
-                assert_eq!(record.data, br#"{"a":"\","data":{}}"}"#);
+                assert_eq!(record.data, br#"{"a":"\",\"data\":{}}"}"#);
                 assert_eq!(record.line, line);
                 assert_eq!(seq_of(&line[..SEQ_PREFIX_BYTES]), Some(record.seq));
                 let json: serde_json::Value = serde_json::from_slice(line).unwrap();

@@ -148,15 +148,17 @@ pub(super) enum Found {
     Foreign(u64),
 }
 
-/// Finds the record `wanted` by bisection among the whole records in `0..end`, which hold it unless a line is foreign.
-pub(super) fn find(file: &File, end: u64, wanted: Seq) -> io::Result<Found> {
-    // INVARIANT: a record before `wanted`, or `wanted` itself, begins at `low`; `wanted` begins before `high`.
-    let (mut low, mut high) = (0, end);
-    match seq_at(file, low)? {
-        Some(seq) if seq == wanted => return Ok(Found::At(low)),
-        Some(seq) if seq < wanted => {}
-        _ => return Ok(Found::Foreign(low)),
+/// Finds the record `wanted` by bisection among the whole records in `0..end`, of which the first one is `first`. They hold
+/// it unless a line is foreign.
+pub(super) fn find(file: &File, first: Seq, end: u64, wanted: Seq) -> io::Result<Found> {
+    if seq_at(file, 0)? != Some(first) {
+        return Ok(Found::Foreign(0));
     }
+    if wanted == first {
+        return Ok(Found::At(0));
+    }
+    // INVARIANT: a record before `wanted` begins at `low`; `wanted` begins after `low` and before `high`.
+    let (mut low, mut high) = (0, end);
     loop {
         let middle = low + (high - low) / 2;
         if middle == low {

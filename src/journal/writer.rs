@@ -272,6 +272,24 @@ impl Writer {
         }
     }
 
+    /// Puts another file in the place of the newest segment's.
+    #[cfg(test)]
+    pub(super) fn replace_file(&mut self, file: Box<dyn Storage>) {
+        self.file = file;
+    }
+
+    /// The batch as it will be written.
+    #[cfg(test)]
+    pub(super) fn pending(&self) -> &[u8] {
+        &self.batch
+    }
+
+    /// The memory that the batch buffer holds.
+    #[cfg(test)]
+    pub(super) const fn batch_capacity(&self) -> usize {
+        self.batch.capacity()
+    }
+
     /// Writes until all of the batch is in the file; else tells how many bytes of it are.
     fn write_batch(&self) -> Result<(), (usize, io::Error)> {
         let mut written = 0;

@@ -111,3 +111,150 @@ fn deliver(line: &[u8], bytes: u64, max_line_bytes: usize, on_item: &mut impl Fn
         on_item(Item::Line(line));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    enum Owned {
+        Line(Vec<u8>),
+        NotUtf8(Vec<u8>),
+        Oversized(u64, Vec<u8>),
+    }
+
+    impl From<Item<'_>> for Owned {
+        fn from(item: Item<'_>) -> Self {
+            match item {
+                Item::Line(line) => Self::Line(line.to_vec()),
+                Item::NotUtf8(line) => Self::NotUtf8(line.to_vec()),
+                Item::Oversized { bytes, head } => Self::Oversized(bytes, head.to_vec()),
+            }
+        }
+    }
+
+    fn decode<'a>(max_line_bytes: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Owned> {
+        let mut decoder = Decoder::new(max_line_bytes);
+        let mut items = Vec::new();
+        for piece in pieces {
+            decoder.feed(piece, |item| items.push(item.into()));
+            assert!(decoder.partial.capacity() <= max_line_bytes.max(OVERSIZED_HEAD_BYTES));
+        }
+        decoder.finish(|item| items.push(item.into()));
+        assert!(!decoder.is_mid_line());
+        items
+    }
+
+    /// What the items must be, said in the plainest way.
+    fn expected(max_line_bytes: usize, input: &[u8]) -> Vec<Owned> {
+        let mut items = Vec::new();
+        for line in input.split(|&byte| byte == b'\n') {
+            if line.len() > max_line_bytes {
+                let head = line.iter().take(OVERSIZED_HEAD_BYTES).copied().collect();
+                items.push(Owned::Oversized(line.len() as u64, head));
+            } else if String::from_utf8(line.to_vec()).is_err() {
+                items.push(Owned::NotUtf8(line.to_vec()));
+            } else if !line.iter().all(u8::is_ascii_whitespace) {
+                items.push(Owned::Line(line.to_vec()));
+            }
+        }
+        items
+    }
+
+    /// Bytes in which line ends, blanks, broken UTF-8 and long runs are frequent.
+    fn input() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            4 => Just(b"\n".to_vec()),
+            1 => Just(b"\r\n".to_vec()),
+            1 => Just(b" \t".to_vec()),
+            2 => Just("{\"a\":\"\u{2028}é\"}".into()),
+            1 => Just(b"\xff".to_vec()),
+            1 => Just(b"\xe2\x80".to_vec()),
+            2 => proptest::collection::vec(any::<u8>(), 0..8),
+            1 => (0..700_usize).prop_map(|length| vec![b'x'; length]),
+        ];
+        proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_chunking_gives_the_same_items(
+            input in input(),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20),
+            max_line_bytes in prop_oneof![0..12_usize, 200..600_usize],
+        ) {
+            let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(input.len() + 1)).collect();
+            cuts.extend([0, input.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|pair| &input[pair[0]..pair[1]]);
+            let items = expected(max_line_bytes, &input);
+            prop_assert_eq!(&decode(max_line_bytes, pieces), &items);
+            prop_assert_eq!(&decode(max_line_bytes, input.chunks(1)), &items);
+        }
+    }
+
+    #[test]
+    fn only_0x0a_ends_a_line() {
+        let line = "{\"a\":\"\u{2028}\u{2029}\u{85}\r\u{b}\u{c}\"}\r";
+        let input = format!("{line}\n\r\n \n\n2");
+        assert_eq!(
+            decode(100, [input.as_bytes()]),
+            [Owned::Line(line.as_bytes().to_vec()), Owned::Line(b"2".to_vec())]
+        );
+    }
+
+    #[test]
+    fn an_oversized_line_tells_its_true_size_and_the_next_is_fine() {
+        let mut input = vec![b'a'; 3_000_000];
+        input.extend_from_slice(b"\nnext\n");
+        for piece_bytes in [1_000, 65_536, input.len()] {
+            assert_eq!(
+                decode(1_000_000, input.chunks(piece_bytes)),
+                [
+                    Owned::Oversized(3_000_000, vec![b'a'; OVERSIZED_HEAD_BYTES]),
+                    Owned::Line(b"next".to_vec())
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_as_long_as_the_cap_passes() {
+        assert_eq!(
+            decode(3, [&b"abc\nabcd\n"[..]]),
+            [
+                Owned::Line(b"abc".to_vec()),
+                Owned::Oversized(4, b"abcd".to_vec())
+            ]
+        );
+    }
+
+    #[test]
+    fn an_unterminated_last_line_is_delivered_once() {
+        let mut decoder = Decoder::new(10);
+        let mut lines = 0;
+        decoder.feed(b"one", |_| lines += 1);
+        assert_eq!(lines, 0);
+        decoder.finish(|item| {
+            assert_eq!(item, Item::Line(b"one"));
+            lines += 1;
+        });
+        decoder.finish(|_| lines += 1);
+        assert_eq!(lines, 1);
+    }
+
+    #[test]
+    fn a_whole_line_is_not_copied_and_a_large_buffer_is_given_back() {
+        let mut decoder = Decoder::new(10_000_000);
+        let input = b"whole\nstart";
+        decoder.feed(input, |item| match item {
+            Item::Line(line) => assert_eq!(line.as_ptr(), input.as_ptr()),
+            other => panic!("{other:?}"),
+        });
+        decoder.feed(&vec![b'x'; 5_000_000], |_| panic!("not finished"));
+        decoder.feed(b"\n", |_| {});
+        assert!(decoder.partial.capacity() <= RETAINED_BYTES);
+    }
+}

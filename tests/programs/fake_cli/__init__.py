@@ -1,0 +1,1 @@
+"""The parts of the fake CLI; ../fake_claude.py is the program."""

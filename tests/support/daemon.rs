@@ -1,0 +1,306 @@
+//! Owns the daemon under test: start on a directory of its own, kill, restart, stop, and the check that nothing is left.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{
+    model_api::ModelApi,
+    proc,
+    programs::{clean_env, fake_claude, fake_settings, real_claude, trunkline},
+    rest::Rest,
+    wait::{PATIENCE, holds_within, wait_for},
+    ws::Ws,
+};
+
+/// Longest time an orderly end may take before the test calls it stuck.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// Longest time for processes of sessions to vanish after the daemon's end.
+const LEFTOVER_LIMIT: Duration = Duration::from_secs(10);
+
+/// What to start, and how.
+#[derive(Debug)]
+pub(crate) struct TestDaemonBuilder {
+    claude: PathBuf,
+    api_url: String,
+    fake: Option<Value>,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    allow_errors: bool,
+}
+
+impl TestDaemonBuilder {
+    /// Settings of every fake CLI this daemon starts; a session's directory may override them with a file of its own.
+    pub(crate) fn fake(mut self, settings: Value) -> Self {
+        self.fake = Some(settings);
+        self
+    }
+
+    /// One more argument of `trunkline serve`.
+    pub(crate) fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// One more variable of the daemon's environment, such as a `TRUNKLINE_<SECTION>_<KEY>` setting.
+    pub(crate) fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Another CLI binary, such as one that does not exist.
+    pub(crate) fn claude(mut self, path: impl Into<PathBuf>) -> Self {
+        self.claude = path.into();
+        self
+    }
+
+    /// The test makes the daemon log errors on purpose.
+    pub(crate) fn allow_errors(mut self) -> Self {
+        self.allow_errors = true;
+        self
+    }
+
+    /// Starts the daemon and waits until it answers.
+    pub(crate) async fn start(self) -> TestDaemon {
+        // The real path: a session's directory is resolved, and the check for leftovers compares paths.
+        let root = tempfile::Builder::new().prefix("tl-").tempdir().unwrap();
+        let path = root.path().canonicalize().unwrap();
+        for name in ["data", "home", "work"] {
+            fs::create_dir(path.join(name)).unwrap();
+        }
+        if let Some(settings) = &self.fake {
+            fake_settings(&path.join("home"), settings);
+        }
+        let mut daemon = TestDaemon {
+            plan: self,
+            _root: root,
+            path,
+            child: None,
+            url: String::new(),
+            token: String::new(),
+        };
+        daemon.start().await;
+        daemon
+    }
+}
+
+/// A running daemon. Dropping it stops it and fails the test if a process is left or an error was logged.
+#[derive(Debug)]
+pub(crate) struct TestDaemon {
+    plan: TestDaemonBuilder,
+    _root: TempDir,
+    path: PathBuf,
+    child: Option<Child>,
+    url: String,
+    token: String,
+}
+
+impl TestDaemon {
+    /// A daemon whose sessions are fake CLIs.
+    pub(crate) fn with_fake() -> TestDaemonBuilder {
+        Self::builder(fake_claude(), "http://127.0.0.1:9")
+    }
+
+    /// A daemon whose sessions are real CLIs that talk to the stand-in API.
+    pub(crate) fn with_real(api: &ModelApi) -> TestDaemonBuilder {
+        Self::builder(real_claude(), api.url())
+    }
+
+    fn builder(claude: PathBuf, api_url: &str) -> TestDaemonBuilder {
+        TestDaemonBuilder {
+            claude,
+            api_url: api_url.to_owned(),
+            fake: None,
+            args: Vec::new(),
+            env: Vec::new(),
+            allow_errors: false,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        let child = self.child.as_ref().expect("the daemon runs");
+        i32::try_from(child.id()).unwrap()
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.path.join("data")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.path.join("home")
+    }
+
+    /// A new directory for a session to work in.
+    pub(crate) fn work_dir(&self, name: &str) -> PathBuf {
+        let dir = self.path.join("work").join(name);
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    pub(crate) fn rest(&self) -> Rest {
+        Rest::new(&self.url, Some(&self.token))
+    }
+
+    /// Attaches to a session; with `after` the history from there comes first.
+    pub(crate) async fn attach(&self, session: &str, after: Option<u64>) -> Ws {
+        let query = after.map_or(String::new(), |seq| format!("?after={seq}"));
+        let path = format!("/v1/sessions/{session}/ws{query}");
+        Ws::try_connect(&self.url, &path, &["trunkline.v1"], Some(&self.token))
+            .await
+            .unwrap()
+    }
+
+    /// What the daemon wrote to its standard error over all its lives.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path.join("daemon.log")).unwrap_or_default()
+    }
+
+    /// The database file.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.data_dir().join("trunkline.db")
+    }
+
+    /// Live processes of this daemon's sessions: keepers, CLIs and what those started.
+    pub(crate) fn session_processes(&self) -> Vec<proc::Process> {
+        let daemon = self.child.as_ref().map(|child| child.id());
+        let mut found = proc::below(&self.path);
+        found.retain(|process| u32::try_from(process.pid).ok() != daemon);
+        found
+    }
+
+    /// SIGKILL: sessions live on.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("the daemon runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// SIGTERM, and the wait for an orderly end.
+    pub(crate) fn stop(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("the daemon runs");
+        proc::signal(i32::try_from(child.id()).unwrap(), Signal::SIGTERM);
+        wait_exit(&mut child)
+            .unwrap_or_else(|| panic!("no end within {STOP_LIMIT:?} of SIGTERM\n{}", self.log()))
+    }
+
+    /// Starts again on the same data; the address changes.
+    pub(crate) async fn start(&mut self) {
+        assert!(self.child.is_none(), "the daemon already runs");
+        let data = self.data_dir();
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.path.join("daemon.log"))
+            .unwrap();
+        let mut command = Command::new(trunkline());
+        command
+            .arg("serve")
+            .args(["--listen", "127.0.0.1:0"])
+            .arg("--data-dir")
+            .arg(&data)
+            .arg("--claude-bin")
+            .arg(&self.plan.claude)
+            .args(&self.plan.args)
+            .current_dir(&self.path)
+            .env_clear()
+            .envs(clean_env(&self.home(), &self.plan.api_url))
+            .envs(self.plan.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            // A signal to the test's terminal is not meant for the daemon.
+            .process_group(0);
+        self.child = Some(command.spawn().expect("start trunkline"));
+        let ready = wait_for("the daemon answers", PATIENCE, async || self.probe().await).await;
+        (self.url, self.token) = ready;
+    }
+
+    /// Address and token once this life of the daemon is ready.
+    async fn probe(&mut self) -> Option<(String, String)> {
+        let child = self.child.as_mut().expect("the daemon was started");
+        let (pid, exit) = (child.id(), child.try_wait().unwrap());
+        if let Some(status) = exit {
+            panic!("the daemon ended at its start: {status}\n{}", self.log());
+        }
+        let facts: Value = read_json(&self.data_dir().join("daemon.json"))?;
+        if facts["pid"].as_u64() != Some(u64::from(pid)) {
+            return None;
+        }
+        let url = facts["url"].as_str()?.to_owned();
+        let token = fs::read_to_string(self.data_dir().join("token"))
+            .ok()?
+            .trim()
+            .to_owned();
+        let health = reqwest::Client::builder().no_proxy().build().unwrap();
+        let response = health.get(format!("{url}/healthz")).send().await.ok()?;
+        response.status().is_success().then_some((url, token))
+    }
+
+    /// Lines of the log that report errors.
+    fn errors(&self) -> Vec<String> {
+        let log = self.log();
+        let lines = log.lines().filter(|line| line.contains("ERROR"));
+        lines.map(ToOwned::to_owned).collect()
+    }
+}
+
+impl Drop for TestDaemon {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            proc::signal(i32::try_from(child.id()).unwrap(), Signal::SIGTERM);
+            let ended = wait_exit(&mut child).is_some();
+            if !ended {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+            if !ended && !std::thread::panicking() {
+                panic!("no end within {STOP_LIMIT:?} of SIGTERM\n{}", self.log());
+            }
+        }
+        holds_within(LEFTOVER_LIMIT, || proc::below(&self.path).is_empty());
+        let left = proc::below(&self.path);
+        for process in &left {
+            proc::signal(process.pid, Signal::SIGKILL);
+        }
+        if std::thread::panicking() {
+            eprintln!("log of the daemon:\n{}", self.log());
+            return;
+        }
+        assert!(left.is_empty(), "processes are left: {left:#?}");
+        let errors = self.errors();
+        assert!(
+            self.plan.allow_errors || errors.is_empty(),
+            "errors were logged: {errors:#?}"
+        );
+    }
+}
+
+fn wait_exit(child: &mut Child) -> Option<ExitStatus> {
+    let mut status = None;
+    holds_within(STOP_LIMIT, || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status
+}
+
+fn read_json(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
