@@ -81,7 +81,9 @@ impl Supervisor {
                 started_at: Clock.now(),
             }),
         };
-        supervisor.shared.cli.look(&supervisor.shared.settings).await;
+        if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
+            tracing::warn!(searched = ?missing.searched, "no claude CLI was found");
+        }
         supervisor.recover().await?;
         Ok(supervisor)
     }
@@ -110,12 +112,11 @@ impl Supervisor {
     ) -> Result<Page<SessionView>, SupervisorError> {
         self.catch_up().await?;
         let rows = self.shared.store.sessions(filter.clone(), page).await?;
-        let items = rows
-            .items
-            .into_iter()
-            .map(|row| self.view_of(row))
-            .collect();
-        Ok(Page { items, next: rows.next })
+        let items = rows.items.into_iter().map(|row| self.view_of(row)).collect();
+        Ok(Page {
+            items,
+            next: rows.next,
+        })
     }
 
     /// One session.

@@ -57,7 +57,10 @@ mod tests {
     #[test]
     fn a_prompt_starts_with_its_text() {
         assert_eq!(start(r#""hello you""#), "hello");
-        assert_eq!(start(r#"[{"type":"image"},{"type":"text","text":"see this"}]"#), "see t");
+        assert_eq!(
+            start(r#"[{"type":"image"},{"type":"text","text":"see this"}]"#),
+            "see t"
+        );
         assert_eq!(start(r#"[{"type":"image"}]"#), "");
         assert_eq!(start(r#""\ud83d!""#), "\u{fffd}!");
     }

@@ -1,8 +1,8 @@
 //! Owns the facts that a session's journal gives to the store: the contract between `session` and `store`.
 
 use super::{
-    Approval, ApprovalId, CliSessionId, FailReason, PromptState, PromptUuid, Resolution, RunExit, RunId, Seq, SessionId,
-    SessionState, StartMode, Timestamp, TurnEnd, Usd,
+    Approval, ApprovalId, CliSessionId, FailReason, PromptState, PromptUuid, Resolution, RunExit, RunId, Seq,
+    SessionId, SessionState, StartMode, Timestamp, TurnEnd, Usd,
 };
 
 /// Everything that the records up to `seq` of one session add to the tables. Applied in one transaction together with

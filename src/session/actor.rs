@@ -26,7 +26,7 @@ use super::{
     control::Controls,
     decisions::Deciding,
     fallback,
-    handle::{COMMANDS, Command, Launch, STOPS, Sent, Stop, TurnOutcome},
+    handle::{COMMANDS, Command, Launch, Reply, STOPS, Sent, Stop, TurnOutcome},
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
     outbox::{self, Entry, OUTBOX_ENTRIES, Payload, Subject, Unsent},
@@ -86,7 +86,7 @@ pub(super) struct Actor {
     pub(super) prompts: Prompts,
     pub(super) deciding: Deciding,
     pub(super) clients: Clients,
-    pub(super) turn_waiters: HashMap<PromptUuid, Vec<oneshot::Sender<Result<Arc<TurnOutcome>, SessionError>>>>,
+    pub(super) turn_waiters: HashMap<PromptUuid, Vec<Reply<Arc<TurnOutcome>>>>,
     pub(super) ended_turns: VecDeque<Arc<TurnOutcome>>,
     pub(super) launching: Option<Launching>,
     pub(super) stop_waiters: Vec<oneshot::Sender<()>>,
@@ -112,13 +112,13 @@ pub(super) struct Actor {
     launched_sender: mpsc::Sender<Result<Link, String>>,
     /// Refused because the link went: whether they were taken is known once the journal was read.
     uncertain: Vec<Unsent>,
-    waiting_start: Option<(Box<Launch>, oneshot::Sender<Result<(), SessionError>>)>,
+    waiting_start: Option<(Box<Launch>, Reply<()>)>,
 }
 
 /// A keeper that is being started.
 #[derive(Debug)]
 pub(super) struct Launching {
-    reply: oneshot::Sender<Result<(), SessionError>>,
+    reply: Reply<()>,
     /// What was sent meanwhile.
     pub(super) held: Vec<Entry>,
     stop_asked: Option<String>,
@@ -126,7 +126,9 @@ pub(super) struct Launching {
 
 impl std::fmt::Debug for Actor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Actor").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Actor")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -208,7 +210,11 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
 impl Actor {
     async fn run(mut self, mut commands: mpsc::Receiver<Command>, mut stops: mpsc::Receiver<Stop>) {
         loop {
-            let deadline = self.start_deadline.into_iter().chain(self.controls.next_deadline()).min();
+            let deadline = self
+                .start_deadline
+                .into_iter()
+                .chain(self.controls.next_deadline())
+                .min();
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet
             // the newest state. All branches only receive or wait for a time, and so are cancel-safe.
             tokio::select! {
@@ -307,7 +313,11 @@ impl Actor {
                 earlier.facts.extend(facts);
                 earlier
             }
-            None => Projection { session: self.id, seq, facts },
+            None => Projection {
+                session: self.id,
+                seq,
+                facts,
+            },
         };
         // A store that is behind must not hold up the session: the facts wait here and go with the next ones.
         if let Err(mpsc::error::TrySendError::Full(back)) = self.projections.try_send(projection) {
@@ -386,7 +396,12 @@ impl Actor {
 
     fn on_run_ended(&mut self) {
         for waiting in self.controls.take_all() {
-            self.answer_asker(waiting.asker, Err(SessionError::NotLive { state: self.machine.state() }));
+            self.answer_asker(
+                waiting.asker,
+                Err(SessionError::NotLive {
+                    state: self.machine.state(),
+                }),
+            );
         }
         for (_, waiters) in self.turn_waiters.drain() {
             for waiter in waiters {
@@ -398,7 +413,7 @@ impl Actor {
         self.answered.clear();
     }
 
-    pub(super) fn start(&mut self, mut launch: Box<Launch>, reply: oneshot::Sender<Result<(), SessionError>>) {
+    pub(super) fn start(&mut self, mut launch: Box<Launch>, reply: Reply<()>) {
         if self.machine.has_run() || self.launching.is_some() {
             let state = self.shown_state();
             reply.send(Err(SessionError::AlreadyLive { state })).ok();
@@ -462,11 +477,16 @@ impl Actor {
                 if let Some(run_id) = self.machine.run_id() {
                     self.append(&Note::RunLost { run_id });
                 } else if self.machine.state() != SessionState::Failed {
-                    self.append(&Note::StartFailed { reason: reason.clone() });
+                    self.append(&Note::StartFailed {
+                        reason: reason.clone(),
+                    });
                 }
                 for entry in launching.held {
                     let error = WriteError::Gone;
-                    self.on_unsent(Unsent { subject: entry.subject, error });
+                    self.on_unsent(Unsent {
+                        subject: entry.subject,
+                        error,
+                    });
                 }
                 for waiter in self.stop_waiters.drain(..) {
                     waiter.send(()).ok();
@@ -479,8 +499,11 @@ impl Actor {
 
     fn take_link(&mut self, link: Link) {
         let (sender, entries) = mpsc::channel(OUTBOX_ENTRIES);
-        self.tracker
-            .spawn(outbox::run(link.handle.clone(), entries, self.unsent_sender.clone()));
+        self.tracker.spawn(outbox::run(
+            link.handle.clone(),
+            entries,
+            self.unsent_sender.clone(),
+        ));
         self.outbox = Some(sender);
         self.cli_pid = Some(link.hello.child_pid);
         self.link = Some(link.handle);
@@ -562,7 +585,9 @@ impl Actor {
                     self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
                 }
             }
-            Subject::Nobody => tracing::warn!(session.id = %self.id, error = %unsent.error, "a record was not written"),
+            Subject::Nobody => {
+                tracing::warn!(session.id = %self.id, error = %unsent.error, "a record was not written")
+            }
         }
     }
 
@@ -582,7 +607,11 @@ impl Actor {
 
     /// Gives an entry to the keeper, or refuses it at once.
     pub(super) fn enqueue(&mut self, entry: Entry) {
-        if let Some(launching) = self.launching.as_mut().filter(|it| it.held.len() < OUTBOX_ENTRIES) {
+        if let Some(launching) = self
+            .launching
+            .as_mut()
+            .filter(|it| it.held.len() < OUTBOX_ENTRIES)
+        {
             launching.held.push(entry);
             return;
         }
@@ -641,7 +670,10 @@ impl Actor {
             self.answered.insert(asked.request_id.clone());
             let line = fallback::answer(&asked);
             self.enqueue(Entry {
-                payload: Payload::Line { by: "daemon".to_owned(), line },
+                payload: Payload::Line {
+                    by: "daemon".to_owned(),
+                    line,
+                },
                 subject: Subject::Nobody,
             });
             self.note(Note::Fallback {
@@ -672,9 +704,9 @@ impl Actor {
     fn try_append(&mut self, note: &Note) -> Result<(), SessionError> {
         let options = WriterOptions {
             segment_bytes: self.settings.segment_bytes,
-            ..WriterOptions::default()
         };
-        let failed = |error: &dyn std::error::Error| SessionError::JournalWrite(crate::telemetry::chain(error));
+        let failed =
+            |error: &dyn std::error::Error| SessionError::JournalWrite(crate::telemetry::chain(error));
         let (mut writer, _) = Writer::open(&self.journal_dir, options).map_err(|e| failed(&e))?;
         writer
             .push(Clock.now(), Source::Daemon, None, &note.to_json())

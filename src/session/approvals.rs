@@ -41,7 +41,11 @@ pub(super) fn resolution_of(answer: ControlResponse, by: &str, at: Timestamp) ->
         .and_then(|payload: &RawValue| glance::member_text(payload.get(), "behavior"))
         .is_some_and(|behavior| behavior == "allow");
     Resolution {
-        state: if allowed { ApprovalState::Allowed } else { ApprovalState::Denied },
+        state: if allowed {
+            ApprovalState::Allowed
+        } else {
+            ApprovalState::Denied
+        },
         by: by.to_owned(),
         response,
         at,

@@ -49,7 +49,12 @@ impl Clients {
     }
 
     /// Tells a client what went wrong with one of its lines; `about` names the line by its own id.
-    pub(super) fn error(&mut self, connection: ConnectionId, error: &SessionError, about: Option<(&str, &str)>) {
+    pub(super) fn error(
+        &mut self,
+        connection: ConnectionId,
+        error: &SessionError,
+        about: Option<(&str, &str)>,
+    ) {
         let mut frame = json!({
             "type": "trunkline.error", "code": error.code(), "detail": crate::telemetry::chain(error),
         });
@@ -65,7 +70,9 @@ impl Clients {
         let response = match &answer.outcome {
             Ok(payload) => {
                 let payload = payload.as_deref().map(RawValue::get);
-                let payload = payload.map(|text| format!(r#","response":{text}"#)).unwrap_or_default();
+                let payload = payload
+                    .map(|text| format!(r#","response":{text}"#))
+                    .unwrap_or_default();
                 format!(r#"{{"subtype":"success","request_id":{id}{payload}}}"#)
             }
             Err(refused) => {
@@ -76,7 +83,10 @@ impl Clients {
                 format!(r#"{{"subtype":"error","request_id":{id},"error":{error}{code}}}"#)
             }
         };
-        self.send(connection, format!(r#"{{"type":"control_response","response":{response}}}"#));
+        self.send(
+            connection,
+            format!(r#"{{"type":"control_response","response":{response}}}"#),
+        );
     }
 
     fn send(&mut self, connection: ConnectionId, frame: String) {

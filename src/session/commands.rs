@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     claude::{
@@ -13,7 +13,9 @@ use crate::{
         control::Fields,
         stdin,
     },
-    domain::{Approval, ApprovalId, ApprovalState, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
+    domain::{
+        Approval, ApprovalId, ApprovalState, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState,
+    },
 };
 
 use super::{
@@ -21,7 +23,7 @@ use super::{
     actor::Actor,
     control::{Asker, Waiting},
     decisions::DecisionReply,
-    handle::{Attachment, ClientInbox, Command, Decision, Prompt, Sent, TurnOutcome},
+    handle::{Attachment, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome},
     machine::digest,
     notes::Note,
     outbox::{Entry, Payload, Subject},
@@ -33,11 +35,22 @@ impl Actor {
         match command {
             Command::Start { launch, reply } => self.start(launch, reply),
             Command::Send { prompt, by, reply } => self.send_prompt(prompt, by, PromptReply::Caller(reply)),
-            Command::Control { subtype, request, by, deadline, reply } => {
+            Command::Control {
+                subtype,
+                request,
+                by,
+                deadline,
+                reply,
+            } => {
                 let until = Some((Instant::now() + deadline, millis(deadline)));
                 self.control(subtype, &request, by, Asker::Caller(reply), until);
             }
-            Command::Decide { approval, decision, by, reply } => {
+            Command::Decide {
+                approval,
+                decision,
+                by,
+                reply,
+            } => {
                 self.decide(approval, &decision, by, DecisionReply::Caller(reply));
             }
             Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
@@ -67,7 +80,9 @@ impl Actor {
         // A repeat is acknowledged in every state: its outcome does not depend on the process.
         match self.prompts.admit(uuid, digest(&line), reply) {
             Admission::Waits => {}
-            Admission::Repeated(reply, seq) => self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated: true })),
+            Admission::Repeated(reply, seq) => {
+                self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated: true }))
+            }
             Admission::Conflict(reply) => {
                 self.answer_prompt(reply, uuid, Err(SessionError::PromptConflict(uuid)));
             }
@@ -124,7 +139,11 @@ impl Actor {
         };
         let id = RunId::new().to_string();
         let line = Bytes::from(stdin::control_request(&id, &subtype, &fields));
-        let waiting = Waiting { asker, subtype, deadline };
+        let waiting = Waiting {
+            asker,
+            subtype,
+            deadline,
+        };
         self.controls.add(id.clone(), waiting);
         self.enqueue(Entry {
             payload: Payload::Line { by, line },
@@ -182,7 +201,13 @@ impl Actor {
     ) {
         match (reply, outcome) {
             (DecisionReply::Caller(reply), outcome) => drop(reply.send(outcome)),
-            (DecisionReply::Client { connection, request_id }, Ok(_)) => {
+            (
+                DecisionReply::Client {
+                    connection,
+                    request_id,
+                },
+                Ok(_),
+            ) => {
                 self.clients.ack_decision(connection, &request_id);
             }
             (DecisionReply::Client { connection, .. }, Err(error)) => {
@@ -209,7 +234,7 @@ impl Actor {
         }
     }
 
-    fn wait_turn(&mut self, prompt: PromptUuid, reply: oneshot::Sender<Result<Arc<TurnOutcome>, SessionError>>) {
+    fn wait_turn(&mut self, prompt: PromptUuid, reply: Reply<Arc<TurnOutcome>>) {
         let ended = self
             .ended_turns
             .iter()
@@ -247,23 +272,33 @@ impl Actor {
     fn on_line(&mut self, connection: ConnectionId, line: &[u8]) {
         let by = format!("ws:{connection}");
         match stdin::check_client_line(line) {
-            Err(bad) => self.clients.error(connection, &SessionError::InvalidLine(bad), None),
+            Err(bad) => self
+                .clients
+                .error(connection, &SessionError::InvalidLine(bad), None),
             Ok(ClientLine::KeepAlive) => {}
             Ok(ClientLine::User { uuid, line, .. }) => {
                 let (uuid, line) = match uuid {
                     Some(uuid) => (uuid, Bytes::copy_from_slice(line.as_bytes())),
                     None => {
                         let uuid = *RunId::new().as_uuid();
-                        (uuid, Bytes::from(stdin::complete_user_line(line, Some(uuid), false)))
+                        (
+                            uuid,
+                            Bytes::from(stdin::complete_user_line(line, Some(uuid), false)),
+                        )
                     }
                 };
                 self.send_prompt(Prompt { uuid, line }, by, PromptReply::Client(connection));
             }
-            Ok(ClientLine::ControlRequest { request_id, subtype, request }) => {
+            Ok(ClientLine::ControlRequest {
+                request_id,
+                subtype,
+                request,
+            }) => {
                 let id = request_id.into_owned();
                 if self.controls.of_client(connection, &id).is_some() {
                     let about = Some(("request_id", id.as_str()));
-                    self.clients.error(connection, &SessionError::RequestIdInUse, about);
+                    self.clients
+                        .error(connection, &SessionError::RequestIdInUse, about);
                     return;
                 }
                 let asker = Asker::Client { connection, id };
@@ -285,7 +320,8 @@ impl Actor {
             Ok(ClientLine::UpdateEnvironmentVariables { .. }) => {
                 // It carries credentials, and what is written to the CLI is journaled.
                 let bad = crate::claude::BadLine::UnknownType("update_environment_variables".to_owned());
-                self.clients.error(connection, &SessionError::InvalidLine(bad), None);
+                self.clients
+                    .error(connection, &SessionError::InvalidLine(bad), None);
             }
         }
     }
@@ -298,9 +334,14 @@ impl Actor {
         answer: Option<Box<RawValue>>,
     ) {
         let about = Some(("request_id", request_id.as_str()));
-        let approval = self.machine.approvals().iter().find(|it| it.request_id == request_id);
+        let approval = self
+            .machine
+            .approvals()
+            .iter()
+            .find(|it| it.request_id == request_id);
         let Some(id) = approval.map(|approval| approval.id) else {
-            self.clients.error(connection, &SessionError::RequestNotPending, about);
+            self.clients
+                .error(connection, &SessionError::RequestNotPending, about);
             return;
         };
         let Some(answer) = answer else {
@@ -308,7 +349,10 @@ impl Actor {
             self.clients.error(connection, &bad, about);
             return;
         };
-        let reply = DecisionReply::Client { connection, request_id };
+        let reply = DecisionReply::Client {
+            connection,
+            request_id,
+        };
         self.decide(id, &Decision::Raw(answer), by, reply);
     }
 }
@@ -316,7 +360,10 @@ impl Actor {
 /// The answer that the CLI gets.
 fn complete(approval: &Approval, decision: &Decision) -> Result<Box<RawValue>, BadAnswer> {
     match decision {
-        Decision::Allow { updated_input, updated_permissions } => answer::allow(
+        Decision::Allow {
+            updated_input,
+            updated_permissions,
+        } => answer::allow(
             &approval.request,
             updated_input.as_deref(),
             updated_permissions.as_deref(),

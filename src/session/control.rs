@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 
 use crate::{claude::ControlResponse, domain::ConnectionId};
 
-use super::SessionError;
+use super::handle::Reply;
 
 /// Who asked.
 #[derive(Debug)]
 pub(super) enum Asker {
     /// A caller that waits.
-    Caller(oneshot::Sender<Result<ControlResponse, SessionError>>),
+    Caller(Reply<ControlResponse>),
     /// A client on a socket, with its own id of the request.
     Client { connection: ConnectionId, id: String },
 }
@@ -47,12 +47,15 @@ impl Controls {
 
     /// The CLI's id of an open request of a client.
     pub(super) fn of_client(&self, connection: ConnectionId, client_id: &str) -> Option<&str> {
-        self.waiting.iter().find_map(|(id, waiting)| match &waiting.asker {
-            Asker::Client { connection: of, id: known } if *of == connection && known == client_id => {
-                Some(id.as_str())
-            }
-            _ => None,
-        })
+        self.waiting
+            .iter()
+            .find_map(|(id, waiting)| match &waiting.asker {
+                Asker::Client {
+                    connection: of,
+                    id: known,
+                } if *of == connection && known == client_id => Some(id.as_str()),
+                _ => None,
+            })
     }
 
     /// Forgets the requests of a client that left: their answers have nowhere to go.

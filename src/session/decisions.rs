@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 
-use tokio::sync::oneshot;
-
 use crate::domain::{ApprovalId, ConnectionId, Resolution};
 
-use super::SessionError;
+use super::handle::Reply;
 
 /// Who decided.
 #[derive(Debug)]
 pub(super) enum DecisionReply {
-    Caller(oneshot::Sender<Result<Resolution, SessionError>>),
-    Client { connection: ConnectionId, request_id: String },
+    Caller(Reply<Resolution>),
+    Client {
+        connection: ConnectionId,
+        request_id: String,
+    },
 }
 
 /// Decisions on their way to the CLI; the first of each list is the one that was written.

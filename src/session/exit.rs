@@ -24,7 +24,10 @@ pub(super) fn rest_after(
     start_errors: &[String],
 ) -> (SessionState, Option<FailReason>) {
     let Some(exit) = exit else {
-        return failed("keeper_lost", "the process and its keeper ended while no daemon was looking".to_owned());
+        return failed(
+            "keeper_lost",
+            "the process and its keeper ended while no daemon was looking".to_owned(),
+        );
     };
     if let Some(error) = &exit.spawn_error {
         return failed("start_failed", error.clone());
@@ -41,20 +44,33 @@ pub(super) fn rest_after(
         } else {
             "start_failed"
         };
-        return failed(code, format!("the CLI {} before it was ready{}", how(exit), tail(&said)));
+        return failed(
+            code,
+            format!("the CLI {} before it was ready{}", how(exit), tail(&said)),
+        );
     }
     if exit.code == Some(0) && !cut_short {
         return (SessionState::Stopped, None);
     }
-    let code = if exit.signal.is_some() { "cli_killed" } else { "cli_exited" };
+    let code = if exit.signal.is_some() {
+        "cli_killed"
+    } else {
+        "cli_exited"
+    };
     let when = if cut_short { " in the middle of a turn" } else { "" };
-    failed(code, format!("the CLI {}{when}{}", how(exit), tail(&exit.stderr_tail)))
+    failed(
+        code,
+        format!("the CLI {}{when}{}", how(exit), tail(&exit.stderr_tail)),
+    )
 }
 
 /// The state of a session whose process was stopped because it did not get ready in time.
 pub(super) fn start_timed_out(ms: u64, exit: Option<&RunExit>) -> (SessionState, Option<FailReason>) {
     let said = exit.map(|exit| tail(&exit.stderr_tail)).unwrap_or_default();
-    failed("start_timed_out", format!("the CLI was not ready after {ms} ms{said}"))
+    failed(
+        "start_timed_out",
+        format!("the CLI was not ready after {ms} ms{said}"),
+    )
 }
 
 fn failed(code: &str, detail: String) -> (SessionState, Option<FailReason>) {
@@ -107,7 +123,11 @@ mod tests {
 
     fn check(exit: &RunExit, ready: bool, cut_short: bool, state: SessionState, code: Option<&str>) {
         let (found, reason) = rest_after(Some(exit), ready, cut_short, &[]);
-        assert_eq!((found, reason.as_ref().map(|r| r.code.as_str())), (state, code), "{exit:?}");
+        assert_eq!(
+            (found, reason.as_ref().map(|r| r.code.as_str())),
+            (state, code),
+            "{exit:?}"
+        );
         if let Some(reason) = reason {
             assert!(reason.detail.contains("last words"), "{}", reason.detail);
         }
@@ -121,17 +141,52 @@ mod tests {
         check(&exit(Some(1), None, Stop), false, false, Stopped, None);
         check(&exit(Some(0), None, Orphaned), true, false, Stopped, None);
         check(&exit(Some(0), None, Nobody), true, false, Stopped, None);
-        check(&exit(Some(0), None, Nobody), true, true, Failed, Some("cli_exited"));
-        check(&exit(Some(1), None, Nobody), true, false, Failed, Some("cli_exited"));
-        check(&exit(None, Some(9), Nobody), true, true, Failed, Some("cli_killed"));
-        check(&exit(Some(1), None, Nobody), false, false, Failed, Some("start_failed"));
-        check(&exit(Some(0), None, Nobody), false, false, Failed, Some("start_failed"));
+        check(
+            &exit(Some(0), None, Nobody),
+            true,
+            true,
+            Failed,
+            Some("cli_exited"),
+        );
+        check(
+            &exit(Some(1), None, Nobody),
+            true,
+            false,
+            Failed,
+            Some("cli_exited"),
+        );
+        check(
+            &exit(None, Some(9), Nobody),
+            true,
+            true,
+            Failed,
+            Some("cli_killed"),
+        );
+        check(
+            &exit(Some(1), None, Nobody),
+            false,
+            false,
+            Failed,
+            Some("start_failed"),
+        );
+        check(
+            &exit(Some(0), None, Nobody),
+            false,
+            false,
+            Failed,
+            Some("start_failed"),
+        );
     }
 
     #[test]
     fn a_missing_conversation_is_named() {
         let errors = ["No conversation found with session ID: x".to_owned()];
-        let (_, reason) = rest_after(Some(&exit(Some(1), None, StopIntent::None)), false, false, &errors);
+        let (_, reason) = rest_after(
+            Some(&exit(Some(1), None, StopIntent::None)),
+            false,
+            false,
+            &errors,
+        );
         assert_eq!(reason.map(|r| r.code).as_deref(), Some("conversation_not_found"));
     }
 

@@ -47,7 +47,10 @@ mod tests {
 
     #[test]
     fn every_request_gets_an_answer() {
-        check(r#"{"subtype":"hook_callback","callback_id":"h","input":{}}"#, r#""response":{}"#);
+        check(
+            r#"{"subtype":"hook_callback","callback_id":"h","input":{}}"#,
+            r#""response":{}"#,
+        );
         check(
             r#"{"subtype":"mcp_message","server_name":"calc","message":{"jsonrpc":"2.0","id":7,"method":"initialize"}}"#,
             r#""id":7,"error""#,
@@ -56,7 +59,10 @@ mod tests {
             r#"{"subtype":"mcp_message","server_name":"calc","message":{"jsonrpc":"2.0","id":"a","method":"x"}}"#,
             r#""id":"a","error""#,
         );
-        check(r#"{"subtype":"elicitation","message":"?"}"#, "unsupported_request");
+        check(
+            r#"{"subtype":"elicitation","message":"?"}"#,
+            "unsupported_request",
+        );
         check(r#"{"subtype":"brand_new_thing"}"#, "unsupported_request");
     }
 }

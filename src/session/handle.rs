@@ -86,40 +86,43 @@ pub(super) struct Prompt {
     pub(super) line: Bytes,
 }
 
+/// Where the answer to a command goes.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, SessionError>>;
+
 /// What the actor is asked.
 #[derive(Debug)]
 pub(super) enum Command {
     Start {
         launch: Box<Launch>,
-        reply: oneshot::Sender<Result<(), SessionError>>,
+        reply: Reply<()>,
     },
     Send {
         prompt: Prompt,
         by: String,
-        reply: oneshot::Sender<Result<Sent, SessionError>>,
+        reply: Reply<Sent>,
     },
     Control {
         subtype: String,
         request: Bytes,
         by: String,
         deadline: Duration,
-        reply: oneshot::Sender<Result<ControlResponse, SessionError>>,
+        reply: Reply<ControlResponse>,
     },
     Decide {
         approval: ApprovalId,
         decision: Decision,
         by: String,
-        reply: oneshot::Sender<Result<Resolution, SessionError>>,
+        reply: Reply<Resolution>,
     },
     WaitTurn {
         prompt: PromptUuid,
-        reply: oneshot::Sender<Result<Arc<TurnOutcome>, SessionError>>,
+        reply: Reply<Arc<TurnOutcome>>,
     },
     Attach {
         after: Option<Seq>,
         /// Where the lines of the client go.
         sender: mpsc::Sender<Command>,
-        reply: oneshot::Sender<Result<Attachment, SessionError>>,
+        reply: Reply<Attachment>,
     },
     Line {
         connection: ConnectionId,
@@ -313,10 +316,7 @@ impl SessionHandle {
         }
     }
 
-    async fn ask<T>(
-        &self,
-        command: impl FnOnce(oneshot::Sender<Result<T, SessionError>>) -> Command,
-    ) -> Result<T, SessionError> {
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.commands
             .send(command(reply))

@@ -13,8 +13,8 @@ use crate::{
         glance, scan,
     },
     domain::{
-        Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid, Resolution, RunExit,
-        RunId, Seq, SessionId, SessionState, Timestamp,
+        Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid,
+        Resolution, RunExit, RunId, Seq, SessionId, SessionState, Timestamp,
     },
     journal::{RecordRef, Source},
 };
@@ -89,9 +89,10 @@ impl OwnRequest {
     fn read(line: &Envelope<'_>) -> Self {
         match glance::request_subtype(line).as_deref() {
             Some("initialize") => Self::Initialize,
-            Some("set_model") => {
-                Self::SetModel(line.request.and_then(|request| glance::member_text(request, "model")))
-            }
+            Some("set_model") => Self::SetModel(
+                line.request
+                    .and_then(|request| glance::member_text(request, "model")),
+            ),
             Some("set_permission_mode") => Self::SetPermissionMode,
             _ => Self::Other,
         }
@@ -220,7 +221,9 @@ impl Machine {
 
     /// Why the session failed.
     pub(super) fn reason(&self) -> Option<&FailReason> {
-        self.reason.as_ref().filter(|_| self.state() == SessionState::Failed)
+        self.reason
+            .as_ref()
+            .filter(|_| self.state() == SessionState::Failed)
     }
 
     /// What needs a person, oldest first.

@@ -85,7 +85,8 @@ impl Ledger {
     }
 
     fn models_of(&self, totals: &[ModelUsage], first: bool, total: Option<Usd>) -> Vec<ModelUsage> {
-        let counter_lost = first && matches!((total, self.last.cost_usd), (Some(now), Some(then)) if now < then);
+        let counter_lost =
+            first && matches!((total, self.last.cost_usd), (Some(now), Some(then)) if now < then);
         totals
             .iter()
             .map(|now| {
@@ -184,7 +185,10 @@ mod tests {
 
     #[test]
     fn a_lost_counter_starts_again() {
-        check(&[(None, &[0.10, 0.25, 0.40]), (None, &[0.05, 0.08])], &[0.10, 0.15, 0.15, 0.05, 0.03]);
+        check(
+            &[(None, &[0.10, 0.25, 0.40]), (None, &[0.05, 0.08])],
+            &[0.10, 0.15, 0.15, 0.05, 0.03],
+        );
     }
 
     #[test]

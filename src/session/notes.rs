@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, RunExit, RunId, Seq, SessionState, StartMode,
-    fact::CliTotals,
+    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, RunExit, RunId, Seq, SessionState,
+    StartMode, fact::CliTotals,
 };
 
 /// A record that the daemon or a keeper writes about a session.

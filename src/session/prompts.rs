@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use tokio::sync::oneshot;
-
 use crate::domain::{ConnectionId, PromptUuid, Seq};
 
-use super::{SessionError, handle::Sent, machine::LineDigest};
+use super::{
+    handle::{Reply, Sent},
+    machine::LineDigest,
+};
 
 /// Who waits for the outcome.
 #[derive(Debug)]
 pub(super) enum PromptReply {
-    Caller(oneshot::Sender<Result<Sent, SessionError>>),
+    Caller(Reply<Sent>),
     Client(ConnectionId),
 }
 
@@ -54,7 +55,14 @@ impl Prompts {
             }
             None => {
                 let waiting = vec![reply];
-                self.known.insert(uuid, Known { digest, seq: None, waiting });
+                self.known.insert(
+                    uuid,
+                    Known {
+                        digest,
+                        seq: None,
+                        waiting,
+                    },
+                );
                 Admission::Write
             }
         }
@@ -77,7 +85,10 @@ impl Prompts {
             Some(Known { seq: None, .. }) => {}
             _ => return Vec::new(),
         }
-        self.known.remove(&uuid).map(|known| known.waiting).unwrap_or_default()
+        self.known
+            .remove(&uuid)
+            .map(|known| known.waiting)
+            .unwrap_or_default()
     }
 
     /// Whether the prompt is on its way into the journal.

@@ -69,7 +69,12 @@ pub(super) fn ended(
 }
 
 /// The turn that the end of the process cut short: what it cost is unknown.
-pub(super) fn cut_short(turn: OpenTurn, run_id: RunId, open: &[OpenPrompt], record: &RecordRef<'_>) -> TurnEnd {
+pub(super) fn cut_short(
+    turn: OpenTurn,
+    run_id: RunId,
+    open: &[OpenPrompt],
+    record: &RecordRef<'_>,
+) -> TurnEnd {
     TurnEnd {
         number: turn.number,
         run_id,

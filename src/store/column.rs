@@ -124,9 +124,14 @@ impl<'r> Columns<'r> {
     }
 
     /// A JSON document whose content is read, where there may be none.
-    pub(super) fn json_opt<T: DeserializeOwned>(&self, column: &'static str) -> Result<Option<T>, QueryError> {
+    pub(super) fn json_opt<T: DeserializeOwned>(
+        &self,
+        column: &'static str,
+    ) -> Result<Option<T>, QueryError> {
         let text: Option<&str> = self.get(column)?;
-        text.map(serde_json::from_str).transpose().map_err(|_| self.corrupt(column))
+        text.map(serde_json::from_str)
+            .transpose()
+            .map_err(|_| self.corrupt(column))
     }
 
     pub(super) fn corrupt(&self, column: &'static str) -> QueryError {

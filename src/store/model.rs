@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use crate::domain::{
-    Approval, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptState, PromptUuid, Resolution, RunExit, RunId,
-    Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, Usd,
+    Approval, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptState, PromptUuid, Resolution,
+    RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, Usd,
 };
 
 /// A session to be made.

@@ -49,7 +49,9 @@ pub(super) struct CliSource {
 
 impl CliSource {
     pub(super) fn new(_settings: &SupervisorSettings) -> Self {
-        Self { found: Mutex::new(None) }
+        Self {
+            found: Mutex::new(None),
+        }
     }
 
     /// The CLI, looked up again if the known one is gone or is only the simulated one.
@@ -96,7 +98,9 @@ async fn find(settings: &SupervisorSettings) -> Result<CliFound, CliMissing> {
                 tested: None,
                 simulated: true,
             }),
-            _ => Err(CliMissing { searched: missing.searched }),
+            _ => Err(CliMissing {
+                searched: missing.searched,
+            }),
         },
     }
 }
@@ -124,6 +128,8 @@ async fn ask_version(path: &std::path::Path, settings: &SupervisorSettings) -> O
 
 impl From<CliMissing> for SupervisorError {
     fn from(missing: CliMissing) -> Self {
-        Self::CliNotFound { searched: missing.searched }
+        Self::CliNotFound {
+            searched: missing.searched,
+        }
     }
 }

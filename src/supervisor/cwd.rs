@@ -54,10 +54,19 @@ mod tests {
         assert!(matches!(check("here", &[]), Err(SupervisorError::CwdNotAbsolute)));
         assert!(matches!(check("", &[]), Err(SupervisorError::CwdNotAbsolute)));
         let missing = text(&dir.path().join("nope"));
-        assert!(matches!(check(&missing, &[]), Err(SupervisorError::CwdMissing { .. })));
-        assert!(matches!(check(&text(&file), &[]), Err(SupervisorError::CwdNotADirectory { .. })));
+        assert!(matches!(
+            check(&missing, &[]),
+            Err(SupervisorError::CwdMissing { .. })
+        ));
+        assert!(matches!(
+            check(&text(&file), &[]),
+            Err(SupervisorError::CwdNotADirectory { .. })
+        ));
         let below = text(&file.join("x"));
-        assert!(matches!(check(&below, &[]), Err(SupervisorError::CwdNotADirectory { .. })));
+        assert!(matches!(
+            check(&below, &[]),
+            Err(SupervisorError::CwdNotADirectory { .. })
+        ));
     }
 
     #[test]

@@ -13,8 +13,7 @@ use crate::{
 };
 
 use super::{
-    CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
-    cwd,
+    CreateSession, ForkSession, SessionView, Supervisor, SupervisorError, cwd,
     messages::{CheckedPrompt, read_options},
     plan::LaunchParts,
     settings::make_private_dir,
@@ -251,21 +250,27 @@ impl Supervisor {
             Some(id) => self.shared.store.cli_totals(id).await?.unwrap_or_default(),
             None => Default::default(),
         };
-        let launch = self.launch(&cli, LaunchParts {
-            session: row.id,
-            cwd: self.check_cwd(&row.cwd)?,
-            options: &options,
-            start,
-            base,
-            prompt,
-        })?;
+        let launch = self.launch(
+            &cli,
+            LaunchParts {
+                session: row.id,
+                cwd: self.check_cwd(&row.cwd)?,
+                options: &options,
+                start,
+                base,
+                prompt,
+            },
+        )?;
         Ok(session.start(launch).await?)
     }
 
     /// How the conversation of a session is opened again.
     async fn start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
         if row.turns > 0 {
-            return Ok(Start::Resume { id: row.cli_session_id, at: None });
+            return Ok(Start::Resume {
+                id: row.cli_session_id,
+                at: None,
+            });
         }
         // No turn ended, so there may be no transcript under the old id, or part of one: a new id is always free.
         let id = CliSessionId::new();

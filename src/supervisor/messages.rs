@@ -43,7 +43,11 @@ impl Supervisor {
             // Prompts of earlier runs are known to the store only.
             let known = self.shared.store.prompt(id, uuid).await?;
             if let Some(known) = known.filter(|known| known.seq < row.run_seq) {
-                return Ok(Accepted { uuid, seq: known.seq, repeated: true });
+                return Ok(Accepted {
+                    uuid,
+                    seq: known.seq,
+                    repeated: true,
+                });
             }
         }
         let session = self.handle(id).await?;

@@ -32,7 +32,8 @@ impl Supervisor {
     pub(super) fn launch(&self, cli: &CliFound, start: LaunchParts<'_>) -> Result<Launch, SupervisorError> {
         let settings = &self.shared.settings;
         let launch_dir = settings.launch_dir(start.session);
-        let invocation = claude::invocation::build(start.options, &settings.policy, &start.start, &launch_dir);
+        let invocation =
+            claude::invocation::build(start.options, &settings.policy, &start.start, &launch_dir);
         write_files(&launch_dir, &invocation.files)?;
         let run = RunId::new();
         let initialize = stdin::control_request(INITIALIZE_ID, "initialize", &invocation.initialize);

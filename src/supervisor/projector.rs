@@ -26,7 +26,10 @@ impl Projector {
         let (projections, projection_receiver) = mpsc::channel(PROJECTIONS);
         let (barriers, barrier_receiver) = mpsc::channel(BARRIERS);
         tracker.spawn(run(store, projection_receiver, barrier_receiver));
-        Self { projections, barriers }
+        Self {
+            projections,
+            barriers,
+        }
     }
 
     /// Where sessions send their facts.

@@ -62,7 +62,10 @@ impl Supervisor {
 fn resting(row: &SessionRow) -> LiveView {
     LiveView {
         state: row.state,
-        reason: row.state_reason.clone().filter(|_| row.state == SessionState::Failed),
+        reason: row
+            .state_reason
+            .clone()
+            .filter(|_| row.state == SessionState::Failed),
         run_id: row.run_id,
         cli_pid: None,
         cli_session_id: Some(row.cli_session_id),
