@@ -193,7 +193,7 @@ impl Supervisor {
             return Ok(handle);
         }
         let row = self.row(id).await?;
-        let handle = self.open(&row, None).await?;
+        let handle = self.open(&row, None, false).await?;
         self.shared.registry.insert(handle.clone());
         Ok(handle)
     }

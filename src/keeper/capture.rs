@@ -44,7 +44,7 @@ pub enum CaptureError {
 ///
 /// # Errors
 /// See [`CaptureError`].
-pub async fn capture<A: AsRef<OsStr>>(
+pub async fn capture<A: AsRef<OsStr> + Sync>(
     program: &Path,
     args: &[A],
     env: &[(String, String)],

@@ -51,6 +51,8 @@ pub struct SessionParts {
     pub projected: Seq,
     /// The link to a keeper that lives.
     pub link: Option<Link>,
+    /// The session was made just now: its process is about to be asked for.
+    pub fresh: bool,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
@@ -112,6 +114,8 @@ pub(super) struct Actor {
     launched_sender: mpsc::Sender<Result<Link, String>>,
     /// Refused because the link went: whether they were taken is known once the journal was read.
     uncertain: Vec<Unsent>,
+    /// Records that are due once the keeper is gone.
+    late_notes: Vec<Note>,
     waiting_start: Option<(Box<Launch>, Reply<()>)>,
 }
 
@@ -188,11 +192,13 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         launched,
         launched_sender,
         uncertain: Vec::new(),
+        late_notes: Vec::new(),
         waiting_start: None,
     };
     actor.replay(head).await?;
     match parts.link {
         Some(link) => actor.take_link(link),
+        None if parts.fresh => {}
         None => actor.mend_without_process()?,
     }
     actor.settle();
@@ -381,6 +387,9 @@ impl Actor {
         }
         if let Some(run_id) = self.machine.run_id() {
             self.append(&Note::RunLost { run_id });
+        }
+        for note in std::mem::take(&mut self.late_notes) {
+            self.append(&note);
         }
         for unsent in std::mem::take(&mut self.uncertain) {
             self.on_unsent(unsent);
@@ -629,7 +638,7 @@ impl Actor {
         let state = self.machine.state();
         if self.machine.noted_state() == Some(state) {
             self.sent_state = None;
-        } else if self.sent_state != Some(state) && (self.link.is_some() || !state.is_live()) {
+        } else if self.sent_state != Some(state) && self.link.is_some() == state.is_live() {
             self.sent_state = Some(state);
             let reason = self.machine.reason().cloned();
             self.note(Note::State { state, reason });
@@ -685,7 +694,10 @@ impl Actor {
 
     /// Writes a record of ours: through the keeper while there is one, else by our own hand.
     pub(super) fn note(&mut self, note: Note) {
-        if self.outbox.is_some() {
+        if self.link.is_some() && !self.machine.has_run() {
+            // The keeper is about to go and takes nothing more.
+            self.late_notes.push(note);
+        } else if self.outbox.is_some() {
             self.enqueue(Entry {
                 payload: Payload::Note(note.to_json()),
                 subject: Subject::Nobody,

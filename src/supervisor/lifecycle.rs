@@ -212,8 +212,9 @@ impl Supervisor {
         let dir = self.shared.settings.session_dir(id);
         make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
         self.shared.store.insert_session(new).await?;
-        let session = self.handle(id).await?;
         let row = self.row(id).await?;
+        let session = self.open(&row, None, true).await?;
+        self.shared.registry.insert(session.clone());
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
             line: String::from_utf8_lossy(&prompt.line).into_owned(),
@@ -293,6 +294,7 @@ impl Supervisor {
         &self,
         row: &SessionRow,
         link: Option<crate::keeper::Link>,
+        fresh: bool,
     ) -> Result<SessionHandle, SupervisorError> {
         let settings = &self.shared.settings;
         let before_run = row.run_seq.get().saturating_sub(1);
@@ -312,6 +314,7 @@ impl Supervisor {
             read_after: crate::domain::Seq::new(before_run),
             projected: row.projected_seq,
             link,
+            fresh,
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             settings: SessionSettings {

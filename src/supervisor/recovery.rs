@@ -52,7 +52,7 @@ impl Supervisor {
             }
         };
         let attached = link.is_some();
-        let handle = self.open(&row, link).await?;
+        let handle = self.open(&row, link, false).await?;
         let state = handle.view().state;
         self.shared.registry.insert(handle);
         tracing::info!(session.id = %row.id, attached, state = state.as_str(), "session recovered");

@@ -1,6 +1,7 @@
 //! What journals say reaches the tables: once, whole, and only while the session is there.
 
 use super::*;
+use crate::domain::FailReason;
 
 #[tokio::test]
 async fn every_fact_shows_up_where_a_reader_looks_for_it() {
@@ -39,6 +40,10 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
         spawn_error: None,
         unwritten_lines: 2,
     };
+    let killed = FailReason {
+        code: "cli_killed".to_owned(),
+        detail: "by signal 9".to_owned(),
+    };
     let facts = vec![
         Fact::RunStarted {
             id: run,
@@ -75,7 +80,7 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
         },
         Fact::State {
             state: SessionState::Failed,
-            reason: Some("killed".to_owned()),
+            reason: Some(killed.clone()),
             at: at(10),
         },
     ];
@@ -83,7 +88,7 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
 
     let row = test.row(id).await;
     assert_eq!(row.state, SessionState::Failed);
-    assert_eq!(row.state_reason.as_deref(), Some("killed"));
+    assert_eq!(row.state_reason, Some(killed));
     assert_eq!(row.cli_session_id, new_cli_id);
     assert_eq!((row.run_id, row.run_seq), (Some(run), Seq::new(3)));
     assert_eq!(row.cli_version.as_deref(), Some("2.1.0"));
