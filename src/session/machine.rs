@@ -679,3 +679,6 @@ fn close_approval(approval: &Approval, resolution: Resolution, out: &mut Outcome
     out.effects
         .push(Effect::ApprovalClosed(approval.id, Box::new(resolution)));
 }
+
+#[cfg(test)]
+mod tests;
