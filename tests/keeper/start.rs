@@ -5,10 +5,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use serde_json::json;
 use trunkline::{
     domain::{RunId, StopIntent},
-    keeper::{LaunchError, LaunchFailureCause as Cause, LaunchPlan, RUN_MARKER, StopRequest},
+    keeper::{LaunchError, LaunchFailureCause as Cause, LaunchPlan, RUN_MARKER, StopRequest, capture},
 };
 
-use crate::support::{Bed, is_running, line};
+use crate::support::{Bed, SOON, is_running, line};
 
 #[tokio::test]
 async fn the_process_gets_exactly_what_the_plan_says() {
@@ -23,6 +23,17 @@ say(type='facts', args=sys.argv[1:], env=dict(os.environ), cwd=os.getcwd(), umas
     group=os.getpgrp() == os.getpid(), session=os.getsid(0) == os.getppid())
 ",
     );
+    // A launcher in between would add to the environment.
+    let python = capture(
+        &plan.program,
+        &["-c", "import sys; print(sys.executable)"],
+        &plan.env,
+        SOON,
+    );
+    plan.program = String::from_utf8(python.await.unwrap().stdout)
+        .unwrap()
+        .trim()
+        .into();
     plan.args
         .extend(["--x=ä b".to_owned(), String::new(), "$HOME; \"'".to_owned()]);
     plan.env.push(("TOKEN".to_owned(), "a=b\nc".to_owned()));
@@ -118,8 +129,7 @@ type Change = fn(&Bed, &mut LaunchPlan);
 
 #[tokio::test]
 async fn each_failed_start_has_its_reason_and_a_record() {
-    let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
-    let cases: [(&str, Cause, Change); 8] = [
+    let cases: [(&str, Cause, Change); 7] = [
         ("missing program", Cause::ProgramMissing, |_, plan| {
             plan.program = "/no/such".into()
         }),
@@ -132,11 +142,6 @@ async fn each_failed_start_has_its_reason_and_a_record() {
         ("no interpreter", Cause::ProgramNotExecutable, |bed, plan| {
             plan.program = bed.path("script");
             fs::write(&plan.program, "#!/no/such\n").unwrap();
-            fs::set_permissions(&plan.program, fs::Permissions::from_mode(0o755)).unwrap();
-        }),
-        ("no program", Cause::ProgramNotExecutable, |bed, plan| {
-            plan.program = bed.path("garbage");
-            fs::write(&plan.program, [0, 1, 2, 3]).unwrap();
             fs::set_permissions(&plan.program, fs::Permissions::from_mode(0o755)).unwrap();
         }),
         ("missing directory", Cause::CwdMissing, |_, plan| {
@@ -163,7 +168,6 @@ async fn each_failed_start_has_its_reason_and_a_record() {
             !bed.path("socket").exists() && !bed.path("keeper.json").exists(),
             "{name}"
         );
-        assert_eq!(text(&plan.journal_dir), text(&bed.path("journal")));
     }
 }
 
