@@ -2,8 +2,10 @@
 //!
 //! `docs/ARCHITECTURE.md` is the map of the modules.
 
+pub mod auth;
 pub mod claude;
 pub mod domain;
+pub mod http;
 pub mod journal;
 pub mod keeper;
 pub mod ndjson;

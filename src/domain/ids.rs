@@ -75,6 +75,10 @@ uuid_id!(
     /// One attached client connection.
     ConnectionId
 );
+uuid_id!(
+    /// One HTTP request, in its answer and in the log.
+    RequestId
+);
 
 impl ApprovalId {
     /// The id of the approval that the record `seq` of `session` opens. It follows from the two, so a journal read again

@@ -126,7 +126,6 @@ fn explain(plan: &LaunchPlan, error: &io::Error) -> LaunchFailure {
             Cause::ProgramNotExecutable
         }
         io::ErrorKind::ArgumentListTooLong => Cause::TooLong,
-        _ if error.raw_os_error() == Some(nix::libc::ENOEXEC) => Cause::ProgramNotExecutable,
         _ => Cause::System,
     };
     LaunchFailure::new(cause, error)

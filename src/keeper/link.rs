@@ -432,17 +432,37 @@ enum Flow {
 
 impl LinkRunner {
     async fn run(mut self) {
-        let reason = loop {
-            match self.step().await {
+        let end = loop {
+            // The hello may have come with more behind it, so what is there is handled before anything is waited for.
+            let step = match self.handle_frames() {
+                Ok(()) => self.step().await,
+                Err(error) => Err(error),
+            };
+            match step {
                 Ok(Flow::Continue) => {}
-                Ok(Flow::End) => break None,
-                Err(error) => break Some(error),
+                Ok(Flow::End) => break Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    break self.hear_last_words().await;
+                }
+                Err(error) => break Err(error),
             }
         };
-        if let Some(error) = reason {
+        if let Err(error) = end {
             tracing::debug!(%error, "keeper connection ended");
         }
         // Dropping the replies and the state tells everyone who waits.
+    }
+
+    /// A keeper that ended does not take commands any more, but may have told its end before.
+    async fn hear_last_words(&mut self) -> io::Result<()> {
+        self.outgoing.clear();
+        loop {
+            self.stream.readable().await?;
+            match self.receive()? {
+                Flow::Continue => self.handle_frames()?,
+                Flow::End => return Ok(()),
+            }
+        }
     }
 
     async fn step(&mut self) -> io::Result<Flow> {
@@ -538,12 +558,16 @@ impl LinkRunner {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Flow::Continue),
             Err(error) => return Err(error),
         }
+        Ok(Flow::Continue)
+    }
+
+    fn handle_frames(&mut self) -> io::Result<()> {
         while let Some(frame) = self.frames.next().map_err(io::Error::other)? {
             if let Some(message) = frame.parse_for_daemon().map_err(io::Error::other)? {
                 self.handle(message);
             }
         }
-        Ok(Flow::Continue)
+        Ok(())
     }
 
     fn handle(&mut self, message: ToDaemon) {

@@ -82,22 +82,26 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
     }
 }
 
-/// The children of this process that have not been reaped, and every other process whose environment says `marker`.
-/// Zombies are not among them: they only wait for their parent.
-pub(in crate::keeper) fn survivors(marker: &[u8]) -> io::Result<Vec<Pid>> {
+/// Every process whose environment says `marker`, and, if wanted, every child of this process. Zombies are not among them:
+/// they only wait for their parent.
+pub(in crate::keeper) fn survivors(marker: &[u8], with_children: bool) -> io::Result<Vec<Pid>> {
     let me = getpid();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
+        let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+            .map(Pid::from_raw)
+        else {
             continue;
         };
-        let pid = Pid::from_raw(pid);
         // A process that ended meanwhile has no files.
         let Ok(stat) = stat(pid) else { continue };
         if pid == me || matches!(stat.state, b'Z' | b'X') {
             continue;
         }
-        if stat.parent == me.as_raw() || has_marker(pid, marker) {
+        if with_children && stat.parent == me.as_raw() || has_marker(pid, marker) {
             found.push(pid);
         }
     }

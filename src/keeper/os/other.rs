@@ -62,7 +62,7 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
 }
 
 /// Cannot be found here.
-pub(in crate::keeper) fn survivors(_marker: &[u8]) -> io::Result<Vec<Pid>> {
+pub(in crate::keeper) fn survivors(_marker: &[u8], _with_children: bool) -> io::Result<Vec<Pid>> {
     Ok(Vec::new())
 }
 

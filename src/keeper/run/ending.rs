@@ -18,8 +18,7 @@ use crate::{
     domain::RunExit,
     journal::Source,
     keeper::{
-        os,
-        plan::RUN_MARKER,
+        leftovers, os,
         recorder::Recorder,
         records,
         wire::{Refusal, ToDaemon},
@@ -161,8 +160,8 @@ impl Keeper {
         if ending.sweep_at.is_none_or(|at| now < at) {
             return;
         }
-        let marker = format!("{RUN_MARKER}={}", self.run);
-        let survivors = os::survivors(marker.as_bytes()).unwrap_or_default();
+        let survivors = os::survivors(leftovers::marker(self.run).as_bytes(), true);
+        let survivors = survivors.unwrap_or_default();
         if survivors.is_empty() {
             ending.sweep_at = None;
             return;

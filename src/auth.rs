@@ -1,0 +1,5 @@
+//! Owns the proof that a client may talk to the daemon: the token, its file and its comparison. It knows no HTTP.
+
+mod token;
+
+pub use token::{Secret, Token, TokenError, read_token};

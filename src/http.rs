@@ -1,0 +1,24 @@
+//! Owns everything that speaks HTTP: guards, routes, sockets, streams, errors on the wire and the OpenAPI document. It
+//! decides nothing about sessions; it asks the supervisor and the store.
+
+mod config;
+mod connections;
+mod conversation;
+mod dto;
+mod error;
+mod extract;
+mod guard;
+mod observe;
+mod openapi;
+mod routes;
+mod serve;
+mod state;
+mod stream;
+mod ws;
+
+pub use config::HttpConfig;
+pub use error::{ApiError, ErrorCode, PROBLEM_JSON};
+pub use openapi::openapi_json;
+pub use routes::router;
+pub use serve::serve;
+pub use state::AppState;

@@ -1,0 +1,37 @@
+//! Owns the settings of the HTTP side. `config` fills them in.
+
+/// How the daemon serves HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpConfig {
+    /// Host names that count as ours beside the loopback ones: `name` for any port, `name:port` for one.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of pages that may use the daemon beside its own, as browsers send them: `https://host[:port]`.
+    pub allowed_origins: Vec<String>,
+    /// Largest prompt in bytes, and so the largest WebSocket message. Bodies with a prompt may be a little larger.
+    pub max_prompt_bytes: usize,
+    /// Most sockets and streams of one session.
+    pub max_connections_per_session: usize,
+    /// Most sockets and streams in all.
+    pub max_connections: usize,
+    /// Milliseconds between two pings of a WebSocket. Two without an answer end it.
+    pub ping_interval_ms: u64,
+    /// Milliseconds in which a WebSocket client must take one frame.
+    pub send_timeout_ms: u64,
+    /// Milliseconds that a closing WebSocket waits for the client's close frame.
+    pub close_timeout_ms: u64,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            max_prompt_bytes: 64 * 1024 * 1024,
+            max_connections_per_session: 64,
+            max_connections: 1_024,
+            ping_interval_ms: 20_000,
+            send_timeout_ms: 30_000,
+            close_timeout_ms: 2_000,
+        }
+    }
+}

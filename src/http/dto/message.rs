@@ -1,0 +1,322 @@
+//! Owns messages: what is sent to the agent, and the conversation as it is read back.
+
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value, value::RawValue};
+use uuid::Uuid;
+
+use super::{Turn, TurnResult};
+use crate::{
+    claude::{control::Fields, stdin::Priority},
+    domain::{Seq, Timestamp},
+    http::{ApiError, ErrorCode},
+    supervisor::{self, Content, NewMessage},
+};
+
+/// A message to the agent: `text` or `content`, one of the two.
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"text": "Run the tests."}))]
+pub(in crate::http) struct SendRequest {
+    /// Plain text.
+    text: Option<String>,
+    /// Content blocks of the model API, passed on byte for byte.
+    #[schema(value_type = Option<Vec<Object>>)]
+    content: Option<Box<RawValue>>,
+    /// An id of the client's own. The same message sent again with it is not run again.
+    uuid: Option<Uuid>,
+    /// When it is taken up during a turn.
+    priority: Option<Priority>,
+    /// `false`: the message is added to the conversation and starts no turn.
+    should_query: Option<bool>,
+}
+
+impl SendRequest {
+    /// What the supervisor takes. A message without an id gets `uuid`.
+    pub(in crate::http) fn into_message(self, uuid: Uuid) -> Result<NewMessage, ApiError> {
+        let content = match (self.text, self.content) {
+            (Some(text), None) => Content::Text(text),
+            (None, Some(blocks)) if blocks.get().starts_with('[') => Content::Blocks(blocks),
+            (None, Some(_)) => {
+                return Err(ApiError::new(ErrorCode::InvalidField)
+                    .detail("content: expected an array of content blocks")
+                    .member("field", "content"));
+            }
+            (Some(_), Some(_)) => {
+                return Err(ApiError::new(ErrorCode::InvalidField)
+                    .detail("send text or content, not both")
+                    .member("field", "content"));
+            }
+            (None, None) => return Err(ErrorCode::EmptyPrompt.into()),
+        };
+        Ok(NewMessage {
+            content,
+            uuid: Some(self.uuid.unwrap_or(uuid)),
+            priority: self.priority,
+            should_query: self.should_query,
+        })
+    }
+}
+
+/// The first message of a session: its text, or the same object that is sent to a session.
+#[derive(Debug)]
+pub(in crate::http) struct Prompt(SendRequest);
+
+impl Prompt {
+    pub(super) fn into_message(self, uuid: Uuid) -> Result<NewMessage, ApiError> {
+        self.0.into_message(uuid)
+    }
+}
+
+impl<'de> Deserialize<'de> for Prompt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let parsed = if raw.get().starts_with('"') {
+            serde_json::from_str(raw.get()).map(|text| SendRequest {
+                text: Some(text),
+                ..SendRequest::default()
+            })
+        } else {
+            serde_json::from_str(raw.get())
+        };
+        parsed.map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl utoipa::PartialSchema for Prompt {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        utoipa::openapi::OneOfBuilder::new()
+            .description(Some(
+                "A message: its text, or the object that is sent to a session.",
+            ))
+            .item(utoipa::openapi::ObjectBuilder::new().schema_type(utoipa::openapi::Type::String))
+            .item(utoipa::openapi::Ref::from_schema_name("SendRequest"))
+            .into()
+    }
+}
+
+impl utoipa::ToSchema for Prompt {
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+        schemas.push((
+            <SendRequest as utoipa::ToSchema>::name().into_owned(),
+            <SendRequest as utoipa::PartialSchema>::schema(),
+        ));
+        <SendRequest as utoipa::ToSchema>::schemas(schemas);
+    }
+}
+
+/// A message was taken. With `wait=result` it was answered too.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct SendReply {
+    /// The message's id.
+    pub(in crate::http) uuid: Uuid,
+    /// Its record.
+    pub(in crate::http) seq: Seq,
+    /// Whether it had been sent before and was not run again.
+    pub(in crate::http) repeated: bool,
+    /// The turn that answered it; with `wait=result` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) turn: Option<Turn>,
+    /// The CLI's result message, byte for byte; with `wait=result` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub(in crate::http) result: Option<Box<RawValue>>,
+}
+
+impl SendReply {
+    pub(in crate::http) fn new(accepted: &supervisor::Accepted, outcome: Option<TurnResult>) -> Self {
+        let (turn, result) = outcome.map(|outcome| (outcome.turn, outcome.result)).unzip();
+        let result = result.flatten();
+        Self {
+            uuid: accepted.uuid,
+            seq: accepted.seq,
+            repeated: accepted.repeated,
+            turn,
+            result,
+        }
+    }
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum Role {
+    /// A person, or a tool's result.
+    User,
+    /// The agent.
+    Assistant,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct ConversationItem {
+    /// The record in which it begins.
+    pub(in crate::http) seq: Seq,
+    /// When it began.
+    #[schema(value_type = String, format = DateTime)]
+    pub(in crate::http) ts: Timestamp,
+    /// Who speaks.
+    pub(in crate::http) role: Role,
+    /// The CLI's id of the message's last line, or the client's id of a prompt; what a fork takes as `at`.
+    pub(in crate::http) uuid: Option<String>,
+    /// The model API's id of an assistant message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) message_id: Option<String>,
+    /// Text or content blocks, byte for byte.
+    #[schema(value_type = Value)]
+    pub(in crate::http) content: Box<RawValue>,
+    /// The tool call of the sub-agent that speaks; absent for the main conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) parent_tool_use_id: Option<String>,
+}
+
+/// A page of a conversation, in its order.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct ConversationPage {
+    /// The messages.
+    pub(in crate::http) items: Vec<ConversationItem>,
+    /// Where the next page begins; `null` at the end of what there is now.
+    pub(in crate::http) next_cursor: Option<String>,
+}
+
+/// A page of a journal.
+#[derive(utoipa::ToSchema)]
+#[expect(
+    dead_code,
+    reason = "documents a body that is put together from the journal's bytes"
+)]
+pub(in crate::http) struct EventPage {
+    /// The records, byte for byte as in the journal.
+    items: Vec<Object>,
+    /// The `after` of the next page.
+    next_after: Seq,
+    /// The last record that there is.
+    head_seq: Seq,
+}
+
+/// Any JSON object.
+type Object = Map<String, Value>;
+
+/// How to interrupt. May be left out.
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct InterruptRequest {
+    /// Whether prompts that wait for their turn are dropped as well.
+    #[serde(default)]
+    pub(in crate::http) cancel_queued: bool,
+}
+
+/// A model to change to.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"model": "opus"}))]
+pub(in crate::http) struct ModelRequest {
+    /// An alias or a full name; `null` for the default.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(in crate::http) model: Option<String>,
+}
+
+/// A permission mode to change to.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"mode": "acceptEdits"}))]
+pub(in crate::http) struct PermissionModeRequest {
+    /// The mode as the CLI names it.
+    pub(in crate::http) mode: String,
+}
+
+/// How much to think from now on.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"max_thinking_tokens": 8000}))]
+pub(in crate::http) struct ThinkingRequest {
+    /// Most tokens for thinking; 0 turns it off, `null` gives the default back.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(in crate::http) max_thinking_tokens: Option<u32>,
+    /// How thinking is shown: `summarized`, `omitted` or `highlights`.
+    pub(in crate::http) display: Option<String>,
+}
+
+/// A control request as the CLI takes it: its subtype and the fields of that subtype.
+#[derive(utoipa::ToSchema)]
+#[schema(example = json!({"subtype": "mcp_status"}))]
+pub(in crate::http) struct ControlRequest {
+    /// The subtype.
+    pub(in crate::http) subtype: String,
+    /// Every other member goes to the CLI byte for byte.
+    #[schema(value_type = Object, additional_properties)]
+    pub(in crate::http) fields: Fields,
+}
+
+impl<'de> Deserialize<'de> for ControlRequest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Head {
+            subtype: String,
+        }
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let head: Head = serde_json::from_str(raw.get()).map_err(de::Error::custom)?;
+        let fields = Fields::of_object(raw.get()).ok_or_else(|| de::Error::custom("expected an object"))?;
+        Ok(Self {
+            subtype: head.subtype,
+            fields,
+        })
+    }
+}
+
+/// What the CLI answered.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct ControlReply {
+    /// The answer, byte for byte; `null` when the CLI has nothing to say beyond success.
+    #[schema(value_type = Option<Object>)]
+    pub(in crate::http) response: Option<Box<RawValue>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(json: &str) -> Result<NewMessage, ErrorCode> {
+        serde_json::from_str::<SendRequest>(json)
+            .unwrap()
+            .into_message(Uuid::nil())
+            .map_err(|error| error.code())
+    }
+
+    #[test]
+    fn a_message_is_text_or_blocks() {
+        assert!(matches!(message(r#"{"text":"hi"}"#).unwrap().content, Content::Text(text) if text == "hi"));
+        let blocks = message(r#"{"content":[ {"type":"text","text":"\ud83d"} ]}"#)
+            .unwrap()
+            .content;
+        assert!(
+            matches!(blocks, Content::Blocks(raw) if raw.get() == r#"[ {"type":"text","text":"\ud83d"} ]"#)
+        );
+        assert_eq!(message("{}").unwrap_err(), ErrorCode::EmptyPrompt);
+        for bad in [r#"{"content":"hi"}"#, r#"{"text":"a","content":[]}"#] {
+            assert_eq!(message(bad).unwrap_err(), ErrorCode::InvalidField, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_first_prompt_may_be_a_bare_text() {
+        for (json, good) in [
+            (r#""hi""#, true),
+            (r#"{"text":"hi","priority":"now"}"#, true),
+            (r#"{"txt":"hi"}"#, false),
+            ("7", false),
+        ] {
+            assert_eq!(serde_json::from_str::<Prompt>(json).is_ok(), good, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_model_must_be_named_or_null() {
+        assert!(serde_json::from_str::<ModelRequest>("{}").is_err());
+        assert!(
+            serde_json::from_str::<ModelRequest>(r#"{"model":null}"#)
+                .unwrap()
+                .model
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! Owns the session object and the bodies that make and change sessions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{ApprovalSummary, Prompt, TurnResult, redact};
+use crate::{
+    claude::LaunchOptions,
+    domain::{
+        CliSessionId, FailReason, PromptState, Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd,
+    },
+    session::LiveView,
+    store::{MetaPatch, SessionRow},
+    supervisor::{CreateSession, ForkSession, SessionView},
+};
+
+/// A session as it is now.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct Session {
+    /// Our id. It never changes.
+    id: SessionId,
+    /// A person's name for it.
+    title: Option<String>,
+    /// A person's group for it.
+    tag: Option<String>,
+    /// A person's key-value pairs.
+    labels: BTreeMap<String, String>,
+    /// The working directory.
+    cwd: String,
+    /// What it is doing.
+    state: SessionState,
+    /// Why it failed; set in the state `failed`.
+    reason: Option<FailReason>,
+    /// Whether the simulated agent runs it in place of the real CLI.
+    simulated: bool,
+    /// The CLI behind it.
+    cli: Cli,
+    /// The model that the CLI reported last.
+    model: Option<String>,
+    /// The permission mode that the CLI reported last.
+    permission_mode: Option<String>,
+    /// The last record of its journal; 0 when there is none.
+    head_seq: Seq,
+    /// The turn that runs now.
+    turn: Option<OpenTurn>,
+    /// Prompts whose turn has not ended, oldest first.
+    open_prompts: Vec<OpenPrompt>,
+    /// What needs a person, oldest first.
+    pending_approvals: Vec<ApprovalSummary>,
+    /// Background tasks of the CLI that run now.
+    background_tasks: u32,
+    /// Finished turns.
+    turns: u64,
+    /// Sum of the known costs of its turns, in US dollars. It never falls.
+    #[schema(value_type = f64)]
+    cost_usd: Usd,
+    /// Turns whose cost is not known and so is not in the sum.
+    turns_with_unknown_cost: u64,
+    /// Sum of the tokens of its turns.
+    usage: TokenUsage,
+    /// The session that it was forked from.
+    parent_id: Option<SessionId>,
+    /// The message of the parent at which it branches off.
+    forked_at: Option<Uuid>,
+    /// The launch options. The values of environments and headers are hidden.
+    #[schema(value_type = Object)]
+    options: Value,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// When it last worked or was edited.
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    /// When the CLI last printed something.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    last_line_at: Option<Timestamp>,
+    /// The start of the last prompt.
+    last_prompt: Option<String>,
+    /// The prompt that came with the request; only in the answer to one that brought a prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) prompt_uuid: Option<Uuid>,
+    /// The turn that answered the prompt; only in the answer to a request with `wait=result`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) outcome: Option<TurnResult>,
+}
+
+/// The CLI behind a session.
+#[derive(Serialize, utoipa::ToSchema)]
+struct Cli {
+    /// The CLI's id of the conversation. It can change.
+    session_id: CliSessionId,
+    /// The version that ran last.
+    version: Option<String>,
+    /// The process; `null` while there is none.
+    pid: Option<i32>,
+}
+
+/// A turn that has not ended.
+#[derive(Serialize, utoipa::ToSchema)]
+struct OpenTurn {
+    /// Its number within the session, from 1.
+    number: u64,
+    /// Its first record.
+    first_seq: Seq,
+    /// When it began.
+    #[schema(value_type = String, format = DateTime)]
+    started_at: Timestamp,
+}
+
+/// A prompt whose turn has not ended.
+#[derive(Serialize, utoipa::ToSchema)]
+struct OpenPrompt {
+    /// Its id.
+    uuid: Uuid,
+    /// How far it has come.
+    state: PromptState,
+    /// Its record.
+    seq: Seq,
+}
+
+impl From<SessionView> for Session {
+    fn from(view: SessionView) -> Self {
+        Self::new(view.row, view.live, view.simulated)
+    }
+}
+
+impl Session {
+    /// The object for what the tables and the actor know at one moment.
+    pub(in crate::http) fn new(row: SessionRow, live: LiveView, simulated: bool) -> Self {
+        Self {
+            id: row.id,
+            title: row.title,
+            tag: row.tag,
+            labels: row.labels,
+            cwd: row.cwd,
+            state: live.state,
+            reason: live.reason,
+            simulated,
+            cli: Cli {
+                session_id: live.cli_session_id.unwrap_or(row.cli_session_id),
+                version: live.cli_version.or(row.cli_version),
+                pid: live.cli_pid,
+            },
+            model: live.model.or(row.model),
+            permission_mode: live.permission_mode.or(row.permission_mode),
+            head_seq: live.head_seq,
+            turn: live.turn.map(|turn| OpenTurn {
+                number: turn.number,
+                first_seq: turn.first_seq,
+                started_at: turn.started_at,
+            }),
+            open_prompts: live
+                .open_prompts
+                .into_iter()
+                .map(|prompt| OpenPrompt {
+                    uuid: prompt.uuid,
+                    state: prompt.state,
+                    seq: prompt.seq,
+                })
+                .collect(),
+            pending_approvals: live
+                .approvals
+                .iter()
+                .map(|approval| ApprovalSummary::of(approval))
+                .collect(),
+            background_tasks: live.background_tasks,
+            turns: row.turns,
+            cost_usd: row.cost_usd,
+            turns_with_unknown_cost: row.turns_with_unknown_cost,
+            usage: row.usage,
+            parent_id: row.parent,
+            forked_at: row.forked_at,
+            options: redact::options(&row.options),
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            last_line_at: live.last_line_at,
+            last_prompt: row.last_prompt,
+            prompt_uuid: None,
+            outcome: None,
+        }
+    }
+}
+
+/// A page of sessions, newest activity first.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct SessionPage {
+    /// The sessions.
+    pub(in crate::http) items: Vec<Session>,
+    /// Where the next page begins; `null` at the end.
+    pub(in crate::http) next_cursor: Option<String>,
+}
+
+/// A session to be made.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"cwd": "/home/me/project", "prompt": "What does this project do?", "options": {"permission_mode": "default"}}))]
+pub(in crate::http) struct CreateRequest {
+    /// The working directory, as an absolute path.
+    cwd: String,
+    /// The first message.
+    pub(in crate::http) prompt: Option<Prompt>,
+    /// A name for it.
+    title: Option<String>,
+    /// A group for it.
+    tag: Option<String>,
+    /// Key-value pairs for it.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    /// How the CLI is started.
+    #[serde(default)]
+    options: LaunchOptions,
+}
+
+impl CreateRequest {
+    /// What the supervisor takes. A prompt without an id gets `prompt_uuid`.
+    pub(in crate::http) fn into_session(
+        self,
+        prompt_uuid: Uuid,
+    ) -> Result<CreateSession, crate::http::ApiError> {
+        Ok(CreateSession {
+            cwd: self.cwd,
+            prompt: self
+                .prompt
+                .map(|prompt| prompt.into_message(prompt_uuid))
+                .transpose()?,
+            title: self.title,
+            tag: self.tag,
+            labels: self.labels,
+            options: self.options,
+        })
+    }
+}
+
+/// A fork to be made. Every field may be left out.
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct ForkRequest {
+    /// The message after which the fork branches off; the end of the conversation when it is left out.
+    at: Option<Uuid>,
+    /// Another working directory.
+    cwd: Option<String>,
+    /// A name for the fork.
+    title: Option<String>,
+    /// The first message of the fork.
+    pub(in crate::http) prompt: Option<Prompt>,
+}
+
+impl ForkRequest {
+    /// What the supervisor takes. A prompt without an id gets `prompt_uuid`.
+    pub(in crate::http) fn into_fork(self, prompt_uuid: Uuid) -> Result<ForkSession, crate::http::ApiError> {
+        Ok(ForkSession {
+            at: self.at,
+            cwd: self.cwd,
+            title: self.title,
+            prompt: self
+                .prompt
+                .map(|prompt| prompt.into_message(prompt_uuid))
+                .transpose()?,
+        })
+    }
+}
+
+/// A change of what people say about a session. A field that is left out stays; `null` empties it.
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"title": "Release notes", "tag": null}))]
+pub(in crate::http) struct UpdateRequest {
+    /// The new name.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    title: Option<Option<String>>,
+    /// The new group.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    tag: Option<Option<String>>,
+    /// The new labels, in place of all that were there.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<BTreeMap<String, String>>)]
+    labels: Option<Option<BTreeMap<String, String>>>,
+}
+
+/// Tells a field that is `null` from one that is not there.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl From<UpdateRequest> for MetaPatch {
+    fn from(request: UpdateRequest) -> Self {
+        Self {
+            title: request.title,
+            tag: request.tag,
+            labels: request.labels.map(Option::unwrap_or_default),
+        }
+    }
+}

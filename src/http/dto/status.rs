@@ -1,0 +1,95 @@
+//! Owns what the probes say.
+
+use serde::Serialize;
+
+use crate::{claude::binary::Tested, domain::Timestamp, supervisor};
+
+/// The daemon is alive.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct Health {
+    /// Always `ok`: a daemon that is not would not answer.
+    pub(in crate::http) status: &'static str,
+}
+
+/// Whether the daemon can work.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct Readiness {
+    /// Whether sessions can be made and run.
+    pub(in crate::http) ready: bool,
+    /// What stands in the way, for people.
+    pub(in crate::http) problems: Vec<String>,
+    /// The daemon's version.
+    version: &'static str,
+    /// When it started.
+    #[schema(value_type = String, format = DateTime)]
+    started_at: Timestamp,
+    /// Sessions with a process.
+    live_sessions: usize,
+    /// Whether the database takes writes.
+    store_writable: bool,
+    /// The agent CLI; `null` when there is none.
+    cli: Option<CliStatus>,
+}
+
+/// The agent CLI that sessions are run with.
+#[derive(Serialize, utoipa::ToSchema)]
+struct CliStatus {
+    /// Its path.
+    path: String,
+    /// Its version; `null` when it did not say.
+    version: Option<String>,
+    /// How it was found, for people.
+    how: String,
+    /// How its version stands to those that this daemon was tested with; `null` when it cannot be read.
+    tested: Option<VersionCheck>,
+    /// Whether it is the built-in simulated agent.
+    simulated: bool,
+}
+
+/// How a version stands to the tested ones.
+#[derive(Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum VersionCheck {
+    /// One of them.
+    Tested,
+    /// Newer than all of them.
+    Newer,
+    /// Older than all of them.
+    Older,
+}
+
+impl From<supervisor::Health> for Readiness {
+    fn from(health: supervisor::Health) -> Self {
+        let mut problems = Vec::new();
+        let cli = health
+            .cli
+            .map_err(|_| {
+                problems.push(
+                    "no agent CLI was found; 'trunkline doctor' shows where it was looked for".to_owned(),
+                )
+            })
+            .ok();
+        if !health.store_writable {
+            problems.push("the database cannot be written".to_owned());
+        }
+        Self {
+            ready: problems.is_empty(),
+            problems,
+            version: health.version,
+            started_at: health.started_at,
+            live_sessions: health.live_sessions,
+            store_writable: health.store_writable,
+            cli: cli.map(|cli| CliStatus {
+                path: cli.path.display().to_string(),
+                version: cli.version,
+                how: cli.how,
+                tested: cli.tested.map(|tested| match tested {
+                    Tested::Tested => VersionCheck::Tested,
+                    Tested::Newer => VersionCheck::Newer,
+                    Tested::Older => VersionCheck::Older,
+                }),
+                simulated: cli.simulated,
+            }),
+        }
+    }
+}

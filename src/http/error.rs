@@ -1,0 +1,182 @@
+//! Owns the one error of the HTTP side and its form on the wire: `application/problem+json` (RFC 9457).
+
+mod code;
+mod supervisor;
+
+use std::{error::Error, sync::Arc};
+
+use axum::{
+    body::Body,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Map, Value};
+
+pub use code::ErrorCode;
+
+use crate::{domain::RequestId, telemetry};
+
+/// The media type of every error.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// What went wrong with a request. Every layer answers with it.
+#[derive(Clone, Debug)]
+pub struct ApiError {
+    code: ErrorCode,
+    detail: Option<String>,
+    members: Map<String, Value>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    cause: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl ApiError {
+    /// An error that its code says all about.
+    pub fn new(code: ErrorCode) -> Self {
+        Self {
+            code,
+            detail: None,
+            members: Map::new(),
+            headers: Vec::new(),
+            cause: None,
+        }
+    }
+
+    /// Says what is wrong with this very request.
+    #[must_use]
+    pub fn detail(mut self, text: impl Into<String>) -> Self {
+        self.detail = Some(text.into());
+        self
+    }
+
+    /// Adds a member that programs can read.
+    #[must_use]
+    pub fn member(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.members.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Adds a response header.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// Keeps what lies behind it for the log. Clients never see it.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
+        self.cause = Some(Arc::new(cause));
+        self
+    }
+
+    /// The code.
+    pub const fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// The cause and its own causes as one line, for the log.
+    pub fn cause_chain(&self) -> Option<String> {
+        self.cause.as_ref().map(|cause| telemetry::chain(cause.as_ref()))
+    }
+
+    /// The problem object. `request` becomes its `instance`.
+    pub fn problem(&self, request: Option<RequestId>) -> Map<String, Value> {
+        let code = self.code;
+        let mut problem = Map::new();
+        let mut put = |name: &str, value: Value| problem.insert(name.to_owned(), value);
+        put("type", format!("urn:trunkline:problem:{}", code.as_str()).into());
+        put("title", code.title().into());
+        put("status", code.status().as_u16().into());
+        put("code", code.as_str().into());
+        // What happened inside is not for the wire.
+        let detail = self.detail.as_deref().filter(|_| !code.is_internal());
+        put("detail", detail.unwrap_or_else(|| code.advice()).into());
+        put("retryable", code.retryable().into());
+        put("side_effect_possible", code.side_effect_possible().into());
+        if let Some(request) = request {
+            put("instance", format!("urn:uuid:{request}").into());
+        }
+        for (name, value) in &self.members {
+            put(name, value.clone());
+        }
+        problem
+    }
+
+    /// The response, with `request` as the instance.
+    pub fn response(self, request: Option<RequestId>) -> Response {
+        let body = Value::Object(self.problem(request)).to_string();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = self.code.status();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.code.status() == StatusCode::SERVICE_UNAVAILABLE && self.code.retryable() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        for (name, value) in &self.headers {
+            headers.append(name.clone(), value.clone());
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<ErrorCode> for ApiError {
+    fn from(code: ErrorCode) -> Self {
+        Self::new(code)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        self.response(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_and_what_it_says() {
+        let table: Vec<String> = ErrorCode::ALL
+            .iter()
+            .map(|code| {
+                format!(
+                    "{} {} retryable={} side_effect_possible={} | {} | {}",
+                    code.status().as_u16(),
+                    code.as_str(),
+                    code.retryable(),
+                    code.side_effect_possible(),
+                    code.title(),
+                    code.advice()
+                )
+            })
+            .collect();
+        insta::assert_snapshot!(table.join("\n"));
+    }
+
+    #[test]
+    fn codes_are_unique_and_snake_case() {
+        let mut seen = std::collections::BTreeSet::new();
+        for code in ErrorCode::ALL {
+            assert!(seen.insert(code.as_str()), "{} twice", code.as_str());
+            assert!(
+                code.as_str()
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+            );
+            assert!(code.status().is_client_error() || code.status().is_server_error());
+        }
+    }
+
+    #[test]
+    fn an_internal_error_keeps_its_cause_to_itself() {
+        let error = ApiError::new(ErrorCode::Internal)
+            .detail("table users is on fire")
+            .caused_by(std::io::Error::other("disk 7"));
+        let body = Value::Object(error.problem(None)).to_string();
+        assert!(!body.contains("fire") && !body.contains("disk 7"), "{body}");
+        assert_eq!(error.cause_chain().as_deref(), Some("disk 7"));
+    }
+}

@@ -1,0 +1,241 @@
+//! Owns the table of error codes: what each one means, its status, and whether trying again makes sense.
+
+use axum::http::StatusCode;
+
+/// Builds the enum and its table from one list, so that neither can miss a code.
+macro_rules! codes {
+    ($( $variant:ident, $name:literal, $status:ident, $retry:ident, $effect:ident, $title:literal, $advice:literal; )*) => {
+        /// The stable, machine-readable code of an error.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, utoipa::ToSchema)]
+        pub enum ErrorCode {
+            $(
+                #[doc = $title]
+                #[serde(rename = $name)]
+                $variant,
+            )*
+        }
+
+        impl ErrorCode {
+            /// Every code, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The code on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+
+            /// The HTTP status that goes with it.
+            pub const fn status(self) -> StatusCode {
+                match self { $(Self::$variant => StatusCode::$status),* }
+            }
+
+            /// What it means, the same for every occurrence.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title),* }
+            }
+
+            /// What to do about it, when there is nothing more special to say.
+            pub const fn advice(self) -> &'static str {
+                match self { $(Self::$variant => $advice),* }
+            }
+
+            /// Whether the same request may succeed later without a change.
+            pub const fn retryable(self) -> bool {
+                match self { $(Self::$variant => codes!(@ $retry)),* }
+            }
+
+            /// Whether the request may have had an effect all the same.
+            pub const fn side_effect_possible(self) -> bool {
+                match self { $(Self::$variant => codes!(@ $effect)),* }
+            }
+        }
+    };
+    (@ retry) => { true };
+    (@ final) => { false };
+    (@ effect) => { true };
+    (@ none) => { false };
+}
+
+codes! {
+    // Any route.
+    Unauthorized, "unauthorized", UNAUTHORIZED, final, none,
+        "The token is missing or wrong",
+        "Send the token of the daemon's token file as 'Authorization: Bearer <token>'.";
+    HostForbidden, "host_forbidden", MISDIRECTED_REQUEST, final, none,
+        "The Host header names a host that this daemon does not serve",
+        "Use a loopback address, or add the name to server.allowed_hosts.";
+    HostMissing, "host_missing", BAD_REQUEST, final, none,
+        "The request has no usable Host header",
+        "Send exactly one Host header.";
+    OriginForbidden, "origin_forbidden", FORBIDDEN, final, none,
+        "The Origin header names a page that may not use this daemon",
+        "Open the page from the daemon itself, or add its origin to server.allowed_origins.";
+    RouteNotFound, "route_not_found", NOT_FOUND, final, none,
+        "There is nothing at this path",
+        "GET /openapi.json lists every path.";
+    MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, final, none,
+        "The path does not take this method",
+        "The Allow header lists the methods that it takes.";
+    UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, final, none,
+        "The body is not declared as JSON",
+        "Send 'Content-Type: application/json'.";
+    BodyTooLarge, "body_too_large", PAYLOAD_TOO_LARGE, final, none,
+        "The body is larger than the limit",
+        "Send less, or raise server.max_prompt_bytes.";
+    BodyUnreadable, "body_unreadable", BAD_REQUEST, retry, none,
+        "The body ended too early",
+        "Send the whole body.";
+    InvalidJson, "invalid_json", BAD_REQUEST, final, none,
+        "The body is not valid JSON",
+        "Mend the JSON at the given line and column.";
+    InvalidField, "invalid_field", UNPROCESSABLE_ENTITY, final, none,
+        "A field of the body is unknown, missing or of the wrong type",
+        "Mend the named field.";
+    InvalidQuery, "invalid_query", BAD_REQUEST, final, none,
+        "A query parameter is unknown or wrong",
+        "GET /openapi.json lists the parameters of every path.";
+    InvalidId, "invalid_id", BAD_REQUEST, final, none,
+        "An id in the path is not a UUID",
+        "Use an id that the daemon gave.";
+    InvalidCursor, "invalid_cursor", BAD_REQUEST, final, none,
+        "The cursor was not made by this list",
+        "Use the next_cursor of the page before, or none.";
+    // Streams and sockets.
+    UpgradeRequired, "upgrade_required", UPGRADE_REQUIRED, final, none,
+        "This path is a WebSocket",
+        "Connect with a WebSocket client of version 13.";
+    UnsupportedProtocol, "unsupported_protocol", BAD_REQUEST, final, none,
+        "None of the offered WebSocket sub-protocols is known",
+        "Offer trunkline.v1, or none.";
+    TooManyClients, "too_many_clients", TOO_MANY_REQUESTS, retry, none,
+        "The session has as many clients as it may have",
+        "Close another client of the session, or raise server.max_connections_per_session.";
+    TooManyConnections, "too_many_connections", SERVICE_UNAVAILABLE, retry, none,
+        "The daemon has as many clients as it may have",
+        "Close another client, or raise server.max_connections.";
+    SeqBeyondHead, "seq_beyond_head", BAD_REQUEST, final, none,
+        "The journal has no record with this number yet",
+        "Use a seq that the session has given, at most its head_seq.";
+    RecordsCompacted, "records_compacted", GONE, final, none,
+        "The records after this number are no longer kept",
+        "Start from the oldest record that is kept.";
+    // Sessions.
+    SessionNotFound, "session_not_found", NOT_FOUND, final, none,
+        "There is no session with this id",
+        "GET /v1/sessions lists the sessions.";
+    SessionNotLive, "session_not_live", CONFLICT, final, none,
+        "The session has no process",
+        "Resume the session first.";
+    SessionAlreadyLive, "session_already_live", CONFLICT, final, none,
+        "The session has a process already",
+        "Use it as it is, or stop it first.";
+    SessionStopping, "session_stopping", CONFLICT, retry, none,
+        "The session is being stopped",
+        "Wait until it is stopped.";
+    SessionEnded, "session_ended", CONFLICT, final, effect,
+        "The session ended before the answer came",
+        "Look at the session's reason, then resume it.";
+    ConversationNotStarted, "conversation_not_started", CONFLICT, final, none,
+        "The session has no turn to go on from",
+        "Send a message first.";
+    CwdMissing, "cwd_missing", UNPROCESSABLE_ENTITY, final, none,
+        "The working directory does not exist",
+        "Make the directory, or name another.";
+    CwdNotADirectory, "cwd_not_a_directory", UNPROCESSABLE_ENTITY, final, none,
+        "The working directory is not a directory",
+        "Name a directory.";
+    CwdNotAbsolute, "cwd_not_absolute", UNPROCESSABLE_ENTITY, final, none,
+        "The working directory is not an absolute path",
+        "Name it from the root on.";
+    CwdOutsideRoots, "cwd_outside_roots", FORBIDDEN, final, none,
+        "The working directory lies outside the allowed roots",
+        "Use a directory under sessions.cwd_roots.";
+    CwdUnreadable, "cwd_unreadable", UNPROCESSABLE_ENTITY, final, none,
+        "The daemon cannot enter the working directory",
+        "Change the directory's permissions.";
+    InvalidOption, "invalid_option", UNPROCESSABLE_ENTITY, final, none,
+        "A launch option has a value that cannot be used",
+        "Mend the named option.";
+    ForkCwdDiffers, "fork_cwd_differs", UNPROCESSABLE_ENTITY, final, none,
+        "A fork works in its parent's directory",
+        "Leave the working directory out.";
+    CliNotFound, "cli_not_found", SERVICE_UNAVAILABLE, final, none,
+        "The agent CLI is not installed where the daemon looks",
+        "Install it, or set claude.bin; 'trunkline doctor' shows where it was looked for.";
+    StartFailed, "start_failed", BAD_GATEWAY, final, effect,
+        "The agent CLI did not start",
+        "Look at the reason and the end of its error output.";
+    StopTimedOut, "stop_timed_out", GATEWAY_TIMEOUT, retry, effect,
+        "The session did not stop in time",
+        "Stop it again; look at its processes if that does not help.";
+    // Messages and controls.
+    EmptyPrompt, "empty_prompt", UNPROCESSABLE_ENTITY, final, none,
+        "The message has no content",
+        "Send text or content.";
+    PromptTooLarge, "prompt_too_large", PAYLOAD_TOO_LARGE, final, none,
+        "The message is larger than the limit",
+        "Send less, or raise server.max_prompt_bytes.";
+    PromptConflict, "prompt_conflict", CONFLICT, final, none,
+        "A message with this uuid and other content was sent before",
+        "Use a new uuid for a new message.";
+    PromptDropped, "prompt_dropped", CONFLICT, final, effect,
+        "The message ended without a turn",
+        "It was cancelled, or the process ended before its turn did.";
+    PromptNotOpen, "prompt_not_open", CONFLICT, final, none,
+        "No turn is to come for this message",
+        "Its turn has ended; GET the session's turns.";
+    InvalidLine, "invalid_line", UNPROCESSABLE_ENTITY, final, none,
+        "The agent CLI would not accept this line",
+        "Mend the line as the detail says.";
+    Busy, "busy", SERVICE_UNAVAILABLE, retry, none,
+        "The agent CLI does not read its input and the queue is full",
+        "Try again later, or stop the session.";
+    ControlRefused, "control_refused", CONFLICT, final, none,
+        "The agent CLI refused the control request",
+        "The detail is what the CLI said.";
+    ControlDeadline, "control_deadline", GATEWAY_TIMEOUT, retry, effect,
+        "The agent CLI did not answer the control request in time",
+        "It may still act on it.";
+    WaitTimeout, "wait_timeout", GATEWAY_TIMEOUT, retry, effect,
+        "The wait ended before the work did",
+        "The work goes on; follow the session's events, or wait again with the same uuid.";
+    // Approvals.
+    ApprovalNotFound, "approval_not_found", NOT_FOUND, final, none,
+        "There is no approval with this id in the session",
+        "GET /v1/approvals?state=pending lists what needs an answer.";
+    AlreadyDecided, "already_decided", CONFLICT, final, none,
+        "The approval was answered before",
+        "The member 'approval' shows by whom and how.";
+    ApprovalNotPending, "approval_not_pending", CONFLICT, final, none,
+        "The agent no longer waits for this approval",
+        "Nothing is left to answer.";
+    InvalidDecision, "invalid_decision", UNPROCESSABLE_ENTITY, final, none,
+        "The decision does not fit the request",
+        "Mend the decision as the detail says.";
+    // The daemon.
+    ShuttingDown, "shutting_down", SERVICE_UNAVAILABLE, retry, none,
+        "The daemon is shutting down",
+        "Try again when it is back.";
+    NotReady, "not_ready", SERVICE_UNAVAILABLE, retry, none,
+        "The daemon cannot work now",
+        "The body says what is wrong.";
+    StorageUnavailable, "storage_unavailable", SERVICE_UNAVAILABLE, retry, none,
+        "The daemon's storage cannot be used now",
+        "Look for a full or read-only disk; the daemon's log has the cause.";
+    StorageFailed, "storage_failed", INTERNAL_SERVER_ERROR, final, effect,
+        "The daemon's storage failed",
+        "The daemon's log has the cause under the request id.";
+    Internal, "internal", INTERNAL_SERVER_ERROR, final, effect,
+        "The daemon failed",
+        "The daemon's log has the cause under the request id.";
+}
+
+impl ErrorCode {
+    /// Whether its details are for the log alone.
+    pub const fn is_internal(self) -> bool {
+        matches!(
+            self,
+            Self::Internal | Self::StorageFailed | Self::StorageUnavailable
+        )
+    }
+}

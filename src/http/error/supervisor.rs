@@ -1,0 +1,143 @@
+//! Owns what the errors of the modules below mean to a client.
+
+use std::error::Error;
+
+use serde_json::Value;
+
+use super::{ApiError, ErrorCode};
+use crate::{
+    domain::{ApprovalState, FailReason},
+    http::dto,
+    journal::ReadError,
+    session::SessionError,
+    store::{ApprovalRow, StoreError},
+    supervisor::SupervisorError,
+    telemetry,
+};
+
+impl From<SupervisorError> for ApiError {
+    fn from(error: SupervisorError) -> Self {
+        use SupervisorError as E;
+        let new = Self::new;
+        let of_cwd = |code, detail: &E| Self::new(code).detail(detail.to_string()).member("field", "cwd");
+        match error {
+            E::SessionNotFound(_) => new(ErrorCode::SessionNotFound),
+            E::ApprovalNotFound(_) => new(ErrorCode::ApprovalNotFound),
+            E::AlreadyDecided(row) => of_ended_approval(*row),
+            E::Session(error) => error.into(),
+            E::CwdMissing { .. } => of_cwd(ErrorCode::CwdMissing, &error),
+            E::CwdNotADirectory { .. } => of_cwd(ErrorCode::CwdNotADirectory, &error),
+            E::CwdNotAbsolute => of_cwd(ErrorCode::CwdNotAbsolute, &error),
+            E::CwdOutsideRoots { .. } => of_cwd(ErrorCode::CwdOutsideRoots, &error),
+            E::CwdUnreadable { .. } => of_cwd(ErrorCode::CwdUnreadable, &error),
+            E::ForkCwdDiffers => of_cwd(ErrorCode::ForkCwdDiffers, &error),
+            E::InvalidOption(error) => new(ErrorCode::InvalidOption)
+                .detail(error.to_string())
+                .member("field", format!("options.{}", error.field)),
+            E::PromptTooLarge { limit, .. } => new(ErrorCode::PromptTooLarge)
+                .detail(error.to_string())
+                .member("limit_bytes", limit),
+            E::EmptyPrompt => new(ErrorCode::EmptyPrompt),
+            E::InvalidContent => new(ErrorCode::InvalidField)
+                .detail("content: expected an array of objects")
+                .member("field", "content"),
+            E::CliNotFound { searched } => {
+                let searched: Vec<Value> = searched
+                    .iter()
+                    .map(|path| path.display().to_string().into())
+                    .collect();
+                new(ErrorCode::CliNotFound).member("searched", searched)
+            }
+            E::StartFailed(reason) => of_failed_start(reason),
+            E::WaitTimeout => new(ErrorCode::WaitTimeout),
+            E::SessionEnded { state } => new(ErrorCode::SessionEnded).member("state", state.as_str()),
+            E::ConversationNotStarted => new(ErrorCode::ConversationNotStarted),
+            E::PromptConflict { uuid } => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
+            E::Read(error) => error.into(),
+            E::Store(error) => error.into(),
+            E::StoreBehind => new(ErrorCode::StorageUnavailable).caused_by(error),
+            E::StoredOptions | E::Files { .. } => new(ErrorCode::StorageFailed).caused_by(error),
+            E::ShuttingDown => new(ErrorCode::ShuttingDown),
+        }
+    }
+}
+
+impl From<SessionError> for ApiError {
+    fn from(error: SessionError) -> Self {
+        use SessionError as E;
+        let new = Self::new;
+        match error {
+            E::NotLive { state } => new(ErrorCode::SessionNotLive)
+                .detail(error.to_string())
+                .member("state", state.as_str()),
+            E::AlreadyLive { state } => new(ErrorCode::SessionAlreadyLive)
+                .detail(error.to_string())
+                .member("state", state.as_str()),
+            E::Stopping => new(ErrorCode::SessionStopping),
+            E::StartFailed(reason) => of_failed_start(reason),
+            E::StopTimedOut => new(ErrorCode::StopTimedOut).caused_by(error),
+            E::Busy => new(ErrorCode::Busy),
+            E::ControlDeadline { .. } => new(ErrorCode::ControlDeadline).detail(error.to_string()),
+            E::ApprovalNotPending(_) => new(ErrorCode::ApprovalNotPending),
+            E::AlreadyDecided(_) => new(ErrorCode::AlreadyDecided),
+            E::InvalidDecision(_) => new(ErrorCode::InvalidDecision).detail(cause_of(&error)),
+            E::InvalidLine(_) => new(ErrorCode::InvalidLine).detail(cause_of(&error)),
+            E::RequestNotPending | E::RequestIdInUse => new(ErrorCode::InvalidLine).detail(error.to_string()),
+            E::PromptConflict(uuid) => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
+            E::PromptDropped { .. } => new(ErrorCode::PromptDropped).detail(error.to_string()),
+            E::PromptNotOpen(_) => new(ErrorCode::PromptNotOpen),
+            E::Journal(error) => error.into(),
+            E::JournalWrite(_) => new(ErrorCode::StorageUnavailable).caused_by(error),
+            E::Ended => new(ErrorCode::SessionEnded),
+        }
+    }
+}
+
+/// The words of what lies behind an error, without the error's own.
+fn cause_of(error: &SessionError) -> String {
+    error.source().map_or_else(|| error.to_string(), telemetry::chain)
+}
+
+fn of_failed_start(reason: FailReason) -> ApiError {
+    ApiError::new(ErrorCode::StartFailed)
+        .detail(reason.detail)
+        .member("reason", reason.code)
+}
+
+fn of_ended_approval(row: ApprovalRow) -> ApiError {
+    let code = match row.state() {
+        ApprovalState::Withdrawn | ApprovalState::Abandoned => ErrorCode::ApprovalNotPending,
+        ApprovalState::Pending | ApprovalState::Allowed | ApprovalState::Denied => ErrorCode::AlreadyDecided,
+    };
+    let approval = serde_json::to_value(dto::Approval::from(row)).unwrap_or(Value::Null);
+    ApiError::new(code).member("approval", approval)
+}
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Beyond { head } => Self::new(ErrorCode::SeqBeyondHead)
+                .detail(format!("the last record is {}", head.seq))
+                .member("head_seq", head.seq.get()),
+            ReadError::Compacted { oldest } => Self::new(ErrorCode::RecordsCompacted)
+                .detail(format!("the oldest record that is kept is {oldest}"))
+                .member("oldest_seq", oldest.get()),
+            error => Self::new(ErrorCode::StorageFailed).caused_by(error),
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::UnknownSession(_) => Self::new(ErrorCode::SessionNotFound),
+            StoreError::BadCursor => Self::new(ErrorCode::InvalidCursor),
+            StoreError::Closed => Self::new(ErrorCode::ShuttingDown),
+            StoreError::ReadOnly { .. } | StoreError::Moved { .. } => {
+                Self::new(ErrorCode::StorageUnavailable).caused_by(error)
+            }
+            error if error.is_transient() => Self::new(ErrorCode::StorageUnavailable).caused_by(error),
+            error => Self::new(ErrorCode::StorageFailed).caused_by(error),
+        }
+    }
+}

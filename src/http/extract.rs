@@ -1,0 +1,241 @@
+//! Owns the extractors: bodies, queries and path ids that answer with a problem when they are wrong.
+
+use axum::{
+    body::Bytes,
+    extract::{
+        FromRequest, FromRequestParts, OptionalFromRequest, Path, Query, Request, rejection::BytesRejection,
+    },
+    http::{StatusCode, header, request::Parts},
+};
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+use super::{ApiError, AppState, ErrorCode, guard};
+use crate::{
+    domain::{ApprovalId, RequestId, SessionId},
+    store::PageRequest,
+};
+
+/// A JSON body.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        let is_json = content_type(&request).is_some_and(guard::is_json);
+        if !is_json {
+            return Err(ErrorCode::UnsupportedMediaType.into());
+        }
+        read(request, state)
+            .await
+            .and_then(|bytes| parse(&bytes).map(Self))
+    }
+}
+
+/// A body that may be left out.
+impl<T: DeserializeOwned> OptionalFromRequest<AppState> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Option<Self>, ApiError> {
+        if content_type(&request).is_some() {
+            return <Self as FromRequest<AppState>>::from_request(request, state)
+                .await
+                .map(Some);
+        }
+        if read(request, state).await?.is_empty() {
+            return Ok(None);
+        }
+        Err(ErrorCode::UnsupportedMediaType.into())
+    }
+}
+
+fn content_type(request: &Request) -> Option<&str> {
+    request.headers().get(header::CONTENT_TYPE)?.to_str().ok()
+}
+
+async fn read(request: Request, state: &AppState) -> Result<Bytes, ApiError> {
+    Bytes::from_request(request, state)
+        .await
+        .map_err(|rejection| match rejection {
+            BytesRejection::FailedToBufferBody(failed)
+                if failed.status() == StatusCode::PAYLOAD_TOO_LARGE =>
+            {
+                ErrorCode::BodyTooLarge.into()
+            }
+            _ => ErrorCode::BodyUnreadable.into(),
+        })
+}
+
+/// Reads one JSON value and says where it is wrong.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let field = error.path().to_string();
+        of_json_error(error.inner(), Some(field).filter(|field| field != "."))
+    })?;
+    deserializer.end().map_err(|error| of_json_error(&error, None))?;
+    Ok(value)
+}
+
+fn of_json_error(error: &serde_json::Error, field: Option<String>) -> ApiError {
+    let code = match error.classify() {
+        Category::Data => ErrorCode::InvalidField,
+        Category::Io | Category::Syntax | Category::Eof => ErrorCode::InvalidJson,
+    };
+    let message = without_value(&error.to_string());
+    let detail = match &field {
+        Some(field) => format!("{field}: {message}"),
+        None => message,
+    };
+    let mut problem = ApiError::new(code)
+        .detail(detail)
+        .member("line", error.line())
+        .member("column", error.column());
+    if let (Some(field), ErrorCode::InvalidField) = (field, code) {
+        problem = problem.member("field", field);
+    }
+    problem
+}
+
+/// Takes the client's value out of a message about its type: it may be a secret.
+fn without_value(message: &str) -> String {
+    ["invalid type: string", "invalid value: string"]
+        .iter()
+        .find_map(|start| {
+            let (_, expected) = message.strip_prefix(start)?.rsplit_once(", expected ")?;
+            Some(format!("{start}, expected {expected}"))
+        })
+        .unwrap_or_else(|| message.to_owned())
+}
+
+/// Query parameters; unknown ones are refused when `T` refuses them.
+pub(super) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<AppState> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        Query::from_request_parts(parts, state)
+            .await
+            .map(|Query(value)| Self(value))
+            .map_err(|rejection| {
+                let text = rejection.body_text();
+                let text = text
+                    .rsplit_once("query string: ")
+                    .map_or(text.as_str(), |(_, text)| text);
+                ApiError::new(ErrorCode::InvalidQuery).detail(text)
+            })
+    }
+}
+
+/// The session that the path names.
+pub(super) struct OfSession(pub(super) SessionId);
+
+impl FromRequestParts<AppState> for OfSession {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let id = Path::<String>::from_request_parts(parts, state).await;
+        match id.map(|Path(text)| text.parse()) {
+            Ok(Ok(id)) => Ok(Self(id)),
+            _ => Err(ErrorCode::InvalidId.into()),
+        }
+    }
+}
+
+/// The session and the approval that the path names.
+pub(super) struct OfApproval(pub(super) SessionId, pub(super) ApprovalId);
+
+impl FromRequestParts<AppState> for OfApproval {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let ids = Path::<(String, String)>::from_request_parts(parts, state).await;
+        match ids.map(|Path((session, approval))| (session.parse(), approval.parse())) {
+            Ok((Ok(session), Ok(approval))) => Ok(Self(session, approval)),
+            _ => Err(ErrorCode::InvalidId.into()),
+        }
+    }
+}
+
+/// The id of the request.
+pub(super) struct Id(pub(super) RequestId);
+
+impl FromRequestParts<AppState> for Id {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &AppState) -> Result<Self, ApiError> {
+        let id = parts.extensions.get::<RequestId>().copied();
+        Ok(Self(id.unwrap_or_else(RequestId::new)))
+    }
+}
+
+/// Checks the page parameters of a list.
+pub(super) fn page(limit: Option<u64>, cursor: Option<String>) -> Result<PageRequest, ApiError> {
+    let limit = limit.unwrap_or_else(|| u64::from(PageRequest::DEFAULT_LIMIT));
+    PageRequest::new(limit, cursor)
+        .map_err(|error| ApiError::new(ErrorCode::InvalidQuery).detail(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        #[serde(rename = "outer")]
+        _outer: Inner,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        #[serde(rename = "number")]
+        _number: u8,
+    }
+
+    fn problem(json: &str) -> serde_json::Value {
+        let error = parse::<Sample>(json.as_bytes()).unwrap_err();
+        serde_json::Value::Object(error.problem(None))
+    }
+
+    #[test]
+    fn syntax_errors_name_line_and_column() {
+        for (json, line, column) in [
+            ("{\n \"outer\": }", 2, 11),
+            ("", 1, 0),
+            ("{\"outer\":{\"number\":1}} x", 1, 24),
+        ] {
+            let problem = problem(json);
+            assert_eq!(problem["code"], "invalid_json", "{json}");
+            assert_eq!(
+                (&problem["line"], &problem["column"]),
+                (&line.into(), &column.into()),
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn wrong_fields_are_named_by_their_path() {
+        for json in [r#"{"outer":{"number":"1"}}"#, r#"{"outer":{"number":300}}"#] {
+            let problem = problem(json);
+            assert_eq!(problem["code"], "invalid_field", "{json}");
+            assert_eq!(problem["field"], "outer.number", "{json}");
+        }
+        assert_eq!(problem(r#"{"outer":{"other":1}}"#)["field"], "outer.other");
+        assert_eq!(problem("{}")["code"], "invalid_field");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_not_repeated() {
+        let problem = problem(r#"{"outer":{"number":"hunter2\", expected x"}}"#);
+        assert!(!problem.to_string().contains("hunter2"), "{problem}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("expected u8"),
+            "{problem}"
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! Owns what a request must pass before any handler sees it: Host, Origin, token, content type, in this order.
+
+mod bearer;
+mod hosts;
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, Method, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+pub(super) use hosts::HostPolicy;
+
+use super::{ApiError, AppState, ErrorCode};
+
+/// The one path that needs no token.
+pub(super) const HEALTH_PATH: &str = "/healthz";
+
+/// Lets a request through or answers it with a problem.
+pub(super) async fn guard(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    match check(&state, &request) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+fn check(state: &AppState, request: &Request) -> Result<(), ApiError> {
+    let host = state.hosts().check_host(request.uri(), request.headers())?;
+    state.hosts().check_origin(request.headers(), &host)?;
+    if request.uri().path() != HEALTH_PATH {
+        bearer::check(state.token(), request.headers())?;
+    }
+    if request.method() != Method::GET && has_foreign_content_type(request.headers()) {
+        // A page can send a few content types without asking first; none of them is JSON.
+        return Err(ErrorCode::UnsupportedMediaType.into());
+    }
+    Ok(())
+}
+
+fn has_foreign_content_type(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(header::CONTENT_TYPE)
+        .iter()
+        .any(|value| !value.to_str().is_ok_and(is_json))
+}
+
+/// Whether a content type names JSON.
+pub(super) fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+        || (essence.len() > "application/+json".len()
+            && essence.to_ascii_lowercase().starts_with("application/")
+            && essence.to_ascii_lowercase().ends_with("+json"))
+}

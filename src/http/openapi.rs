@@ -1,0 +1,140 @@
+//! Owns the OpenAPI document: what no single route says, and the form in which it is committed.
+
+use axum::{
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use utoipa::openapi::{
+    Components, Content, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, ResponseBuilder,
+    path::{Operation, ParameterIn, PathItem},
+    security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
+    tag::TagBuilder,
+};
+
+use super::{PROBLEM_JSON, dto::Problem, guard::HEALTH_PATH, routes};
+
+/// The name of the security scheme.
+const TOKEN: &str = "token";
+/// The name of the response that every error refers to.
+const PROBLEM: &str = "Problem";
+/// What every route but the health probe may answer: bad queries, the guards, the daemon's own failures.
+const ANY_STATUS: [&str; 6] = ["400", "401", "403", "421", "500", "503"];
+/// What routes of one session may answer besides.
+const SESSION_STATUS: [&str; 1] = ["404"];
+/// What routes that take a body may answer besides.
+const BODY_STATUS: [&str; 4] = ["409", "413", "415", "422"];
+
+/// The document without its paths.
+pub(super) fn frame() -> OpenApi {
+    let tags = [
+        (
+            "sessions",
+            "Sessions: made, listed, changed, resumed, forked, stopped, deleted",
+        ),
+        ("messages", "What is said to the agent, and the conversation"),
+        ("events", "The journal: pages, streams and the WebSocket"),
+        ("controls", "What steers a running CLI"),
+        ("approvals", "What needs a person"),
+        ("usage", "Turns, tokens and money"),
+        ("daemon", "The daemon itself"),
+    ];
+    let tags = tags.map(|(name, text)| TagBuilder::new().name(name).description(Some(text)).build());
+    let info = InfoBuilder::new()
+        .title("Trunkline")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "One local daemon for all of a person's agent CLI sessions. Times are RFC 3339 in UTC. Fields and codes may \
+             be added; readers ignore what they do not know. Every error is a problem (RFC 9457).",
+        ))
+        .build();
+    OpenApiBuilder::new()
+        .info(info)
+        .tags(Some(tags))
+        .security(Some([SecurityRequirement::new(TOKEN, Vec::<String>::new())]))
+        .build()
+}
+
+/// The whole document.
+fn document() -> OpenApi {
+    let mut document = routes::document();
+    let components = document.components.get_or_insert_with(Components::new);
+    components.add_security_scheme(TOKEN, SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    add_schema::<Problem>(components);
+    let problem = ResponseBuilder::new()
+        .description("A problem")
+        .content(PROBLEM_JSON, Content::new(Some(Ref::from_schema_name(PROBLEM))))
+        .build();
+    components.responses.insert(PROBLEM.to_owned(), problem.into());
+    for (path, item) in &mut document.paths.paths {
+        let guarded = path != HEALTH_PATH;
+        let of_session = path.contains("{id}");
+        for operation in operations(item) {
+            add_problems(operation, guarded, of_session);
+        }
+    }
+    document
+}
+
+fn add_schema<T: utoipa::ToSchema>(components: &mut Components) {
+    let mut schemas = vec![(T::name().into_owned(), T::schema())];
+    T::schemas(&mut schemas);
+    for (name, schema) in schemas {
+        components.schemas.entry(name).or_insert(schema);
+    }
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.delete,
+        &mut item.patch,
+    ]
+    .into_iter()
+    .filter_map(Option::as_mut)
+}
+
+fn add_problems(operation: &mut Operation, guarded: bool, of_session: bool) {
+    let mut status = vec!["default"];
+    if guarded {
+        status.extend(ANY_STATUS);
+    }
+    if of_session {
+        status.extend(SESSION_STATUS);
+    }
+    if operation.request_body.is_some() {
+        status.extend(BODY_STATUS);
+    }
+    for status in status {
+        operation
+            .responses
+            .responses
+            .entry(status.to_owned())
+            .or_insert_with(|| RefOr::Ref(Ref::from_response_name(PROBLEM)));
+    }
+    // Path parameters come first, as in the path.
+    if let Some(parameters) = &mut operation.parameters {
+        parameters.sort_by_key(|parameter| match parameter {
+            RefOr::T(parameter) => parameter.parameter_in != ParameterIn::Path,
+            RefOr::Ref(_) => true,
+        });
+    }
+}
+
+/// The document as it is committed: pretty JSON with a newline at the end.
+pub fn openapi_json() -> Result<String, serde_json::Error> {
+    document().to_pretty_json().map(|json| json + "\n")
+}
+
+/// Show this document.
+#[utoipa::path(
+    get, path = "/openapi.json", operation_id = "get_openapi", tag = "daemon",
+    responses((status = 200, description = "The OpenAPI document", body = Object, content_type = "application/json")),
+)]
+pub(super) async fn serve_document() -> Result<Response, super::ApiError> {
+    let json =
+        openapi_json().map_err(|error| super::ApiError::new(super::ErrorCode::Internal).caused_by(error))?;
+    let content_type = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(([content_type], json).into_response())
+}

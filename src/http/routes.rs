@@ -1,0 +1,92 @@
+//! Owns the list of routes, their body limits and the layers around them. Each file below owns one group.
+
+mod approvals;
+mod controls;
+mod events;
+mod health;
+mod messages;
+mod sessions;
+mod usage;
+mod wait;
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request},
+    middleware,
+    response::{IntoResponse, Response},
+};
+use utoipa::openapi::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{ApiError, AppState, ErrorCode, guard, observe, openapi, ws};
+
+/// Largest body of a request that carries no prompt, in bytes.
+const SMALL_BODY_BYTES: usize = 1024 * 1024;
+/// What a body with a prompt may have beyond the prompt, in bytes.
+const PROMPT_OVERHEAD_BYTES: usize = 1024 * 1024;
+
+/// Everything that the daemon serves over HTTP.
+pub fn router(state: AppState) -> Router {
+    let prompt_bytes = state
+        .config()
+        .max_prompt_bytes
+        .saturating_add(PROMPT_OVERHEAD_BYTES);
+    let (router, _) = parts(prompt_bytes);
+    // The last layer is the first that sees a request.
+    router
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
+        .layer(middleware::from_fn(observe::observe))
+        .with_state(state)
+}
+
+/// The OpenAPI document of the routes.
+pub(super) fn document() -> OpenApi {
+    parts(SMALL_BODY_BYTES).1
+}
+
+fn parts(prompt_bytes: usize) -> (Router<AppState>, OpenApi) {
+    let with_prompt = OpenApiRouter::new()
+        .routes(routes!(sessions::create, sessions::list))
+        .routes(routes!(sessions::fork))
+        .routes(routes!(messages::send, messages::list))
+        // A decision may carry a tool's whole input, and a control request a file.
+        .routes(routes!(approvals::get, approvals::decide))
+        .routes(routes!(controls::control))
+        .layer(DefaultBodyLimit::max(prompt_bytes));
+    let without_prompt = OpenApiRouter::new()
+        .routes(routes!(sessions::get, sessions::update, sessions::delete))
+        .routes(routes!(sessions::resume))
+        .routes(routes!(sessions::stop))
+        .routes(routes!(events::list))
+        .routes(routes!(ws::attach))
+        .routes(routes!(controls::interrupt))
+        .routes(routes!(controls::set_model))
+        .routes(routes!(controls::set_permission_mode))
+        .routes(routes!(controls::set_thinking))
+        .routes(routes!(approvals::list_of_session))
+        .routes(routes!(approvals::list))
+        .routes(routes!(usage::list_turns))
+        .routes(routes!(usage::list_runs))
+        .routes(routes!(usage::sum))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(openapi::serve_document))
+        .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES));
+    OpenApiRouter::with_openapi(openapi::frame())
+        .merge(with_prompt)
+        .merge(without_prompt)
+        .split_for_parts()
+}
+
+async fn not_found() -> ApiError {
+    ErrorCode::RouteNotFound.into()
+}
+
+async fn method_not_allowed(request: Request) -> Response {
+    let detail = format!("{} is not allowed here", request.method());
+    ApiError::new(ErrorCode::MethodNotAllowed)
+        .detail(detail)
+        .into_response()
+}

@@ -1,0 +1,104 @@
+//! Owns the routes that send messages and read the conversation.
+
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+
+use super::{
+    sessions::BY,
+    wait::{self, WaitFor},
+};
+use crate::http::{
+    ApiError, AppState, ErrorCode, conversation,
+    dto::{ConversationPage, SendReply, SendRequest},
+    extract::{Body, Id, OfSession, Params},
+};
+
+/// Messages per page when nobody says.
+const DEFAULT_LIMIT: usize = 50;
+/// Most messages per page.
+const MAX_LIMIT: usize = 500;
+
+/// Whether to wait for the answer.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SendParams {
+    /// `result`: answer only when the message's turn has ended.
+    #[param(inline)]
+    wait: Option<WaitFor>,
+    /// Most milliseconds to wait. Default: ten minutes.
+    timeout_ms: Option<u64>,
+}
+
+/// Send a message to the agent.
+///
+/// A message that comes during a turn waits for its turn. With `uuid` a repeat is not run again.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/messages", operation_id = "send_message", tag = "messages",
+    params(("id" = Uuid, Path, description = "The session"), SendParams), request_body = SendRequest,
+    responses(
+        (status = 202, description = "The message is taken", body = SendReply),
+        (status = 200, description = "The message's turn has ended (wait=result)", body = SendReply),
+    ),
+)]
+pub(super) async fn send(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+    Id(request_id): Id,
+    Params(params): Params<SendParams>,
+    Body(request): Body<SendRequest>,
+) -> Result<Response, ApiError> {
+    let deadline = wait::deadline(params.timeout_ms)?;
+    if params.wait == Some(WaitFor::Ready) {
+        return Err(ApiError::new(ErrorCode::InvalidQuery).detail("wait: expected result"));
+    }
+    let message = request.into_message(*request_id.as_uuid())?;
+    let accepted = state.supervisor().send(id, message, BY).await?;
+    if params.wait.is_none() {
+        return Ok((StatusCode::ACCEPTED, Json(SendReply::new(&accepted, None))).into_response());
+    }
+    let outcome = wait::turn(&state, id, accepted.uuid, deadline).await?;
+    Ok(Json(SendReply::new(&accepted, Some(outcome))).into_response())
+}
+
+/// Which part of the conversation to read.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListParams {
+    /// Messages per page, 1 to 500. Default: 50.
+    limit: Option<usize>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Read the conversation.
+///
+/// Prompts, answers and tool results in their order. Every message of the model is one item, whatever number of lines
+/// it came in.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/messages", operation_id = "list_messages", tag = "messages",
+    params(("id" = Uuid, Path, description = "The session"), ListParams),
+    responses((status = 200, description = "A page of the conversation", body = ConversationPage)),
+)]
+pub(super) async fn list(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+    Params(params): Params<ListParams>,
+) -> Result<Json<ConversationPage>, ApiError> {
+    let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(
+            ApiError::new(ErrorCode::InvalidQuery).detail(format!("limit is outside 1 to {MAX_LIMIT}"))
+        );
+    }
+    let cursor = params.cursor.as_deref().map(str::parse).transpose()?;
+    Ok(Json(
+        conversation::page(&state, id, cursor.unwrap_or_default(), limit).await?,
+    ))
+}

@@ -1,0 +1,271 @@
+//! Owns the routes that make, show, change and end sessions.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::wait::{self, WaitFor};
+use crate::{
+    domain::SessionState,
+    http::{
+        ApiError, AppState, ErrorCode,
+        dto::{CreateRequest, ForkRequest, Session, SessionPage, UpdateRequest},
+        extract::{Body, Id, OfSession, Params, page},
+    },
+    store::SessionFilter,
+    supervisor::SessionView,
+};
+
+/// Who acts, in records and decisions.
+pub(super) const BY: &str = "rest";
+
+/// Whether to wait, and for what.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WaitParams {
+    /// Answer only when the session is ready, or when the prompt's turn has ended.
+    #[param(inline)]
+    wait: Option<WaitFor>,
+    /// Most milliseconds to wait. Default: ten minutes.
+    timeout_ms: Option<u64>,
+}
+
+/// Make a session.
+///
+/// Starts the agent CLI in `cwd`. The prompt may be sent before the CLI is ready; it waits.
+#[utoipa::path(
+    post, path = "/v1/sessions", operation_id = "create_session", tag = "sessions",
+    params(WaitParams), request_body = CreateRequest,
+    responses((status = 201, description = "The session is made", body = Session,
+        headers(("location" = String, description = "The path of the session")))),
+)]
+pub(super) async fn create(
+    State(state): State<AppState>,
+    Id(request_id): Id,
+    Params(params): Params<WaitParams>,
+    Body(request): Body<CreateRequest>,
+) -> Result<Response, ApiError> {
+    let request = request.into_session(*request_id.as_uuid())?;
+    let prompt = request.prompt.as_ref().and_then(|prompt| prompt.uuid);
+    check_wait(&params, prompt)?;
+    let view = state.supervisor().create(request, BY).await?;
+    made(&state, view, prompt, &params).await
+}
+
+/// List sessions.
+///
+/// Newest activity first. Reading a session does not move it.
+#[utoipa::path(
+    get, path = "/v1/sessions", operation_id = "list_sessions", tag = "sessions",
+    params(ListParams), responses((status = 200, description = "A page of sessions", body = SessionPage)),
+)]
+pub(super) async fn list(
+    State(state): State<AppState>,
+    Params(params): Params<ListParams>,
+) -> Result<Json<SessionPage>, ApiError> {
+    let page = page(params.limit, params.cursor)?;
+    let label = params.label.as_deref().map(label).transpose()?;
+    let filter = SessionFilter {
+        state: params.state,
+        cwd: params.cwd,
+        tag: params.tag,
+        label,
+        q: params.q,
+    };
+    let page = state.supervisor().list(&filter, page).await?;
+    Ok(Json(SessionPage {
+        items: page.items.into_iter().map(Into::into).collect(),
+        next_cursor: page.next,
+    }))
+}
+
+/// Which sessions to list: those that match every filter.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListParams {
+    /// Only sessions in this state.
+    state: Option<SessionState>,
+    /// Only sessions in exactly this working directory.
+    cwd: Option<String>,
+    /// Only sessions with exactly this tag.
+    tag: Option<String>,
+    /// Only sessions with this label, as `key=value`.
+    label: Option<String>,
+    /// Only sessions with this text in the title or in the start of a prompt.
+    q: Option<String>,
+    /// Sessions per page, 1 to 500. Default: 50.
+    limit: Option<u64>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+fn label(text: &str) -> Result<(String, String), ApiError> {
+    text.split_once('=')
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| ApiError::new(ErrorCode::InvalidQuery).detail("label: expected key=value"))
+}
+
+/// Show a session.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}", operation_id = "get_session", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session")),
+    responses((status = 200, description = "The session", body = Session)),
+)]
+pub(super) async fn get(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+) -> Result<Json<Session>, ApiError> {
+    Ok(Json(state.supervisor().session(id).await?.into()))
+}
+
+/// Change a session's title, tag or labels.
+#[utoipa::path(
+    patch, path = "/v1/sessions/{id}", operation_id = "update_session", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session")), request_body = UpdateRequest,
+    responses((status = 200, description = "The session", body = Session)),
+)]
+pub(super) async fn update(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+    Body(request): Body<UpdateRequest>,
+) -> Result<Json<Session>, ApiError> {
+    Ok(Json(state.supervisor().update(id, request.into()).await?.into()))
+}
+
+/// Delete a session.
+///
+/// Stops its CLI first. Its journal and everything that is known about it go; forks of it stay.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}", operation_id = "delete_session", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session")),
+    responses((status = 204, description = "The session is gone")),
+)]
+pub(super) async fn delete(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+) -> Result<StatusCode, ApiError> {
+    state.supervisor().delete(id, BY).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Resume a session.
+///
+/// Starts the CLI again with the conversation and the settings as they were.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/resume", operation_id = "resume_session", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session"), WaitParams),
+    responses((status = 200, description = "The session", body = Session)),
+)]
+pub(super) async fn resume(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+    Params(params): Params<WaitParams>,
+) -> Result<Json<Session>, ApiError> {
+    check_wait(&params, None)?;
+    let view = state.supervisor().resume(id, BY).await?;
+    Ok(Json(ready(&state, view, &params).await?.into()))
+}
+
+/// Fork a session.
+///
+/// A new session that begins as a copy of this one's conversation. This one is not touched.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/fork", operation_id = "fork_session", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session to fork"), WaitParams), request_body = Option<ForkRequest>,
+    responses((status = 201, description = "The fork is made", body = Session,
+        headers(("location" = String, description = "The path of the fork")))),
+)]
+pub(super) async fn fork(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+    Id(request_id): Id,
+    Params(params): Params<WaitParams>,
+    request: Option<Body<ForkRequest>>,
+) -> Result<Response, ApiError> {
+    let request = request.map(|Body(request)| request).unwrap_or_default();
+    let request = request.into_fork(*request_id.as_uuid())?;
+    let prompt = request.prompt.as_ref().and_then(|prompt| prompt.uuid);
+    check_wait(&params, prompt)?;
+    let view = state.supervisor().fork(id, request, BY).await?;
+    made(&state, view, prompt, &params).await
+}
+
+/// Stop a session.
+///
+/// Answers when the CLI and everything that it started are gone. A session that is stopped stays so.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/stop", operation_id = "stop_session", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session")),
+    responses((status = 200, description = "The session", body = Session)),
+)]
+pub(super) async fn stop(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+) -> Result<Json<Session>, ApiError> {
+    Ok(Json(state.supervisor().stop(id, BY).await?.into()))
+}
+
+/// Refuses a wait that could not end before anything is done.
+fn check_wait(params: &WaitParams, prompt: Option<Uuid>) -> Result<(), ApiError> {
+    wait::deadline(params.timeout_ms)?;
+    if params.wait == Some(WaitFor::Result) && prompt.is_none() {
+        return Err(ApiError::new(ErrorCode::InvalidQuery).detail("wait=result needs a prompt"));
+    }
+    Ok(())
+}
+
+/// Waits until the session is ready, if that is wanted.
+async fn ready(state: &AppState, view: SessionView, params: &WaitParams) -> Result<SessionView, ApiError> {
+    if params.wait.is_none() {
+        return Ok(view);
+    }
+    let deadline = wait::deadline(params.timeout_ms)?;
+    Ok(state.supervisor().wait_ready(view.row.id, deadline).await?)
+}
+
+/// The answer to a request that made a session, after the wait that it asked for.
+async fn made(
+    state: &AppState,
+    view: SessionView,
+    prompt: Option<Uuid>,
+    params: &WaitParams,
+) -> Result<Response, ApiError> {
+    let id = view.row.id;
+    // Whatever becomes of the wait, the client must learn which session there is now.
+    let waited = waited(state, view, prompt, params)
+        .await
+        .map_err(|error| error.member("session_id", id.to_string()))?;
+    let mut response = (StatusCode::CREATED, Json(waited)).into_response();
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/sessions/{id}")) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+async fn waited(
+    state: &AppState,
+    view: SessionView,
+    prompt: Option<Uuid>,
+    params: &WaitParams,
+) -> Result<Session, ApiError> {
+    let id = view.row.id;
+    let (view, outcome) = match (params.wait, prompt) {
+        (Some(WaitFor::Result), Some(prompt)) => {
+            let deadline = wait::deadline(params.timeout_ms)?;
+            let outcome = wait::turn(state, id, prompt, deadline).await?;
+            (state.supervisor().session(id).await?, Some(outcome))
+        }
+        _ => (ready(state, view, params).await?, None),
+    };
+    let mut session = Session::from(view);
+    session.prompt_uuid = prompt;
+    session.outcome = outcome;
+    Ok(session)
+}

@@ -1,0 +1,51 @@
+//! Owns `?wait=` and `?timeout_ms=`: how long a request stays open for work that goes on without it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::{
+    domain::{PromptUuid, SessionId},
+    http::{ApiError, AppState, ErrorCode, dto::TurnResult},
+    supervisor::SupervisorError,
+};
+
+/// Milliseconds that a request waits when nobody says.
+const DEFAULT_TIMEOUT_MS: u64 = 600_000;
+/// Most milliseconds that a request may wait: one day.
+const MAX_TIMEOUT_MS: u64 = 86_400_000;
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WaitFor {
+    /// The session takes prompts, or failed to start.
+    Ready,
+    /// The turn that answers the prompt has ended.
+    Result,
+}
+
+/// How long to wait.
+pub(super) fn deadline(timeout_ms: Option<u64>) -> Result<Duration, ApiError> {
+    let ms = timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
+    if (1..=MAX_TIMEOUT_MS).contains(&ms) {
+        return Ok(Duration::from_millis(ms));
+    }
+    Err(ApiError::new(ErrorCode::InvalidQuery).detail(format!("timeout_ms is outside 1 to {MAX_TIMEOUT_MS}")))
+}
+
+/// Waits for the turn that answers `prompt`. The error names the prompt, so that a client can wait again.
+pub(super) async fn turn(
+    state: &AppState,
+    id: SessionId,
+    prompt: PromptUuid,
+    deadline: Duration,
+) -> Result<TurnResult, ApiError> {
+    let outcome = tokio::select! {
+        outcome = state.supervisor().wait_turn(id, prompt, deadline) => outcome,
+        () = state.shutdown().cancelled() => Err(SupervisorError::ShuttingDown),
+    };
+    outcome
+        .map(|outcome| outcome.as_ref().into())
+        .map_err(|error| ApiError::from(error).member("uuid", prompt.to_string()))
+}

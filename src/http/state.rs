@@ -1,0 +1,79 @@
+//! Owns what every handler can reach.
+
+use std::{fmt, sync::Arc};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{HttpConfig, connections::Connections, guard::HostPolicy};
+use crate::{auth::Token, supervisor::Supervisor};
+
+/// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
+#[derive(Clone)]
+pub struct AppState(Arc<Parts>);
+
+struct Parts {
+    supervisor: Supervisor,
+    token: Token,
+    config: HttpConfig,
+    hosts: HostPolicy,
+    connections: Connections,
+    shutdown: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl AppState {
+    /// Sockets and streams end when `shutdown` is cancelled; `tracker` knows when the last socket is closed.
+    pub fn new(
+        supervisor: Supervisor,
+        token: Token,
+        config: HttpConfig,
+        shutdown: CancellationToken,
+        tracker: TaskTracker,
+    ) -> Self {
+        Self(Arc::new(Parts {
+            hosts: HostPolicy::new(&config.allowed_hosts, &config.allowed_origins),
+            connections: Connections::new(config.max_connections, config.max_connections_per_session),
+            supervisor,
+            token,
+            config,
+            shutdown,
+            tracker,
+        }))
+    }
+
+    pub(super) fn supervisor(&self) -> &Supervisor {
+        &self.0.supervisor
+    }
+
+    pub(super) fn token(&self) -> &Token {
+        &self.0.token
+    }
+
+    pub(super) fn config(&self) -> &HttpConfig {
+        &self.0.config
+    }
+
+    pub(super) fn hosts(&self) -> &HostPolicy {
+        &self.0.hosts
+    }
+
+    pub(super) fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    pub(super) fn shutdown(&self) -> &CancellationToken {
+        &self.0.shutdown
+    }
+
+    pub(super) fn tracker(&self) -> &TaskTracker {
+        &self.0.tracker
+    }
+}
+
+impl fmt::Debug for AppState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppState")
+            .field("config", &self.0.config)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! Owns live streams of records over plain HTTP: lines and server-sent events. A stream is a cursor; a slow client slows
+//! down its own cursor and nothing else.
+
+use std::{io, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderName, HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream::unfold;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::{ApiError, AppState, ErrorCode, connections::ConnectionPermit};
+use crate::{
+    domain::{Seq, SessionId},
+    journal::{Chunk, Cursor},
+};
+
+/// Most bytes of records that are taken from the cursor at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+/// How often an event stream shows that it is alive. Proxies cut what is silent for 30 seconds.
+const BEAT: Duration = Duration::from_secs(15);
+/// The first bytes of an event stream: how long a browser waits before it comes back.
+const PREAMBLE: &[u8] = b"retry: 2000\n\n";
+/// A comment that clients ignore.
+const BEAT_COMMENT: &[u8] = b": beat\n\n";
+
+/// How records are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// As they are in the journal.
+    Lines,
+    /// As server-sent events with the number as id.
+    EventStream,
+}
+
+impl Format {
+    const fn content_type(self) -> &'static str {
+        match self {
+            Self::Lines => "application/x-ndjson",
+            Self::EventStream => "text/event-stream",
+        }
+    }
+
+    fn encode(self, chunk: &Chunk) -> Bytes {
+        match self {
+            Self::Lines => chunk.bytes.clone(),
+            Self::EventStream => events(chunk),
+        }
+    }
+}
+
+/// One event per record. Outside of strings JSON allows a carriage return, which would end the event's line.
+fn events(chunk: &Chunk) -> Bytes {
+    let mut out = Vec::with_capacity(chunk.bytes.len() + chunk.bytes.len() / 4);
+    for record in chunk.records() {
+        out.extend_from_slice(format!("id: {}\ndata: ", record.seq).as_bytes());
+        out.extend(
+            record
+                .line
+                .iter()
+                .map(|byte| if *byte == b'\r' { b' ' } else { *byte }),
+        );
+        out.extend_from_slice(b"\n\n");
+    }
+    out.into()
+}
+
+/// A response that streams the records after `after`: to the head, or on and on when `follow` is set.
+pub(super) async fn open(
+    state: &AppState,
+    id: SessionId,
+    after: Seq,
+    format: Format,
+    follow: bool,
+) -> Result<Response, ApiError> {
+    let permit = state.connections().admit(id)?;
+    let head = state.supervisor().session(id).await?.live.head_seq;
+    if after > head {
+        return Err(ApiError::new(ErrorCode::SeqBeyondHead)
+            .detail(format!("the last record is {head}"))
+            .member("head_seq", head.get()));
+    }
+    let cursor = state.supervisor().cursor(id, after).await?;
+    let mut beat = interval(BEAT);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beat.reset();
+    let records = RecordStream {
+        cursor,
+        until: (!follow).then_some(head),
+        format,
+        preamble: format == Format::EventStream,
+        beat,
+        shutdown: state.shutdown().clone(),
+        _permit: permit,
+    };
+    let body = Body::from_stream(unfold(records, |mut records| async move {
+        records.next().await.map(|part| (part, records))
+    }));
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(format.content_type()),
+        ),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        ),
+    ];
+    Ok((headers, body).into_response())
+}
+
+struct RecordStream {
+    cursor: Cursor,
+    /// The last record of a stream that does not follow.
+    until: Option<Seq>,
+    format: Format,
+    /// Whether the first bytes are still to be sent.
+    preamble: bool,
+    beat: Interval,
+    shutdown: CancellationToken,
+    /// Gives the place back when the client is gone.
+    _permit: ConnectionPermit,
+}
+
+impl RecordStream {
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        if std::mem::take(&mut self.preamble) {
+            return Some(Ok(Bytes::from_static(PREAMBLE)));
+        }
+        if self.until.is_some_and(|until| self.cursor.position() >= until) {
+            return None;
+        }
+        // Every branch is cancel-safe.
+        tokio::select! {
+            () = self.shutdown.cancelled() => None,
+            chunk = self.cursor.next(CHUNK_BYTES) => match chunk {
+                Ok(Some(chunk)) => Some(Ok(self.format.encode(&chunk))),
+                Ok(None) => None,
+                Err(error) => {
+                    tracing::error!(error = &error as &dyn std::error::Error, "a record stream ended early");
+                    Some(Err(io::Error::other("the journal cannot be read")))
+                }
+            },
+            _ = self.beat.tick(), if self.format == Format::EventStream => Some(Ok(Bytes::from_static(BEAT_COMMENT))),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Owns the frames of `trunkline.v1` that are no records, and how client frames are split into lines.
+
+use std::borrow::Cow;
+
+use axum::{body::Bytes, extract::ws::Utf8Bytes};
+use memchr::memchr;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{
+    domain::{ConnectionId, Seq},
+    http::dto::{Approval, Session},
+    session::LiveView,
+    supervisor::SessionView,
+};
+
+/// Frames of our own are small; longer lines are for the CLI and not looked into.
+const MAX_OWN_FRAME_BYTES: usize = 4 * 1024;
+/// What the type of a frame of our own begins with.
+const OWN_PREFIX: &str = "trunkline.";
+
+/// The first frame: the session at the moment at which the records after `after` begin to follow.
+pub(super) fn snapshot(view: SessionView, live: LiveView, connection: ConnectionId, after: Seq) -> String {
+    #[derive(Serialize)]
+    struct Snapshot {
+        r#type: &'static str,
+        protocol: &'static str,
+        connection_id: ConnectionId,
+        head_seq: Seq,
+        after: Seq,
+        pending_approvals: Vec<Approval>,
+        session: Session,
+    }
+    let session = view.row.id;
+    let snapshot = Snapshot {
+        r#type: "snapshot",
+        protocol: super::PROTOCOL,
+        connection_id: connection,
+        head_seq: live.head_seq,
+        after,
+        pending_approvals: live
+            .approvals
+            .iter()
+            .map(|approval| Approval::pending(session, approval.as_ref().clone()))
+            .collect(),
+        session: Session::new(view.row, live, view.simulated),
+    };
+    // Plain data with string keys always has a JSON form.
+    serde_json::to_string(&snapshot).unwrap_or_default()
+}
+
+/// A line that is for the daemon itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OwnFrame {
+    /// Answered with a pong that repeats the id.
+    Ping { id: Option<String> },
+    /// A type that this version does not know.
+    Unknown { kind: String },
+}
+
+/// The frame of our own in `line`, if it is one.
+pub(super) fn own_frame(line: &[u8]) -> Option<OwnFrame> {
+    #[derive(Deserialize)]
+    struct Frame<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
+    }
+    if line.len() > MAX_OWN_FRAME_BYTES {
+        return None;
+    }
+    let frame: Frame<'_> = serde_json::from_slice(line).ok()?;
+    match frame.kind.strip_prefix(OWN_PREFIX)? {
+        "ping" => Some(OwnFrame::Ping {
+            id: frame.id.map(|id| id.get().to_owned()),
+        }),
+        _ => Some(OwnFrame::Unknown {
+            kind: frame.kind.into_owned(),
+        }),
+    }
+}
+
+/// The answer to a ping.
+pub(super) fn pong(id: Option<&str>, head: Seq) -> String {
+    let id = id.map_or_else(String::new, |id| format!(r#""id":{id},"#));
+    format!(r#"{{"type":"trunkline.pong",{id}"head_seq":{head}}}"#)
+}
+
+/// An error that ends nothing.
+pub(super) fn error(code: &str, detail: &str) -> String {
+    let error: Value = json!({"type": "trunkline.error", "code": code, "detail": detail});
+    error.to_string()
+}
+
+/// The lines of a client's frame: split at 0x0A, without a carriage return at the end, without blank ones. Nothing is copied.
+pub(super) fn lines(frame: Utf8Bytes) -> impl Iterator<Item = Bytes> {
+    let mut rest = Bytes::from(frame);
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let end = memchr(b'\n', &rest);
+            let mut line = rest.split_to(end.unwrap_or(rest.len()));
+            if end.is_some() {
+                let _newline = rest.split_to(1);
+            }
+            if line.last() == Some(&b'\r') {
+                line.truncate(line.len() - 1);
+            }
+            if !line.trim_ascii().is_empty() {
+                return Some(line);
+            }
+        }
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_split_into_lines() {
+        let split = |text: &str| -> Vec<String> {
+            lines(text.to_owned().into())
+                .map(|line| String::from_utf8(line.to_vec()).unwrap())
+                .collect()
+        };
+        assert_eq!(split("{\"a\":1}"), ["{\"a\":1}"]);
+        assert_eq!(
+            split("{\"a\":1}\r\n\n  \r\n{\"b\":\"\u{2028}\"}\n"),
+            ["{\"a\":1}", "{\"b\":\"\u{2028}\"}"]
+        );
+        assert_eq!(split("\n\r\n "), Vec::<String>::new());
+        assert_eq!(split(""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn only_our_own_types_are_ours() {
+        let ping = |id: Option<&str>| {
+            Some(OwnFrame::Ping {
+                id: id.map(str::to_owned),
+            })
+        };
+        assert_eq!(own_frame(br#"{"type":"trunkline.ping"}"#), ping(None));
+        assert_eq!(own_frame(br#"{"id":7,"type":"trunkline.ping"}"#), ping(Some("7")));
+        assert_eq!(
+            own_frame(br#"{"type":"user","message":{"role":"user","content":"trunkline.ping"}}"#),
+            None
+        );
+        assert_eq!(own_frame(b"not json"), None);
+        let unknown = own_frame(br#"{"type":"trunkline.dance"}"#);
+        assert!(matches!(unknown, Some(OwnFrame::Unknown { kind }) if kind == "trunkline.dance"));
+    }
+
+    #[test]
+    fn answers_are_json() {
+        let parsed: Value = serde_json::from_str(&pong(Some("\"a\""), Seq::new(7))).unwrap();
+        assert_eq!(
+            parsed,
+            json!({"type": "trunkline.pong", "id": "a", "head_seq": 7})
+        );
+        let parsed: Value = serde_json::from_str(&pong(None, Seq::ZERO)).unwrap();
+        assert_eq!(parsed, json!({"type": "trunkline.pong", "head_seq": 0}));
+        let parsed: Value = serde_json::from_str(&error("x", "say \"no\"")).unwrap();
+        assert_eq!(parsed["detail"], "say \"no\"");
+    }
+}

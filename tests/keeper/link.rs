@@ -1,0 +1,248 @@
+//! Owns the tests of the link: who may connect, what a daemon that comes back finds.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    os::unix::net::UnixStream,
+    thread,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio_util::task::TaskTracker;
+use trunkline::keeper::{self, AttachError, KeeperEvent, StopRequest, WriteError};
+
+use crate::support::{Bed, SOON, is_running, send, wait_for};
+
+const ECHO: &str = "for text in sys.stdin: say(type='echo', n=json.loads(text)['n'])";
+
+#[tokio::test]
+async fn daemons_come_and_go_in_a_stream_and_no_record_is_lost_or_doubled() {
+    let bed = Bed::new();
+    let mut link = bed
+        .launch(&bed.python("for n in range(20000): say(type='tick', n=n)\nsys.stdin.readline()"))
+        .await;
+    let mut seen = link.hello.head;
+    for round in 0..10 {
+        let event = tokio::time::timeout(SOON, link.events.recv()).await.unwrap();
+        if let Some(KeeperEvent::Head(head)) = event {
+            assert!(head.seq > seen.seq, "heads only grow");
+        }
+        if round % 2 == 0 {
+            link.handle.detach();
+        }
+        drop(link);
+        link = bed.attach().await;
+        assert!(link.hello.head.seq >= seen.seq);
+        seen = link.hello.head;
+    }
+    wait_for("the last line", || {
+        bed.data("cli").last().is_some_and(|data| data["n"] == 19_999)
+    })
+    .await;
+    send(&link, "again", "{}".to_owned()).await;
+    assert_eq!(bed.ended(&mut link).await.code, Some(0));
+    let ticks: Vec<_> = bed
+        .data("cli")
+        .iter()
+        .map(|data| data["n"].as_u64().unwrap())
+        .collect();
+    assert_eq!(ticks, (0..20_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_keeper_outlives_the_thread_and_the_runtime_that_started_it() {
+    let bed = Bed::new();
+    let plan = bed.python(ECHO);
+    let child = thread::scope(|scope| {
+        let first = || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let tracker = TaskTracker::new();
+            runtime.block_on(async {
+                let program = std::path::Path::new(crate::support::TRUNKLINE);
+                let link = keeper::launch(program, &plan, &tracker).await.unwrap();
+                send(&link, "a", r#"{"n":1}"#.to_owned()).await;
+                link.handle.detach();
+                tracker.close();
+                // Nothing of the link keeps a daemon from ending.
+                tokio::time::timeout(SOON, tracker.wait()).await.unwrap();
+                link.hello.child_pid
+            })
+        };
+        scope.spawn(first).join().unwrap()
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        assert!(is_running(child.into()));
+        let mut link = bed.attach().await;
+        assert_eq!(link.hello.child_pid, child);
+        send(&link, "b", r#"{"n":2}"#.to_owned()).await;
+        link.handle.close_stdin().await.unwrap();
+        assert_eq!(bed.ended(&mut link).await.code, Some(0));
+        let numbers: Vec<_> = bed.data("cli").iter().map(|data| data["n"].clone()).collect();
+        assert_eq!(numbers, [1, 2]);
+    });
+}
+
+#[tokio::test]
+async fn lines_that_had_not_begun_go_with_their_daemon() {
+    let bed = Bed::new();
+    let mut link = bed
+        .launch(
+            &bed.python(
+                "
+say(type='up')
+signal.pause_for = signal.sigwait([signal.SIGUSR1])
+for text in sys.stdin: say(type='echo', n=json.loads(text)['n'])
+"
+                .replace(
+                    "say(type='up')",
+                    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); say(type='up')",
+                )
+                .as_str(),
+            ),
+        )
+        .await;
+    bed.said("up").await;
+    let filler = "f".repeat(100_000);
+    let begun = format!(r#"{{"n":1,"f":"{filler}"}}"#);
+    send(&link, "a", begun).await;
+    // The pipe is full: this one waits.
+    let waiting = link.handle.write_line(None, Bytes::from_static(br#"{"n":2}"#));
+    assert!(
+        tokio::time::timeout(Duration::from_millis(200), waiting)
+            .await
+            .is_err()
+    );
+    drop(link);
+    link = bed.attach().await;
+    let after = link
+        .handle
+        .write_line(Some("b"), Bytes::from_static(br#"{"n":3}"#));
+    link.handle.signal(nix::libc::SIGUSR1).await.unwrap();
+    after.await.unwrap();
+    link.handle.close_stdin().await.unwrap();
+    assert_eq!(bed.ended(&mut link).await.code, Some(0));
+    let numbers = |src| -> Vec<_> { bed.data(src).iter().map(|data| data["n"].clone()).collect() };
+    assert_eq!(numbers("client"), [1, 3]);
+    assert_eq!(numbers("cli")[1..], [json!(1), json!(3)]);
+}
+
+#[tokio::test]
+async fn the_newest_daemon_has_the_keeper() {
+    let bed = Bed::new();
+    let mut first = bed.launch(&bed.python(ECHO)).await;
+    let mut second = bed.attach().await;
+    let mut event = first.events.recv().await;
+    while let Some(KeeperEvent::Head(_)) = event {
+        event = first.events.recv().await;
+    }
+    assert_eq!(event, Some(KeeperEvent::Gone));
+    assert_eq!(first.events.recv().await, None);
+    assert_eq!(
+        first.handle.write_line(None, Bytes::from_static(b"{}")).await,
+        Err(WriteError::Gone)
+    );
+    assert!(first.handle.stop(StopRequest::default()).await.is_err());
+    send(&second, "two", r#"{"n":5}"#.to_owned()).await;
+    second.handle.stop(StopRequest::default()).await.unwrap();
+    bed.ended(&mut second).await;
+}
+
+#[tokio::test]
+async fn only_who_knows_the_secret_and_the_version_is_let_in() {
+    let bed = Bed::new();
+    let mut link = bed.launch(&bed.program("cat", &[])).await;
+
+    let mut other: serde_json::Value =
+        serde_json::from_slice(&fs::read(bed.path("keeper.json")).unwrap()).unwrap();
+    let secret = other["secret"].as_str().unwrap().to_owned();
+    other["secret"] = "0".repeat(secret.len()).into();
+    fs::write(bed.path("other.json"), other.to_string()).unwrap();
+    let result = keeper::attach(&bed.path("other.json"), &bed.tracker).await;
+    assert!(matches!(result, Err(AttachError::Refused)), "{result:?}");
+
+    let hello = json!({"protocol": 9, "secret": secret}).to_string();
+    let mut stream = UnixStream::connect(bed.path("socket")).unwrap();
+    stream
+        .write_all(&u32::try_from(hello.len()).unwrap().to_le_bytes())
+        .unwrap();
+    stream.write_all(&[1]).unwrap();
+    stream.write_all(hello.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert_eq!(&answer[5..], br#"{"version":1}"#);
+
+    // Neither rubbish nor silence nor a stop without hello does harm.
+    let mut stop = UnixStream::connect(bed.path("socket")).unwrap();
+    let request = br#"{"close_stdin_first":false,"eof_grace_ms":0,"term_grace_ms":0}"#;
+    stop.write_all(&u32::try_from(request.len()).unwrap().to_le_bytes())
+        .unwrap();
+    stop.write_all(&[5]).unwrap();
+    stop.write_all(request).unwrap();
+    answer.clear();
+    stop.read_to_end(&mut answer).unwrap();
+    assert!(answer.is_empty());
+    let silent: Vec<_> = (0..20)
+        .map(|_| UnixStream::connect(bed.path("socket")).unwrap())
+        .collect();
+    assert_eq!(silent.len(), 20);
+    send(&link, "me", "{}".to_owned()).await;
+    assert!(is_running(link.hello.child_pid.into()));
+    link.handle.close_stdin().await.unwrap();
+    bed.ended(&mut link).await;
+}
+
+#[tokio::test]
+async fn a_keeper_that_is_not_there_is_named_so() {
+    let bed = Bed::new();
+    let result = keeper::attach(&bed.path("keeper.json"), &bed.tracker).await;
+    assert!(matches!(result, Err(AttachError::NoIdentity)));
+
+    let mut link = bed.launch(&bed.program("cat", &[])).await;
+    let identity = fs::read(bed.path("keeper.json")).unwrap();
+    link.handle.close_stdin().await.unwrap();
+    bed.ended(&mut link).await;
+    fs::write(bed.path("keeper.json"), identity).unwrap();
+    let result = keeper::attach(&bed.path("keeper.json"), &bed.tracker).await;
+    assert!(matches!(result, Err(AttachError::ProcessGone)), "{result:?}");
+
+    fs::write(bed.path("keeper.json"), "rubbish").unwrap();
+    let result = keeper::attach(&bed.path("keeper.json"), &bed.tracker).await;
+    assert!(matches!(result, Err(AttachError::Io(_))));
+}
+
+#[tokio::test]
+async fn a_reader_that_sleeps_sees_the_newest_head_only() {
+    let bed = Bed::new();
+    let mut link = bed
+        .launch(
+            &bed.python(
+                "for n in range(5000): say(type='tick', n=n)\nsay(type='done'); sys.stdin.readline()",
+            ),
+        )
+        .await;
+    bed.said("done").await;
+    let end = 5_002;
+    let mut heads = 0;
+    tokio::time::timeout(SOON, async {
+        while let Some(KeeperEvent::Head(head)) = link.events.recv().await {
+            heads += 1;
+            if head.seq.get() == end {
+                break;
+            }
+        }
+    })
+    .await
+    .unwrap();
+    assert!(heads < 100, "{heads} heads");
+    link.handle.stop(StopRequest::default()).await.unwrap();
+    bed.ended(&mut link).await;
+}
