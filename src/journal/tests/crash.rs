@@ -19,7 +19,7 @@ fn reopen(dir: &Path) -> (Writer, Recovery) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn any_crash_point_loses_no_committed_record(
