@@ -43,7 +43,7 @@ pub(super) struct Shared {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// INVARIANT: their numbers are contiguous, and the last one ends at the feed's head.
+    /// INVARIANT: the number of the last record rises from chunk to chunk.
     chunks: VecDeque<Chunk>,
     bytes: usize,
 }
@@ -63,13 +63,12 @@ impl Feed {
 
     /// Adds what the one tailing task read next, and wakes the cursors.
     ///
-    /// Records up to the head are passed over. After a jump ahead the cursors read what lies between from the files.
+    /// A chunk that is not after the head is passed over. After a jump ahead the cursors read what lies between from the files.
     pub fn publish(&self, chunk: Chunk) {
         let head = self.head();
         if chunk.last <= head.seq {
             return;
         }
-        let chunk = chunk.after(head.seq);
         let head = Head {
             seq: chunk.last,
             segment: chunk.end.segment,
@@ -111,11 +110,6 @@ impl Feed {
     pub(super) fn ring_cost(&self) -> usize {
         self.shared.ring().bytes
     }
-
-    /// Was it closed?
-    pub fn is_closed(&self) -> bool {
-        self.live.borrow().closed
-    }
 }
 
 impl Shared {
@@ -127,18 +121,11 @@ impl Shared {
     }
 
     fn holds(&self, seq: Seq) -> bool {
-        self.ring().chunks.front().is_some_and(|chunk| chunk.first <= seq)
+        self.chunk_with(seq).is_some()
     }
 
     fn add(&self, chunk: Chunk) {
         let mut ring = self.ring();
-        let joins = ring
-            .chunks
-            .back()
-            .is_none_or(|newest| newest.last.next() == chunk.first);
-        if !joins {
-            *ring = Ring::default();
-        }
         ring.bytes += cost(&chunk);
         ring.chunks.push_back(chunk);
         while ring.bytes > self.ring_bytes

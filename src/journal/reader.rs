@@ -271,7 +271,7 @@ impl Reader {
     /// The last whole record of one segment and its end.
     fn head_in(&self, first: Seq) -> Result<Head, ReadError> {
         let file = self.segment(first)?;
-        let tail = segment::tail(&file, Depth::Ends).map_err(self.io(first))?;
+        let tail = segment::tail(&file, Depth::Number).map_err(self.io(first))?;
         Ok(Head {
             seq: tail.last.unwrap_or(Seq::new(first.get() - 1)),
             segment: first,

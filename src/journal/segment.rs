@@ -53,8 +53,8 @@ pub(super) struct Tail {
 /// How closely the last record is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Its head and its last byte: enough while the machine runs, since a write only ever shows a prefix of itself.
-    Ends,
+    /// Its number: enough while the machine runs, since an append only ever shows a prefix of itself.
+    Number,
     /// Every byte: after a power loss a page in its middle may be empty.
     Whole,
 }
@@ -65,8 +65,8 @@ pub(super) fn tail(file: &File, depth: Depth) -> io::Result<Tail> {
     while let Some(newline) = last_newline(file, limit)? {
         let start = last_newline(file, newline)?.map_or(0, |before| before + 1);
         let last = match depth {
-            Depth::Ends => record_by_its_ends(file, start, newline)?,
-            Depth::Whole => record_by_all_bytes(file, start, newline)?,
+            Depth::Number => seq_at(file, start)?,
+            Depth::Whole => seq_of_valid(file, start, newline)?,
         };
         if last.is_some() {
             return Ok(Tail {
@@ -79,16 +79,8 @@ pub(super) fn tail(file: &File, depth: Depth) -> io::Result<Tail> {
     Ok(Tail { last: None, end: 0 })
 }
 
-fn record_by_its_ends(file: &File, start: u64, newline: u64) -> io::Result<Option<Seq>> {
-    if newline == start {
-        return Ok(None);
-    }
-    let mut last = [0];
-    let closed = read_up_to(file, &mut last, newline - 1)? == 1 && last == *b"}";
-    if closed { seq_at(file, start) } else { Ok(None) }
-}
-
-fn record_by_all_bytes(file: &File, start: u64, newline: u64) -> io::Result<Option<Seq>> {
+/// The number of the record in these bytes, every one of which is looked at.
+fn seq_of_valid(file: &File, start: u64, newline: u64) -> io::Result<Option<Seq>> {
     let mut line = vec![0; to_usize(newline - start)];
     let read = read_up_to(file, &mut line, start)?;
     line.truncate(read);

@@ -82,13 +82,16 @@ async fn history_from_files_joins_the_ring() {
 async fn the_ring_alone_serves_what_it_holds_without_a_copy() {
     let mut journal = Journal::new(100_000, 100_000);
     append(&mut journal.writer, &[100; 40]);
+    // The first half in chunks of one record.
+    journal.publish(1);
+    append(&mut journal.writer, &[100; 40]);
     journal.publish(1_000);
     std::fs::remove_file(segment(journal.dir.path(), 1)).unwrap();
     let mut one = journal.feed.cursor(Seq::ZERO).unwrap();
     let mut two = journal.feed.cursor(Seq::ZERO).unwrap();
-    let one = drain(&mut one, Seq::new(40), 1_000).await;
-    let two = drain(&mut two, Seq::new(40), 1_000).await;
-    assert_contiguous(&one, Seq::ZERO, Seq::new(40));
+    let one = drain(&mut one, Seq::new(80), 1_000).await;
+    let two = drain(&mut two, Seq::new(80), 1_000).await;
+    assert_contiguous(&one, Seq::ZERO, Seq::new(80));
     for (one, two) in one.iter().zip(&two) {
         assert_eq!(one.bytes.as_ptr(), two.bytes.as_ptr());
     }
@@ -168,7 +171,6 @@ async fn a_waiting_cursor_is_woken_by_a_record_and_by_the_close() {
     assert_eq!(numbers(&[chunk.unwrap().unwrap()]), [1]);
     let (end, ()) = tokio::join!(cursor.next(NO_LIMIT), async { journal.feed.close() });
     assert_eq!(end.unwrap(), None);
-    assert!(journal.feed.is_closed());
 }
 
 #[tokio::test]
