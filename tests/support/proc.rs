@@ -1,7 +1,7 @@
 //! Owns looking at the processes of this machine through `/proc`, and ending those that a test left behind.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
@@ -11,7 +11,7 @@ use nix::{
 };
 
 /// A process as `/proc` shows it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
@@ -21,6 +21,19 @@ pub(crate) struct Process {
     pub(crate) command: String,
     environ: Vec<u8>,
     cwd: Option<PathBuf>,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            pid,
+            parent,
+            state,
+            command,
+            ..
+        } = self;
+        write!(f, "{pid} (parent {parent}, {state}): {command}")
+    }
 }
 
 impl Process {

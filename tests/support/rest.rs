@@ -155,13 +155,13 @@ impl Rest {
     /// Sends a prompt; the acceptance.
     pub(crate) async fn prompt(&self, id: &str, text: &str) -> Value {
         let path = format!("/v1/sessions/{id}/messages");
-        self.post(&path, json!({ "content": text })).await.expect(202)
+        self.post(&path, json!({ "text": text })).await.expect(202)
     }
 
     /// Sends a prompt and waits for the result of its turn.
     pub(crate) async fn ask(&self, id: &str, text: &str) -> Value {
         let path = format!("/v1/sessions/{id}/messages?wait=result");
-        let reply = self.post(&path, json!({ "content": text })).await;
+        let reply = self.post(&path, json!({ "text": text })).await;
         assert!(reply.status.is_success(), "{} {:#}", reply.status, reply.body);
         reply.body
     }
@@ -182,7 +182,7 @@ impl Rest {
         .await
     }
 
-    /// Decides an approval.
+    /// Decides an approval: `{"decision": "allow"}`, `{"decision": "deny", "message": …}`, …
     pub(crate) async fn decide(&self, session: &str, approval: &str, decision: Value) -> Reply {
         let path = format!("/v1/sessions/{session}/approvals/{approval}");
         self.post(&path, decision).await

@@ -165,6 +165,12 @@ export function alive(pid) {
   }
 }
 
+/** Processor time that a live process has used. */
+export function cpuSeconds(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
 export const script = (steps) => `SCRIPT:${JSON.stringify(steps)}:END`;
 export const script64 = (steps) => `SCRIPT64:${Buffer.from(JSON.stringify(steps)).toString("base64")}`;
 export const fake = (actions) => `FAKE:${JSON.stringify(actions)}:END`;
