@@ -194,6 +194,7 @@ where
         assert!(part.items.len() as u64 <= limit);
         assert!(part.next.is_none() || part.items.len() as u64 == limit);
         items.extend(part.items);
+        assert!(items.len() < 10_000, "the list does not end");
         cursor = part.next;
         if cursor.is_none() {
             return items;
