@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::domain::{
-    Approval, ApprovalKind, ApprovalState, CliSessionId, Fact, ModelUsage, Resolution, RunExit, RunId, Seq,
-    SessionState, StartMode, StopIntent, TokenUsage, Usd,
+    Approval, ApprovalKind, ApprovalState, CliSessionId, Fact, FailReason, ModelUsage, Resolution, RunExit,
+    RunId, Seq, SessionState, StartMode, StopIntent, TokenUsage, Usd,
 };
 
 /// A store in a directory of its own.
