@@ -119,6 +119,7 @@ impl Store {
 
     /// Adds what journals say, in one transaction. A projection whose `seq` is not above the session's projected one is
     /// skipped, so reading a journal again does no harm; one of a session that is not there is dropped with a warning.
+    /// Other writes wait meanwhile, so a long catch-up goes in parts of some hundred facts.
     pub async fn apply(&self, projections: Vec<Projection>) -> Result<(), StoreError> {
         self.writer.run(Edit::Apply(projections)).await.map(drop)
     }

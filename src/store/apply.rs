@@ -373,7 +373,9 @@ async fn run_exited(
     .await?;
     Ok(())
 }
-/// The next start applies what was chosen in a run, so it becomes part of the options.
+
+/// Makes a chosen model part of the options, which the next start applies. Options that are no JSON are left alone: a
+/// failure here would hold back all other facts of the session.
 async fn model_chosen(
     connection: &mut SqliteConnection,
     id: SessionId,
@@ -382,7 +384,7 @@ async fn model_chosen(
     sqlx::query(
         "UPDATE sessions SET options = CASE WHEN ?2 IS NULL THEN json_remove(options, '$.model')
             ELSE json_set(options, '$.model', ?2) END
-         WHERE id = ?1",
+         WHERE id = ?1 AND json_valid(options)",
     )
     .bind(id.to_string())
     .bind(model)

@@ -49,7 +49,7 @@ pub struct SessionRow {
     pub tag: Option<String>,
     /// A person's key-value pairs.
     pub labels: BTreeMap<String, String>,
-    /// The launch options as JSON text, byte for byte as they were stored.
+    /// The launch options as JSON text, as they were stored; a model that was chosen in a run is written into them.
     pub options: String,
     /// The session that this is a fork of; `None` once the parent is deleted.
     pub parent: Option<SessionId>,

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::domain::{
-    Approval, ApprovalKind, ApprovalState, CliSessionId, Fact, ModelUsage, Resolution, RunExit, RunId, Seq,
-    SessionState, StartMode, StopIntent, TokenUsage, Usd,
+    Approval, ApprovalKind, ApprovalState, CliSessionId, Fact, FailReason, ModelUsage, Resolution, RunExit,
+    RunId, Seq, SessionState, StartMode, StopIntent, TokenUsage, Usd,
 };
 
 /// A store in a directory of its own.
@@ -194,6 +194,7 @@ where
         assert!(part.items.len() as u64 <= limit);
         assert!(part.next.is_none() || part.items.len() as u64 == limit);
         items.extend(part.items);
+        assert!(items.len() < 10_000, "the list does not end");
         cursor = part.next;
         if cursor.is_none() {
             return items;

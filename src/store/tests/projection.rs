@@ -1,7 +1,6 @@
 //! What journals say reaches the tables: once, whole, and only while the session is there.
 
 use super::*;
-use crate::domain::FailReason;
 
 #[tokio::test]
 async fn every_fact_shows_up_where_a_reader_looks_for_it() {
@@ -31,6 +30,10 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
             cost_usd: None,
         },
     ];
+    let reason = FailReason {
+        code: "cli_killed".to_owned(),
+        detail: "last words: \"ü\"".to_owned(),
+    };
     let exit = RunExit {
         code: None,
         signal: Some(9),
@@ -39,10 +42,6 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
         stderr_tail: "last words".to_owned(),
         spawn_error: None,
         unwritten_lines: 2,
-    };
-    let killed = FailReason {
-        code: "cli_killed".to_owned(),
-        detail: "by signal 9".to_owned(),
     };
     let facts = vec![
         Fact::RunStarted {
@@ -80,7 +79,7 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
         },
         Fact::State {
             state: SessionState::Failed,
-            reason: Some(killed.clone()),
+            reason: Some(reason.clone()),
             at: at(10),
         },
     ];
@@ -88,7 +87,7 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
 
     let row = test.row(id).await;
     assert_eq!(row.state, SessionState::Failed);
-    assert_eq!(row.state_reason, Some(killed));
+    assert_eq!(row.state_reason, Some(reason));
     assert_eq!(row.cli_session_id, new_cli_id);
     assert_eq!((row.run_id, row.run_seq), (Some(run), Seq::new(3)));
     assert_eq!(row.cli_version.as_deref(), Some("2.1.0"));
@@ -387,4 +386,47 @@ async fn sessions_that_had_a_process_are_found_at_start() {
     let test = test.reopen().await;
     let rows = test.store.unsettled_sessions().await.unwrap();
     assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), live);
+}
+
+#[tokio::test]
+async fn a_reason_goes_when_the_session_lives_again() {
+    let test = TestStore::new().await;
+    let id = test.session().await;
+    let failed = Fact::State {
+        state: SessionState::Failed,
+        reason: Some(FailReason {
+            code: "cli_exited".to_owned(),
+            detail: String::new(),
+        }),
+        at: at(1),
+    };
+    test.project(id, 1, vec![failed]).await;
+    assert!(test.row(id).await.state_reason.is_some());
+    test.project(id, 2, vec![state(SessionState::Starting, 2)]).await;
+    assert_eq!(test.row(id).await.state_reason, None);
+}
+
+#[tokio::test]
+async fn a_chosen_model_joins_the_options_and_leaves_the_rest_alone() {
+    let test = TestStore::new().await;
+    let rest = r#""text":"\ud83d ü","big":12345678901234567890,"cost":1e-7,"list":[{"model":"inner"}]"#;
+    let id = test
+        .session_with(|session| session.options = format!(r#"{{"model":"old",{rest}}}"#))
+        .await;
+    test.project(id, 1, vec![Fact::ModelChosen(Some("new \"one\"".to_owned()))])
+        .await;
+    assert_eq!(
+        test.row(id).await.options,
+        format!(r#"{{"model":"new \"one\"",{rest}}}"#)
+    );
+    test.project(id, 2, vec![Fact::ModelChosen(None)]).await;
+    assert_eq!(test.row(id).await.options, format!("{{{rest}}}"));
+
+    let broken = test
+        .session_with(|session| session.options = "no JSON".to_owned())
+        .await;
+    let facts = vec![Fact::ModelChosen(Some("m".to_owned())), ended(turn(1, Some(0.1)))];
+    test.project(broken, 1, facts).await;
+    let row = test.row(broken).await;
+    assert_eq!((row.options.as_str(), row.cost_usd), ("no JSON", usd(0.1)));
 }
