@@ -4,12 +4,16 @@
 
 pub mod auth;
 pub mod claude;
+pub mod cli;
+pub mod config;
 pub mod domain;
 pub mod http;
 pub mod journal;
 pub mod keeper;
+pub mod lifecycle;
 pub mod ndjson;
 pub mod session;
+pub mod sim;
 pub mod store;
 pub mod supervisor;
 pub mod telemetry;

@@ -1,0 +1,106 @@
+//! Owns the command line and the composition root. It is the only module that uses clap, and nothing imports it.
+
+mod approvals;
+mod args;
+mod attach;
+mod client;
+mod daemon_file;
+mod doctor;
+mod error;
+mod messages;
+mod output;
+mod resolve;
+mod serve;
+mod sessions;
+mod settings;
+mod usage;
+mod view;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+
+use self::{
+    args::{Cli, Command, Common},
+    client::{Address, Client},
+    error::CliError,
+    output::Output,
+};
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    match dispatch(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            if !matches!(error, CliError::ReaderGone) {
+                output::failure(&error);
+            }
+            error.exit_code()
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
+    let output = Output::new(cli.common.json);
+    let command = cli
+        .command
+        .unwrap_or_else(|| Command::Serve(args::Serve::default()));
+    match command {
+        Command::Serve(flags) => serve::run(&cli.common, &flags),
+        Command::Doctor => doctor::run(&cli.common, &output),
+        Command::Config => settings::print(&cli.common, &output).map(|()| ExitCode::SUCCESS),
+        Command::Openapi => serve::print_openapi(&output).map(|()| ExitCode::SUCCESS),
+        command => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .context("cannot start the runtime")?;
+            let result = runtime.block_on(talk(&cli.common, &output, command));
+            // The thread that reads the keyboard may wait for ever.
+            runtime.shutdown_background();
+            result.map(|()| ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// The subcommands that talk to the daemon.
+async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), CliError> {
+    let client = Client::new(&address(common)?)?;
+    match command {
+        Command::New(new) => {
+            let id = sessions::create(&client, output, &new).await?;
+            if new.attach {
+                attach::run(common, &id, Some(0)).await?;
+            }
+            Ok(())
+        }
+        Command::Ls(ls) => sessions::ls(&client, output, &ls).await,
+        Command::Show(one) => sessions::show(&client, output, &one.session).await,
+        Command::Send(send) => messages::send(&client, output, &send).await,
+        Command::Attach(attach) => {
+            let id = resolve::session(&client, &attach.session).await?;
+            attach::run(common, &id, attach.after).await
+        }
+        Command::Approve(approve) => approvals::approve(&client, output, &approve).await,
+        Command::Deny(deny) => approvals::deny(&client, output, &deny).await,
+        Command::Interrupt(interrupt) => sessions::interrupt(&client, output, &interrupt).await,
+        Command::Stop(one) => sessions::change(&client, output, &one.session, "stop").await,
+        Command::Resume(one) => sessions::change(&client, output, &one.session, "resume").await,
+        Command::Fork(fork) => sessions::fork(&client, output, &fork).await,
+        Command::Rm(rm) => sessions::rm(&client, &rm).await,
+        Command::Usage(usage) => usage::usage(&client, output, &usage).await,
+        Command::Serve(_) | Command::Doctor | Command::Config | Command::Openapi => Ok(()),
+    }
+}
+
+/// Where the daemon is, from the flags and the configuration.
+fn address(common: &Common) -> Result<Address, CliError> {
+    let loaded = settings::load(common, Vec::new())?;
+    Address::find(
+        &loaded.config.data.dir,
+        common.url.as_deref(),
+        common.token_file.as_deref(),
+    )
+}

@@ -1,0 +1,459 @@
+//! Owns the command line: subcommands, flags and their help.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  trunkline serve                              start the daemon in this terminal
+  trunkline new --attach \"Explain this repo\"   start a session here and talk to it
+  trunkline ls                                 list sessions
+  trunkline send last --wait \"And the tests?\"  ask the newest session and print its answer
+  trunkline attach 0196                        watch a session; the beginning of its id is enough
+  trunkline doctor                             find out why something does not work
+
+Sessions are named by their id, any unique beginning of it, or `last` (the one with the newest activity).
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 the daemon is not running, 4 not found,
+5 refused by the daemon, 6 address already in use, 7 another daemon uses the data directory.";
+
+const SERVE_HELP: &str = "\
+Start the daemon in the foreground. It keeps agent sessions, and gives them to clients over HTTP and WebSocket on \
+127.0.0.1. When it is ready it prints one line with its address and how to reach it.
+
+Stop it with Ctrl-C or SIGTERM: sessions are stopped too and can be resumed (`stop.on_shutdown` in the configuration \
+can leave them running for the next daemon). A second Ctrl-C does not wait.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "trunkline",
+    version,
+    about = "One local daemon for all your agent CLI sessions",
+    after_help = EXAMPLES,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) common: Common,
+
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+/// Flags of every subcommand.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Common {
+    /// Configuration file [default: ~/.config/trunkline/config.toml, if there is one].
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "TRUNKLINE_CONFIG",
+        hide_env_values = true
+    )]
+    pub(super) config: Option<PathBuf>,
+
+    /// Data directory, by which clients also find the daemon [default: ~/.local/state/trunkline].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(super) data_dir: Option<PathBuf>,
+
+    /// Talk to the daemon at this URL instead of the one that the data directory names.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "TRUNKLINE_URL",
+        hide_env_values = true
+    )]
+    pub(super) url: Option<String>,
+
+    /// File with the daemon's token [default: `token` in the data directory].
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "TRUNKLINE_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    pub(super) token_file: Option<PathBuf>,
+
+    /// Print the API's JSON instead of text.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+/// What to do. Without a subcommand, the daemon is started.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Start the daemon (the default).
+    #[command(long_about = SERVE_HELP)]
+    Serve(Serve),
+    /// Create a session, with a first prompt if you give one.
+    #[command(visible_alias = "create")]
+    New(Box<New>),
+    /// List sessions, newest activity first.
+    #[command(visible_alias = "list")]
+    Ls(Ls),
+    /// Show one session: state, model, cost, what waits for you.
+    Show(OneSession),
+    /// Send a message to a session.
+    Send(Send),
+    /// Watch a session and talk to it: type to send, Ctrl-C interrupts the turn, Ctrl-D leaves.
+    Attach(Attach),
+    /// Allow what a session asks for, or answer its questions.
+    Approve(Approve),
+    /// Deny what a session asks for.
+    Deny(Deny),
+    /// Interrupt the running turn; the session stays.
+    Interrupt(Interrupt),
+    /// Stop a session. It can be resumed.
+    Stop(OneSession),
+    /// Start a stopped session again where it was.
+    Resume(OneSession),
+    /// Copy a session: the copy goes on by itself, the original stays as it is.
+    Fork(Fork),
+    /// Delete a session with its journal. A running one is stopped first.
+    Rm(Rm),
+    /// Show costs and tokens.
+    Usage(Usage),
+    /// Check the installation and say what to do about each problem.
+    Doctor,
+    /// Print the configuration in force and where each value comes from.
+    Config,
+    /// Print the OpenAPI document of the HTTP API.
+    Openapi,
+}
+
+/// `serve`
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Serve {
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) listen: Option<SocketAddr>,
+
+    /// The agent CLI to run [default: searched].
+    #[arg(long, value_name = "PATH")]
+    pub(super) claude_bin: Option<PathBuf>,
+
+    /// Allow an address that other machines can reach. The connection is not encrypted.
+    #[arg(long)]
+    pub(super) insecure: bool,
+
+    /// What to log: error, warn, info, debug, trace, or a filter.
+    #[arg(long, value_name = "LEVEL")]
+    pub(super) log_level: Option<String>,
+
+    /// Form of the log lines.
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) log_format: Option<LogForm>,
+}
+
+/// `--log-format`
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum LogForm {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// `new`
+#[derive(Clone, Debug, Args)]
+pub(super) struct New {
+    /// First message; `-` reads it from stdin.
+    pub(super) prompt: Option<String>,
+
+    /// Directory the agent works in [default: this one].
+    #[arg(long, value_name = "DIR")]
+    pub(super) cwd: Option<PathBuf>,
+
+    /// Title for lists.
+    #[arg(long)]
+    pub(super) title: Option<String>,
+
+    /// A tag to filter by.
+    #[arg(long)]
+    pub(super) tag: Option<String>,
+
+    /// A label; may be repeated.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(super) labels: Vec<(String, String)>,
+
+    /// Model, by name or alias.
+    #[arg(long)]
+    pub(super) model: Option<String>,
+
+    /// When to ask before a tool runs: default, acceptEdits, plan, dontAsk, auto, ...
+    #[arg(long, value_name = "MODE")]
+    pub(super) permission_mode: Option<String>,
+
+    /// Tools that run without asking; comma-separated.
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    pub(super) allowed_tools: Vec<String>,
+
+    /// Tools that the agent may not use; comma-separated.
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    pub(super) disallowed_tools: Vec<String>,
+
+    /// Another directory the agent may work in; may be repeated.
+    #[arg(long = "add-dir", value_name = "DIR")]
+    pub(super) add_dirs: Vec<PathBuf>,
+
+    /// System prompt, in place of the agent's own.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) system_prompt: Option<String>,
+
+    /// End the turn after this many model calls.
+    #[arg(long, value_name = "N")]
+    pub(super) max_turns: Option<u32>,
+
+    /// Stop when the session has cost this much.
+    #[arg(long, value_name = "USD")]
+    pub(super) max_budget_usd: Option<f64>,
+
+    /// How hard the model thinks: low, medium, high, ...
+    #[arg(long)]
+    pub(super) effort: Option<String>,
+
+    /// JSON file with launch options, as the API takes them; flags win over it.
+    #[arg(long, value_name = "FILE")]
+    pub(super) options: Option<PathBuf>,
+
+    /// Wait for the answer to the prompt and print it.
+    #[arg(long, requires = "prompt", conflicts_with = "attach")]
+    pub(super) wait: bool,
+
+    /// Attach to the new session.
+    #[arg(long)]
+    pub(super) attach: bool,
+}
+
+/// `ls`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Ls {
+    /// Only sessions in this state: starting, idle, busy, waiting, stopped, failed, ...
+    #[arg(long)]
+    pub(super) state: Option<String>,
+
+    /// Only sessions of this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(super) cwd: Option<PathBuf>,
+
+    /// Only sessions with this tag.
+    #[arg(long)]
+    pub(super) tag: Option<String>,
+
+    /// Only sessions with this label.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) label: Option<String>,
+
+    /// Only sessions whose title or last prompt contains this.
+    #[arg(short, long, value_name = "TEXT")]
+    pub(super) query: Option<String>,
+
+    /// At most this many.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(super) limit: u32,
+}
+
+/// A subcommand that only needs a session.
+#[derive(Clone, Debug, Args)]
+pub(super) struct OneSession {
+    /// Session: id, unique beginning of it, or `last`.
+    pub(super) session: String,
+}
+
+/// `send`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Send {
+    /// Session: id, unique beginning of it, or `last`.
+    pub(super) session: String,
+
+    /// The message; `-` reads it from stdin.
+    pub(super) message: String,
+
+    /// Wait for the answer and print it.
+    #[arg(long)]
+    pub(super) wait: bool,
+
+    /// How long to wait, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "wait")]
+    pub(super) timeout: u64,
+}
+
+/// `attach`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Attach {
+    /// Session: id, unique beginning of it, or `last`.
+    #[arg(default_value = "last")]
+    pub(super) session: String,
+
+    /// Show what happened after this record first; 0 shows everything.
+    #[arg(long, value_name = "SEQ")]
+    pub(super) after: Option<u64>,
+}
+
+/// `approve`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Approve {
+    /// Session: id, unique beginning of it, or `last`.
+    pub(super) session: String,
+
+    /// Approval id, or a unique beginning of it; not needed when only one is pending.
+    pub(super) approval: Option<String>,
+
+    /// Answer to a question, in order; may be repeated. The number of an option or your own text.
+    #[arg(long = "answer", value_name = "TEXT")]
+    pub(super) answers: Vec<String>,
+
+    /// JSON to run the tool with instead of what the agent asked for.
+    #[arg(long, value_name = "JSON")]
+    pub(super) input: Option<String>,
+}
+
+/// `deny`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Deny {
+    /// Session: id, unique beginning of it, or `last`.
+    pub(super) session: String,
+
+    /// Approval id, or a unique beginning of it; not needed when only one is pending.
+    pub(super) approval: Option<String>,
+
+    /// What to tell the agent.
+    #[arg(short, long)]
+    pub(super) message: Option<String>,
+
+    /// Also end the turn.
+    #[arg(long)]
+    pub(super) interrupt: bool,
+}
+
+/// `interrupt`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Interrupt {
+    /// Session: id, unique beginning of it, or `last`.
+    pub(super) session: String,
+
+    /// Also drop the messages that wait for their turn.
+    #[arg(long)]
+    pub(super) cancel_queued: bool,
+}
+
+/// `fork`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Fork {
+    /// Session: id, unique beginning of it, or `last`.
+    pub(super) session: String,
+
+    /// First message to the copy.
+    pub(super) prompt: Option<String>,
+
+    /// Copy up to this message of the agent (its uuid) instead of everything.
+    #[arg(long, value_name = "UUID")]
+    pub(super) at: Option<uuid::Uuid>,
+
+    /// Directory the copy works in [default: the original's].
+    #[arg(long, value_name = "DIR")]
+    pub(super) cwd: Option<PathBuf>,
+
+    /// Title of the copy.
+    #[arg(long)]
+    pub(super) title: Option<String>,
+}
+
+/// `rm`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Rm {
+    /// Sessions: ids, unique beginnings of them, or `last`.
+    #[arg(required = true)]
+    pub(super) sessions: Vec<String>,
+}
+
+/// `usage`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Usage {
+    /// What to add up by.
+    #[arg(long, value_enum, default_value_t = GroupBy::Day)]
+    pub(super) by: GroupBy,
+
+    /// From this time on, as 2026-01-31 or 2026-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    pub(super) from: Option<String>,
+
+    /// Before this time.
+    #[arg(long, value_name = "TIME")]
+    pub(super) to: Option<String>,
+}
+
+/// `usage --by`
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum GroupBy {
+    /// Per day (UTC).
+    Day,
+    /// Per model.
+    Model,
+    /// Per session.
+    Session,
+    /// Per directory.
+    Cwd,
+    /// Per tag.
+    Tag,
+}
+
+impl GroupBy {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Model => "model",
+            Self::Session => "session",
+            Self::Cwd => "cwd",
+            Self::Tag => "tag",
+        }
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("expected KEY=VALUE".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_texts() {
+        let mut text = String::new();
+        let mut command = Cli::command();
+        command.build();
+        text.push_str(&command.render_long_help().to_string());
+        for subcommand in command.get_subcommands_mut() {
+            text.push_str("\n================\n");
+            text.push_str(&subcommand.render_long_help().to_string());
+        }
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn no_subcommand_is_serve_and_flags_may_stand_anywhere() {
+        assert!(Cli::try_parse_from(["trunkline"]).unwrap().command.is_none());
+        let cli = Cli::try_parse_from(["trunkline", "ls", "--json", "--data-dir", "/x"]).unwrap();
+        assert!(cli.common.json);
+        assert_eq!(cli.common.data_dir.unwrap(), PathBuf::from("/x"));
+        assert!(Cli::try_parse_from(["trunkline", "new", "--wait"]).is_err());
+        assert!(Cli::try_parse_from(["trunkline", "new", "--label", "x"]).is_err());
+    }
+}

@@ -1,0 +1,179 @@
+//! Owns the questions to the person: one at a time, the oldest first, until each is settled by us or by somebody else.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+
+use super::super::{approvals, resolve, view};
+
+/// What waits for the person, and how far the answer to the first has come.
+#[derive(Debug, Default)]
+pub(super) struct Dialog {
+    waiting: VecDeque<Value>,
+    typed: Vec<String>,
+}
+
+/// What a typed line meant.
+#[derive(Debug, PartialEq)]
+pub(super) enum Reply {
+    /// Nothing was asked: it is a message to the agent.
+    NotAsked,
+    /// More is needed; this is the next question.
+    Again(String),
+    /// A decision.
+    Decided {
+        /// The approval's id.
+        approval: String,
+        /// The decision as the API takes it.
+        decision: Value,
+    },
+}
+
+impl Dialog {
+    /// The agent asks something. Returns the question to show, when it is its turn.
+    pub(super) fn asked(&mut self, approval: Value) -> Option<String> {
+        let id = view::text(&approval, &["id"]);
+        if self.waiting.iter().any(|known| view::text(known, &["id"]) == id) {
+            return None;
+        }
+        self.waiting.push_back(approval);
+        (self.waiting.len() == 1).then(|| self.question()).flatten()
+    }
+
+    /// An approval needs no answer any more. Returns the next question, when there is one now.
+    pub(super) fn settled(&mut self, id: &str) -> Option<String> {
+        let index = self
+            .waiting
+            .iter()
+            .position(|approval| view::text(approval, &["id"]) == id)?;
+        self.waiting.remove(index);
+        if index > 0 {
+            return None;
+        }
+        self.typed.clear();
+        self.question()
+    }
+
+    /// A line was typed.
+    pub(super) fn reply(&mut self, line: &str) -> Reply {
+        let Some(approval) = self.waiting.front() else {
+            return Reply::NotAsked;
+        };
+        let text = line.trim();
+        let questions = approvals::questions(approval);
+        let decision = if questions.is_empty() {
+            match text {
+                "" => return self.again(),
+                "y" | "Y" | "yes" => approvals::allow(None).unwrap_or_else(|_| approvals::refuse(None)),
+                "n" | "N" | "no" => approvals::refuse(None),
+                message => approvals::refuse(Some(message)),
+            }
+        } else {
+            if text.is_empty() {
+                return self.again();
+            }
+            self.typed.push(text.to_owned());
+            if self.typed.len() < questions.len() {
+                return self.again();
+            }
+            approvals::answer(questions.iter().zip(self.typed.iter().map(String::as_str)))
+        };
+        let id = view::text(approval, &["id"]).to_owned();
+        self.typed.clear();
+        Reply::Decided {
+            approval: id,
+            decision,
+        }
+    }
+
+    fn again(&self) -> Reply {
+        self.question().map_or(Reply::NotAsked, Reply::Again)
+    }
+
+    /// The question that is to be answered now.
+    fn question(&self) -> Option<String> {
+        let approval = self.waiting.front()?;
+        let questions = approvals::questions(approval);
+        if let Some(question) = questions.get(self.typed.len()) {
+            let how = if view::at(question, &["multiSelect"]).and_then(Value::as_bool) == Some(true) {
+                "numbers with commas, or your own words"
+            } else {
+                "a number, or your own words"
+            };
+            return Some(format!(
+                "\n? {}\n  {how}: ",
+                approvals::describe_question(question).trim_start()
+            ));
+        }
+        let what = match view::text(approval, &["kind"]) {
+            "plan" => format!(
+                "the agent has a plan:\n{}\n  carry it out?",
+                view::text(approval, &["request", "input", "plan"])
+            ),
+            _ => format!("may it run {}?", resolve::describe_approval(approval)),
+        };
+        Some(format!(
+            "\n? {what}\n  y allows, n denies, anything else denies with that message: "
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(id: &str) -> Value {
+        json!({"id": id, "kind": "tool", "tool_name": "Bash",
+               "request": {"input": {"command": "ls"}}})
+    }
+
+    #[test]
+    fn a_tool_is_allowed_denied_or_denied_with_words() {
+        for (line, decision) in [
+            ("y", json!({"decision": "allow"})),
+            (" n ", json!({"decision": "deny"})),
+            ("use rg", json!({"decision": "deny", "message": "use rg"})),
+        ] {
+            let mut dialog = Dialog::default();
+            assert!(dialog.asked(tool("a")).unwrap().contains("Bash ls"));
+            assert!(matches!(dialog.reply(""), Reply::Again(_)));
+            let approval = "a".into();
+            assert_eq!(dialog.reply(line), Reply::Decided { approval, decision });
+        }
+    }
+
+    #[test]
+    fn several_requests_are_asked_one_after_the_other() {
+        let mut dialog = Dialog::default();
+        assert!(dialog.asked(tool("a")).is_some());
+        assert!(dialog.asked(tool("b")).is_none());
+        assert!(
+            dialog.asked(tool("b")).is_none(),
+            "the snapshot and the record name the same request"
+        );
+        assert!(dialog.settled("unknown").is_none());
+        assert!(dialog.settled("a").is_some(), "b is next");
+        assert!(dialog.settled("b").is_none());
+        assert_eq!(dialog.reply("hello"), Reply::NotAsked);
+    }
+
+    #[test]
+    fn questions_are_answered_one_by_one() {
+        let mut dialog = Dialog::default();
+        let approval = json!({"id": "q", "kind": "question", "request": {"input": {"questions": [
+            {"question": "Colour?", "options": [{"label": "Red"}, {"label": "Blue"}]},
+            {"question": "Sizes?", "options": [{"label": "S"}, {"label": "L"}], "multiSelect": true},
+        ]}}});
+        assert!(dialog.asked(approval).unwrap().contains("2 Blue"));
+        assert!(matches!(dialog.reply("2"), Reply::Again(next) if next.contains("Sizes?")));
+        let Reply::Decided { decision, .. } = dialog.reply("1,2") else {
+            panic!("no decision");
+        };
+        assert_eq!(
+            decision,
+            json!({"decision": "answer", "answers": {"Colour?": "Blue", "Sizes?": "S, L"}})
+        );
+    }
+}

@@ -1,0 +1,376 @@
+//! Owns what a person sees of a record: streamed text as it comes, a tool as one line, the end of a turn with its cost.
+
+use serde_json::{Value, json};
+
+use super::super::{
+    messages,
+    output::{Tone, one_line},
+    view,
+};
+use crate::domain::{ApprovalId, Seq, SessionId};
+
+/// What a frame means for the terminal.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// Show this.
+    Text(Tone, String),
+    /// The snapshot: records up to `head` are history, and `pending` waits for an answer.
+    Snapshot {
+        /// The newest record when the connection was made.
+        head: u64,
+        /// The record before the first that will come.
+        after: u64,
+        /// Approvals that wait.
+        pending: Vec<Value>,
+    },
+    /// The agent asks something; the value has the form of an approval of the API.
+    Asked(Value),
+    /// The approval with this id needs no answer any more.
+    Settled(String),
+}
+
+/// What was shown so far, as far as it matters for what comes next.
+#[derive(Debug, Default)]
+pub(super) struct Screen {
+    is_mid_line: bool,
+    streamed: Option<String>,
+    own: Vec<String>,
+}
+
+/// Own messages that are remembered until they come back as records.
+const OWN_MESSAGES: usize = 64;
+
+impl Screen {
+    /// A message that we sent got this id; its record will not be shown, as the person has just typed it.
+    pub(super) fn sent(&mut self, uuid: &str) {
+        if self.own.len() == OWN_MESSAGES {
+            self.own.remove(0);
+        }
+        self.own.push(uuid.to_owned());
+    }
+
+    /// What a frame of the WebSocket shows.
+    pub(super) fn frame(&mut self, session: &str, frame: &Value) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let Some(seq) = frame.get("seq").and_then(Value::as_u64) {
+            let data = frame.get("data").unwrap_or(&Value::Null);
+            match view::text(frame, &["src"]) {
+                "cli" => self.cli(session, seq, data, &mut events),
+                "client" => self.client(data, &mut events),
+                "daemon" => self.daemon(data, &mut events),
+                "stderr" | "stdout_text" => {
+                    self.own_line(&mut events, Tone::Dim, view::text(data, &["text"]).trim_end());
+                }
+                _ => {}
+            }
+        } else if view::text(frame, &["type"]) == "snapshot" {
+            self.snapshot(frame, &mut events);
+        }
+        events
+    }
+
+    fn snapshot(&mut self, frame: &Value, events: &mut Vec<Event>) {
+        let session = frame.get("session").unwrap_or(frame);
+        let mut line = format!(
+            "session {}, {}",
+            view::text(session, &["id"]),
+            view::text(session, &["state"])
+        );
+        for part in [view::text(session, &["model"]), view::text(session, &["cwd"])] {
+            if !part.is_empty() {
+                line.push_str(", ");
+                line.push_str(part);
+            }
+        }
+        if view::at(session, &["simulated"]).and_then(Value::as_bool) == Some(true) {
+            line.push_str(", simulated");
+        }
+        self.own_line(events, Tone::Dim, &line);
+        let head = view::number(frame, &["head_seq"]).unwrap_or(0);
+        events.push(Event::Snapshot {
+            head,
+            after: view::number(frame, &["after"]).unwrap_or(head),
+            pending: view::list(frame, &["pending_approvals"]).to_vec(),
+        });
+    }
+
+    fn cli(&mut self, session: &str, seq: u64, data: &Value, events: &mut Vec<Event>) {
+        match view::text(data, &["type"]) {
+            "stream_event" => self.stream_event(data, events),
+            "assistant" => self.assistant(data, events),
+            "user" => self.tool_results(data, events),
+            "result" => self.result(data, events),
+            "control_request" => {
+                if let Some(approval) = asked(session, seq, data) {
+                    self.end_line(events);
+                    events.push(Event::Asked(approval));
+                }
+            }
+            "system" => self.system(data, events),
+            _ => {}
+        }
+    }
+
+    fn stream_event(&mut self, data: &Value, events: &mut Vec<Event>) {
+        if !view::text(data, &["parent_tool_use_id"]).is_empty() {
+            return;
+        }
+        match view::text(data, &["event", "type"]) {
+            "message_start" => {
+                self.streamed = Some(view::text(data, &["event", "message", "id"]).into());
+            }
+            "content_block_delta" => {
+                let text = view::text(data, &["event", "delta", "text"]);
+                if !text.is_empty() {
+                    self.is_mid_line = !text.ends_with('\n');
+                    events.push(Event::Text(Tone::Plain, text.into()));
+                }
+            }
+            "content_block_stop" => self.end_line(events),
+            _ => {}
+        }
+    }
+
+    fn assistant(&mut self, data: &Value, events: &mut Vec<Event>) {
+        let is_sub_agent = !view::text(data, &["parent_tool_use_id"]).is_empty();
+        let was_streamed = self
+            .streamed
+            .as_deref()
+            .is_some_and(|id| id == view::text(data, &["message", "id"]));
+        for block in view::list(data, &["message", "content"]) {
+            match view::text(block, &["type"]) {
+                "text" if !is_sub_agent && !was_streamed => {
+                    self.own_line(events, Tone::Plain, view::text(block, &["text"]));
+                }
+                "tool_use" => {
+                    let input = view::tool_input(block.get("input").unwrap_or(&Value::Null));
+                    let indent = if is_sub_agent { "  " } else { "" };
+                    let line = format!("{indent}* {} {}", view::text(block, &["name"]), one_line(&input));
+                    self.own_line(events, Tone::Dim, line.trim_end());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tool_results(&mut self, data: &Value, events: &mut Vec<Event>) {
+        for block in view::list(data, &["message", "content"]) {
+            if view::text(block, &["type"]) != "tool_result" {
+                continue;
+            }
+            let text = view::content_text(block.get("content").unwrap_or(&Value::Null));
+            let is_error = view::at(block, &["is_error"]).and_then(Value::as_bool) == Some(true);
+            let word = if is_error { "failed: " } else { "" };
+            self.own_line(events, Tone::Dim, &format!("  > {word}{}", one_line(&text)));
+        }
+    }
+
+    fn result(&mut self, data: &Value, events: &mut Vec<Event>) {
+        self.streamed = None;
+        let mut line = if view::at(data, &["is_error"]).and_then(Value::as_bool) == Some(true) {
+            messages::turn_error(data)
+        } else {
+            "turn done".into()
+        };
+        if let Some(milliseconds) = view::number(data, &["duration_ms"]) {
+            line.push_str(", ");
+            line.push_str(&view::duration(milliseconds));
+        }
+        if let Some(cost) = data.get("total_cost_usd") {
+            line.push_str(", session so far ");
+            line.push_str(&view::dollars(Some(cost)));
+        }
+        self.own_line(events, Tone::Dim, &format!("- {line}"));
+    }
+
+    fn system(&mut self, data: &Value, events: &mut Vec<Event>) {
+        let line = match view::text(data, &["subtype"]) {
+            "api_retry" => format!(
+                "the model API failed, trying again: {}",
+                view::text(data, &["error"])
+            ),
+            "permission_denied" => format!("denied: {}", view::text(data, &["message"])),
+            "informational" | "local_command_output" => view::text(data, &["content"]).into(),
+            "compact_boundary" => "the conversation was compacted".into(),
+            "model_fallback" => format!("the model is now {}", view::text(data, &["fallback_model"])),
+            _ => return,
+        };
+        self.own_line(events, Tone::Dim, &format!("- {}", one_line(&line)));
+    }
+
+    fn client(&mut self, data: &Value, events: &mut Vec<Event>) {
+        if view::text(data, &["type"]) != "user" {
+            return;
+        }
+        let uuid = view::text(data, &["uuid"]);
+        if let Some(index) = self.own.iter().position(|own| own == uuid) {
+            self.own.remove(index);
+            return;
+        }
+        let text = view::content_text(view::at(data, &["message", "content"]).unwrap_or(&Value::Null));
+        self.own_line(events, Tone::Strong, &format!("> {text}"));
+    }
+
+    fn daemon(&mut self, data: &Value, events: &mut Vec<Event>) {
+        match view::text(data, &["type"]) {
+            "state" => {
+                let state = view::text(data, &["state"]);
+                if matches!(state, "stopped" | "failed" | "parked") {
+                    let line = format!("- session {state} {}", view::text(data, &["reason", "detail"]));
+                    self.own_line(events, Tone::Strong, line.trim_end());
+                }
+            }
+            "decision" => {
+                let line = format!(
+                    "- {} by {}",
+                    view::text(data, &["state"]),
+                    view::text(data, &["by"])
+                );
+                self.own_line(events, Tone::Dim, &line);
+                events.push(Event::Settled(view::text(data, &["approval_id"]).into()));
+            }
+            "start_failed" => {
+                let line = format!("- not started: {}", view::text(data, &["reason", "detail"]));
+                self.own_line(events, Tone::Strong, &line);
+            }
+            "notice" => {
+                let text = match view::text(data, &["detail"]) {
+                    "" => view::text(data, &["code"]),
+                    detail => detail,
+                };
+                self.own_line(events, Tone::Dim, &format!("- {text}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn own_line(&mut self, events: &mut Vec<Event>, tone: Tone, text: &str) {
+        self.end_line(events);
+        events.push(Event::Text(tone, format!("{text}\n")));
+    }
+
+    fn end_line(&mut self, events: &mut Vec<Event>) {
+        if std::mem::take(&mut self.is_mid_line) {
+            events.push(Event::Text(Tone::Plain, "\n".into()));
+        }
+    }
+}
+
+/// The approval that a permission request opens. Its id follows from its record, so no other request is needed.
+fn asked(session: &str, seq: u64, data: &Value) -> Option<Value> {
+    let request = data.get("request")?;
+    if view::text(request, &["subtype"]) != "can_use_tool" {
+        return None;
+    }
+    let session: SessionId = session.parse().ok()?;
+    let tool = view::text(request, &["tool_name"]);
+    let kind = match tool {
+        "AskUserQuestion" => "question",
+        "ExitPlanMode" => "plan",
+        _ => "tool",
+    };
+    Some(json!({
+        "id": ApprovalId::of_record(session, Seq::new(seq)).to_string(),
+        "kind": kind,
+        "tool_name": tool,
+        "request": request,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = "0196aa00-0000-7000-8000-000000000001";
+
+    fn shown(screen: &mut Screen, src: &str, data: &Value) -> String {
+        let frame = json!({"seq": 1, "ts": "x", "src": src, "by": "ws:1", "data": data});
+        screen
+            .frame(SESSION, &frame)
+            .into_iter()
+            .map(|event| match event {
+                Event::Text(_, text) => text,
+                Event::Snapshot { head, pending, .. } => format!("[head {head}, {} pending]", pending.len()),
+                Event::Asked(approval) => format!("[asked {}]", view::text(&approval, &["kind"])),
+                Event::Settled(request) => format!("[settled {request}]"),
+            })
+            .collect()
+    }
+
+    fn delta(text: &str) -> Value {
+        json!({"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}}})
+    }
+
+    #[test]
+    fn streamed_text_is_shown_once() {
+        let mut screen = Screen::default();
+        let start =
+            json!({"type": "stream_event", "event": {"type": "message_start", "message": {"id": "m1"}}});
+        let whole = json!({"type": "assistant", "message": {"id": "m1", "content": [{"type": "text", "text": "One two"}]}});
+        let stop = json!({"type": "stream_event", "event": {"type": "content_block_stop"}});
+        let mut text = shown(&mut screen, "cli", &start);
+        text += &shown(&mut screen, "cli", &delta("One "));
+        text += &shown(&mut screen, "cli", &delta("two"));
+        text += &shown(&mut screen, "cli", &whole);
+        text += &shown(&mut screen, "cli", &stop);
+        assert_eq!(text, "One two\n");
+
+        let other = json!({"type": "assistant", "message": {"id": "m2", "content": [{"type": "text", "text": "Three"}]}});
+        assert_eq!(shown(&mut screen, "cli", &other), "Three\n");
+    }
+
+    #[test]
+    fn a_tool_is_one_line_and_interrupts_no_line() {
+        let mut screen = Screen::default();
+        assert_eq!(shown(&mut screen, "cli", &delta("half")), "half");
+        let tool = json!({"type": "assistant", "message": {"content": [{"type": "tool_use", "name": "Bash", "input": {"command": "ls\n-l"}}]}});
+        assert_eq!(shown(&mut screen, "cli", &tool), "\n* Bash ls -l\n");
+        let failed = json!({"type": "user", "message": {"content": [{"type": "tool_result", "content": "no\nway", "is_error": true}]}});
+        assert_eq!(shown(&mut screen, "cli", &failed), "  > failed: no way\n");
+    }
+
+    #[test]
+    fn own_messages_are_not_repeated_and_those_of_others_are_shown() {
+        let mut screen = Screen::default();
+        screen.sent("u1");
+        let own = json!({"type": "user", "uuid": "u1", "message": {"content": "mine"}});
+        let other = json!({"type": "user", "uuid": "x", "message": {"content": [{"type": "text", "text": "theirs"}]}});
+        assert_eq!(shown(&mut screen, "client", &own), "");
+        assert_eq!(shown(&mut screen, "client", &other), "> theirs\n");
+    }
+
+    #[test]
+    fn requests_are_asked_and_settled() {
+        let mut screen = Screen::default();
+        let request = json!({"type": "control_request", "request_id": "r1", "request": {"subtype": "can_use_tool", "tool_name": "ExitPlanMode", "input": {}}});
+        assert_eq!(shown(&mut screen, "cli", &request), "[asked plan]");
+        let hook =
+            json!({"type": "control_request", "request_id": "r2", "request": {"subtype": "hook_callback"}});
+        assert_eq!(shown(&mut screen, "cli", &hook), "");
+        let decision = json!({"type": "decision", "approval_id": "a1", "state": "denied", "by": "ws:1"});
+        assert_eq!(
+            shown(&mut screen, "daemon", &decision),
+            "- denied by ws:1\n[settled a1]"
+        );
+    }
+
+    #[test]
+    fn the_snapshot_says_what_waits() {
+        let frame = json!({"type": "snapshot", "head_seq": 7, "after": 7, "pending_approvals": [{"id": "a1"}],
+            "session": {"id": "s", "state": "waiting", "simulated": true}});
+        let events = Screen::default().frame(SESSION, &frame);
+        assert!(matches!(&events[0], Event::Text(_, line) if line == "session s, waiting, simulated\n"));
+        assert!(matches!(&events[1], Event::Snapshot { head: 7, after: 7, pending } if pending.len() == 1));
+    }
+
+    #[test]
+    fn a_turn_ends_with_its_time_and_cost() {
+        let mut screen = Screen::default();
+        let result =
+            json!({"type": "result", "is_error": false, "duration_ms": 1200, "total_cost_usd": 0.0016});
+        assert_eq!(
+            shown(&mut screen, "cli", &result),
+            "- turn done, 1.2 s, session so far $0.0016\n"
+        );
+    }
+}

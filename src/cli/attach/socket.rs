@@ -1,0 +1,99 @@
+//! Owns the WebSocket to the daemon.
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use reqwest::header::{AUTHORIZATION, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
+use tokio::net::TcpStream;
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream,
+    tungstenite::{
+        self, Message,
+        client::IntoClientRequest as _,
+        protocol::{WebSocketConfig, frame::coding::CloseCode},
+    },
+};
+
+use super::super::{CliError, client::Client};
+
+/// A record can be as long as the longest line that the daemon keeps.
+const LONGEST_FRAME: usize = 1024 * 1024 * 1024;
+
+/// What came from the daemon.
+#[derive(Debug)]
+pub(super) enum Frame {
+    /// A snapshot, a record, or an answer for us.
+    Text(String),
+    /// The daemon ended the connection and said why.
+    Closed(String),
+    /// The connection broke, or the daemon shut down.
+    Lost,
+}
+
+/// A connection to one session.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
+}
+
+impl Socket {
+    /// Connects; records after `after` are sent first, without it only what happens from now on.
+    pub(super) async fn open(client: &Client, session: &str, after: Option<u64>) -> Result<Self, CliError> {
+        let after = after.map(|seq| seq.to_string());
+        let query: Vec<(&str, &str)> = after.iter().map(|seq| ("after", seq.as_str())).collect();
+        let url = client.url(&["v1", "sessions", session, "ws"], &query)?;
+        let url = url.as_str().replacen("http", "ws", 1);
+        let mut request = url.into_client_request().map_err(failed)?;
+        let bearer = HeaderValue::from_str(&format!("Bearer {}", client.token()))
+            .map_err(|_| CliError::Usage("the token file holds no token".into()))?;
+        let headers = request.headers_mut();
+        headers.insert(AUTHORIZATION, bearer);
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("trunkline.v1"));
+        let limits = WebSocketConfig::default()
+            .max_message_size(Some(LONGEST_FRAME))
+            .max_frame_size(Some(LONGEST_FRAME));
+        let (stream, _response) = tokio_tungstenite::connect_async_with_config(request, Some(limits), true)
+            .await
+            .map_err(failed)?;
+        Ok(Self { stream })
+    }
+
+    /// The next frame.
+    ///
+    /// CANCEL-SAFETY: no frame is lost.
+    pub(super) async fn next(&mut self) -> Frame {
+        loop {
+            match self.stream.next().await {
+                Some(Ok(Message::Text(text))) => return Frame::Text(text.to_string()),
+                Some(Ok(Message::Close(close))) => {
+                    // The answer to the close must go out; the connection ends either way.
+                    let _answered = self.stream.flush().await;
+                    return match close {
+                        Some(close) if !matches!(close.code, CloseCode::Away | CloseCode::Restart) => {
+                            Frame::Closed(close.reason.to_string())
+                        }
+                        _ => Frame::Lost,
+                    };
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Frame::Lost,
+            }
+        }
+    }
+}
+
+fn failed(error: tungstenite::Error) -> CliError {
+    match error {
+        tungstenite::Error::Http(response) => super::super::client::refusal(
+            response.status(),
+            &response
+                .body()
+                .as_deref()
+                .and_then(|body| serde_json::from_slice(body).ok())
+                .unwrap_or_default(),
+        ),
+        tungstenite::Error::Io(error) => CliError::NotRunning {
+            reason: error.to_string(),
+            hint: "start it with `trunkline serve`".into(),
+        },
+        other => CliError::Other(anyhow::Error::new(other).context("cannot attach")),
+    }
+}

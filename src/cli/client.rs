@@ -1,0 +1,282 @@
+//! Owns the way to the daemon: finds it, sends requests, and turns its errors into ours.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use reqwest::{Method, StatusCode, Url};
+use serde_json::Value;
+
+use super::{CliError, daemon_file::DaemonFile};
+
+/// Longest time for an answer to a request that does not wait for a turn.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// A client of one daemon.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    http: reqwest::Client,
+    base: Url,
+    token: Token,
+}
+
+/// The daemon's token; never printed.
+#[derive(Clone)]
+struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Where a daemon is and where its token lies.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    /// Base URL.
+    pub(super) url: String,
+    /// The token's file.
+    pub(super) token_file: PathBuf,
+}
+
+impl Address {
+    /// Finds the daemon of a data directory, unless a URL says where it is.
+    pub(super) fn find(
+        data_dir: &Path,
+        url: Option<&str>,
+        token_file: Option<&Path>,
+    ) -> Result<Self, CliError> {
+        let token_file = token_file.map_or_else(|| data_dir.join("token"), Path::to_path_buf);
+        if let Some(url) = url {
+            return Ok(Self {
+                url: url.into(),
+                token_file,
+            });
+        }
+        let file = DaemonFile::read(data_dir)
+            .with_context(|| format!("cannot read {}", data_dir.join("daemon.json").display()))?;
+        match file {
+            Some(file) => Ok(Self {
+                url: file.url,
+                token_file,
+            }),
+            None => Err(CliError::NotRunning {
+                reason: format!("{} has no daemon.json", data_dir.display()),
+                hint: "start it with `trunkline serve`, or name it with --url or --data-dir".into(),
+            }),
+        }
+    }
+}
+
+impl Client {
+    pub(super) fn new(address: &Address) -> Result<Self, CliError> {
+        let base: Url = address
+            .url
+            .parse()
+            .map_err(|_| CliError::Usage(format!("{:?} is not a URL", address.url)))?;
+        if base.scheme() != "http" || base.cannot_be_a_base() {
+            return Err(CliError::Usage(format!(
+                "{base} is no http:// URL; reach a daemon behind TLS through an SSH tunnel"
+            )));
+        }
+        let token = std::fs::read_to_string(&address.token_file)
+            .with_context(|| format!("cannot read the token in {}", address.token_file.display()))?;
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .build()
+            .context("cannot set up the HTTP client")?;
+        Ok(Self {
+            http,
+            base,
+            token: Token(token.trim().into()),
+        })
+    }
+
+    /// The URL of a path with query parameters; values are escaped here.
+    pub(super) fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Url, CliError> {
+        let mut url = self.base.clone();
+        url.path_segments_mut()
+            .map_err(|()| CliError::Usage("the URL has no path".into()))?
+            .pop_if_empty()
+            .extend(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(url)
+    }
+
+    /// The token, for the WebSocket handshake.
+    pub(super) fn token(&self) -> &str {
+        &self.token.0
+    }
+
+    pub(super) async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Value, CliError> {
+        self.send(Method::GET, self.url(path, query)?, None, REQUEST_TIMEOUT)
+            .await
+    }
+
+    pub(super) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, CliError> {
+        self.send(Method::POST, self.url(path, &[])?, Some(body), REQUEST_TIMEOUT)
+            .await
+    }
+
+    /// A POST whose answer may take as long as a turn.
+    pub(super) async fn post_and_wait(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: &Value,
+        wait: Duration,
+    ) -> Result<Value, CliError> {
+        self.send(
+            Method::POST,
+            self.url(path, query)?,
+            Some(body),
+            wait + REQUEST_TIMEOUT,
+        )
+        .await
+    }
+
+    pub(super) async fn delete(&self, path: &[&str]) -> Result<(), CliError> {
+        self.send(Method::DELETE, self.url(path, &[])?, None, REQUEST_TIMEOUT)
+            .await
+            .map(drop)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<&Value>,
+        timeout: Duration,
+    ) -> Result<Value, CliError> {
+        let mut request = self
+            .http
+            .request(method, url)
+            .bearer_auth(&self.token.0)
+            .timeout(timeout);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await.map_err(|error| self.unreachable(error))?;
+        let status = response.status();
+        let bytes = response.bytes().await.context("the answer broke off")?;
+        if status.is_success() {
+            if bytes.is_empty() {
+                return Ok(Value::Null);
+            }
+            return Ok(serde_json::from_slice(&bytes).context("the answer is no JSON")?);
+        }
+        Err(refusal(
+            status,
+            &serde_json::from_slice(&bytes).unwrap_or_default(),
+        ))
+    }
+
+    fn unreachable(&self, error: reqwest::Error) -> CliError {
+        if error.is_connect() {
+            return CliError::NotRunning {
+                reason: format!("nothing answers at {}", self.base),
+                hint: "start it with `trunkline serve`; `trunkline doctor` checks the installation".into(),
+            };
+        }
+        if error.is_timeout() {
+            return CliError::Other(anyhow::anyhow!("the daemon did not answer in time"));
+        }
+        CliError::Other(anyhow::Error::new(error.without_url()).context("the request failed"))
+    }
+}
+
+/// The daemon's problem document as an error of ours.
+pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
+    let text = |key: &str| {
+        problem
+            .get(key)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let title = text("title").unwrap_or_else(|| status.canonical_reason().unwrap_or("request failed"));
+    let message = match text("detail") {
+        Some(detail) if detail != title => format!("{title}: {detail}"),
+        _ => title.to_owned(),
+    };
+    let hint = match text("code") {
+        Some("not_live" | "session_not_live") => {
+            Some("the session has no process; `trunkline resume` starts it again".to_owned())
+        }
+        _ if status == StatusCode::UNAUTHORIZED => Some(
+            "the token is not this daemon's; check --data-dir, or name its file with --token-file".to_owned(),
+        ),
+        _ => None,
+    };
+    match status {
+        StatusCode::NOT_FOUND => CliError::NotFound(message),
+        status if status.is_client_error() => CliError::Refused { message, hint },
+        _ => CliError::Other(anyhow::anyhow!(message)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn client(url: &str) -> Result<Client, CliError> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("token"), "secret\n").unwrap();
+        Client::new(&Address {
+            url: url.into(),
+            token_file: dir.path().join("token"),
+        })
+    }
+
+    #[test]
+    fn values_cannot_change_the_url() {
+        let client = client("http://127.0.0.1:1/").unwrap();
+        let url = client
+            .url(&["v1", "sessions", "../x?y"], &[("q", "a&b=c d")])
+            .unwrap();
+        assert_eq!(
+            url.as_str(),
+            "http://127.0.0.1:1/v1/sessions/..%2Fx%3Fy?q=a%26b%3Dc+d"
+        );
+        assert!(!format!("{client:?}").contains("secret"));
+        assert_eq!(client.token(), "secret");
+    }
+
+    #[test]
+    fn only_http_urls_are_taken() {
+        for url in ["https://127.0.0.1:1", "127.0.0.1:1", "file:///etc", "mailto:x"] {
+            assert!(matches!(client(url), Err(CliError::Usage(_))), "{url}");
+        }
+    }
+
+    #[test]
+    fn problems_keep_their_words_and_get_an_exit_code() {
+        let problem =
+            json!({"title": "Session is not running", "detail": "it is stopped", "code": "not_live"});
+        let error = refusal(StatusCode::CONFLICT, &problem);
+        assert_eq!(error.to_string(), "Session is not running: it is stopped");
+        assert!(error.hint().unwrap().contains("trunkline resume"));
+        let error = refusal(StatusCode::NOT_FOUND, &json!({"title": "No such session"}));
+        assert!(matches!(error, CliError::NotFound(text) if text == "No such session"));
+        let error = refusal(StatusCode::BAD_GATEWAY, &Value::Null);
+        assert_eq!(error.to_string(), "Bad Gateway");
+    }
+
+    #[tokio::test]
+    async fn nobody_there_means_not_running() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let error = client(&format!("http://{address}"))
+            .unwrap()
+            .get(&["v1", "sessions"], &[])
+            .await
+            .unwrap_err();
+        assert!(matches!(error, CliError::NotRunning { .. }), "{error:?}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Owns what a command can end with: the exit codes, and how an error is told to a person.
+
+use std::process::ExitCode;
+
+use crate::{config::ConfigError, telemetry};
+
+/// Why a command failed. Each kind has an exit code that scripts can rely on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CliError {
+    /// The command line or the configuration is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No daemon answers.
+    #[error("the daemon is not running: {reason}")]
+    NotRunning {
+        /// How we know.
+        reason: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The daemon knows no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// The daemon said no.
+    #[error("{message}")]
+    Refused {
+        /// The daemon's words.
+        message: String,
+        /// What to do, when we know.
+        hint: Option<String>,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: it is already in use")]
+    AddressInUse {
+        /// The address.
+        address: std::net::SocketAddr,
+    },
+    /// Another daemon holds the data directory.
+    #[error("{0}")]
+    AlreadyRunning(String),
+    /// Whoever read our output went away.
+    #[error("nobody reads the output any more")]
+    ReaderGone,
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
+}
+
+impl CliError {
+    /// The exit code. The list in the help text says the same.
+    pub(super) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::ReaderGone => 0,
+            Self::Other(_) => 1,
+            Self::Usage(_) | Self::Config(_) => 2,
+            Self::NotRunning { .. } => 3,
+            Self::NotFound(_) => 4,
+            Self::Refused { .. } => 5,
+            Self::AddressInUse { .. } => 6,
+            Self::AlreadyRunning(_) => 7,
+        })
+    }
+
+    /// What to do about it, when we know.
+    pub(super) fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotRunning { hint, .. } => Some(hint.clone()),
+            Self::Refused { hint, .. } => hint.clone(),
+            Self::AddressInUse { .. } => Some(
+                "another program listens there; choose another port with --listen, or let the system choose with \
+                 --listen 127.0.0.1:0"
+                    .into(),
+            ),
+            Self::AlreadyRunning(_) => {
+                Some("use that daemon, stop it, or give this one its own --data-dir".into())
+            }
+            Self::Config(_) => Some("`trunkline config` prints the values in force and their origins".into()),
+            Self::NotFound(_) => Some("`trunkline ls` lists the sessions".into()),
+            Self::Usage(_) | Self::ReaderGone | Self::Other(_) => None,
+        }
+    }
+
+    /// The error with its causes, as one line.
+    pub(super) fn chain(&self) -> String {
+        telemetry::chain(self)
+    }
+}

@@ -1,0 +1,126 @@
+//! Owns `send`: a message to a session, and the wait for its answer.
+
+use std::{
+    io::{self, IsTerminal as _, Read as _},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::{
+    CliError, args,
+    client::Client,
+    output::{Output, note},
+    resolve, view,
+};
+
+/// How long a command waits for a turn unless it is told.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+/// `send`
+pub(super) async fn send(client: &Client, output: &Output, send: &args::Send) -> Result<(), CliError> {
+    let id = resolve::session(client, &send.session).await?;
+    let text = read(&send.message)?;
+    if send.wait {
+        return ask(client, output, &id, &text, Duration::from_secs(send.timeout)).await;
+    }
+    let accepted = post(client, &id, &text).await?;
+    if output.is_json() {
+        output.value(&accepted)
+    } else {
+        output.line(view::text(&accepted, &["uuid"]))
+    }
+}
+
+/// The message itself, or stdin for `-`.
+pub(super) fn read(message: &str) -> Result<String, CliError> {
+    let text = if message == "-" {
+        if io::stdin().is_terminal() {
+            note("type the message, then Ctrl-D");
+        }
+        let mut text = String::new();
+        io::stdin()
+            .lock()
+            .read_to_string(&mut text)
+            .context("cannot read the message from stdin")?;
+        text
+    } else {
+        message.to_owned()
+    };
+    if text.trim().is_empty() {
+        return Err(CliError::Usage("the message is empty".into()));
+    }
+    Ok(text)
+}
+
+/// Sends a message and does not wait for its answer.
+pub(super) async fn post(client: &Client, id: &str, text: &str) -> Result<Value, CliError> {
+    client
+        .post(&["v1", "sessions", id, "messages"], &json!({"text": text}))
+        .await
+}
+
+/// Sends a message, waits for the end of its turn and prints the answer.
+pub(super) async fn ask(
+    client: &Client,
+    output: &Output,
+    id: &str,
+    text: &str,
+    wait: Duration,
+) -> Result<(), CliError> {
+    let timeout = wait.as_millis().to_string();
+    let answer = client
+        .post_and_wait(
+            &["v1", "sessions", id, "messages"],
+            &[("wait", "result"), ("timeout_ms", &timeout)],
+            &json!({"text": text}),
+            wait,
+        )
+        .await?;
+    if output.is_json() {
+        return output.value(&answer);
+    }
+    let result = answer.get("result").unwrap_or(&answer);
+    if view::at(result, &["is_error"]).and_then(Value::as_bool) == Some(true) {
+        return Err(CliError::Other(anyhow::anyhow!(turn_error(result))));
+    }
+    output.line(view::text(result, &["result"]))
+}
+
+/// Why a turn failed, in the agent's words.
+pub(super) fn turn_error(result: &Value) -> String {
+    let errors: Vec<&str> = view::list(result, &["errors"])
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let reason = view::text(result, &["terminal_reason"]);
+    match (view::text(result, &["result"]), errors.as_slice()) {
+        ("", _) if reason.starts_with("aborted") => "the turn was interrupted".into(),
+        ("", []) => format!("the turn failed: {}", view::text(result, &["subtype"])),
+        ("", errors) => format!("the turn failed: {}", errors.join("; ")),
+        (text, _) => format!("the turn failed: {text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_failed_turn_is_told() {
+        let aborted =
+            json!({"is_error": true, "terminal_reason": "aborted_tools", "errors": ["[ede_diagnostic] x"]});
+        assert_eq!(turn_error(&aborted), "the turn was interrupted");
+        let limit = json!({"is_error": true, "subtype": "error_max_turns"});
+        assert_eq!(turn_error(&limit), "the turn failed: error_max_turns");
+        let api = json!({"is_error": true, "result": "API Error: 401"});
+        assert_eq!(turn_error(&api), "the turn failed: API Error: 401");
+    }
+
+    #[test]
+    fn an_empty_message_is_refused_here() {
+        assert!(matches!(read(" \n"), Err(CliError::Usage(_))));
+        assert_eq!(read("-x").unwrap(), "-x");
+    }
+}

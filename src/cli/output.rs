@@ -1,0 +1,161 @@
+//! Owns what is printed: data on stdout, everything else on stderr. It makes sense without colour.
+
+use std::io::{self, IsTerminal as _, Write};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use super::CliError;
+
+/// Where a command prints.
+#[derive(Debug)]
+pub(super) struct Output {
+    json: bool,
+    colour: bool,
+}
+
+/// How a piece of text is meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tone {
+    /// As it is.
+    Plain,
+    /// Less important.
+    Dim,
+    /// Needs attention.
+    Strong,
+}
+
+impl Output {
+    pub(super) fn new(json: bool) -> Self {
+        Self {
+            json,
+            colour: io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
+
+    /// Whether the API's JSON was asked for.
+    pub(super) const fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Prints data as it is, without a line break after it.
+    pub(super) fn text(&self, tone: Tone, text: &str) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        let clean = printable(text);
+        let result = match tone {
+            Tone::Dim if self.colour => write!(out, "\x1b[2m{clean}\x1b[0m"),
+            Tone::Strong if self.colour => write!(out, "\x1b[1m{clean}\x1b[0m"),
+            Tone::Plain | Tone::Dim | Tone::Strong => write!(out, "{clean}"),
+        };
+        settle(result.and_then(|()| out.flush()))
+    }
+
+    /// Prints one line of data.
+    pub(super) fn line(&self, text: &str) -> Result<(), CliError> {
+        self.text(Tone::Plain, &format!("{text}\n"))
+    }
+
+    /// Prints JSON of the API.
+    pub(super) fn value(&self, value: &Value) -> Result<(), CliError> {
+        let text = serde_json::to_string_pretty(value).context("cannot print the answer")?;
+        settle(writeln!(io::stdout().lock(), "{text}"))
+    }
+
+    /// Prints rows under a heading, in columns that are as wide as they need to be.
+    pub(super) fn table(&self, heading: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+        let clean: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| row.iter().map(|cell| one_line(cell)).collect())
+            .collect();
+        let width = |column: usize| {
+            clean
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .chain(heading.get(column).map(|cell| cell.len()))
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..heading.len()).map(width).collect();
+        let format_row = |cells: &mut dyn Iterator<Item = &str>| {
+            let mut line = String::new();
+            for (cell, width) in cells.zip(&widths) {
+                line.push_str(cell);
+                let pad = width.saturating_sub(cell.chars().count());
+                line.extend(std::iter::repeat_n(' ', pad + 2));
+            }
+            line.trim_end().to_owned()
+        };
+        self.text(Tone::Dim, &format_row(&mut heading.iter().copied()))?;
+        self.line("")?;
+        for row in &clean {
+            self.line(&format_row(&mut row.iter().map(String::as_str)))?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints a sentence to stderr: progress, notices, prompts.
+pub(super) fn note(text: &str) {
+    let _nobody_to_tell = writeln!(io::stderr().lock(), "{}", printable(text));
+}
+
+/// Prints the end of a failed command.
+pub(super) fn failure(error: &CliError) {
+    note(&format!("error: {}", error.chain()));
+    if let Some(hint) = error.hint() {
+        note(&format!("hint: {hint}"));
+    }
+}
+
+/// Text of the agent must not drive the terminal: control characters but line breaks and tabs become visible.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' => c,
+            c if c.is_control() => char::REPLACEMENT_CHARACTER,
+            c => c,
+        })
+        .collect()
+}
+
+/// The beginning of a text as one line.
+pub(super) fn one_line(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let joined = printable(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    if joined.chars().count() <= LONGEST {
+        return joined;
+    }
+    let mut short: String = joined.chars().take(LONGEST - 1).collect();
+    short.push('…');
+    short
+}
+
+/// A reader that went away (`| head`) is no failure: there is just nothing more to print.
+fn settle(result: io::Result<()>) -> Result<(), CliError> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(CliError::ReaderGone),
+        other => Ok(other.context("cannot write to stdout")?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_the_agent_cannot_drive_the_terminal() {
+        assert_eq!(
+            printable("a\x1b[31mb\r\n\tc\u{9b}"),
+            "a\u{fffd}[31mb\u{fffd}\n\tc\u{fffd}"
+        );
+    }
+
+    #[test]
+    fn long_text_is_cut_on_character_bounds() {
+        assert_eq!(one_line("a\n  b"), "a b");
+        let cut = one_line(&"ä".repeat(100));
+        assert_eq!(cut.chars().count(), 60);
+        assert!(cut.ends_with('…'));
+    }
+}

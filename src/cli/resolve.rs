@@ -1,0 +1,173 @@
+//! Owns how a person names a thing: a whole id, a unique beginning of it, or `last`.
+
+use serde_json::Value;
+
+use super::{CliError, client::Client, output::one_line, view};
+
+/// Sessions asked for in one page.
+const PAGE: &str = "500";
+
+/// The id of the session that `name` means.
+pub(super) async fn session(client: &Client, name: &str) -> Result<String, CliError> {
+    if name.parse::<uuid::Uuid>().is_ok() {
+        return Ok(name.to_lowercase());
+    }
+    if name == "last" {
+        let page = client.get(&["v1", "sessions"], &[("limit", "1")]).await?;
+        return view::list(&page, &["items"])
+            .first()
+            .map(|session| view::text(session, &["id"]).to_owned())
+            .ok_or_else(|| CliError::NotFound("there is no session yet".into()));
+    }
+    check_beginning(name)?;
+    let mut sessions = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let mut query = vec![("limit", PAGE)];
+        query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        let page = client.get(&["v1", "sessions"], &query).await?;
+        sessions.extend(view::list(&page, &["items"]).iter().cloned());
+        match page.get("next_cursor").and_then(Value::as_str) {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    only("session", name, &sessions, |session| {
+        let title = match view::text(session, &["title"]) {
+            "" => view::text(session, &["last_prompt"]),
+            title => title,
+        };
+        one_line(title)
+    })
+}
+
+/// The id of the pending approval that `name` means; without a name, of the only one.
+pub(super) async fn approval(client: &Client, session: &str, name: Option<&str>) -> Result<Value, CliError> {
+    let page = client
+        .get(&["v1", "sessions", session, "approvals"], &[("state", "pending")])
+        .await?;
+    let pending = view::list(&page, &["items"]);
+    let describe = |approval: &Value| one_line(&describe_approval(approval));
+    let id = match name {
+        Some(name) => only("pending approval", name, pending, describe)?,
+        None => match pending {
+            [] => return Err(CliError::NotFound("the session waits for nobody".into())),
+            [one] => return Ok(one.clone()),
+            several => {
+                let choices = choices(several, describe);
+                return Err(CliError::Usage(format!(
+                    "several approvals are pending, say which:\n{choices}"
+                )));
+            }
+        },
+    };
+    pending
+        .iter()
+        .find(|approval| view::text(approval, &["id"]) == id)
+        .cloned()
+        .ok_or_else(|| CliError::NotFound(format!("no pending approval {id}")))
+}
+
+/// What an approval asks for, in a few words.
+pub(super) fn describe_approval(approval: &Value) -> String {
+    let tool = view::text(approval, &["tool_name"]);
+    let input = view::at(approval, &["request", "input"]).unwrap_or(&Value::Null);
+    match view::text(approval, &["kind"]) {
+        "question" => view::list(input, &["questions"])
+            .iter()
+            .map(|question| view::text(question, &["question"]))
+            .collect::<Vec<_>>()
+            .join(" / "),
+        "plan" => "carry out the plan?".into(),
+        _ => format!("{tool} {}", view::tool_input(input)),
+    }
+}
+
+fn check_beginning(name: &str) -> Result<(), CliError> {
+    if !name.is_empty() && name.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
+        return Ok(());
+    }
+    Err(CliError::Usage(format!(
+        "{name:?} is neither an id, nor the beginning of one, nor `last`"
+    )))
+}
+
+fn only(
+    what: &str,
+    name: &str,
+    items: &[Value],
+    describe: impl Fn(&Value) -> String,
+) -> Result<String, CliError> {
+    check_beginning(name)?;
+    let beginning = name.to_lowercase();
+    let matches: Vec<Value> = items
+        .iter()
+        .filter(|item| view::text(item, &["id"]).starts_with(&beginning))
+        .cloned()
+        .collect();
+    match matches.as_slice() {
+        [] => Err(CliError::NotFound(format!("no {what} begins with {name}"))),
+        [one] => Ok(view::text(one, &["id"]).to_owned()),
+        several => Err(CliError::Usage(format!(
+            "{name} is the beginning of several ids:\n{}",
+            choices(several, describe)
+        ))),
+    }
+}
+
+fn choices(items: &[Value], describe: impl Fn(&Value) -> String) -> String {
+    items
+        .iter()
+        .map(|item| format!("  {}  {}", view::text(item, &["id"]), describe(item)))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// For each id, how much of its beginning tells it from the others: at least eight characters.
+pub(super) fn short_ids(ids: &[&str]) -> Vec<String> {
+    const SHORTEST: usize = 8;
+    ids.iter()
+        .map(|id| {
+            let shared = ids
+                .iter()
+                .filter(|other| *other != id)
+                .map(|other| id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count())
+                .max()
+                .unwrap_or(0);
+            id.chars().take(SHORTEST.max(shared + 1)).collect()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pick(name: &str) -> Result<String, CliError> {
+        let items = [
+            json!({"id": "0196aa00-0000-7000-8000-000000000001"}),
+            json!({"id": "0196aa00-0000-7000-8000-000000000002"}),
+            json!({"id": "0197bb00-0000-7000-8000-000000000003"}),
+        ];
+        only("session", name, &items, |_| String::new())
+    }
+
+    #[test]
+    fn a_unique_beginning_is_enough() {
+        assert_eq!(pick("0197").unwrap(), "0197bb00-0000-7000-8000-000000000003");
+        assert_eq!(pick("0197BB").unwrap(), "0197bb00-0000-7000-8000-000000000003");
+        assert!(matches!(pick("0196"), Err(CliError::Usage(_))));
+        assert!(matches!(pick("ff"), Err(CliError::NotFound(_))));
+        for nonsense in ["", "--help", "../x", "läst"] {
+            assert!(matches!(pick(nonsense), Err(CliError::Usage(_))), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn short_ids_tell_ids_apart() {
+        let short = short_ids(&["0196aa00-1", "0196aa00-2", "ffffffff-3"]);
+        assert_eq!(short, ["0196aa00-1", "0196aa00-2", "ffffffff"]);
+    }
+}

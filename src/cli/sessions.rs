@@ -1,0 +1,370 @@
+//! Owns the subcommands about sessions as a whole: `new`, `ls`, `show`, `stop`, `resume`, `fork`, `interrupt`, `rm`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
+
+use super::{
+    CliError, args,
+    client::Client,
+    messages,
+    output::{Output, note},
+    resolve, view,
+};
+
+/// `new`: returns the id of the session.
+pub(super) async fn create(client: &Client, output: &Output, new: &args::New) -> Result<String, CliError> {
+    let mut body = Map::new();
+    let cwd = absolute(new.cwd.as_deref().unwrap_or_else(|| Path::new(".")))?;
+    body.insert("cwd".into(), Value::from(cwd));
+    set(&mut body, "title", new.title.clone());
+    set(&mut body, "tag", new.tag.clone());
+    if !new.labels.is_empty() {
+        let labels: Map<String, Value> = new
+            .labels
+            .iter()
+            .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
+            .collect();
+        body.insert("labels".into(), Value::Object(labels));
+    }
+    let options = options(new)?;
+    if !options.is_empty() {
+        body.insert("options".into(), Value::Object(options));
+    }
+    let session = client.post(&["v1", "sessions"], &Value::Object(body)).await?;
+    let id = view::text(&session, &["id"]).to_owned();
+    if view::at(&session, &["simulated"]).and_then(Value::as_bool) == Some(true) {
+        note("note: no agent CLI was found, so this session is simulated");
+    }
+    match &new.prompt {
+        Some(prompt) if new.wait => {
+            note(&format!("session {id}"));
+            let text = messages::read(prompt)?;
+            messages::ask(client, output, &id, &text, messages::LONGEST_WAIT).await?;
+        }
+        prompt => {
+            if let Some(prompt) = prompt {
+                let text = messages::read(prompt)?;
+                messages::post(client, &id, &text).await?;
+            }
+            if output.is_json() {
+                let session = client.get(&["v1", "sessions", &id], &[]).await?;
+                output.value(&session)?;
+            } else {
+                output.line(&id)?;
+            }
+        }
+    }
+    Ok(id)
+}
+
+/// The launch options: the file, then the flags over it.
+fn options(new: &args::New) -> Result<Map<String, Value>, CliError> {
+    let mut options = match &new.options {
+        None => Map::new(),
+        Some(path) => {
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            match serde_json::from_str(&text) {
+                Ok(Value::Object(options)) => options,
+                Ok(_) => return Err(CliError::Usage(format!("{} is no JSON object", path.display()))),
+                Err(error) => {
+                    return Err(CliError::Usage(format!("{} is no JSON: {error}", path.display())));
+                }
+            }
+        }
+    };
+    set(&mut options, "model", new.model.clone());
+    set(&mut options, "permission_mode", new.permission_mode.clone());
+    set(&mut options, "system_prompt", new.system_prompt.clone());
+    set(&mut options, "effort", new.effort.clone());
+    set(&mut options, "max_turns", new.max_turns);
+    set(&mut options, "max_budget_usd", new.max_budget_usd);
+    for (key, items) in [
+        ("allowed_tools", &new.allowed_tools),
+        ("disallowed_tools", &new.disallowed_tools),
+    ] {
+        if !items.is_empty() {
+            set(&mut options, key, Some(items.clone()));
+        }
+    }
+    if !new.add_dirs.is_empty() {
+        let dirs = new
+            .add_dirs
+            .iter()
+            .map(|dir| absolute(dir))
+            .collect::<Result<Vec<_>, _>>()?;
+        set(&mut options, "additional_directories", Some(dirs));
+    }
+    if new.attach {
+        // A person who watches wants to see the text as it is written.
+        options
+            .entry("include_partial_messages")
+            .or_insert(Value::Bool(true));
+    }
+    Ok(options)
+}
+
+/// `ls`
+pub(super) async fn ls(client: &Client, output: &Output, ls: &args::Ls) -> Result<(), CliError> {
+    let limit = ls.limit.to_string();
+    let cwd = ls.cwd.as_deref().map(absolute).transpose()?;
+    let mut query = vec![("limit", limit.as_str())];
+    for (key, value) in [
+        ("state", &ls.state),
+        ("cwd", &cwd),
+        ("tag", &ls.tag),
+        ("label", &ls.label),
+        ("q", &ls.query),
+    ] {
+        query.extend(value.as_deref().map(|value| (key, value)));
+    }
+    let page = client.get(&["v1", "sessions"], &query).await?;
+    if output.is_json() {
+        return output.value(&page);
+    }
+    let sessions = view::list(&page, &["items"]);
+    if sessions.is_empty() {
+        note("no sessions; `trunkline new` creates one");
+        return Ok(());
+    }
+    let ids: Vec<&str> = sessions
+        .iter()
+        .map(|session| view::text(session, &["id"]))
+        .collect();
+    let rows: Vec<Vec<String>> = sessions
+        .iter()
+        .zip(resolve::short_ids(&ids))
+        .map(|(session, id)| {
+            let title = match view::text(session, &["title"]) {
+                "" => view::text(session, &["last_prompt"]),
+                title => title,
+            };
+            vec![
+                id,
+                state(session),
+                view::number(session, &["turns"]).unwrap_or(0).to_string(),
+                view::dollars(session.get("cost_usd")),
+                view::ago(view::text(session, &["updated_at"])),
+                view::text(session, &["cwd"]).into(),
+                title.into(),
+            ]
+        })
+        .collect();
+    output.table(
+        &["ID", "STATE", "TURNS", "COST", "ACTIVE", "DIRECTORY", "TITLE"],
+        &rows,
+    )?;
+    if page.get("next_cursor").is_some_and(|cursor| !cursor.is_null()) {
+        note(&format!("only the first {limit} are shown; -n shows more"));
+    }
+    Ok(())
+}
+
+/// `show`
+pub(super) async fn show(client: &Client, output: &Output, name: &str) -> Result<(), CliError> {
+    let id = resolve::session(client, name).await?;
+    let session = client.get(&["v1", "sessions", &id], &[]).await?;
+    if output.is_json() {
+        return output.value(&session);
+    }
+    let mut rows = vec![
+        ("id", view::text(&session, &["id"]).to_owned()),
+        ("title", view::text(&session, &["title"]).to_owned()),
+        ("state", state(&session)),
+        ("reason", view::text(&session, &["reason", "detail"]).to_owned()),
+        ("directory", view::text(&session, &["cwd"]).to_owned()),
+        ("model", view::text(&session, &["model"]).to_owned()),
+        (
+            "permission mode",
+            view::text(&session, &["permission_mode"]).to_owned(),
+        ),
+        (
+            "agent version",
+            view::text(&session, &["cli", "version"]).to_owned(),
+        ),
+        (
+            "agent session",
+            view::text(&session, &["cli", "session_id"]).to_owned(),
+        ),
+        (
+            "turns",
+            view::number(&session, &["turns"]).unwrap_or(0).to_string(),
+        ),
+        ("cost", view::dollars(session.get("cost_usd"))),
+        ("tag", view::text(&session, &["tag"]).to_owned()),
+        ("forked from", view::text(&session, &["parent_id"]).to_owned()),
+        ("created", view::ago(view::text(&session, &["created_at"]))),
+        ("active", view::ago(view::text(&session, &["updated_at"]))),
+        ("last prompt", view::text(&session, &["last_prompt"]).to_owned()),
+    ];
+    if let Some(Value::Object(labels)) = session.get("labels") {
+        for (key, value) in labels {
+            rows.push(("label", format!("{key}={}", value.as_str().unwrap_or(""))));
+        }
+    }
+    for (key, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
+        output.line(&format!("{key:<16} {value}"))?;
+    }
+    let page = client
+        .get(&["v1", "sessions", &id, "approvals"], &[("state", "pending")])
+        .await?;
+    for approval in view::list(&page, &["items"]) {
+        output.line(&format!(
+            "{:<16} {} ({})",
+            "waits for you",
+            resolve::describe_approval(approval),
+            view::text(approval, &["id"])
+        ))?;
+    }
+    Ok(())
+}
+
+/// `stop` and `resume`: both answer with the session as it is afterwards.
+pub(super) async fn change(
+    client: &Client,
+    output: &Output,
+    name: &str,
+    verb: &'static str,
+) -> Result<(), CliError> {
+    let id = resolve::session(client, name).await?;
+    let session = client.post(&["v1", "sessions", &id, verb], &json!({})).await?;
+    report(output, &session)
+}
+
+/// `fork`
+pub(super) async fn fork(client: &Client, output: &Output, fork: &args::Fork) -> Result<(), CliError> {
+    let id = resolve::session(client, &fork.session).await?;
+    let mut body = Map::new();
+    set(&mut body, "at", fork.at.map(|uuid| uuid.to_string()));
+    set(&mut body, "cwd", fork.cwd.as_deref().map(absolute).transpose()?);
+    set(&mut body, "title", fork.title.clone());
+    let session = client
+        .post(&["v1", "sessions", &id, "fork"], &Value::Object(body))
+        .await?;
+    let copy = view::text(&session, &["id"]).to_owned();
+    if let Some(prompt) = &fork.prompt {
+        let text = messages::read(prompt)?;
+        messages::post(client, &copy, &text).await?;
+    }
+    if output.is_json() {
+        output.value(&session)
+    } else {
+        output.line(&copy)
+    }
+}
+
+/// `interrupt`
+pub(super) async fn interrupt(
+    client: &Client,
+    output: &Output,
+    interrupt: &args::Interrupt,
+) -> Result<(), CliError> {
+    let id = resolve::session(client, &interrupt.session).await?;
+    let body = json!({"cancel_queued": interrupt.cancel_queued});
+    let answer = client.post(&["v1", "sessions", &id, "interrupt"], &body).await?;
+    if output.is_json() {
+        output.value(&answer)?;
+    } else {
+        note("interrupted");
+    }
+    Ok(())
+}
+
+/// `rm`
+pub(super) async fn rm(client: &Client, rm: &args::Rm) -> Result<(), CliError> {
+    let mut ids = Vec::new();
+    for name in &rm.sessions {
+        ids.push(resolve::session(client, name).await?);
+    }
+    for id in ids {
+        client.delete(&["v1", "sessions", &id]).await?;
+        note(&format!("deleted {id}"));
+    }
+    Ok(())
+}
+
+fn report(output: &Output, session: &Value) -> Result<(), CliError> {
+    if output.is_json() {
+        return output.value(session);
+    }
+    output.line(&format!("{} {}", view::text(session, &["id"]), state(session)))
+}
+
+/// The state as a word, with what a person must know about it.
+fn state(session: &Value) -> String {
+    let state = view::text(session, &["state"]);
+    match view::at(session, &["simulated"]).and_then(Value::as_bool) {
+        Some(true) => format!("{state} (simulated)"),
+        _ => state.to_owned(),
+    }
+}
+
+fn set(fields: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        fields.insert(key.into(), value.into());
+    }
+}
+
+/// The daemon has another working directory, so it gets absolute paths only.
+fn absolute(path: &Path) -> Result<String, CliError> {
+    let absolute: PathBuf = if path == Path::new(".") {
+        std::env::current_dir().context("cannot find the current directory")?
+    } else {
+        std::path::absolute(path).with_context(|| format!("cannot resolve {}", path.display()))?
+    };
+    absolute
+        .into_os_string()
+        .into_string()
+        .map_err(|path| CliError::Usage(format!("{} is not valid UTF-8", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn parsed(arguments: &[&str]) -> args::New {
+        let cli = args::Cli::try_parse_from(["trunkline", "new"].iter().chain(arguments).copied()).unwrap();
+        match cli.command {
+            Some(args::Command::New(new)) => *new,
+            _ => panic!("not `new`"),
+        }
+    }
+
+    #[test]
+    fn flags_win_over_the_options_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("options.json");
+        std::fs::write(&file, r#"{"model": "a", "betas": ["x"]}"#).unwrap();
+        let path = file.to_str().unwrap();
+        let new = parsed(&[
+            "--options",
+            path,
+            "--model",
+            "b",
+            "--allowed-tools",
+            "Read,Bash(ls *)",
+            "--attach",
+        ]);
+        assert_eq!(
+            Value::Object(options(&new).unwrap()),
+            json!({
+                "model": "b", "betas": ["x"], "allowed_tools": ["Read", "Bash(ls *)"],
+                "include_partial_messages": true,
+            })
+        );
+        for text in ["[]", "{"] {
+            std::fs::write(&file, text).unwrap();
+            let error = options(&parsed(&["--options", path])).unwrap_err();
+            assert!(matches!(error, CliError::Usage(_)));
+        }
+    }
+
+    #[test]
+    fn without_flags_no_option_is_sent() {
+        assert!(options(&parsed(&[])).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,47 @@
+//! Owns `usage`: what was spent, added up.
+
+use super::{CliError, args, client::Client, output::Output, view};
+
+/// `usage`
+pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage) -> Result<(), CliError> {
+    let mut query = vec![("group_by", usage.by.as_str())];
+    query.extend(usage.from.as_deref().map(|from| ("from", from)));
+    query.extend(usage.to.as_deref().map(|to| ("to", to)));
+    let page = client.get(&["v1", "usage"], &query).await?;
+    if output.is_json() {
+        return output.value(&page);
+    }
+    let rows: Vec<Vec<String>> = view::list(&page, &["items"])
+        .iter()
+        .map(|row| {
+            let tokens = |class: &str| {
+                view::number(row, &["usage", class])
+                    .or_else(|| view::number(row, &[class]))
+                    .unwrap_or(0)
+                    .to_string()
+            };
+            vec![
+                view::text(row, &["key"]).into(),
+                view::number(row, &["turns"]).unwrap_or(0).to_string(),
+                view::dollars(row.get("cost_usd")),
+                tokens("input_tokens"),
+                tokens("output_tokens"),
+                tokens("cache_read_input_tokens"),
+                tokens("cache_creation_input_tokens"),
+            ]
+        })
+        .collect();
+    let heading = usage.by.as_str().to_uppercase();
+    output.table(
+        &[
+            &heading,
+            "TURNS",
+            "COST",
+            "INPUT",
+            "OUTPUT",
+            "CACHE READ",
+            "CACHE WRITE",
+        ],
+        &rows,
+    )
+}

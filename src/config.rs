@@ -1,0 +1,197 @@
+//! Owns the configuration: typed sections, the layers they are read from and the origin of each value.
+//!
+//! Order: defaults < file < environment < flags. Every key has two parts, `section.key`, and the environment name
+//! `TRUNKLINE_<SECTION>_<KEY>`. Values are checked before anything binds or starts.
+
+mod claude;
+mod data;
+mod error;
+mod layers;
+mod log;
+mod server;
+mod sessions;
+mod stop;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use self::{
+    claude::Claude,
+    data::Data,
+    error::{ConfigError, Problem},
+    layers::{FlagValue, Origin, Sources},
+    log::{Log, LogFormat},
+    server::Server,
+    sessions::Sessions,
+    stop::{OnShutdown, Stop},
+};
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Config {
+    /// `[server]`: the listener and its limits.
+    pub server: Server,
+    /// `[data]`: where files live.
+    pub data: Data,
+    /// `[claude]`: the agent CLI and its environment.
+    pub claude: Claude,
+    /// `[sessions]`: limits and policy of sessions.
+    pub sessions: Sessions,
+    /// `[stop]`: how processes and the daemon end.
+    pub stop: Stop,
+    /// `[log]`: what is logged.
+    pub log: Log,
+}
+
+/// A configuration together with where its values came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The values in force.
+    pub config: Config,
+    /// The origin of each key that is not at its default, by `section.key`.
+    pub origins: BTreeMap<String, Origin>,
+    /// The file that was read, if there was one.
+    pub file: Option<PathBuf>,
+    /// Things that are no errors but that a person should know, one sentence each.
+    pub warnings: Vec<String>,
+    /// Values that make no sense.
+    problems: Vec<(Problem, Origin)>,
+}
+
+impl Config {
+    /// The defaults for an environment: only the directories depend on it.
+    pub fn defaults(environment: &dyn Fn(&str) -> Option<String>) -> Self {
+        Self {
+            server: Server::default(),
+            data: Data::defaults(environment),
+            claude: Claude::default(),
+            sessions: Sessions::default(),
+            stop: Stop::default(),
+            log: Log::default(),
+        }
+    }
+
+    /// Every value by `section.key`, in a stable order. Values of `claude.env` are left out, as they may be secret.
+    pub fn entries(&self) -> Vec<(String, Value)> {
+        let mut entries = layers::entries(self);
+        for (key, value) in &mut entries {
+            if key == "claude.env"
+                && let Value::Object(variables) = value
+            {
+                for content in variables.values_mut() {
+                    *content = Value::from("(not shown)");
+                }
+            }
+        }
+        entries
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        self.server.check(&mut problems);
+        self.data.check(&mut problems);
+        self.claude.check(&mut problems);
+        self.sessions.check(&mut problems);
+        self.stop.check(&mut problems);
+        self.log.check(&mut problems);
+        if self.sessions.max_line_bytes < self.server.max_prompt_bytes {
+            problems.push(Problem::new(
+                "sessions.max_line_bytes",
+                "must be at least server.max_prompt_bytes, or the largest prompt could never be sent",
+            ));
+        }
+        problems
+    }
+}
+
+impl Loaded {
+    /// Whether the values make sense. What only reads the data directory need not ask.
+    ///
+    /// # Errors
+    /// All values that make no sense.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError::Invalid(self.problems.clone()))
+        }
+    }
+
+    /// The origin of a key.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or(Origin::Default)
+    }
+}
+
+/// Reads all layers. Whether the values make sense is told by [`Loaded::check`].
+///
+/// # Errors
+/// A file that cannot be read or parsed, unknown keys in it, or a value of the wrong type.
+pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let environment = |name: &str| sources.variable(name);
+    let defaults = Config::defaults(&environment);
+    let mut layers = layers::Layers::new(&defaults);
+
+    let file = sources.file.clone().or_else(|| default_file(&environment));
+    let file = file.filter(|path| sources.file.is_some() || path.exists());
+    if let Some(path) = &file {
+        layers.add_file(path)?;
+    }
+    let warnings = layers.add_environment(sources)?;
+    layers.add_flags(sources);
+
+    let (config, origins) = layers.finish()?;
+    let problems = config
+        .problems()
+        .into_iter()
+        .map(|problem| {
+            let origin = origins.get(problem.key).cloned().unwrap_or(Origin::Default);
+            (problem, origin)
+        })
+        .collect();
+    Ok(Loaded {
+        config,
+        origins,
+        file,
+        warnings,
+        problems,
+    })
+}
+
+/// `$XDG_CONFIG_HOME/trunkline/config.toml`, by default `~/.config/trunkline/config.toml`.
+fn default_file(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    base_dir(environment, "XDG_CONFIG_HOME", ".config").map(|dir| dir.join("trunkline/config.toml"))
+}
+
+/// A base directory of the XDG specification: the variable if it holds an absolute path, else a folder in the home
+/// directory.
+fn base_dir(environment: &dyn Fn(&str) -> Option<String>, variable: &str, in_home: &str) -> Option<PathBuf> {
+    let absolute = |text: String| Some(PathBuf::from(text)).filter(|path| path.is_absolute());
+    environment(variable).and_then(absolute).or_else(|| {
+        environment("HOME")
+            .and_then(absolute)
+            .map(|home| home.join(in_home))
+    })
+}
+
+/// Whether a list item could be meant: not empty, no control characters.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(char::is_control)
+}
+
+fn check_absolute(problems: &mut Vec<Problem>, key: &'static str, path: &Path) {
+    if !path.is_absolute() {
+        problems.push(Problem::new(
+            key,
+            "must be an absolute path, or begin with ~/ where HOME is set",
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Owns `[sessions]`.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Problem, check_absolute};
+
+/// Limits and policy of sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sessions {
+    /// Directories that sessions may work in or below; empty = anywhere.
+    pub cwd_roots: Vec<PathBuf>,
+    /// How long a CLI may take to get ready.
+    pub start_timeout_ms: u64,
+    /// The longest line of the CLI that is kept whole, and the longest that is sent to it.
+    pub max_line_bytes: u64,
+    /// The newest records of a session that are kept in memory for clients that keep up.
+    pub ring_bytes: u64,
+    /// The size at which a journal begins a new file.
+    pub segment_bytes: u64,
+    /// Lines that wait for the CLI's stdin, in bytes, before a sender is refused. One line always fits.
+    pub stdin_queue_bytes: u64,
+    /// How much of the CLI's last stderr output is kept for error messages.
+    pub stderr_tail_bytes: u64,
+    /// The longest time that a record may wait to be made safe against power loss; 0 = the system decides.
+    pub sync_interval_ms: u64,
+    /// Whether a session may be created in the mode that asks nobody.
+    pub allow_bypass_permissions: bool,
+    /// Whether a session may pass flags to the CLI that the daemon does not know.
+    pub allow_extra_args: bool,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self {
+            cwd_roots: Vec::new(),
+            start_timeout_ms: 120_000,
+            max_line_bytes: 64 * 1024 * 1024,
+            ring_bytes: 4 * 1024 * 1024,
+            segment_bytes: 64 * 1024 * 1024,
+            stdin_queue_bytes: 32 * 1024 * 1024,
+            stderr_tail_bytes: 16 * 1024,
+            sync_interval_ms: 1_000,
+            allow_bypass_permissions: false,
+            allow_extra_args: false,
+        }
+    }
+}
+
+impl Sessions {
+    pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+        for root in &self.cwd_roots {
+            check_absolute(problems, "sessions.cwd_roots", root);
+        }
+        for (key, value, least) in [
+            ("sessions.start_timeout_ms", self.start_timeout_ms, 1_000),
+            ("sessions.max_line_bytes", self.max_line_bytes, 64 * 1024),
+            ("sessions.ring_bytes", self.ring_bytes, 64 * 1024),
+            ("sessions.segment_bytes", self.segment_bytes, 64 * 1024),
+            ("sessions.stdin_queue_bytes", self.stdin_queue_bytes, 64 * 1024),
+            ("sessions.stderr_tail_bytes", self.stderr_tail_bytes, 1024),
+        ] {
+            if value < least {
+                problems.push(Problem::new(key, format!("must be at least {least}")));
+            }
+        }
+        if self.stderr_tail_bytes > MOST_STDERR_TAIL_BYTES {
+            problems.push(Problem::new(
+                "sessions.stderr_tail_bytes",
+                format!("must be at most {MOST_STDERR_TAIL_BYTES}, as it is held in memory for each session"),
+            ));
+        }
+    }
+}
+
+const MOST_STDERR_TAIL_BYTES: u64 = 1024 * 1024;

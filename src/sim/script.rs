@@ -1,0 +1,100 @@
+//! Owns what a prompt makes the agent do, and its words. Every text says that it is simulated.
+
+/// What happens in a turn, before the closing words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Just an answer.
+    Answer,
+    /// A shell command is asked for, and not run.
+    Tool,
+    /// Two questions are asked.
+    Question,
+    /// A plan is shown for approval.
+    Plan,
+    /// A long answer.
+    Slow,
+    /// The turn fails.
+    Error,
+}
+
+/// The command that the simulated tool pretends to run.
+pub(super) const COMMAND: &str = "echo 'hello from the simulated agent'";
+
+/// The simulated plan.
+pub(super) const PLAN: &str = "# A simulated plan\n\n1. Look around.\n2. Change nothing.\n3. Say so.\n";
+
+/// What a prompt makes the agent do: the first word that it knows decides.
+pub(super) fn act(prompt: &str) -> Act {
+    prompt
+        .split(|c: char| !c.is_alphanumeric())
+        .find_map(|word| match word.to_lowercase().as_str() {
+            "tool" | "tools" => Some(Act::Tool),
+            "question" | "questions" => Some(Act::Question),
+            "plan" => Some(Act::Plan),
+            "slow" => Some(Act::Slow),
+            "error" => Some(Act::Error),
+            _ => None,
+        })
+        .unwrap_or(Act::Answer)
+}
+
+/// The answer to a prompt that asks for nothing special.
+pub(super) fn answer(prompt: &str, turn: u64, first_prompt: Option<&str>) -> String {
+    let mut text = format!(
+        "Hello! I am Trunkline's simulated agent: no model was asked, and nothing was run. You wrote {} words: \
+         \"{}\".",
+        prompt.split_whitespace().count(),
+        beginning(prompt)
+    );
+    if let Some(first) = first_prompt {
+        text.push_str(&format!(
+            " This is turn {turn} of our conversation, which began with \"{}\".",
+            beginning(first)
+        ));
+    }
+    text.push_str(
+        " Put one of the words tool, question, plan, slow or error into your message to see what else I can do.",
+    );
+    text
+}
+
+/// A text that takes a while to stream.
+pub(super) fn long_text() -> String {
+    const LINES: usize = 40;
+    let mut text =
+        String::from("This is the simulated agent, streaming slowly so that you can interrupt it.\n");
+    for line in 1..=LINES {
+        text.push_str(&format!("Line {line} of {LINES} of simulated text.\n"));
+    }
+    text
+}
+
+fn beginning(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if one_line.chars().count() <= LONGEST {
+        return one_line;
+    }
+    let mut short: String = one_line.chars().take(LONGEST - 1).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_known_word_decides() {
+        for (prompt, expected) in [
+            ("hi", Act::Answer),
+            ("Use a tool, please", Act::Tool),
+            ("toolbox", Act::Answer),
+            ("a slow plan", Act::Slow),
+            ("QUESTION?", Act::Question),
+            ("error", Act::Error),
+        ] {
+            assert_eq!(act(prompt), expected, "{prompt}");
+        }
+    }
+}
