@@ -78,6 +78,9 @@ pub enum SupervisorError {
     /// The session has no conversation that could be copied yet.
     #[error("the session has no finished turn to fork from")]
     ConversationNotStarted,
+    /// The session that a fork without a turn would copy was deleted.
+    #[error("the session that this fork copies was deleted")]
+    ParentDeleted,
     /// No CLI session with a transcript could be copied into another directory.
     #[error("a fork keeps the working directory of its parent")]
     ForkCwdDiffers,

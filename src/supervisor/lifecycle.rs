@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     claude::{Start, options::PermissionMode},
-    domain::{CliSessionId, Clock, SessionId, SessionState},
+    domain::{CliSessionId, Clock, SessionId, SessionState, StartMode},
     keeper::StdinLine,
     session::{self, AtRest, SessionHandle, SessionParts, SessionSettings},
     store::{MetaPatch, NewSession, SessionRow},
@@ -275,14 +275,18 @@ impl Supervisor {
         }
         // No turn ended, so there may be no transcript under the old id, or part of one: a new id is always free.
         let id = CliSessionId::new();
+        let history = self.shared.store.runs(row.id).await?;
+        let forked = history.first().is_some_and(|run| run.mode == StartMode::Fork);
         let parent = match row.parent {
             Some(parent) => self.shared.store.session(parent).await?,
             None => None,
         };
-        Ok(match parent {
-            Some(parent) => fork_start(parent.cli_session_id, id, row.forked_at),
-            None => Start::New { id },
-        })
+        match parent {
+            Some(parent) => Ok(fork_start(parent.cli_session_id, id, row.forked_at)),
+            // A fork whose parent is gone has nothing to begin with; to begin without it would be another conversation.
+            None if forked => Err(SupervisorError::ParentDeleted),
+            None => Ok(Start::New { id }),
+        }
     }
 
     fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {

@@ -1,9 +1,14 @@
 //! Owns the way of facts into the store: one task, batches, and a barrier for those who want to read what they wrote.
 
+use std::time::Duration;
+
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-use crate::{domain::Projection, store::Store};
+use crate::{
+    domain::Projection,
+    store::{Store, StoreError},
+};
 
 use super::SupervisorError;
 
@@ -13,6 +18,11 @@ const PROJECTIONS: usize = 1024;
 const BARRIERS: usize = 256;
 /// Projections per transaction.
 const BATCH: usize = 256;
+
+/// From a failed write to the next try.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A handle on the projecting task.
 #[derive(Clone, Debug)]
@@ -75,21 +85,46 @@ async fn run(
                 }
             }
         }
-        let stored = batch.is_empty() || apply(&store, &mut batch).await;
-        for barrier in waiting {
-            // Who asked may have left.
-            barrier.send(stored).ok();
+        if !batch.is_empty() {
+            apply(&store, &batch, &mut waiting, &mut barriers).await;
+            batch.clear();
         }
+        answer(waiting, true);
     }
 }
 
-async fn apply(store: &Store, batch: &mut Vec<Projection>) -> bool {
-    match store.apply(std::mem::take(batch)).await {
-        Ok(()) => true,
-        Err(error) => {
-            // The journal has it all; the next start of the daemon reads it again from what the store last held.
-            tracing::error!(error = %crate::telemetry::chain(&error), "facts could not be stored");
-            false
+/// Applies a batch, again and again if need be: a later one must not go first, or what this one says would be passed over
+/// for good. Who waits meanwhile is told that the store is behind.
+async fn apply(
+    store: &Store,
+    batch: &[Projection],
+    waiting: &mut Vec<oneshot::Sender<bool>>,
+    barriers: &mut mpsc::Receiver<oneshot::Sender<bool>>,
+) {
+    let mut pause = FIRST_PAUSE;
+    while let Err(error) = store.apply(batch.to_vec()).await {
+        tracing::error!(error = %crate::telemetry::chain(&error), "facts could not be stored yet");
+        if matches!(error, StoreError::Closed) {
+            answer(std::mem::take(waiting), false);
+            return;
         }
+        let next_try = tokio::time::sleep(pause);
+        tokio::pin!(next_try);
+        loop {
+            answer(std::mem::take(waiting), false);
+            // A receive and a timer: both are cancel-safe.
+            tokio::select! {
+                () = &mut next_try => break,
+                Some(barrier) = barriers.recv() => waiting.push(barrier),
+            }
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn answer(waiting: Vec<oneshot::Sender<bool>>, stored: bool) {
+    for barrier in waiting {
+        // Who asked may have left.
+        barrier.send(stored).ok();
     }
 }
