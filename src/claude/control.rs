@@ -8,8 +8,17 @@ use serde_json::value::RawValue;
 use super::{Envelope, json};
 
 /// The fields of a control request apart from its `subtype`, each byte for byte, in the order they were set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Fields(Vec<(String, Box<RawValue>)>);
+
+/// Names alone: the values may hold secrets.
+impl std::fmt::Debug for Fields {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
 
 impl Fields {
     /// No fields.

@@ -31,7 +31,8 @@ impl JsonObject {
 
 impl fmt::Debug for JsonObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.get())
+        // It may hold secrets.
+        write!(f, "{{{} bytes}}", self.get().len())
     }
 }
 
@@ -555,7 +556,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #![proptest_config(ProptestConfig::with_cases(5_000))]
 
         /// The grammar is that of another reader which also leaves escapes alone.
         #[test]

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 use super::{
     JsonObject, LaunchOptions, PermissionMode, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec,
     Thinking, Tools,
@@ -435,29 +437,27 @@ fn word(field: &str, value: &str) -> Checked {
     Ok(())
 }
 
-/// A tool or a permission rule such as `Bash(git log, git show)`. The CLI splits lists at commas and white space that
-/// stand outside parentheses.
+/// A tool or a permission rule such as `Bash(git log, git show)`.
+///
+/// The CLI splits lists at commas and white space outside parentheses, and to it the first closing parenthesis ends
+/// them: `Bash(f (x), y)` would become two rules.
 fn rule(field: &str, value: &str) -> Checked {
     single_line(field, value, MAX_ITEM_BYTES)?;
-    let mut open = 0u32;
+    let mut inside = false;
     for c in value.chars() {
         match c {
-            '(' => open += 1,
-            ')' => {
-                open = open
-                    .checked_sub(1)
-                    .ok_or_else(|| invalid(field, "has a closing parenthesis without an opening one"))?;
-            }
-            ',' if open == 0 => {
-                return Err(invalid(field, "must not contain commas outside parentheses"));
-            }
-            c if c.is_whitespace() && open == 0 => {
-                return Err(invalid(field, "must not contain white space outside parentheses"));
+            '(' => inside = true,
+            ')' => inside = false,
+            c if !inside && (c == ',' || c.is_whitespace()) => {
+                return Err(invalid(
+                    field,
+                    "must not contain commas or white space outside parentheses, or after an inner pair of them",
+                ));
             }
             _ => {}
         }
     }
-    if open > 0 {
+    if inside {
         return Err(invalid(field, "has an opening parenthesis without a closing one"));
     }
     Ok(())
@@ -491,7 +491,17 @@ fn prompt_blocks(field: &str, blocks: &[String]) -> Checked {
 }
 
 fn object(field: &str, value: Option<&JsonObject>) -> Checked {
-    optional(value, |value| short(field, value.get(), MAX_TEXT_BYTES))
+    optional(value, |value| {
+        short(field, value.get(), MAX_TEXT_BYTES)?;
+        // Some objects are merged with ours later on; what could not be read then would be lost without a word.
+        match serde_json::from_str::<Map<String, Value>>(value.get()) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(invalid(
+                field,
+                "nests too deep or has text that is not valid Unicode",
+            )),
+        }
+    })
 }
 
 /// Newer kinds of servers pass; the known ones must have what the CLI needs.
@@ -520,7 +530,7 @@ fn mcp_server(field: &str, config: &JsonObject) -> Checked {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -547,7 +557,7 @@ mod tests {
         for options in [
             json!({}),
             json!({"model": "sonnet", "fallback_model": "haiku,opus", "betas": ["context-1m-2025-08-07"]}),
-            json!({"allowed_tools": ["Read", "Bash(git commit -m \"a, b\")", "mcp__x__y", "Bash(f (x) y)"]}),
+            json!({"allowed_tools": ["Read", "Bash(git commit -m \"a, b\")", "mcp__x__y", "Bash(f (x))"]}),
             json!({"permission_mode": "acceptEdits", "permission_prompts": "none", "tools": [], "skills": "all"}),
             json!({"env": {"ANTHROPIC_API_KEY": "k", "EMPTY": "", "LINES": "a\nb"}}),
             json!({"system_prompt": "", "title": "Überschrift – 题", "additional_directories": ["/a b,c"]}),
@@ -588,6 +598,10 @@ mod tests {
             (json!({"allowed_tools": ["Read\nWrite"]}), "allowed_tools[0]"),
             (json!({"allowed_tools": ["Bash(x"]}), "allowed_tools[0]"),
             (json!({"allowed_tools": ["Bash(x)),Write("]}), "allowed_tools[0]"),
+            (
+                json!({"disallowed_tools": ["Bash(f (x), y)"]}),
+                "disallowed_tools[0]",
+            ),
             (json!({"disallowed_tools": ["Read", ""]}), "disallowed_tools[1]"),
             (json!({"allowed_tools": vec!["Read"; 1001]}), "allowed_tools"),
             (
@@ -655,6 +669,18 @@ mod tests {
             (json!({"extra_args": {"": null}}), "extra_args"),
         ] {
             assert_eq!(refused(options.clone()), field, "{options:.200}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_refused_rather_than_lost() {
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
+        for value in [r#"{"enabled":true,"x":"\ud800"}"#.replace("\\\\", "\\"), deep] {
+            for field in ["sandbox", "settings", "managed_settings", "json_schema"] {
+                let text = format!(r#"{{"{field}":{value}}}"#);
+                let options: LaunchOptions = serde_json::from_str(&text).unwrap();
+                assert_eq!(options.check(&ALL_ALLOWED).unwrap_err().field, field);
+            }
         }
     }
 
