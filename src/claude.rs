@@ -14,6 +14,8 @@ pub mod glance;
 pub mod invocation;
 mod json;
 pub mod options;
+#[cfg(test)]
+mod recordings;
 pub mod stdin;
 
 pub use answer::BadAnswer;

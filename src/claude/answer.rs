@@ -212,3 +212,177 @@ fn check_permissions(permissions: Option<&str>) -> Result<(), BadAnswer> {
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::claude::{
+        ControlRequest,
+        recordings::{envelopes, recording},
+    };
+
+    const TOOL: &str =
+        r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"z":1.50,"command":"x \ud83d","z":2}}"#;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    fn completed(answer: &str) -> Result<String, BadAnswer> {
+        complete_answer(&raw(TOOL), &raw(answer)).map(|answer| answer.get().to_owned())
+    }
+
+    #[test]
+    fn an_allowance_gets_the_input_as_it_was_asked() {
+        let input = r#"{"z":1.50,"command":"x \ud83d","z":2}"#;
+        assert_eq!(
+            completed(r#"{"behavior":"allow"}"#).unwrap(),
+            format!(r#"{{"behavior":"allow","updatedInput":{input}}}"#)
+        );
+        let null = completed(r#"{"behavior":"allow","updatedInput":null}"#).unwrap();
+        let [last] = json::members(&null, ["updatedInput"]).unwrap();
+        assert_eq!(last, Some(input));
+    }
+
+    #[test]
+    fn a_complete_answer_stays_as_it_is() {
+        for answer in [
+            r#"{"behavior":"allow","updatedInput":{"command":"\ud800"},"toolUseID":"t","new":1.0}"#,
+            r#"{ "behavior" : "deny", "message":"", "interrupt":true }"#,
+            r#"{"behavior":"allow","updatedInput":{},"updatedPermissions":[{"type":"setMode","mode":"acceptEdits","destination":"session"}]}"#,
+        ] {
+            assert_eq!(completed(answer).unwrap(), answer);
+        }
+    }
+
+    #[test]
+    fn a_denial_gets_a_message() {
+        let answer = completed(r#"{"behavior":"deny","interrupt":true}"#).unwrap();
+        let value: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(
+            value,
+            json!({"behavior": "deny", "interrupt": true, "message": DEFAULT_DENIAL})
+        );
+    }
+
+    #[test]
+    fn what_the_cli_would_refuse_is_refused_first() {
+        for (answer, error) in [
+            ("null", BadAnswer::NotAnObject),
+            ("[]", BadAnswer::NotAnObject),
+            ("{}", BadAnswer::UnknownBehavior),
+            (r#"{"allowed":true}"#, BadAnswer::UnknownBehavior),
+            (r#"{"behavior":"maybe"}"#, BadAnswer::UnknownBehavior),
+            (r#"{"behavior":"allow","updatedInput":[]}"#, BadAnswer::BadInput),
+            (
+                r#"{"behavior":"allow","updatedPermissions":{}}"#,
+                BadAnswer::BadPermissions,
+            ),
+            (
+                r#"{"behavior":"allow","updatedPermissions":["x"]}"#,
+                BadAnswer::BadPermissions,
+            ),
+            (r#"{"behavior":"deny","message":7}"#, BadAnswer::BadMessage),
+            (
+                r#"{"behavior":"deny","message":"x","interrupt":"yes"}"#,
+                BadAnswer::BadInterrupt,
+            ),
+        ] {
+            assert_eq!(completed(answer).unwrap_err(), error, "{answer}");
+        }
+        let other = raw(r#"{"subtype":"hook_callback"}"#);
+        let answer = raw(r#"{"behavior":"allow"}"#);
+        assert_eq!(complete_answer(&other, &answer).unwrap_err(), BadAnswer::NotATool);
+    }
+
+    #[test]
+    fn our_own_answers_are_complete() {
+        let request = raw(TOOL);
+        let plain = allow(&request, None, None).unwrap();
+        assert_eq!(completed(plain.get()).unwrap(), plain.get());
+        assert_eq!(behavior(&plain), Some(Behavior::Allow));
+        let rules = raw(r#"[{"type":"addRules"}]"#);
+        let changed = allow(&request, Some(&raw(r#"{"command":"y"}"#)), Some(&rules)).unwrap();
+        assert_eq!(
+            changed.get(),
+            r#"{"behavior":"allow","updatedInput":{"command":"y"},"updatedPermissions":[{"type":"addRules"}]}"#
+        );
+        assert_eq!(
+            allow(&request, Some(&raw("[]")), None).unwrap_err(),
+            BadAnswer::BadInput
+        );
+        assert_eq!(
+            allow(&request, None, Some(&raw("{}"))).unwrap_err(),
+            BadAnswer::BadPermissions
+        );
+        assert_eq!(
+            deny(Some("not \"now\""), true).unwrap().get(),
+            r#"{"behavior":"deny","message":"not \"now\"","interrupt":true}"#
+        );
+        let silent = deny(Some("  "), false).unwrap();
+        assert!(silent.get().contains(DEFAULT_DENIAL));
+        assert_eq!(behavior(&silent), Some(Behavior::Deny));
+    }
+
+    fn asked() -> ControlRequest {
+        let lines = envelopes(recording!("12-ask-user-question"));
+        lines.iter().find_map(ControlRequest::read).unwrap()
+    }
+
+    fn answers(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(question, answer)| ((*question).to_owned(), (*answer).to_owned()))
+            .collect()
+    }
+
+    /// The same input that the official host gave in the recorded session.
+    #[test]
+    fn questions_are_answered_as_the_real_cli_takes_it() {
+        let theirs = recording!("12-ask-user-question.stdin")
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .find(|line| line["type"] == "control_response")
+            .unwrap();
+        let theirs = &theirs["response"]["response"];
+        let given: BTreeMap<String, String> =
+            serde_json::from_value(theirs["updatedInput"]["answers"].clone()).unwrap();
+        assert!(!given.is_empty());
+        let ours = answer_questions(&asked().request, &given, None).unwrap();
+        let ours: Value = serde_json::from_str(ours.get()).unwrap();
+        assert_eq!(ours["behavior"], theirs["behavior"]);
+        assert_eq!(ours["updatedInput"]["answers"], theirs["updatedInput"]["answers"]);
+        assert_eq!(
+            ours["updatedInput"]["questions"],
+            theirs["updatedInput"]["questions"]
+        );
+    }
+
+    #[test]
+    fn only_questions_that_were_asked_are_answered() {
+        let request = asked().request;
+        let notes = raw(r#"{"Which colour?":{"notes":"\ud800"}}"#);
+        let answer =
+            answer_questions(&request, &answers(&[("Which sizes?", "S, \"L\"")]), Some(&notes)).unwrap();
+        assert!(
+            answer
+                .get()
+                .contains(r#""annotations":{"Which colour?":{"notes":"\ud800"}}"#)
+        );
+        assert!(answer.get().contains(r#""answers":{"Which sizes?":"S, \"L\""}"#));
+        assert_eq!(
+            answer_questions(&request, &answers(&[("Which size?", "S")]), None).unwrap_err(),
+            BadAnswer::UnknownQuestion("Which size?".to_owned())
+        );
+        let stray = raw(r#"{"Why?":{}}"#);
+        assert!(answer_questions(&request, &answers(&[]), Some(&stray)).is_err());
+        assert_eq!(
+            answer_questions(&raw(TOOL), &answers(&[]), None).unwrap_err(),
+            BadAnswer::NoQuestions
+        );
+        let unanswered = answer_questions(&request, &answers(&[]), None).unwrap();
+        assert!(unanswered.get().contains(r#""answers":{}"#));
+    }
+}

@@ -231,3 +231,184 @@ pub fn parse_version(printed: &str) -> Option<Version> {
     let version = Version::new(number()?, number()?, number()?);
     parts.next().is_none().then_some(version)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    struct Machine {
+        root: tempfile::TempDir,
+        variables: HashMap<String, OsString>,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let home = root.path().join("home");
+            std::fs::create_dir(&home).unwrap();
+            let variables = HashMap::from([("HOME".to_owned(), home.into_os_string())]);
+            Self { root, variables }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.root.path().join(name)
+        }
+
+        fn set(&mut self, name: &str, value: impl Into<OsString>) {
+            self.variables.insert(name.to_owned(), value.into());
+        }
+
+        fn file(&self, name: &str, mode: u32) -> PathBuf {
+            let path = self.path(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "#!/bin/sh\n").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            path
+        }
+
+        fn find(&self, configured: Option<&Path>) -> Result<Found, NotFound> {
+            find(configured, &|name| self.variables.get(name).cloned())
+        }
+
+        /// Looks in this machine's own places alone: a `claude` of the real one must not be found by chance.
+        fn find_here(&self) -> Option<Found> {
+            self.find(None)
+                .ok()
+                .filter(|found| found.path.starts_with(self.root.path()))
+        }
+    }
+
+    #[test]
+    fn the_named_place_comes_before_the_found_one() {
+        let mut machine = Machine::new();
+        let usual = machine.file("home/.local/bin/claude", 0o755);
+        let on_path = machine.file("bin/claude", 0o755);
+        let named = machine.file("named/agent", 0o755);
+        let configured = machine.file("configured/agent", 0o700);
+        assert_eq!(machine.find_here().unwrap().path, usual);
+        machine.set("PATH", machine.path("bin"));
+        let found = machine.find_here().unwrap();
+        assert_eq!((found.path, found.how), (on_path, How::SearchPath));
+        machine.set("CLAUDE_BIN", &named);
+        let found = machine.find(None).unwrap();
+        assert_eq!((found.path, found.how), (named, How::Variable));
+        let found = machine.find(Some(&configured)).unwrap();
+        assert_eq!((found.path, found.how), (configured, How::Configured));
+    }
+
+    /// A service manager's search path holds the system's directories alone.
+    #[test]
+    fn each_usual_place_is_looked_into() {
+        for place in [
+            "home/.local/bin",
+            "home/.claude/local",
+            "home/.npm-global/bin",
+            "home/.volta/bin",
+            "home/.bun/bin",
+            "home/.nvm/versions/node/v20.1.0/bin",
+        ] {
+            let mut machine = Machine::new();
+            machine.set("PATH", "/nowhere/bin:/nowhere/else");
+            let binary = machine.file(&format!("{place}/claude"), 0o755);
+            let found = machine.find_here();
+            assert_eq!(
+                found,
+                Some(Found {
+                    path: binary,
+                    how: How::UsualPlace
+                }),
+                "{place}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_newest_node_comes_first() {
+        let machine = Machine::new();
+        for version in ["v9.9.9", "v22.1.0", "v20.19.0", "odd"] {
+            machine.file(&format!("home/.nvm/versions/node/{version}/bin/claude"), 0o755);
+        }
+        let found = machine.find_here().unwrap().path;
+        assert!(found.to_str().unwrap().contains("v22.1.0"), "{found:?}");
+    }
+
+    #[test]
+    fn only_an_executable_file_counts() {
+        let mut machine = Machine::new();
+        let plain = machine.file("one/claude", 0o644);
+        std::fs::create_dir_all(machine.path("two/claude")).unwrap();
+        let good = machine.file("three/claude", 0o755);
+        let search = [machine.path("one"), machine.path("two"), machine.path("three")];
+        machine.set("PATH", std::env::join_paths(&search).unwrap());
+        assert_eq!(machine.find_here().unwrap().path, good);
+        for bad in [&plain, &machine.path("two/claude"), &machine.path("none")] {
+            let error = machine.find(Some(bad)).unwrap_err();
+            assert_eq!(&error.searched, std::slice::from_ref(bad));
+        }
+    }
+
+    #[test]
+    fn a_named_place_without_a_binary_is_not_replaced_by_another() {
+        let mut machine = Machine::new();
+        machine.file("home/.local/bin/claude", 0o755);
+        machine.set("CLAUDE_BIN", machine.path("missing"));
+        let error = machine.find(None).unwrap_err();
+        assert_eq!(error.searched, [machine.path("missing")]);
+        machine.set("CLAUDE_BIN", "");
+        assert!(machine.find_here().is_some(), "an empty variable names nothing");
+    }
+
+    #[test]
+    fn the_home_directory_may_be_written_short() {
+        let machine = Machine::new();
+        let binary = machine.file("home/tools/agent", 0o755);
+        let found = machine.find(Some(Path::new("~/tools/agent"))).unwrap();
+        assert_eq!(found.path, binary);
+    }
+
+    #[test]
+    fn nothing_is_started_from_the_working_directory() {
+        let mut machine = Machine::new();
+        machine.set("PATH", ":.:bin");
+        if let Err(error) = machine.find(None) {
+            assert!(error.searched.iter().all(|path| path.is_absolute()), "{error:?}");
+        }
+        let found = machine.find(None).map(|found| found.path);
+        assert!(found.map_or(true, |path| path.is_absolute()));
+    }
+
+    #[test]
+    fn versions_are_read_and_compared_by_number() {
+        for (printed, version) in [
+            ("2.1.332 (Claude Code)\n", Some(Version::new(2, 1, 332))),
+            ("2.1.332", Some(Version::new(2, 1, 332))),
+            ("3.0.0-beta.1 (Claude Code)", Some(Version::new(3, 0, 0))),
+            ("9.9.9 (Claude Code)", Some(Version::new(9, 9, 9))),
+            ("", None),
+            ("claude", None),
+            ("2.1", None),
+            ("2.1.3.4", None),
+            ("2.+1.3", None),
+            ("99999999999.0.0", None),
+        ] {
+            assert_eq!(parse_version(printed), version, "{printed}");
+        }
+        assert!(Version::new(2, 1, 332) > Version::new(2, 1, 99));
+        assert_eq!(Version::new(2, 1, 332).to_string(), "2.1.332");
+    }
+
+    #[test]
+    fn the_tested_range_includes_both_ends() {
+        for (version, tested) in [
+            ("2.1.332", Tested::Tested),
+            ("2.1.197", Tested::Tested),
+            ("2.1.196", Tested::Older),
+            ("2.1.333", Tested::Newer),
+            ("9.9.9", Tested::Newer),
+        ] {
+            assert_eq!(parse_version(version).unwrap().tested(), tested, "{version}");
+        }
+    }
+}

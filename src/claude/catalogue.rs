@@ -199,3 +199,52 @@ pub fn control(name: &str) -> Option<&'static Control> {
 pub fn deadline_ms(name: &str) -> u64 {
     control(name).map_or(DEFAULT_DEADLINE_MS, |control| control.deadline_ms)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_subtype_is_listed_once() {
+        for (index, control) in CONTROLS.iter().enumerate() {
+            let twice = CONTROLS[index + 1..]
+                .iter()
+                .any(|other| other.name == control.name);
+            assert!(!twice, "{}", control.name);
+            assert!(control.deadline_ms >= 1_000, "{}", control.name);
+        }
+    }
+
+    #[test]
+    fn what_must_be_applied_again_at_a_resume_is_marked() {
+        let stored: Vec<_> = CONTROLS
+            .iter()
+            .filter_map(|control| Some((control.name, control.changes?)))
+            .collect();
+        assert_eq!(
+            stored,
+            [
+                ("set_model", StoredSetting::Model),
+                ("set_permission_mode", StoredSetting::PermissionMode),
+                ("set_max_thinking_tokens", StoredSetting::Thinking),
+                ("rename_session", StoredSetting::Title),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_interrupt_waits_for_nothing() {
+        let interrupt = control("interrupt").unwrap();
+        assert!(interrupt.before_initialize);
+        assert!(interrupt.deadline_ms < DEFAULT_DEADLINE_MS);
+        assert!(!control("set_model").unwrap().before_initialize);
+        assert_eq!(control("can_use_tool").unwrap().sender, Sender::Cli);
+    }
+
+    #[test]
+    fn an_unknown_subtype_has_the_default_deadline() {
+        assert_eq!(control("brand_new_thing"), None);
+        assert_eq!(deadline_ms("brand_new_thing"), DEFAULT_DEADLINE_MS);
+        assert_eq!(deadline_ms("initialize"), INITIALIZE_DEADLINE_MS);
+    }
+}

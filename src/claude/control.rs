@@ -8,8 +8,17 @@ use serde_json::value::RawValue;
 use super::{Envelope, json};
 
 /// The fields of a control request apart from its `subtype`, each byte for byte, in the order they were set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Fields(Vec<(String, Box<RawValue>)>);
+
+/// Names alone: the values may hold secrets.
+impl std::fmt::Debug for Fields {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
 
 impl Fields {
     /// No fields.
@@ -195,4 +204,116 @@ impl ControlResponse {
 /// A raw value of a text that the scanner found.
 pub(crate) fn raw_value(text: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(text.to_owned()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claude::{
+        envelope::scan,
+        recordings::{envelopes, recording},
+    };
+
+    #[test]
+    fn a_tool_request_of_the_real_cli_is_read() {
+        let lines = envelopes(recording!("03-tool-allow"));
+        let requests: Vec<_> = lines.iter().filter_map(ControlRequest::read).collect();
+        let [request] = &requests[..] else {
+            panic!("one request was recorded");
+        };
+        assert_eq!(request.subtype, "can_use_tool");
+        let tool = request.can_use_tool().unwrap();
+        assert_eq!(tool.tool_name, "Bash");
+        assert!(tool.tool_use_id.unwrap().starts_with("toolu_"));
+        assert!(!tool.requires_user_interaction);
+        assert_eq!(tool.agent_id, None);
+        assert!(tool.input.contains("touch made.txt && ls"));
+        assert!(lines.iter().any(|line| line.line.contains(request.request.get())));
+    }
+
+    #[test]
+    fn a_question_needs_a_person() {
+        let lines = envelopes(recording!("12-ask-user-question"));
+        let request = lines.iter().find_map(ControlRequest::read).unwrap();
+        assert!(request.can_use_tool().unwrap().requires_user_interaction);
+    }
+
+    #[test]
+    fn unknown_subtypes_and_lone_surrogates_are_requests_too() {
+        let line = br#"{"type":"control_request","request_id":"7","request":{"subtype":"brand_new_thing","x":"\ud800"}}"#;
+        let request = ControlRequest::read(&scan(line).unwrap()).unwrap();
+        assert_eq!(request.subtype, "brand_new_thing");
+        assert!(request.request.get().contains(r"\ud800"));
+        assert!(request.can_use_tool().is_none());
+        let line = br#"{"type":"control_request","request_id":"8","request":{"subtype":"can_use_tool","tool_name":"Write","input":{"t":"\ud83d"},"agent_id":"a1"}}"#;
+        let request = ControlRequest::read(&scan(line).unwrap()).unwrap();
+        let tool = request.can_use_tool().unwrap();
+        assert_eq!(tool.input, r#"{"t":"\ud83d"}"#);
+        assert_eq!(tool.agent_id.as_deref(), Some("a1"));
+    }
+
+    #[test]
+    fn what_cannot_be_answered_is_no_request() {
+        for line in [
+            r#"{"type":"control_request","request":{"subtype":"x"}}"#,
+            r#"{"type":"control_request","request_id":"1","request":{}}"#,
+            r#"{"type":"control_request","request_id":"1","request":[]}"#,
+            r#"{"type":"control_request","request_id":1,"request":{"subtype":"x"}}"#,
+            r#"{"type":"user","request_id":"1","request":{"subtype":"x"}}"#,
+        ] {
+            assert!(
+                ControlRequest::read(&scan(line.as_bytes()).unwrap()).is_none(),
+                "{line}"
+            );
+        }
+        for request in [
+            r#"{"subtype":"can_use_tool","tool_name":"x"}"#,
+            r#"{"subtype":"can_use_tool","tool_name":"x","input":"y"}"#,
+            r#"{"subtype":"can_use_tool","input":{}}"#,
+        ] {
+            assert_eq!(CanUseTool::read(request), None, "{request}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_a_payload_or_an_error() {
+        let read = |line: &str| ControlResponse::read(&scan(line.as_bytes()).unwrap());
+        let full = read(r#"{"type":"control_response","response":{"subtype":"success","request_id":"r1","response":{"mode":1.0}}}"#).unwrap();
+        assert_eq!(full.request_id, "r1");
+        assert_eq!(full.outcome.unwrap().unwrap().get(), r#"{"mode":1.0}"#);
+        let bare = read(r#"{"type":"control_response","response":{"subtype":"success","request_id":"r2"}}"#)
+            .unwrap();
+        assert!(bare.outcome.unwrap().is_none());
+        let refused = read(r#"{"type":"control_response","response":{"subtype":"error","request_id":"r3","error":"no","error_code":"bypass_not_launched"}}"#).unwrap();
+        let error = refused.outcome.unwrap_err();
+        assert_eq!(
+            (error.error.as_str(), error.error_code.as_deref()),
+            ("no", Some("bypass_not_launched"))
+        );
+        assert!(read(r#"{"type":"control_response","response":{"subtype":"success"}}"#).is_none());
+        assert!(read(r#"{"type":"control_response"}"#).is_none());
+    }
+
+    /// A new daemon takes up the open requests of a live CLI this way.
+    #[test]
+    fn a_second_initialize_brings_the_open_requests_with_their_own_ids() {
+        let lines = envelopes(recording!("65-reinitialize-pending"));
+        let asked = lines.iter().find_map(ControlRequest::read).unwrap();
+        let answers: Vec<_> = lines.iter().filter_map(ControlResponse::read).collect();
+        assert!(answers[0].pending_permission_requests.is_empty());
+        let open = &answers[1].pending_permission_requests;
+        assert_eq!(open.len(), 1);
+        assert_eq!(open[0].request_id, asked.request_id);
+        assert_eq!(open[0].can_use_tool(), asked.can_use_tool());
+    }
+
+    #[test]
+    fn fields_keep_their_bytes_and_their_order() {
+        let mut fields = Fields::of_object(r#"{"subtype":"x","z":1e1,"a":"\ud800","z":2}"#).unwrap();
+        fields.set("b", &true);
+        let all: Vec<_> = fields.iter().map(|(name, value)| (name, value.get())).collect();
+        assert_eq!(all, [("z", "2"), ("a", r#""\ud800""#), ("b", "true")]);
+        assert_eq!(fields.get("z").unwrap().get(), "2");
+        assert!(Fields::of_object("[]").is_none());
+    }
 }

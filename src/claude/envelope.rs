@@ -89,3 +89,81 @@ pub fn scan(line: &[u8]) -> Option<Envelope<'_>> {
         response: response.filter(|raw| json::is_object(raw)),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outer_fields_are_read() {
+        let line = br#"{"type":"control_request","request_id":"r\u0031","request":{"subtype":"x","n":[1]},"uuid":"u","session_id":"4532020b-4c7a-4a5b-9846-3889a477bb43","parent_tool_use_id":"t"}"#;
+        let envelope = scan(line).unwrap();
+        assert!(envelope.is("control_request"));
+        assert_eq!(envelope.subtype, None);
+        assert_eq!(envelope.request_id.as_deref(), Some("r1"));
+        assert_eq!(envelope.uuid.as_deref(), Some("u"));
+        assert_eq!(envelope.message_uuid(), None);
+        assert_eq!(envelope.parent_tool_use_id.as_deref(), Some("t"));
+        assert_eq!(envelope.request, Some(r#"{"subtype":"x","n":[1]}"#));
+        assert_eq!(envelope.response, None);
+        let session = envelope.cli_session().unwrap();
+        assert_eq!(session.to_string(), "4532020b-4c7a-4a5b-9846-3889a477bb43");
+    }
+
+    #[test]
+    fn what_is_new_or_odd_is_read_all_the_same() {
+        for (line, kind) in [
+            (
+                r#"{"type":"rate_limit_event","rate_limit_info":{"x":1}}"#,
+                Some("rate_limit_event"),
+            ),
+            (r#"{"type":"something_new"}"#, Some("something_new")),
+            (r#"{"type":"a","type":"b"}"#, Some("b")),
+            (r#"{"type":7}"#, None),
+            (r#"{"type":null}"#, None),
+            (r#"{"x":"\ud800 alone","type":"user"}"#, Some("user")),
+            (
+                "{\"x\":\"\u{2028}\u{2029}\u{85}\",\"type\":\"user\"}",
+                Some("user"),
+            ),
+            ("{}", None),
+            ("\t{ \"type\" : \"user\" } \r", Some("user")),
+        ] {
+            let envelope = scan(line.as_bytes()).unwrap();
+            assert_eq!(envelope.kind.as_deref(), kind, "{line}");
+            assert_eq!(envelope.line, line);
+        }
+        let odd = scan(br#"{"request":[],"response":"x","uuid":{},"session_id":"local_1"}"#).unwrap();
+        assert_eq!(
+            (odd.request, odd.response, odd.uuid.as_deref()),
+            (None, None, None)
+        );
+        assert_eq!(odd.cli_session(), None);
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_envelope() {
+        let lines: [&[u8]; 10] = [
+            b"",
+            b" ",
+            b"[1]",
+            b"7",
+            b"\"x\"",
+            b"{\"a\":1",
+            b"{\"a\":1}{\"b\":2}",
+            b"Now using node v20",
+            b"[DEBUG] {half",
+            b"{\"a\":\"\xff\"}",
+        ];
+        for line in lines {
+            assert_eq!(scan(line), None, "{}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn nothing_is_copied_for_plain_strings() {
+        let envelope = scan(br#"{"type":"system","subtype":"init","uuid":"u"}"#).unwrap();
+        assert!(matches!(envelope.kind, Some(Cow::Borrowed("system"))));
+        assert!(matches!(envelope.subtype, Some(Cow::Borrowed("init"))));
+    }
+}

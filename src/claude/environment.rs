@@ -146,3 +146,137 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &[(&str, &str)]) -> Vec<(String, String)> {
+        text.iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    fn names(environment: &[(String, String)]) -> Vec<&str> {
+        environment.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The daemon was started inside a session of the CLI, with secrets of its own.
+    #[test]
+    fn a_child_of_a_daemon_inside_a_session_starts_clean() {
+        let daemon = pairs(&[
+            ("PATH", "/bin"),
+            ("HOME", "/home/user"),
+            ("LC_ALL", "C.UTF-8"),
+            ("XDG_RUNTIME_DIR", "/run/user/1"),
+            ("ANTHROPIC_API_KEY", "k"),
+            ("CLAUDE_CODE_USE_BEDROCK", "1"),
+            ("CLAUDE_CODE_SKIP_BEDROCK_AUTH", "1"),
+            ("AWS_PROFILE", "p"),
+            ("https_proxy", "http://p"),
+            ("CLAUDECODE", "1"),
+            ("CLAUDE_CODE_SESSION_ID", "x"),
+            ("CLAUDE_CODE_PARENT_SESSION", "x"),
+            ("CLAUDE_CODE_ENTRYPOINT", "cli"),
+            ("CLAUDE_CODE_SSE_PORT", "1"),
+            ("NODE_OPTIONS", "--require x"),
+            ("LD_PRELOAD", "x.so"),
+            ("TRUNKLINE_TOKEN", "secret"),
+            ("GITHUB_TOKEN", "secret"),
+            ("DATABASE_URL", "secret"),
+        ]);
+        let fixed = pairs(&[("CLAUDE_CODE_ENTRYPOINT", "trunkline")]);
+        let child = child(&default_allow(), daemon, &fixed, &BTreeMap::new());
+        assert_eq!(
+            names(&child),
+            [
+                "ANTHROPIC_API_KEY",
+                "AWS_PROFILE",
+                "CLAUDE_CODE_ENTRYPOINT",
+                "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
+                "CLAUDE_CODE_USE_BEDROCK",
+                "HOME",
+                "LC_ALL",
+                "PATH",
+                "XDG_RUNTIME_DIR",
+                "https_proxy",
+            ]
+        );
+        assert!(child.contains(&("CLAUDE_CODE_ENTRYPOINT".to_owned(), "trunkline".to_owned())));
+    }
+
+    #[test]
+    fn no_list_and_no_client_brings_back_what_never_passes() {
+        let secret = pairs(&[
+            ("CLAUDECODE", "1"),
+            ("TRUNKLINE_TOKEN", "s"),
+            ("NODE_OPTIONS", "x"),
+            ("FREE", "1"),
+        ]);
+        let session: BTreeMap<_, _> = pairs(&[("LD_PRELOAD", "x"), ("CLAUDE_CODE_SESSION_ID", "y")])
+            .into_iter()
+            .collect();
+        let child = child(&["*".to_owned()], secret, &[], &session);
+        assert_eq!(names(&child), ["FREE"]);
+    }
+
+    #[test]
+    fn a_client_replaces_the_daemons_value_and_the_protocol_replaces_both() {
+        let session: BTreeMap<_, _> =
+            pairs(&[("ANTHROPIC_API_KEY", "theirs"), ("P", "theirs"), ("NEW", "1")])
+                .into_iter()
+                .collect();
+        let child = child(
+            &["ANTHROPIC_*".to_owned()],
+            pairs(&[
+                ("ANTHROPIC_API_KEY", "ours"),
+                ("ANTHROPIC_MODEL", "m"),
+                ("OTHER", "1"),
+            ]),
+            &pairs(&[("P", "protocol")]),
+            &session,
+        );
+        let wanted = pairs(&[
+            ("ANTHROPIC_API_KEY", "theirs"),
+            ("ANTHROPIC_MODEL", "m"),
+            ("NEW", "1"),
+            ("P", "protocol"),
+        ]);
+        assert_eq!(child, wanted);
+    }
+
+    #[test]
+    fn what_the_system_would_refuse_is_left_out() {
+        let odd = pairs(&[
+            ("A=B", "1"),
+            ("", "1"),
+            ("1A", "1"),
+            ("N", "a\0b"),
+            ("GOOD_1", "a\nb"),
+        ]);
+        assert_eq!(
+            names(&child(&["*".to_owned()], odd, &[], &BTreeMap::new())),
+            ["GOOD_1"]
+        );
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, name, fits) in [
+            ("PATH", "PATH", true),
+            ("PATH", "PATHEXT", false),
+            ("PATH", "MYPATH", false),
+            ("LC_*", "LC_ALL", true),
+            ("LC_*", "LC_", true),
+            ("LC_*", "LANG", false),
+            ("A_*SESSION*", "A_SESSION", true),
+            ("A_*SESSION*", "A_MY_SESSION_ID", true),
+            ("A_*SESSION*", "A_SESS", false),
+            ("A_*_Z", "A_b_Z", true),
+            ("A_*_Z", "A_Z", false),
+            ("*", "ANY", true),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+}

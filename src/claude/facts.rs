@@ -252,23 +252,26 @@ pub fn status_permission_mode(envelope: &Envelope<'_>) -> Option<String> {
 }
 
 /// What a `conversation_reset` line says: the process goes on with another conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// The line names no id that can be resumed: its `new_conversation_id` is not the new `session_id`, which first comes
+/// with the next line that carries one (`system/init` at the latest).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConversationReset {
-    /// The id of the new conversation.
-    pub new_conversation_id: CliSessionId,
+    /// The conversation that ended.
+    pub old_session: Option<CliSessionId>,
     /// `clear`, `plan_mode_exit`, …
     pub trigger: Option<String>,
 }
 
 impl ConversationReset {
-    /// Reads a `conversation_reset` line; `None` for any other, and for one whose new id is no UUID.
+    /// Reads a `conversation_reset` line; `None` for any other.
     pub fn read(envelope: &Envelope<'_>) -> Option<Self> {
         if !envelope.is("conversation_reset") {
             return None;
         }
-        let [id, trigger] = json::members(envelope.line, ["new_conversation_id", "trigger"])?;
+        let [trigger] = json::members(envelope.line, ["trigger"])?;
         Some(Self {
-            new_conversation_id: json::string(id?)?.parse().ok()?,
+            old_session: envelope.cli_session(),
             trigger: text(trigger),
         })
     }
@@ -360,4 +363,205 @@ fn model_usage(raw: &str) -> Option<Vec<ModelUsage>> {
         models.push(row);
     })?;
     Some(models)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claude::{
+        ControlResponse,
+        envelope::scan,
+        recordings::{envelopes, recording},
+    };
+
+    fn results(recording: &'static str) -> Vec<ResultFacts<'static>> {
+        envelopes(recording)
+            .iter()
+            .filter_map(ResultFacts::read)
+            .collect()
+    }
+
+    fn read(line: &str) -> ResultFacts<'_> {
+        ResultFacts::read(&scan(line.as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_result_of_the_real_cli_is_read_whole() {
+        let [result] = &results(recording!("03-tool-allow"))[..] else {
+            panic!("one result was recorded");
+        };
+        assert_eq!(result.subtype, "success");
+        assert!(!result.is_error);
+        assert_eq!(result.result.as_deref(), Some("All done."));
+        assert_eq!(result.terminal_reason.as_deref(), Some("completed"));
+        assert_eq!(result.num_turns, Some(2));
+        assert_eq!(
+            (result.duration_ms, result.duration_api_ms),
+            (Some(313), Some(98))
+        );
+        assert_eq!(result.total_cost_usd, Usd::from_dollars(0.0016));
+        let tokens = TokenUsage {
+            input_tokens: 200,
+            output_tokens: 40,
+            ..TokenUsage::default()
+        };
+        assert_eq!(result.usage, Some(tokens));
+        let models = [ModelUsage {
+            model: "claude-opus-5-5".to_owned(),
+            tokens,
+            cost_usd: Usd::from_dollars(0.0016),
+        }];
+        assert_eq!(result.models.as_deref(), Some(&models[..]));
+        assert_eq!((result.origin.as_deref(), result.structured_output), (None, None));
+        assert_eq!((result.errors.len(), result.api_error_status), (0, None));
+    }
+
+    #[test]
+    fn totals_run_on_while_usage_is_of_the_turn() {
+        let [first, second] = &results(recording!("43-background-bash"))[..] else {
+            panic!("two results were recorded");
+        };
+        assert_eq!(first.origin, None);
+        assert_eq!(second.origin.as_deref(), Some("task-notification"));
+        assert_eq!(second.total_cost_usd, Usd::from_dollars(0.0024));
+        assert_eq!(second.usage.unwrap().input_tokens, 100);
+        assert_eq!(second.models.as_ref().unwrap()[0].tokens.input_tokens, 300);
+    }
+
+    #[test]
+    fn a_success_may_be_an_error_and_an_error_says_why() {
+        let failed = &results(recording!("34-api-529-exhausted"))[0];
+        assert_eq!(failed.subtype, "success");
+        assert!(failed.is_error);
+        assert_eq!(failed.api_error_status, Some(529));
+        assert_eq!(failed.models.as_deref(), Some(&[][..]));
+        let stopped = &results(recording!("06-tool-deny-interrupt"))[0];
+        assert_eq!(stopped.subtype, "error_during_execution");
+        assert!(stopped.is_error);
+        assert_eq!(stopped.terminal_reason.as_deref(), Some("aborted_tools"));
+        assert!(stopped.errors[0].contains("ede_diagnostic"));
+    }
+
+    #[test]
+    fn structured_output_keeps_its_bytes() {
+        let result = &results(recording!("32-json-schema"))[0];
+        assert_eq!(result.structured_output, Some(r#"{"a": "fake"}"#));
+    }
+
+    #[test]
+    fn what_is_missing_or_of_another_type_is_unknown_and_not_zero() {
+        let bare = read(r#"{"type":"result"}"#);
+        assert_eq!(bare, ResultFacts::default());
+        let odd = read(
+            r#"{"type":"result","subtype":"error_new","total_cost_usd":"1","usage":{},"modelUsage":[],"num_turns":-1,"errors":["a\ud800",7],"user_message_uuids":["x","bbbbbbbb-0000-4000-8000-000000000013"],"origin":"x","structured_output":null}"#,
+        );
+        assert!(odd.is_error, "the subtype says so");
+        assert_eq!((odd.total_cost_usd, odd.usage, odd.models), (None, None, None));
+        assert_eq!(
+            (odd.num_turns, odd.origin, odd.structured_output),
+            (None, None, None)
+        );
+        assert_eq!(odd.errors, ["a\u{FFFD}"]);
+        assert_eq!(odd.user_message_uuids.len(), 1);
+    }
+
+    #[test]
+    fn two_models_stay_apart() {
+        let result = read(
+            r#"{"type":"result","modelUsage":{"a":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.5},"b":{"inputTokens":9},"c":7},"user_message_uuid":"bbbbbbbb-0000-4000-8000-000000000013"}"#,
+        );
+        let models = result.models.unwrap();
+        let names: Vec<_> = models
+            .iter()
+            .map(|row| (row.model.as_str(), row.cost_usd))
+            .collect();
+        assert_eq!(names, [("a", Usd::from_dollars(0.5)), ("b", None)]);
+        let all = TokenUsage {
+            input_tokens: 1,
+            output_tokens: 2,
+            cache_read_input_tokens: 3,
+            cache_creation_input_tokens: 4,
+        };
+        assert_eq!(models[0].tokens, all);
+        assert_eq!(result.user_message_uuids.len(), 1, "a single uuid counts too");
+    }
+
+    #[test]
+    fn an_init_line_says_what_runs() {
+        let lines = envelopes(recording!("03-tool-allow"));
+        let init = lines.iter().find_map(InitFacts::read).unwrap();
+        assert_eq!(init.model.as_deref(), Some("claude-opus-5-5"));
+        assert_eq!(init.permission_mode.as_deref(), Some("default"));
+        assert_eq!(init.claude_code_version.as_deref(), Some("2.1.332"));
+        assert_eq!(init.cwd.as_deref(), Some("/srv/project"));
+        let session = init.session_id.unwrap().to_string();
+        assert_eq!(session, "4532020b-4c7a-4a5b-9846-3889a477bb43");
+    }
+
+    #[test]
+    fn the_answer_to_initialize_says_the_true_mode_and_version() {
+        let lines = envelopes(recording!("65-reinitialize-pending"));
+        let answer = lines.iter().rev().find_map(ControlResponse::read).unwrap();
+        let answers: Vec<_> = lines.iter().filter_map(ControlResponse::read).collect();
+        assert!(!answers.is_empty());
+        let ready = ReadyFacts::read(answer.outcome.unwrap().unwrap().get()).unwrap();
+        assert_eq!(ready.claude_code_version.as_deref(), Some("2.1.332"));
+        assert_eq!(ready.permission_mode.as_deref(), Some("default"));
+        assert_eq!(ready.session_state.as_deref(), Some("requires_action"));
+        assert!(ready.pid.is_some());
+    }
+
+    /// After `/clear` the id on the reset line is none of a conversation; the next lines carry the new one.
+    #[test]
+    fn a_reset_ends_a_conversation_and_the_next_init_names_the_new_one() {
+        let lines = envelopes(recording!("57-slash-commands"));
+        let at = lines
+            .iter()
+            .position(|line| ConversationReset::read(line).is_some())
+            .unwrap();
+        let reset = ConversationReset::read(&lines[at]).unwrap();
+        assert_eq!(reset.trigger.as_deref(), Some("clear"));
+        let before = lines[..at].iter().rev().find_map(Envelope::cli_session);
+        assert_eq!(reset.old_session, before);
+        let next = lines[at..].iter().find_map(InitFacts::read).unwrap();
+        assert_ne!(next.session_id, before);
+        assert!(!lines[at].line.contains(&next.session_id.unwrap().to_string()));
+    }
+
+    #[test]
+    fn a_receipt_names_its_prompt() {
+        let read = |line: &str| Lifecycle::read(&scan(line.as_bytes()).unwrap());
+        let uuid = "bbbbbbbb-0000-4000-8000-000000000013";
+        for (state, wanted) in [
+            ("queued", LifecycleState::Queued),
+            ("started", LifecycleState::Started),
+            ("completed", LifecycleState::Completed),
+            ("cancelled", LifecycleState::Cancelled),
+            ("paused", LifecycleState::Other("paused".to_owned())),
+        ] {
+            let line = format!(r#"{{"type":"command_lifecycle","command_uuid":"{uuid}","state":"{state}"}}"#);
+            let receipt = read(&line).unwrap();
+            assert_eq!(receipt.command_uuid.to_string(), uuid);
+            assert_eq!(receipt.state, wanted);
+        }
+        assert_eq!(
+            read(r#"{"type":"command_lifecycle","command_uuid":"x","state":"queued"}"#),
+            None
+        );
+        assert_eq!(read(r#"{"type":"user"}"#), None);
+    }
+
+    #[test]
+    fn states_modes_and_tasks_are_followed() {
+        let lines = envelopes(recording!("14-exit-plan-allow"));
+        let modes: Vec<_> = lines.iter().filter_map(status_permission_mode).collect();
+        assert_eq!(modes, ["default"]);
+        let states: Vec<_> = lines.iter().filter_map(session_state).collect();
+        assert_eq!(states, ["running", "requires_action", "running", "idle"]);
+        let lines = envelopes(recording!("43-background-bash"));
+        let tasks: Vec<_> = lines.iter().filter_map(background_tasks).collect();
+        assert_eq!(tasks, [1, 0]);
+        let cancel = scan(br#"{"type":"control_cancel_request","request_id":"r"}"#).unwrap();
+        assert_eq!(cancelled_request(&cancel).as_deref(), Some("r"));
+    }
 }

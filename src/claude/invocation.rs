@@ -199,7 +199,10 @@ impl Build<'_> {
     fn model(&mut self, options: &LaunchOptions) {
         self.optional_flag("model", options.model.as_ref());
         self.optional_flag("fallback-model", options.fallback_model.as_ref());
-        self.list("betas", options.betas.as_deref());
+        // The CLI takes a joined list of betas for a single one of that name.
+        for beta in options.betas.iter().flatten() {
+            self.flag("betas", beta);
+        }
         match options.thinking {
             Some(Thinking::Adaptive { display }) => {
                 self.flag("thinking", "adaptive");

@@ -31,7 +31,8 @@ impl JsonObject {
 
 impl fmt::Debug for JsonObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.get())
+        // It may hold secrets.
+        write!(f, "{{{} bytes}}", self.get().len())
     }
 }
 
@@ -432,4 +433,147 @@ fn number_end(bytes: &[u8], mut at: usize) -> Option<usize> {
         at = digits(at)?;
     }
     Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn is_json_object(text: &str) -> bool {
+        members(text, [""; 0]).is_some()
+    }
+
+    #[test]
+    fn members_are_found_as_they_are_written() {
+        let text = " {\"a\" : 1.0e2 ,\n\"b\":[ {\"a\":2} ],\"c\":\"x\\u0041\"} ";
+        let found = members(text, ["a", "b", "c", "d"]).unwrap();
+        let wanted = [Some("1.0e2"), Some("[ {\"a\":2} ]"), Some("\"x\\u0041\""), None];
+        assert_eq!(found, wanted);
+        assert_eq!(members("{}", ["a"]), Some([None]));
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_name_counts_however_it_is_spelled() {
+        let found = members(r#"{"type":"a","t\u0079pe":"b"}"#, ["type"]).unwrap();
+        assert_eq!(found, [Some("\"b\"")]);
+    }
+
+    #[test]
+    fn a_lone_surrogate_is_text_like_any_other() {
+        let text = r#"{"\ud800":1,"x":"cut \ud83d here","y":"\ud83d\ude00"}"#;
+        let [x, y] = members(text, ["x", "y"]).unwrap();
+        assert_eq!(string(x.unwrap()), None);
+        assert_eq!(decode_lossy(x.unwrap()).unwrap(), "cut \u{FFFD} here");
+        assert_eq!(string(y.unwrap()).unwrap(), "😀");
+        let escapes = r#""\"\\\/\b\f\n\r\t\u00e9\ud800""#;
+        assert_eq!(
+            decode_lossy(escapes).unwrap(),
+            "\"\\/\u{8}\u{c}\n\r\t\u{e9}\u{FFFD}"
+        );
+    }
+
+    #[test]
+    fn deep_nesting_costs_no_stack() {
+        for depth in [63, 64, 65, 127, 128, 129, 1_000_000] {
+            let open: String = "[{\"a\":".repeat(depth);
+            let close = "}]".repeat(depth);
+            let text = format!(r#"{{"deep":{open}1{close},"after":2}}"#);
+            let [after] = members(&text, ["after"]).unwrap();
+            assert_eq!(after, Some("2"), "{depth}");
+            let crossed = format!(r#"{{"deep":{open}1{},"after":2}}"#, "]}".repeat(depth));
+            assert!(!is_json_object(&crossed), "{depth}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_counts_only_when_they_count() {
+        assert_eq!(count("3"), Some(3));
+        assert_eq!(count("3.0"), Some(3));
+        for raw in ["-1", "1e300", "\"3\"", "null", "true", "inf", "NaN"] {
+            assert_eq!(count(raw), None, "{raw}");
+        }
+        assert_eq!(float("1e999"), None);
+        assert_eq!(float("2e-05"), Some(0.000_02));
+    }
+
+    #[test]
+    fn items_are_the_values_of_a_list() {
+        assert_eq!(
+            items("[ 1 , \"a,]\" , [2,3] ]").unwrap(),
+            ["1", "\"a,]\"", "[2,3]"]
+        );
+        assert_eq!(items("[]").unwrap().len(), 0);
+        for text in ["[1,]", "[1 2]", "{}", "[", "[1]x", ""] {
+            assert_eq!(items(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_object_of_the_api_keeps_its_bytes_and_is_an_object() {
+        let object: JsonObject = serde_json::from_str(r#"{"z":1e2,"a":[]}"#).unwrap();
+        assert_eq!(object.get(), r#"{"z":1e2,"a":[]}"#);
+        assert_eq!(serde_json::to_string(&object).unwrap(), object.get());
+        assert_eq!(object.member("a"), Some("[]"));
+        assert!(serde_json::from_str::<JsonObject>("[1]").is_err());
+    }
+
+    fn json_like() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("{"),
+            Just("}"),
+            Just("["),
+            Just("]"),
+            Just(","),
+            Just(":"),
+            Just("\""),
+            Just("\\"),
+            Just("\"a\""),
+            Just("\"\\u00e9\""),
+            Just("\\ud800"),
+            Just("1"),
+            Just("-0"),
+            Just("01"),
+            Just("1.5e+3"),
+            Just("2."),
+            Just("-"),
+            Just("e"),
+            Just("true"),
+            Just("null"),
+            Just("fals"),
+            Just(" "),
+            Just("\n"),
+            Just("\u{1}"),
+            Just("\u{2028}"),
+            Just("é"),
+            Just("\"12345678\\n\""),
+        ];
+        prop_oneof![
+            3 => prop::collection::vec(piece, 0..16).prop_map(|pieces| format!("{{{}}}", pieces.concat())),
+            1 => "\\PC{0,20}",
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+        /// The grammar is that of another reader which also leaves escapes alone.
+        #[test]
+        fn what_is_an_object_is_what_another_reader_takes_for_one(text in json_like()) {
+            let other = serde_json::from_str::<&RawValue>(&text)
+                .is_ok_and(|raw| raw.get().starts_with('{'));
+            prop_assert_eq!(is_json_object(&text), other);
+        }
+
+        #[test]
+        fn strings_of_any_length_end_where_they_end(text in "[a-z\"\\\\\u{1}-\u{1F}é😀]{0,40}") {
+            let raw = serde_json::to_string(&text).unwrap();
+            let line = format!(r#"{{"a":{raw},"b":{raw}}}"#);
+            let [a, b] = members(&line, ["a", "b"]).unwrap();
+            prop_assert_eq!(a, Some(raw.as_str()));
+            prop_assert_eq!(string(b.unwrap()).unwrap(), text.as_str());
+            prop_assert_eq!(decode_lossy(b.unwrap()).unwrap(), text.as_str());
+        }
+    }
 }

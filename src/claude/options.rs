@@ -6,6 +6,7 @@
 //! `settings` are not merged but refused; `env` adds to the child's environment and does not replace it.
 
 mod check;
+mod redact;
 mod values;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use check::{InvalidOption, Policy};
+pub use redact::HIDDEN;
 pub use values::{
     Effort, PermissionMode, PermissionPrompts, Plugin, PresetName, PresetTag, PreviewFormat, PromptText,
     SettingSource, Settings, Skills, SkillsAll, SystemPrompt, SystemPromptSpec, Thinking, ThinkingDisplay,
@@ -24,7 +26,7 @@ use crate::domain::Usd;
 
 /// Everything that a CLI process can be told at its start. Every field may be omitted; they are stored with the session
 /// and applied again at each resume.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaunchOptions {
     // The model.

@@ -170,7 +170,14 @@ fn rows() -> Vec<Row> {
         starting("fork_at", Start::Fork { parent, id, at }),
         row("model", json!({"model": "sonnet"})),
         row("fallback_model", json!({"fallback_model": "haiku,sonnet"})),
-        row("betas", json!({"betas": ["context-1m-2025-08-07", "other-beta"]})),
+        differing(
+            "betas",
+            json!({"betas": ["context-1m-2025-08-07", "other-beta"]}),
+            &[(
+                "--betas",
+                "the CLI takes a joined list for a single beta, so each has a flag of its own",
+            )],
+        ),
         row("thinking_adaptive", json!({"thinking": {"type": "adaptive"}})),
         row(
             "thinking_adaptive_display",

@@ -206,13 +206,14 @@ proptest! {
         for field in ["model", "fallback_model", "agent", "permission_prompt_tool_name"] {
             one_value(json!({field: value}), &value)?;
         }
-        for field in ["allowed_tools", "disallowed_tools", "tools", "betas", "skills"] {
+        for field in ["allowed_tools", "disallowed_tools", "tools", "skills"] {
             one_value(json!({field: [value, value]}), &value)?;
         }
         let path = format!("/{value}");
         for field in ["project_config_root", "debug_file", "settings"] {
             one_value(json!({field: path}), &path)?;
         }
+        one_value(json!({"betas": [value]}), &value)?;
         one_value(json!({"additional_directories": [path]}), &path)?;
         one_value(json!({"plugins": [{"path": path}]}), &path)?;
         one_value(json!({"extra_args": {"some-flag": value}}), &value)?;
