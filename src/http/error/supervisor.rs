@@ -51,7 +51,9 @@ impl From<SupervisorError> for ApiError {
             E::StartFailed(reason) => of_failed_start(reason),
             E::WaitTimeout => new(ErrorCode::WaitTimeout),
             E::SessionEnded { state } => new(ErrorCode::SessionEnded).member("state", state.as_str()),
-            E::ConversationNotStarted => new(ErrorCode::ConversationNotStarted),
+            E::ConversationNotStarted | E::ParentDeleted => {
+                new(ErrorCode::ConversationNotStarted).detail(error.to_string())
+            }
             E::PromptConflict { uuid } => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
             E::Read(error) => error.into(),
             E::Store(error) => error.into(),
