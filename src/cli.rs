@@ -48,7 +48,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         .command
         .unwrap_or_else(|| Command::Serve(args::Serve::default()));
     match command {
-        Command::Serve(flags) => serve::run(&cli.common, &flags),
+        Command::Serve(flags) => serve::run(&cli.common, &output, &flags),
         Command::Doctor => doctor::run(&cli.common, &output),
         Command::Config => settings::print(&cli.common, &output).map(|()| ExitCode::SUCCESS),
         Command::Openapi => serve::print_openapi(&output).map(|()| ExitCode::SUCCESS),

@@ -25,7 +25,7 @@ use std::{
 use self::{agent::Agent, conversation::Conversation, flags::Flags, wire::Wire};
 
 /// The version that the simulated agent reports.
-pub const VERSION: &str = "0.0.0-sim";
+pub const VERSION: &str = crate::claude::SIMULATED_VERSION;
 
 /// The name of its model.
 pub const MODEL: &str = "simulated";

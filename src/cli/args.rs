@@ -1,6 +1,6 @@
 //! Owns the command line: subcommands, flags and their help.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -132,7 +132,7 @@ pub(super) enum Command {
 pub(super) struct Serve {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
     #[arg(long, value_name = "ADDR:PORT")]
-    pub(super) listen: Option<SocketAddr>,
+    pub(super) listen: Option<String>,
 
     /// The agent CLI to run [default: searched].
     #[arg(long, value_name = "PATH")]

@@ -38,7 +38,7 @@ impl Default for Server {
             allowed_origins: Vec::new(),
             insecure: false,
             max_prompt_bytes: 64 * 1024 * 1024,
-            max_connections: 512,
+            max_connections: 1_024,
             max_connections_per_session: 64,
             ping_interval_ms: 20_000,
             send_timeout_ms: 30_000,

@@ -119,7 +119,9 @@ impl Bench {
     }
 
     fn result(&mut self, fields: &str) {
-        self.cli(&format!(r#"{{"type":"result","subtype":"success","is_error":false{fields}}}"#));
+        self.cli(&format!(
+            r#"{{"type":"result","subtype":"success","is_error":false{fields}}}"#
+        ));
     }
 
     fn ask(&mut self, id: &str) {
@@ -161,7 +163,9 @@ fn a_turn_goes_from_idle_over_busy_to_idle() {
     bench.init();
     bench.cli(r#"{"type":"assistant","message":{"content":[]}}"#);
     bench.is(SessionState::Busy);
-    bench.result(&format!(r#","total_cost_usd":0.25,"user_message_uuids":["{prompt}"]"#));
+    bench.result(&format!(
+        r#","total_cost_usd":0.25,"user_message_uuids":["{prompt}"]"#
+    ));
     bench.is(SessionState::Idle);
     let [turn] = &bench.turns()[..] else {
         panic!("one turn")
@@ -226,7 +230,10 @@ fn one_result_can_answer_several_prompts() {
     let mut bench = Bench::ready();
     let prompts = [bench.prompt(1), bench.prompt(2)];
     bench.init();
-    bench.result(&format!(r#","user_message_uuids":["{}","{}"]"#, prompts[0], prompts[1]));
+    bench.result(&format!(
+        r#","user_message_uuids":["{}","{}"]"#,
+        prompts[0], prompts[1]
+    ));
     bench.is(SessionState::Idle);
     assert_eq!(bench.turns()[0].prompts, prompts);
 }
@@ -299,7 +306,10 @@ fn the_kinds_of_approvals() {
     }
     bench.cli(r#"{"type":"control_request","request_id":"h","request":{"subtype":"hook_callback","callback_id":"c","input":{}}}"#);
     let kinds: Vec<_> = bench.machine.approvals().iter().map(|it| it.kind).collect();
-    assert_eq!(kinds, [ApprovalKind::Tool, ApprovalKind::Question, ApprovalKind::Plan]);
+    assert_eq!(
+        kinds,
+        [ApprovalKind::Tool, ApprovalKind::Question, ApprovalKind::Plan]
+    );
     let asked: Vec<_> = bench.machine.asked().map(|it| it.subtype.as_str()).collect();
     assert_eq!(asked, ["hook_callback"]);
 }
@@ -313,7 +323,10 @@ fn a_process_that_dies_in_a_turn_leaves_nothing_open() {
     let queued = bench.prompt(2);
     bench.exit(Some(0), None, StopIntent::None);
     bench.is(SessionState::Failed);
-    assert_eq!(bench.machine.reason().map(|it| it.code.as_str()), Some("cli_exited"));
+    assert_eq!(
+        bench.machine.reason().map(|it| it.code.as_str()),
+        Some("cli_exited")
+    );
     let [turn] = &bench.turns()[..] else {
         panic!("one turn")
     };
@@ -346,8 +359,12 @@ fn clear_changes_the_conversation_and_its_counter() {
     let mut bench = Bench::ready();
     bench.result(r#","total_cost_usd":0.5"#);
     let new = CliSessionId::new();
-    bench.cli(&format!(r#"{{"type":"conversation_reset","new_conversation_id":"{new}"}}"#));
-    bench.cli(&format!(r#"{{"type":"system","subtype":"init","session_id":"{new}"}}"#));
+    bench.cli(&format!(
+        r#"{{"type":"conversation_reset","new_conversation_id":"{new}"}}"#
+    ));
+    bench.cli(&format!(
+        r#"{{"type":"system","subtype":"init","session_id":"{new}"}}"#
+    ));
     bench.result(r#","total_cost_usd":0,"num_turns":0"#);
     bench.result(r#","total_cost_usd":0.02"#);
     let costs: Vec<_> = bench.turns().iter().map(|turn| turn.cost_usd).collect();
@@ -360,7 +377,10 @@ fn a_refused_mode_leaves_the_old_one() {
     let mut bench = Bench::ready();
     bench.client(r#"{"type":"control_request","request_id":"a","request":{"subtype":"set_permission_mode","mode":"bypassPermissions"}}"#);
     bench.cli(r#"{"type":"control_response","response":{"subtype":"error","request_id":"a","error":"no","error_code":"bypass_not_launched"}}"#);
-    assert_eq!(bench.machine.view(None).permission_mode.as_deref(), Some("default"));
+    assert_eq!(
+        bench.machine.view(None).permission_mode.as_deref(),
+        Some("default")
+    );
     bench.client(r#"{"type":"control_request","request_id":"b","request":{"subtype":"set_permission_mode","mode":"plan"}}"#);
     bench.cli(r#"{"type":"control_response","response":{"subtype":"success","request_id":"b","response":{"mode":"plan"}}}"#);
     assert_eq!(bench.machine.view(None).permission_mode.as_deref(), Some("plan"));
@@ -372,14 +392,21 @@ fn a_start_that_fails_with_a_result_is_no_turn() {
     bench.cli(r#"{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"total_cost_usd":0,"errors":["No conversation found with session ID: x"]}"#);
     bench.exit(Some(1), None, StopIntent::None);
     bench.is(SessionState::Failed);
-    assert_eq!(bench.machine.reason().map(|it| it.code.as_str()), Some("conversation_not_found"));
+    assert_eq!(
+        bench.machine.reason().map(|it| it.code.as_str()),
+        Some("conversation_not_found")
+    );
     assert!(bench.turns().is_empty());
 }
 
 /// What the machine makes of a whole recording of the real CLI, replies of the host included where they matter.
 #[test]
 fn recordings_end_at_rest() {
-    for (name, turns) in [("01-plain-turn", 2), ("57-slash-commands", 10), ("43-background-bash", 2)] {
+    for (name, turns) in [
+        ("01-plain-turn", 2),
+        ("57-slash-commands", 10),
+        ("43-background-bash", 2),
+    ] {
         let path = format!("tests/fixtures/recordings/{name}.ndjson");
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let mut bench = Bench::ready();
