@@ -63,10 +63,10 @@ impl Feed {
 
     /// Adds what the one tailing task read next, and wakes the cursors.
     ///
-    /// A chunk that is not after the head is passed over. After a jump ahead the cursors read what lies between from the files.
+    /// A chunk with nothing after the head is passed over. After a jump ahead the cursors read what lies between from the files.
     pub fn publish(&self, chunk: Chunk) {
         let head = self.head();
-        if chunk.last <= head.seq {
+        if chunk.is_empty() || chunk.last <= head.seq {
             return;
         }
         let head = Head {
