@@ -2,6 +2,10 @@
 
 use std::{io, path::Path, process::Stdio, time::Duration};
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, Command},
@@ -42,13 +46,16 @@ pub enum LaunchError {
     /// The keeper said nothing in time and was killed, and with it what it had started.
     #[error("keeper did not report in time")]
     Timeout,
-    /// The keeper runs but cannot be connected to.
+    /// The keeper ran but could not be connected to; it was asked to stop.
     #[error("keeper cannot be attached to")]
     Attach(#[source] AttachError),
 }
 
 /// Starts a keeper with `plan` and connects to it. The keeper is a process of its own session: it outlives this one.
 /// A task of `tracker` reaps it; that task ends with the link.
+///
+/// Run it where it is not cancelled: a keeper whose launch is dropped half-way waits for a daemon to attach to it, for no longer
+/// than its orphan grace.
 ///
 /// # Errors
 /// See [`LaunchError`].
@@ -82,8 +89,11 @@ pub async fn launch(
             reap(keeper, Some(&link), tracker);
             Ok(link)
         }
-        // A process that ended at once may have taken its keeper with it; its end is in the journal.
         Err(error) => {
+            // Nobody will talk to it, so it shall not live.
+            if let Some(pid) = keeper.id().and_then(|pid| i32::try_from(pid).ok()) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+            }
             reap(keeper, None, tracker);
             Err(LaunchError::Attach(error))
         }

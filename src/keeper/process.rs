@@ -209,7 +209,7 @@ fn start_child(
                 killed: false,
                 stderr_tail: String::new(),
                 spawn_error: Some(failure.to_string()),
-                unwritten_lines: u32::try_from(plan.first_lines.len()).unwrap_or(u32::MAX),
+                unwritten_lines: 0,
             };
             append(&records::run_exited(plan.run, &exit))?;
             Err(failure)

@@ -50,7 +50,7 @@ pub(super) struct Keeper {
     pub(super) ending: Option<Ending>,
     /// Answers that wait for the commit of their record.
     pub(super) acks: Vec<(ReplyTo, Seq)>,
-    /// Lines that were taken and not written whole.
+    /// Lines that have a record and were not written whole.
     pub(super) unwritten_lines: u32,
     /// When the last line came, or the last daemon went.
     pub(super) idle_since: Instant,

@@ -162,10 +162,11 @@ impl Stdin {
         }
     }
 
-    /// Closes the pipe at once. Gives how many lines were not written whole, and who waits for them.
+    /// Closes the pipe at once. Gives how many lines have a record and were not written whole, and who waits for lines that had
+    /// not begun.
     pub(super) fn close_now(&mut self) -> (u32, Vec<ReplyTo>) {
-        let lines = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         let waiting = self.forget(|_| true);
+        let lines = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         self.queue.clear();
         self.queued_bytes = 0;
         self.pipe = None;

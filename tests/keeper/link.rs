@@ -183,10 +183,7 @@ async fn only_who_knows_the_secret_and_the_version_is_let_in() {
     // Neither rubbish nor silence nor a stop without hello does harm.
     let mut stop = UnixStream::connect(bed.path("socket")).unwrap();
     let request = br#"{"close_stdin_first":false,"eof_grace_ms":0,"term_grace_ms":0}"#;
-    stop.write_all(&u32::try_from(request.len()).unwrap().to_le_bytes())
-        .unwrap();
-    stop.write_all(&[5]).unwrap();
-    stop.write_all(request).unwrap();
+    stop.write_all(&frame(5, request)).unwrap();
     answer.clear();
     stop.read_to_end(&mut answer).unwrap();
     assert!(answer.is_empty());
@@ -245,4 +242,53 @@ async fn a_reader_that_sleeps_sees_the_newest_head_only() {
     assert!(heads < 100, "{heads} heads");
     link.handle.stop(StopRequest::default()).await.unwrap();
     bed.ended(&mut link).await;
+}
+
+/// A frame as the protocol writes it down.
+fn frame(tag: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = u32::try_from(payload.len())
+        .unwrap_or_default()
+        .to_le_bytes()
+        .to_vec();
+    frame.push(tag);
+    frame.extend_from_slice(payload);
+    frame
+}
+
+#[tokio::test]
+async fn a_daemon_that_asks_and_never_reads_is_dropped() {
+    let bed = Bed::new();
+    let link = bed.launch(&bed.python(ECHO)).await;
+    let identity: serde_json::Value =
+        serde_json::from_slice(&fs::read(bed.path("keeper.json")).unwrap()).unwrap();
+    let path = bed.path("socket");
+    let sent = tokio::task::spawn_blocking(move || {
+        let mut deaf = UnixStream::connect(path).unwrap();
+        let hello = json!({"protocol": 1, "secret": identity["secret"]}).to_string();
+        let mut bytes = frame(1, hello.as_bytes());
+        let mut note = vec![0; 10];
+        note.extend_from_slice(b"{}");
+        // The first ones come right behind the hello.
+        let many = frame(3, &note).repeat(1_000);
+        bytes.extend_from_slice(&many);
+        let mut sent = 0;
+        while deaf.write_all(&bytes).is_ok() && sent < 1_000 {
+            sent += 1;
+            bytes.clone_from(&many);
+        }
+        sent
+    })
+    .await
+    .unwrap();
+    assert!(sent < 1_000, "it was never dropped");
+    let mut again = bed.attach().await;
+    send(&again, "me", r#"{"n":1}"#.to_owned()).await;
+    bed.said("echo").await;
+    assert!(
+        bed.records().len() > 1_000,
+        "its notes were taken while they could be answered"
+    );
+    again.handle.close_stdin().await.unwrap();
+    bed.ended(&mut again).await;
+    drop(link);
 }

@@ -22,6 +22,10 @@ impl Keeper {
         if let Some(change) = self.server.read() {
             self.on_change(&change, now);
         }
+        self.take_commands(now);
+    }
+
+    fn take_commands(&mut self, now: Instant) {
         loop {
             match self.server.next_command() {
                 Ok(Some(command)) => self.on_command(command, now),
@@ -120,7 +124,7 @@ impl Keeper {
         self.refuse(waiting, Refusal::Closed);
         self.recorder.notice(
             "stdin_broken",
-            &format!("the process reads no more input; {lines} lines were not written whole"),
+            &format!("the process reads no more input; {lines} lines of the journal were not written whole"),
         );
     }
 
@@ -157,6 +161,8 @@ impl Keeper {
         };
         if let Some(change) = self.server.greet(now, hello) {
             self.on_change(&change, now);
+            // Some may have come right behind the hello.
+            self.take_commands(now);
         }
     }
 

@@ -1,0 +1,135 @@
+//! Owns the way to a connection: is it the same process, and does it let us in?
+
+use std::{io, path::Path, time::Duration};
+
+use bytes::Buf as _;
+use tokio::{net::UnixStream, time::timeout};
+use tokio_util::task::TaskTracker;
+
+use super::{Link, runner};
+use crate::keeper::{
+    identity::Identity,
+    wire::{self, DaemonHello, FrameReader, HelloRefusal, KeeperHello, ToDaemon},
+};
+
+/// How long a keeper may take to answer a hello. It answers at once unless its disk hangs.
+const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How often a keeper that does not answer is looked at, since it may be ending, and how long between.
+const ENDING_CHECKS: u32 = 50;
+const ENDING_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest frame that a keeper sends; the largest is the exit with its stderr tail.
+const INCOMING_LIMIT_BYTES: usize = 4 << 20;
+
+/// Why a keeper could not be attached to.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// There is no identity file.
+    #[error("no keeper is known")]
+    NoIdentity,
+    /// The file is stale: that process does not live any more.
+    #[error("keeper process is gone")]
+    ProcessGone,
+    /// The keeper does not accept the secret of the file.
+    #[error("keeper refused the connection")]
+    Refused,
+    /// The keeper is of another version of the program, which talks otherwise.
+    #[error("keeper speaks protocol version {theirs}, not {ours}")]
+    VersionMismatch {
+        /// The version of this program.
+        ours: u32,
+        /// The version of the keeper.
+        theirs: u32,
+    },
+    /// The file or the connection failed.
+    #[error("keeper cannot be reached")]
+    Io(#[source] io::Error),
+}
+
+/// Connects to the keeper that wrote `identity_file`, once it is certain that it is the same process.
+///
+/// # Errors
+/// See [`AttachError`].
+pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link, AttachError> {
+    let identity = Identity::read(identity_file)
+        .map_err(AttachError::Io)?
+        .ok_or(AttachError::NoIdentity)?;
+    if !identity.is_alive() {
+        return Err(AttachError::ProcessGone);
+    }
+    match timeout(HELLO_DEADLINE, greet(&identity)).await {
+        Ok(Ok(greeted)) => Ok(runner::start(greeted, tracker)),
+        // It may be about to end.
+        Ok(Err(AttachError::Io(_))) if is_gone_soon(&identity).await => Err(AttachError::ProcessGone),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(AttachError::Io(io::ErrorKind::TimedOut.into())),
+    }
+}
+
+/// Whether the process ends within a short time.
+async fn is_gone_soon(identity: &Identity) -> bool {
+    for _ in 0..ENDING_CHECKS {
+        if !identity.is_alive() {
+            return true;
+        }
+        tokio::time::sleep(ENDING_PAUSE).await;
+    }
+    false
+}
+
+/// A connection whose hello was exchanged.
+pub(super) struct Greeted {
+    pub(super) stream: UnixStream,
+    pub(super) frames: FrameReader,
+    pub(super) hello: KeeperHello,
+}
+
+async fn greet(identity: &Identity) -> Result<Greeted, AttachError> {
+    let stream = UnixStream::connect(&identity.socket)
+        .await
+        .map_err(AttachError::Io)?;
+    let mut hello = wire::hello(&DaemonHello {
+        protocol: wire::VERSION,
+        secret: identity.secret().to_owned(),
+    })
+    .map_err(AttachError::Io)?;
+    while !hello.is_empty() {
+        stream.writable().await.map_err(AttachError::Io)?;
+        match stream.try_write(&hello) {
+            Ok(bytes) => hello.advance(bytes),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(AttachError::Io(error)),
+        }
+    }
+    let mut frames = FrameReader::new(INCOMING_LIMIT_BYTES);
+    loop {
+        let frame = frames
+            .next()
+            .map_err(|error| AttachError::Io(io::Error::other(error)))?;
+        if let Some(frame) = frame {
+            let message = frame
+                .parse_for_daemon()
+                .map_err(|error| AttachError::Io(io::Error::other(error)))?;
+            return match message {
+                Some(ToDaemon::Hello(hello)) => Ok(Greeted {
+                    stream,
+                    frames,
+                    hello: *hello,
+                }),
+                Some(ToDaemon::Refused(HelloRefusal::Version(theirs))) => Err(AttachError::VersionMismatch {
+                    ours: wire::VERSION,
+                    theirs,
+                }),
+                _ => Err(AttachError::Refused),
+            };
+        }
+        stream.readable().await.map_err(AttachError::Io)?;
+        match frames.read_with(|place| stream.try_read(place)) {
+            Ok(0) => return Err(AttachError::Io(io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(AttachError::Io(error)),
+        }
+    }
+}
