@@ -20,7 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::{Clock, Seq, SessionId, Timestamp},
-    journal::{Chunk, Cursor, Reader},
+    journal::{Chunk, Cursor, ReadError, Reader},
     session::SessionHandle,
     store::{Page, PageRequest, SessionFilter, Store},
 };
@@ -152,6 +152,10 @@ impl Supervisor {
         let head = session.feed().head();
         if after == head.seq {
             return Ok(None);
+        }
+        if after > head.seq {
+            // The file may be ahead of what was published; what nobody was shown is not given away.
+            return Err(SupervisorError::Read(ReadError::Beyond { head }));
         }
         let dir = self.shared.settings.session_dir(id);
         let read = move || {
