@@ -14,7 +14,9 @@ mod machine;
 mod money;
 mod notes;
 mod outbox;
+mod process;
 mod prompts;
+mod settle;
 mod turns;
 mod view;
 

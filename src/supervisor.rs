@@ -197,8 +197,6 @@ impl Supervisor {
             return Ok(handle);
         }
         let row = self.row(id).await?;
-        let handle = self.open(&row, None, false).await?;
-        self.shared.registry.insert(handle.clone());
-        Ok(handle)
+        self.open_known(&row).await
     }
 }

@@ -5,7 +5,6 @@ use std::{
     collections::{HashMap, HashSet, VecDeque},
     path::PathBuf,
     sync::Arc,
-    time::Duration,
 };
 
 use tokio::{
@@ -15,9 +14,10 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    domain::{ApprovalId, Clock, Projection, PromptUuid, Seq, SessionId, SessionState},
-    journal::{Feed, Head, Position, ReadError, Reader, Source, Writer, WriterOptions},
-    keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle, StopRequest, WriteError},
+    domain::{ApprovalId, Fact, Projection, PromptUuid, Seq, SessionId, SessionState},
+    journal::{Chunk, Feed, Head, Position, ReadError, Reader},
+    keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
+    telemetry,
 };
 
 use super::{
@@ -25,11 +25,11 @@ use super::{
     clients::Clients,
     control::Controls,
     decisions::Deciding,
-    fallback,
-    handle::{COMMANDS, Command, Launch, Reply, STOPS, Sent, Stop, TurnOutcome},
+    handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
-    outbox::{self, Entry, OUTBOX_ENTRIES, Payload, Subject, Unsent},
+    outbox::{Entry, OUTBOX_ENTRIES, Unsent},
+    process::Launching,
     prompts::Prompts,
 };
 
@@ -82,50 +82,51 @@ pub struct SessionSettings {
 pub(super) struct Actor {
     pub(super) id: SessionId,
     pub(super) machine: Machine,
+    pub(super) settings: SessionSettings,
+    pub(super) tracker: TaskTracker,
+
+    // The journal, and how far it was read.
+    pub(super) reader: Reader,
+    pub(super) journal_dir: PathBuf,
     pub(super) feed: Feed,
+    position: Position,
+    projected: Seq,
+    projections: mpsc::Sender<Projection>,
+    /// What the store could not take yet.
+    unsent_facts: Option<Projection>,
+
+    // The process.
+    pub(super) link: Option<LinkHandle>,
+    pub(super) events: Option<KeeperEvents>,
+    pub(super) cli_pid: Option<i32>,
     pub(super) outbox: Option<mpsc::Sender<Entry>>,
-    pub(super) controls: Controls,
+    pub(super) launching: Option<Launching>,
+    pub(super) start_deadline: Option<Instant>,
+    pub(super) stop_waiters: Vec<oneshot::Sender<()>>,
+    /// Refused because the link went: whether they were taken is known once the journal was read.
+    pub(super) uncertain: Vec<Unsent>,
+    /// Records that are due once the keeper is gone.
+    pub(super) late_notes: Vec<Note>,
+    unsent: mpsc::Receiver<Unsent>,
+    pub(super) unsent_sender: mpsc::Sender<Unsent>,
+    launched: mpsc::Receiver<Result<Link, String>>,
+    pub(super) launched_sender: mpsc::Sender<Result<Link, String>>,
+
+    // Those who wait.
     pub(super) prompts: Prompts,
+    pub(super) controls: Controls,
     pub(super) deciding: Deciding,
     pub(super) clients: Clients,
     pub(super) turn_waiters: HashMap<PromptUuid, Vec<Reply<Arc<TurnOutcome>>>>,
     pub(super) ended_turns: VecDeque<Arc<TurnOutcome>>,
-    pub(super) launching: Option<Launching>,
-    pub(super) stop_waiters: Vec<oneshot::Sender<()>>,
-    reader: Reader,
-    journal_dir: PathBuf,
-    position: Position,
-    projected: Seq,
-    projections: mpsc::Sender<Projection>,
-    unsent_facts: Option<Projection>,
-    pub(super) link: Option<LinkHandle>,
-    cli_pid: Option<i32>,
-    sent_state: Option<SessionState>,
-    announced: HashSet<ApprovalId>,
-    answered: HashSet<String>,
-    settings: SessionSettings,
-    start_deadline: Option<Instant>,
-    tracker: TaskTracker,
-    view: watch::Sender<Arc<LiveView>>,
-    events: Option<KeeperEvents>,
-    unsent: mpsc::Receiver<Unsent>,
-    unsent_sender: mpsc::Sender<Unsent>,
-    launched: mpsc::Receiver<Result<Link, String>>,
-    launched_sender: mpsc::Sender<Result<Link, String>>,
-    /// Refused because the link went: whether they were taken is known once the journal was read.
-    uncertain: Vec<Unsent>,
-    /// Records that are due once the keeper is gone.
-    late_notes: Vec<Note>,
-    waiting_start: Option<(Box<Launch>, Reply<()>)>,
-}
 
-/// A keeper that is being started.
-#[derive(Debug)]
-pub(super) struct Launching {
-    reply: Reply<()>,
-    /// What was sent meanwhile.
-    pub(super) held: Vec<Entry>,
-    stop_asked: Option<String>,
+    // What was sent and may not be in the journal yet, so that it is not sent twice.
+    pub(super) sent_state: Option<SessionState>,
+    /// Approvals, and whether it was their end that was announced.
+    pub(super) announced: HashSet<(ApprovalId, bool)>,
+    pub(super) answered: HashSet<String>,
+
+    pub(super) view: watch::Sender<Arc<LiveView>>,
 }
 
 impl std::fmt::Debug for Actor {
@@ -193,7 +194,6 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         launched_sender,
         uncertain: Vec::new(),
         late_notes: Vec::new(),
-        waiting_start: None,
     };
     actor.replay(head).await?;
     match parts.link {
@@ -272,7 +272,7 @@ impl Actor {
     }
 
     /// Reads what is new in the journal, and acts on it.
-    fn follow(&mut self, head: Head) {
+    pub(super) fn follow(&mut self, head: Head) {
         while self.position_seq() < head.seq {
             let chunk = match self.reader.read(self.position, head, READ_BYTES) {
                 Ok(chunk) => chunk,
@@ -293,7 +293,7 @@ impl Actor {
         }
     }
 
-    fn fold(&mut self, chunk: &crate::journal::Chunk, out: &mut Outcome) {
+    fn fold(&mut self, chunk: &Chunk, out: &mut Outcome) {
         for record in chunk.records() {
             let known = out.facts.len();
             self.machine.apply(&record, out);
@@ -308,7 +308,7 @@ impl Actor {
         self.machine.head()
     }
 
-    fn send_facts(&mut self, seq: Seq, facts: Vec<crate::domain::Fact>) {
+    fn send_facts(&mut self, seq: Seq, facts: Vec<Fact>) {
         if seq <= self.projected || (facts.is_empty() && self.machine.has_run()) {
             return;
         }
@@ -375,375 +375,6 @@ impl Actor {
             Some(KeeperEvent::Gone) | None => self.on_gone(),
         }
     }
-
-    /// The keeper is gone: its lock is free, so the journal is ours.
-    fn on_gone(&mut self) {
-        self.events = None;
-        self.link = None;
-        self.outbox = None;
-        self.cli_pid = None;
-        if let Ok(head) = self.reader.head() {
-            self.follow(head);
-        }
-        if let Some(run_id) = self.machine.run_id() {
-            self.append(&Note::RunLost { run_id });
-        }
-        for note in std::mem::take(&mut self.late_notes) {
-            self.append(&note);
-        }
-        for unsent in std::mem::take(&mut self.uncertain) {
-            self.on_unsent(unsent);
-        }
-        self.start_deadline = None;
-        for waiter in self.stop_waiters.drain(..) {
-            waiter.send(()).ok();
-        }
-        if let Some((launch, reply)) = self.waiting_start.take() {
-            self.start(launch, reply);
-        }
-    }
-
-    fn on_run_ended(&mut self) {
-        for waiting in self.controls.take_all() {
-            self.answer_asker(
-                waiting.asker,
-                Err(SessionError::NotLive {
-                    state: self.machine.state(),
-                }),
-            );
-        }
-        for (_, waiters) in self.turn_waiters.drain() {
-            for waiter in waiters {
-                let state = self.machine.state();
-                waiter.send(Err(SessionError::NotLive { state })).ok();
-            }
-        }
-        self.announced.clear();
-        self.answered.clear();
-    }
-
-    pub(super) fn start(&mut self, mut launch: Box<Launch>, reply: Reply<()>) {
-        if self.machine.has_run() || self.launching.is_some() {
-            let state = self.shown_state();
-            reply.send(Err(SessionError::AlreadyLive { state })).ok();
-            return;
-        }
-        if self.link.is_some() {
-            // The last process ended, and its keeper is about to.
-            if let Some((_, earlier)) = self.waiting_start.replace((launch, reply)) {
-                let state = SessionState::Starting;
-                earlier.send(Err(SessionError::AlreadyLive { state })).ok();
-            }
-            return;
-        }
-        let note = Note::RunStarted(super::notes::RunStarted {
-            run_id: launch.plan.run,
-            mode: launch.mode,
-            cli_session_id: launch.cli_session,
-            turns: self.machine.turns(),
-            base: std::mem::take(&mut launch.base),
-        });
-        launch.plan.start_note = String::from_utf8_lossy(&note.to_json()).into_owned();
-        self.launching = Some(Launching {
-            reply,
-            held: Vec::new(),
-            stop_asked: None,
-        });
-        let program = self.settings.keeper_program.clone();
-        let (tracker, launched) = (self.tracker.clone(), self.launched_sender.clone());
-        self.tracker.spawn(async move {
-            let link = crate::keeper::launch(&program, &launch.plan, &tracker).await;
-            let link = link.map_err(|error| crate::telemetry::chain(&error));
-            // The actor outlives its launches, or nobody wants the link: dropping it leaves the keeper alone.
-            launched.send(link).await.ok();
-        });
-    }
-
-    fn on_launched(&mut self, launched: Result<Link, String>) {
-        let Some(launching) = self.launching.take() else {
-            return;
-        };
-        match launched {
-            Ok(link) => {
-                self.take_link(link);
-                for entry in launching.held {
-                    self.enqueue(entry);
-                }
-                if let Some(by) = launching.stop_asked {
-                    self.stop_process(by, None);
-                }
-                launching.reply.send(Ok(())).ok();
-            }
-            Err(detail) => {
-                // The keeper may have come as far as the journal.
-                if let Ok(head) = self.reader.head() {
-                    self.follow(head);
-                }
-                let reason = crate::domain::FailReason {
-                    code: "start_failed".to_owned(),
-                    detail,
-                };
-                if let Some(run_id) = self.machine.run_id() {
-                    self.append(&Note::RunLost { run_id });
-                } else if self.machine.state() != SessionState::Failed {
-                    self.append(&Note::StartFailed {
-                        reason: reason.clone(),
-                    });
-                }
-                for entry in launching.held {
-                    let error = WriteError::Gone;
-                    self.on_unsent(Unsent {
-                        subject: entry.subject,
-                        error,
-                    });
-                }
-                for waiter in self.stop_waiters.drain(..) {
-                    waiter.send(()).ok();
-                }
-                let reason = self.machine.reason().cloned().unwrap_or(reason);
-                launching.reply.send(Err(SessionError::StartFailed(reason))).ok();
-            }
-        }
-    }
-
-    fn take_link(&mut self, link: Link) {
-        let (sender, entries) = mpsc::channel(OUTBOX_ENTRIES);
-        self.tracker.spawn(outbox::run(
-            link.handle.clone(),
-            entries,
-            self.unsent_sender.clone(),
-        ));
-        self.outbox = Some(sender);
-        self.cli_pid = Some(link.hello.child_pid);
-        self.link = Some(link.handle);
-        self.events = Some(link.events);
-        self.start_deadline = Some(Instant::now() + Duration::from_millis(self.settings.start_timeout_ms));
-        self.follow(link.hello.head);
-    }
-
-    /// After a start of the daemon: the records may say that a process lives although none does.
-    fn mend_without_process(&mut self) -> Result<(), SessionError> {
-        let note = match self.machine.run_id() {
-            Some(run_id) => Note::RunLost { run_id },
-            None if self.machine.state().is_live() => Note::StartFailed {
-                reason: crate::domain::FailReason {
-                    code: "start_failed".to_owned(),
-                    detail: "the daemon ended before the process was started".to_owned(),
-                },
-            },
-            None => return Ok(()),
-        };
-        self.try_append(&note)
-    }
-
-    fn on_stop(&mut self, stop: Stop) {
-        if let Some(launching) = &mut self.launching {
-            launching.stop_asked = Some(stop.by);
-            self.stop_waiters.push(stop.reply);
-        } else if self.link.is_some() {
-            self.stop_waiters.push(stop.reply);
-            if self.machine.has_run() && self.machine.state() != SessionState::Stopping {
-                self.stop_process(stop.by, None);
-            }
-        } else {
-            // Nothing runs. The asker may have left.
-            stop.reply.send(()).ok();
-        }
-    }
-
-    fn stop_process(&mut self, by: String, start_timeout_ms: Option<u64>) {
-        let Some(link) = self.link.clone() else {
-            return;
-        };
-        let request = StopRequest {
-            close_stdin_first: self.machine.is_quiet(),
-            eof_grace_ms: self.settings.eof_grace_ms,
-            term_grace_ms: self.settings.term_grace_ms,
-        };
-        let note = bytes::Bytes::from(Note::StopRequested { by, start_timeout_ms }.to_json());
-        self.tracker.spawn(async move {
-            // A note that can't be written must not hold up the stop.
-            if let Err(error) = link.note(note).await {
-                tracing::warn!(%error, "the stop request was not journaled");
-            }
-            if link.stop(request).await.is_err() {
-                tracing::debug!("the keeper ended before it was asked to stop");
-            }
-        });
-    }
-
-    fn on_unsent(&mut self, unsent: Unsent) {
-        if unsent.error == WriteError::Gone && self.link.is_some() {
-            self.uncertain.push(unsent);
-            return;
-        }
-        let state = self.machine.state();
-        match unsent.subject {
-            Subject::Prompt(uuid) => {
-                for reply in self.prompts.on_unsent(uuid) {
-                    self.answer_prompt(reply, uuid, Err(refusal(&unsent.error, state)));
-                }
-            }
-            Subject::Control(id) => {
-                if let Some(waiting) = self.controls.take(&id) {
-                    self.answer_asker(waiting.asker, Err(refusal(&unsent.error, state)));
-                }
-            }
-            Subject::Answer(id) => {
-                for reply in self.deciding.take(id) {
-                    self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
-                }
-            }
-            Subject::Nobody => {
-                tracing::warn!(session.id = %self.id, error = %unsent.error, "a record was not written")
-            }
-        }
-    }
-
-    fn on_deadline(&mut self) {
-        if self.start_deadline.is_some_and(|at| at <= Instant::now()) {
-            self.start_deadline = None;
-            if self.machine.state() == SessionState::Starting {
-                self.stop_process("daemon".to_owned(), Some(self.settings.start_timeout_ms));
-            }
-        }
-        for waiting in self.controls.take_overdue(Instant::now()) {
-            let ms = waiting.deadline.map_or(0, |(_, ms)| ms);
-            let subtype = waiting.subtype;
-            self.answer_asker(waiting.asker, Err(SessionError::ControlDeadline { subtype, ms }));
-        }
-    }
-
-    /// Gives an entry to the keeper, or refuses it at once.
-    pub(super) fn enqueue(&mut self, entry: Entry) {
-        if let Some(launching) = self
-            .launching
-            .as_mut()
-            .filter(|it| it.held.len() < OUTBOX_ENTRIES)
-        {
-            launching.held.push(entry);
-            return;
-        }
-        let (subject, error) = match self.outbox.as_ref().map(|outbox| outbox.try_send(entry)) {
-            Some(Ok(())) => return,
-            Some(Err(mpsc::error::TrySendError::Full(entry))) => (entry.subject, WriteError::Busy),
-            Some(Err(mpsc::error::TrySendError::Closed(entry))) => (entry.subject, WriteError::Gone),
-            None => (Subject::Nobody, WriteError::Gone),
-        };
-        self.on_unsent(Unsent { subject, error });
-    }
-
-    /// Makes the outside agree with the machine: records of ours that are due, stated answers, the view.
-    fn settle(&mut self) {
-        let state = self.machine.state();
-        if self.machine.noted_state() == Some(state) {
-            self.sent_state = None;
-        } else if self.sent_state != Some(state) && self.link.is_some() == state.is_live() {
-            self.sent_state = Some(state);
-            let reason = self.machine.reason().cloned();
-            self.note(Note::State { state, reason });
-        }
-        let due: Vec<_> = self
-            .machine
-            .approvals()
-            .iter()
-            .filter(|approval| !self.announced.contains(&approval.id))
-            .cloned()
-            .collect();
-        for approval in due {
-            self.announced.insert(approval.id);
-            self.note(Note::Approval {
-                approval_id: approval.id,
-                request_id: approval.request_id.clone(),
-                seq: approval.seq,
-                kind: approval.kind,
-                tool_name: approval.tool_name.clone(),
-            });
-        }
-        self.answer_what_nobody_takes();
-        let view = self.shown_view();
-        self.view.send_replace(Arc::new(view));
-    }
-
-    fn answer_what_nobody_takes(&mut self) {
-        if self.outbox.is_none() {
-            return;
-        }
-        let due: Vec<_> = self
-            .machine
-            .asked()
-            .filter(|asked| !self.answered.contains(&asked.request_id))
-            .cloned()
-            .collect();
-        for asked in due {
-            self.answered.insert(asked.request_id.clone());
-            let line = fallback::answer(&asked);
-            self.enqueue(Entry {
-                payload: Payload::Line {
-                    by: "daemon".to_owned(),
-                    line,
-                },
-                subject: Subject::Nobody,
-            });
-            self.note(Note::Fallback {
-                request_id: asked.request_id,
-                subtype: asked.subtype,
-            });
-        }
-    }
-
-    /// Writes a record of ours: through the keeper while there is one, else by our own hand.
-    pub(super) fn note(&mut self, note: Note) {
-        if self.link.is_some() && !self.machine.has_run() {
-            // The keeper is about to go and takes nothing more.
-            self.late_notes.push(note);
-        } else if self.outbox.is_some() {
-            self.enqueue(Entry {
-                payload: Payload::Note(note.to_json()),
-                subject: Subject::Nobody,
-            });
-        } else if self.link.is_none() && self.launching.is_none() {
-            self.append(&note);
-        }
-    }
-
-    fn append(&mut self, note: &Note) {
-        if let Err(error) = self.try_append(note) {
-            tracing::error!(session.id = %self.id, %error, "the journal could not be written");
-        }
-    }
-
-    fn try_append(&mut self, note: &Note) -> Result<(), SessionError> {
-        let options = WriterOptions {
-            segment_bytes: self.settings.segment_bytes,
-        };
-        let failed =
-            |error: &dyn std::error::Error| SessionError::JournalWrite(crate::telemetry::chain(error));
-        let (mut writer, _) = Writer::open(&self.journal_dir, options).map_err(|e| failed(&e))?;
-        writer
-            .push(Clock.now(), Source::Daemon, None, &note.to_json())
-            .map_err(|e| failed(&e))?;
-        let head = writer.commit().map_err(|e| failed(&e))?;
-        drop(writer);
-        self.follow(head);
-        Ok(())
-    }
-
-    /// The state as shown: a process that is asked for counts as starting, also before its first record.
-    pub(super) fn shown_state(&self) -> SessionState {
-        if self.launching.is_some() || self.waiting_start.is_some() {
-            SessionState::Starting
-        } else {
-            self.machine.state()
-        }
-    }
-
-    pub(super) fn shown_view(&self) -> LiveView {
-        LiveView {
-            state: self.shown_state(),
-            ..self.machine.view(self.cli_pid)
-        }
-    }
 }
 
 async fn next_event(events: &mut Option<KeeperEvents>) -> Option<KeeperEvent> {
@@ -760,13 +391,6 @@ async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-fn refusal(error: &WriteError, state: SessionState) -> SessionError {
-    match error {
-        WriteError::Busy => SessionError::Busy,
-        _ => SessionError::NotLive { state },
-    }
-}
-
 fn report_unreadable(id: SessionId, error: &ReadError) {
-    tracing::error!(session.id = %id, error = %crate::telemetry::chain(error), "the journal could not be read");
+    tracing::error!(session.id = %id, error = %telemetry::chain(error), "the journal could not be read");
 }

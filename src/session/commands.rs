@@ -25,7 +25,6 @@ use super::{
     decisions::DecisionReply,
     handle::{Attachment, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome},
     machine::digest,
-    notes::Note,
     outbox::{Entry, Payload, Subject},
     prompts::{Admission, PromptReply},
 };
@@ -218,11 +217,6 @@ impl Actor {
     }
 
     pub(super) fn on_approval_closed(&mut self, id: ApprovalId, resolution: Resolution) {
-        self.note(Note::Decision {
-            approval_id: id,
-            state: resolution.state,
-            by: resolution.by.clone(),
-        });
         let by_answer = matches!(resolution.state, ApprovalState::Allowed | ApprovalState::Denied);
         for (place, reply) in self.deciding.take(id).into_iter().enumerate() {
             let outcome = if place == 0 && by_answer {

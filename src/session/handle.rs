@@ -192,6 +192,11 @@ impl SessionHandle {
         self.id
     }
 
+    /// Whether its actor lives.
+    pub fn is_open(&self) -> bool {
+        !self.commands.is_closed()
+    }
+
     /// What the session looks like now.
     pub fn view(&self) -> Arc<LiveView> {
         Arc::clone(&self.view.borrow())

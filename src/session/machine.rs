@@ -1,7 +1,10 @@
 //! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
 //! that starts again and reads the same records is in the same state.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -152,6 +155,10 @@ pub(super) struct Machine {
     last_line_at: Option<Timestamp>,
     head: Seq,
     noted: Option<SessionState>,
+    /// Approvals that an `approval` record announced.
+    announced: HashSet<ApprovalId>,
+    /// Ends of approvals that no `decision` record announced yet.
+    unannounced_ends: HashMap<ApprovalId, (ApprovalState, String)>,
 }
 
 impl Machine {
@@ -178,6 +185,8 @@ impl Machine {
             last_line_at: None,
             head: Seq::ZERO,
             noted: None,
+            announced: HashSet::new(),
+            unannounced_ends: HashMap::new(),
         }
     }
 
@@ -229,6 +238,18 @@ impl Machine {
     /// What needs a person, oldest first.
     pub(super) fn approvals(&self) -> &[Arc<Approval>] {
         &self.approvals
+    }
+
+    /// Pending approvals that no record announced yet.
+    pub(super) fn unannounced(&self) -> impl Iterator<Item = &Approval> {
+        let pending = self.approvals.iter().map(AsRef::as_ref);
+        pending.filter(|approval: &&Approval| !self.announced.contains(&approval.id))
+    }
+
+    /// Ends of approvals that no record announced yet: how, and by whom.
+    pub(super) fn unannounced_ends(&self) -> impl Iterator<Item = (ApprovalId, ApprovalState, &str)> {
+        let ends = self.unannounced_ends.iter();
+        ends.map(|(id, (state, by))| (*id, *state, by.as_str()))
     }
 
     /// What the CLI asked and nobody answered, approvals apart.
@@ -313,6 +334,13 @@ impl Machine {
                 }
             }
             Some(Note::State { state, .. }) => self.noted = Some(state),
+            Some(Note::Approval { approval_id, .. }) => {
+                self.announced.insert(approval_id);
+            }
+            Some(Note::Decision { approval_id, .. }) => {
+                self.announced.remove(&approval_id);
+                self.unannounced_ends.remove(&approval_id);
+            }
             Some(_) | None => {}
         }
     }
@@ -362,7 +390,7 @@ impl Machine {
                 response: None,
                 at: record.at,
             };
-            close_approval(&approval, resolution, out);
+            self.close_approval(&approval, resolution, out);
         }
         if let Some(turn) = self.turn.take() {
             let turn = turns::cut_short(turn, run.id, &self.prompts, record);
@@ -409,7 +437,7 @@ impl Machine {
                     self.asked.remove(&answer.request_id);
                     if let Some(approval) = self.take_approval(&answer.request_id) {
                         let by = record.by.unwrap_or("daemon");
-                        close_approval(&approval, approvals::resolution_of(answer, by, record.at), out);
+                        self.close_approval(&approval, approvals::resolution_of(answer, by, record.at), out);
                     }
                 }
             }
@@ -472,7 +500,7 @@ impl Machine {
                 response: None,
                 at: record.at,
             };
-            close_approval(&approval, resolution, out);
+            self.close_approval(&approval, resolution, out);
         }
     }
 
@@ -639,6 +667,17 @@ impl Machine {
         Some(self.approvals.remove(at))
     }
 
+    fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
+        self.unannounced_ends
+            .insert(approval.id, (resolution.state, resolution.by.clone()));
+        out.facts.push(Fact::ApprovalClosed {
+            id: approval.id,
+            resolution: resolution.clone(),
+        });
+        out.effects
+            .push(Effect::ApprovalClosed(approval.id, Box::new(resolution)));
+    }
+
     fn set_cli_session(&mut self, id: CliSessionId, at: Timestamp, out: &mut Outcome) {
         if self.cli_session != Some(id) {
             self.cli_session = Some(id);
@@ -669,15 +708,6 @@ fn prompt_fact(prompt: &OpenPrompt, state: PromptState, at: Timestamp, out: &mut
         seq: prompt.seq,
         at,
     });
-}
-
-fn close_approval(approval: &Approval, resolution: Resolution, out: &mut Outcome) {
-    out.facts.push(Fact::ApprovalClosed {
-        id: approval.id,
-        resolution: resolution.clone(),
-    });
-    out.effects
-        .push(Effect::ApprovalClosed(approval.id, Box::new(resolution)));
 }
 
 #[cfg(test)]

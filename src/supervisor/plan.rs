@@ -89,6 +89,13 @@ fn environment(
 
 /// Writes the files that the CLI reads. They may hold secrets, so only the owner can read them.
 fn write_files(dir: &Path, files: &[LaunchFile]) -> Result<(), SupervisorError> {
+    // What an earlier start left there may hold secrets of settings that are gone.
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(SupervisorError::files(dir)(error));
+        }
+        _ => {}
+    }
     make_private_dir(dir).map_err(SupervisorError::files(dir))?;
     for file in files {
         let path = dir.join(file.name);

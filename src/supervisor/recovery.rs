@@ -3,6 +3,7 @@
 use crate::{
     domain::SessionId,
     keeper::{self, AttachError},
+    session::SessionHandle,
     store::SessionRow,
 };
 
@@ -24,12 +25,12 @@ impl Supervisor {
             let supervisor = self.clone();
             recoveries.spawn(async move {
                 let id = row.id;
-                (id, supervisor.recover_one(row).await)
+                (id, supervisor.open_known(&row).await)
             });
         }
         while let Some(recovered) = recoveries.join_next().await {
             match recovered {
-                Ok((_, Ok(()))) => {}
+                Ok((_, Ok(_))) => {}
                 Ok((id, Err(error))) => {
                     let error = crate::telemetry::chain(&error);
                     tracing::error!(session.id = %id, error, "a session could not be recovered");
@@ -40,7 +41,8 @@ impl Supervisor {
         self.catch_up().await
     }
 
-    async fn recover_one(&self, row: SessionRow) -> Result<(), SupervisorError> {
+    /// Opens a session of an earlier time, together with its process if that lives.
+    pub(super) async fn open_known(&self, row: &SessionRow) -> Result<SessionHandle, SupervisorError> {
         let identity = self.shared.settings.identity_file(row.id);
         let link = match keeper::attach(&identity, &self.shared.tracker).await {
             Ok(link) => Some(link),
@@ -52,11 +54,11 @@ impl Supervisor {
             }
         };
         let attached = link.is_some();
-        let handle = self.open(&row, link, false).await?;
-        let state = handle.view().state;
-        self.shared.registry.insert(handle);
-        tracing::info!(session.id = %row.id, attached, state = state.as_str(), "session recovered");
-        Ok(())
+        let handle = self.open(row, link, false).await?;
+        let state = handle.view().state.as_str();
+        self.shared.registry.insert(handle.clone());
+        tracing::debug!(session.id = %row.id, attached, state, "session opened");
+        Ok(handle)
     }
 
     fn sessions_with_keeper(&self) -> Vec<SessionId> {

@@ -18,7 +18,11 @@ pub(super) struct Registry {
 
 impl Registry {
     pub(super) fn get(&self, id: SessionId) -> Option<SessionHandle> {
-        self.sessions().get(&id).cloned()
+        // An actor that is gone is as good as none: the next who asks opens the session again.
+        self.sessions()
+            .get(&id)
+            .filter(|handle| handle.is_open())
+            .cloned()
     }
 
     pub(super) fn insert(&self, handle: SessionHandle) {

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Measures the figures of docs/PERFORMANCE.md: each one beside its baseline, in one run.
+
+    cargo build --release && npm ci --prefix web-test && python3 bench/figures.py
+
+Needs the real CLI of web-test. Talks to 127.0.0.1 only, is bounded, and stops what it starts.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "target/release/trunkline"
+FAKE = ROOT / "tests/programs/fake_claude.py"
+STARTS = int(os.environ.get("STARTS", "15"))
+SESSIONS = int(os.environ.get("SESSIONS", "50"))
+FLOOD_LINES = int(os.environ.get("FLOOD_LINES", "1000000"))
+LIMIT_S = 120
+
+
+def wait_until(what, condition):
+    """Polls a condition; these are measurements of memory and ends, not of the time that the poll takes."""
+    until = time.monotonic() + LIMIT_S
+    while time.monotonic() < until:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.005)
+    sys.exit(f"gave up waiting: {what}")
+
+
+def real_cli():
+    printed = subprocess.run(["node", ROOT / "web-test/claude-path.mjs"], capture_output=True, text=True, check=True)
+    return printed.stdout.strip()
+
+
+class ModelApi:
+    """The stand-in model API."""
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            ["node", ROOT / "tests/programs/model_api.mjs", "--port", "0", "--until-stdin-closes"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.url = json.loads(self.process.stdout.readline())["url"]
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(LIMIT_S)
+
+
+class Daemon:
+    """A daemon on a directory of its own."""
+
+    def __init__(self, cli, api_url="http://127.0.0.1:9"):
+        self.folder = tempfile.TemporaryDirectory(prefix="tl-")
+        self.path = pathlib.Path(self.folder.name).resolve()
+        for name in ("home", "work"):
+            (self.path / name).mkdir()
+        self.env = {
+            "HOME": str(self.path / "home"), "PATH": os.environ["PATH"], "ANTHROPIC_BASE_URL": api_url,
+            "ANTHROPIC_API_KEY": "sk-fake", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+        self.log = open(self.path / "log", "w")
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.path / "data", "--claude-bin", cli],
+            env=self.env, stdout=self.log, stderr=self.log)
+
+    def __enter__(self):
+        told = self.path / "data/daemon.json"
+        self.url = json.loads(wait_until("the daemon", lambda: told.exists() and told.read_text()))["url"]
+        self.token = (self.path / "data/token").read_text().strip()
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(LIMIT_S)
+        self.log.close()
+        self.folder.cleanup()
+
+    def ask(self, method, path, body=None):
+        request = urllib.request.Request(
+            self.url + path, method=method, data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
+            return json.loads(answer.read() or "null")
+
+    def create(self, **fields):
+        return self.ask("POST", "/v1/sessions", {"cwd": str(self.path / "work"), **fields})
+
+    def journal(self, session):
+        return sorted((self.path / "data/sessions" / session["id"]).glob("*.ndjson"))
+
+
+def memory(pid):
+    """Kilobytes by name, from the kernel's summary."""
+    fields = {}
+    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+        name, value = line.split(":")
+        fields[name] = int(value.split()[0])
+    fields["Private"] = fields["Private_Clean"] + fields["Private_Dirty"]
+    return fields
+
+
+def children(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def bare_start(cli, api, env, cwd):
+    """Milliseconds from the start of the CLI over bare pipes to the first byte that it prints."""
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        [cli, "--output-format=stream-json", "--verbose", "--input-format=stream-json", "--permission-prompt-tool=stdio"],
+        env={**env, "CLAUDE_CODE_ENTRYPOINT": "trunkline", "CLAUDE_CODE_SDK_READS_SESSION_STATE": "1"},
+        cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdin.write(b'{"type":"control_request","request_id":"r","request":{"subtype":"initialize"}}\n')
+    process.stdin.flush()
+    process.stdout.read(1)
+    taken = (time.monotonic() - begun) * 1000
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    process.stdin.close()
+    return taken
+
+
+def daemon_start(daemon):
+    """Milliseconds from the POST to the first byte of the CLI in the journal."""
+    begun = time.monotonic()
+    session = daemon.create()
+    answered = (time.monotonic() - begun) * 1000
+    segments = daemon.journal(session)
+    while True:
+        # A busy wait: a sleep would be measured with it.
+        segments = segments or daemon.journal(session)
+        if segments and b'"src":"cli"' in segments[0].read_bytes():
+            break
+        if time.monotonic() - begun > LIMIT_S:
+            sys.exit("the CLI never printed anything")
+    taken = (time.monotonic() - begun) * 1000
+    daemon.ask("DELETE", f"/v1/sessions/{session['id']}")
+    return taken, answered
+
+
+def start_times():
+    cli = real_cli()
+    bare, through, answered = [], [], []
+    with ModelApi() as api, Daemon(cli, api.url) as daemon:
+        for _ in range(STARTS):
+            bare.append(bare_start(cli, api, daemon.env, daemon.path / "work"))
+            taken, answer = daemon_start(daemon)
+            through.append(taken)
+            answered.append(answer)
+    bare, through, answered = (statistics.median(it) for it in (bare, through, answered))
+    print(f"start of the real CLI, median of {STARTS}, taken in turns")
+    print(f"  bare pipes: first byte after            {bare:7.1f} ms")
+    print(f"  POST to first byte in the journal       {through:7.1f} ms")
+    print(f"  added by the daemon                     {through - bare:7.1f} ms  (ratio {through / bare:.3f})")
+    print(f"  POST to its answer                      {answered:7.1f} ms")
+
+
+def memory_use():
+    with Daemon(FAKE) as daemon:
+        empty = memory(daemon.process.pid)
+        sessions = [daemon.create() for _ in range(SESSIONS)]
+        for session in sessions:
+            wait_until("idle", lambda: daemon.ask("GET", f"/v1/sessions/{session['id']}")["state"] == "idle")
+        full = memory(daemon.process.pid)
+        keepers = [memory(pid) for pid in children(daemon.process.pid)]
+        private = sorted(keeper["Private"] for keeper in keepers)
+        pss = sorted(keeper["Pss"] for keeper in keepers)
+        print(f"memory, {SESSIONS} idle sessions of the fake CLI")
+        print(f"  daemon without sessions: RSS {empty['Rss']} kB, private {empty['Private']} kB")
+        print(f"  daemon with {len(keepers)} sessions: RSS {full['Rss']} kB, private {full['Private']} kB"
+              f"  ({(full['Private'] - empty['Private']) / len(keepers):.0f} kB each)")
+        print(f"  keeper: private {statistics.median(private):.0f} kB (largest {private[-1]}),"
+              f" PSS {statistics.median(pss):.0f} kB")
+
+
+def flood_rate():
+    """Lines a second from a flooding child: into a bare pipe, and through a keeper into the journal."""
+    flood = json.dumps([{"flood": FLOOD_LINES, "bytes": 300}])
+    prompt = {"type": "user", "message": {"role": "user", "content": f"FAKE:{flood}:END"}}
+    with Daemon(FAKE) as daemon:
+        process = subprocess.Popen([FAKE, "--output-format=stream-json", "--verbose", "--input-format=stream-json"],
+                                   env=daemon.env, cwd=daemon.path / "work", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdin.write(json.dumps(prompt).encode() + b"\n")
+        process.stdin.flush()
+        bare = rate(lambda: len(process.stdout.read1(1 << 20)))
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+        session = daemon.create(prompt=prompt["message"]["content"])
+        path = wait_until("the journal", lambda: daemon.journal(session))[0].parent
+        read = {"bytes": 0}
+
+        def grown():
+            size = sum(segment.stat().st_size for segment in path.glob("*.ndjson"))
+            grown, read["bytes"] = size - read["bytes"], size
+            return grown
+
+        through = rate(grown)
+        print(f"{FLOOD_LINES} lines of 300 bytes from a child that prints as fast as it can")
+        print(f"  into a bare pipe                        {bare / 1e6:7.0f} MB/s")
+        print(f"  through the keeper into the journal     {through / 1e6:7.0f} MB/s  (ratio {through / bare:.2f},"
+              f" {through / 380 / 1000:.0f} thousand lines/s)")
+
+
+def rate(read):
+    """Bytes a second while the middle of the flood passes."""
+    total = FLOOD_LINES * 300
+    seen, begun = 0, None
+    until = time.monotonic() + LIMIT_S
+    while time.monotonic() < until:
+        seen += read()
+        if begun is None and seen > total * 0.1:
+            begun, first = time.monotonic(), seen
+        elif begun is not None and seen > total * 0.9:
+            return (seen - first) / (time.monotonic() - begun)
+    sys.exit("the flood did not pass")
+
+
+if __name__ == "__main__":
+    if not PROGRAM.exists():
+        sys.exit("cargo build --release first")
+    for part in (start_times, memory_use, flood_rate):
+        part()

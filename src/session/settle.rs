@@ -1,0 +1,151 @@
+//! Owns what makes the outside agree with the state machine: records of ours that are due, stated answers, the view.
+
+use std::sync::Arc;
+
+use crate::{
+    domain::{Clock, SessionState},
+    journal::{Source, Writer, WriterOptions},
+    telemetry,
+};
+
+use super::{
+    LiveView, SessionError,
+    actor::Actor,
+    fallback,
+    notes::Note,
+    outbox::{Entry, Payload, Subject},
+    process::Launching,
+};
+
+impl Actor {
+    /// Called after everything that may have changed something.
+    pub(super) fn settle(&mut self) {
+        self.note_state();
+        self.note_approvals();
+        self.answer_what_nobody_takes();
+        self.view.send_replace(Arc::new(self.shown_view()));
+    }
+
+    fn note_state(&mut self) {
+        let state = self.machine.state();
+        if self.machine.noted_state() == Some(state) {
+            self.sent_state = None;
+        } else if self.sent_state != Some(state) && self.link.is_some() == state.is_live() {
+            self.sent_state = Some(state);
+            let reason = self.machine.reason().cloned();
+            self.note(Note::State { state, reason });
+        }
+    }
+
+    fn note_approvals(&mut self) {
+        let mut due: Vec<_> = self
+            .machine
+            .unannounced()
+            .map(|approval| Note::Approval {
+                approval_id: approval.id,
+                request_id: approval.request_id.clone(),
+                seq: approval.seq,
+                kind: approval.kind,
+                tool_name: approval.tool_name.clone(),
+            })
+            .collect();
+        due.extend(
+            self.machine
+                .unannounced_ends()
+                .map(|(id, state, by)| Note::Decision {
+                    approval_id: id,
+                    state,
+                    by: by.to_owned(),
+                }),
+        );
+        for note in due {
+            if let Note::Approval { approval_id, .. } | Note::Decision { approval_id, .. } = &note {
+                let first = self
+                    .announced
+                    .insert((*approval_id, matches!(note, Note::Decision { .. })));
+                if first {
+                    self.note(note);
+                }
+            }
+        }
+    }
+
+    fn answer_what_nobody_takes(&mut self) {
+        if self.outbox.is_none() {
+            return;
+        }
+        let due: Vec<_> = self
+            .machine
+            .asked()
+            .filter(|asked| !self.answered.contains(&asked.request_id))
+            .cloned()
+            .collect();
+        for asked in due {
+            self.answered.insert(asked.request_id.clone());
+            let line = fallback::answer(&asked);
+            self.enqueue(Entry {
+                payload: Payload::Line {
+                    by: "daemon".to_owned(),
+                    line,
+                },
+                subject: Subject::Nobody,
+            });
+            self.note(Note::Fallback {
+                request_id: asked.request_id,
+                subtype: asked.subtype,
+            });
+        }
+    }
+
+    /// Writes a record of ours: through the keeper while there is one, else by our own hand.
+    pub(super) fn note(&mut self, note: Note) {
+        if self.link.is_some() && !self.machine.has_run() {
+            // The keeper is about to go and takes nothing more.
+            self.late_notes.push(note);
+        } else if self.outbox.is_some() {
+            self.enqueue(Entry {
+                payload: Payload::Note(note.to_json()),
+                subject: Subject::Nobody,
+            });
+        } else if self.link.is_none() && self.launching.as_ref().is_none_or(Launching::waits) {
+            self.append(&note);
+        }
+    }
+
+    pub(super) fn append(&mut self, note: &Note) {
+        if let Err(error) = self.try_append(note) {
+            tracing::error!(session.id = %self.id, %error, "the journal could not be written");
+        }
+    }
+
+    pub(super) fn try_append(&mut self, note: &Note) -> Result<(), SessionError> {
+        let options = WriterOptions {
+            segment_bytes: self.settings.segment_bytes,
+        };
+        let failed = |error: &dyn std::error::Error| SessionError::JournalWrite(telemetry::chain(error));
+        let (mut writer, _) = Writer::open(&self.journal_dir, options).map_err(|e| failed(&e))?;
+        writer
+            .push(Clock.now(), Source::Daemon, None, &note.to_json())
+            .map_err(|e| failed(&e))?;
+        let head = writer.commit().map_err(|e| failed(&e))?;
+        drop(writer);
+        self.follow(head);
+        Ok(())
+    }
+
+    /// The state as shown: a process that is asked for counts as starting, also before its first record.
+    pub(super) fn shown_state(&self) -> SessionState {
+        if self.launching.is_some() {
+            SessionState::Starting
+        } else {
+            self.machine.state()
+        }
+    }
+
+    pub(super) fn shown_view(&self) -> LiveView {
+        LiveView {
+            state: self.shown_state(),
+            ..self.machine.view(self.cli_pid)
+        }
+    }
+}
