@@ -6,7 +6,7 @@
 //! `settings` are not merged but refused; `env` adds to the child's environment and does not replace it.
 
 mod check;
-mod redact;
+mod format;
 mod values;
 
 use std::collections::BTreeMap;
@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use check::{InvalidOption, Policy};
-pub use redact::HIDDEN;
 pub use values::{
     Effort, PermissionMode, PermissionPrompts, Plugin, PresetName, PresetTag, PreviewFormat, PromptText,
     SettingSource, Settings, Skills, SkillsAll, SystemPrompt, SystemPromptSpec, Thinking, ThinkingDisplay,

@@ -675,7 +675,7 @@ mod tests {
     #[test]
     fn an_object_that_cannot_be_read_is_refused_rather_than_lost() {
         let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
-        for value in [r#"{"enabled":true,"x":"\ud800"}"#.replace("\\\\", "\\"), deep] {
+        for value in [r#"{"enabled":true,"x":"\ud800"}"#.to_owned(), deep] {
             for field in ["sandbox", "settings", "managed_settings", "json_schema"] {
                 let text = format!(r#"{{"{field}":{value}}}"#);
                 let options: LaunchOptions = serde_json::from_str(&text).unwrap();
