@@ -206,5 +206,5 @@ async fn content_is_passed_on_byte_for_byte_and_noise_is_left_out() {
         answer.text
     );
     assert!(answer.text.contains(r#""content":"plain""#), "{}", answer.text);
-    assert_eq!(answer.text.matches(r#""role":"#).count(), 3, "{}", answer.text);
+    assert_eq!(answer.text.matches(r#""role":"#).count(), 2, "{}", answer.text);
 }

@@ -17,7 +17,7 @@ const RECORDS: [(Source, &str); 3] = [
         Source::Cli,
         "{\"type\":\"later\", \"odd\":\"\\ud83d\u{2028}\" ,\r \"n\":1.0}",
     ),
-    (Source::Cli, r#"{"type":"result"}"#),
+    (Source::Cli, r#"{"type":"end"}"#),
 ];
 
 /// The records as the journal's own file has them.
@@ -127,7 +127,7 @@ async fn an_event_stream_resumes_by_last_event_id() {
     let id = bed.session(&RECORDS).await;
     let path = format!("/v1/sessions/{id}/events");
     let mut stream = open(&bed, &path, "text/event-stream", Some("1")).await;
-    let text = read_until(&mut stream, "\"result\"}}\n\n").await;
+    let text = read_until(&mut stream, "\"end\"}}\n\n").await;
     let (retry, events) = text.split_once("\n\n").unwrap();
     assert!(retry.starts_with("retry: "), "{text}");
     let mut seqs = Vec::new();

@@ -102,7 +102,7 @@ fn refused(error: Error) -> Response<Option<Vec<u8>>> {
 const RECORDS: [(Source, &str); 3] = [
     (Source::Daemon, r#"{"type":"note"}"#),
     (Source::Cli, "{\"type\":\"x\", \"t\":\"\\ud83d\u{2028}\"}"),
-    (Source::Cli, r#"{"type":"result"}"#),
+    (Source::Cli, r#"{"type":"end"}"#),
 ];
 
 #[tokio::test]
