@@ -12,7 +12,7 @@ use futures_util::stream::unfold;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::{ApiError, AppState, ErrorCode, connections::ConnectionPermit};
+use super::{ApiError, AppState, connections::ConnectionPermit};
 use crate::{
     domain::{Seq, SessionId},
     journal::{Chunk, Cursor},
@@ -77,13 +77,9 @@ pub(super) async fn open(
     follow: bool,
 ) -> Result<Response, ApiError> {
     let permit = state.connections().admit(id)?;
-    let head = state.supervisor().session(id).await?.live.head_seq;
-    if after > head {
-        return Err(ApiError::new(ErrorCode::SeqBeyondHead)
-            .detail(format!("the last record is {head}"))
-            .member("head_seq", head.get()));
-    }
     let cursor = state.supervisor().cursor(id, after).await?;
+    // Asked last: the cursor opened the session, so this is what its journal says.
+    let head = state.supervisor().session(id).await?.live.head_seq;
     let mut beat = interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.reset();

@@ -45,11 +45,14 @@ impl Streaming {
             return;
         };
         for name in ["text", "thinking", "signature"] {
-            if let (Some(more), Value::String(text)) = (
-                delta.get(name).and_then(Value::as_str),
-                block.value.entry(name).or_insert_with(|| String::new().into()),
-            ) {
-                text.push_str(more);
+            let Some(more) = delta.get(name).and_then(Value::as_str) else {
+                continue;
+            };
+            match block.value.get_mut(name) {
+                Some(Value::String(text)) => text.push_str(more),
+                _ => {
+                    block.value.insert(name.to_owned(), more.into());
+                }
             }
         }
         if let Some(more) = delta.get("partial_json").and_then(Value::as_str) {

@@ -105,7 +105,6 @@ async fn page(state: &AppState, id: SessionId, after: Seq, limit: usize) -> Resu
             ApiError::new(ErrorCode::InvalidQuery).detail(format!("limit is outside 1 to {MAX_LIMIT}"))
         );
     }
-    let head = state.supervisor().session(id).await?.live.head_seq;
     let mut body = br#"{"items":["#.to_vec();
     let (mut last, mut count) = (after, 0);
     while count < limit && body.len() < PAGE_BYTES {
@@ -124,7 +123,8 @@ async fn page(state: &AppState, id: SessionId, after: Seq, limit: usize) -> Resu
             count += 1;
         }
     }
-    let head = head.max(last);
+    // Asked last: reading opened the session, so this is what its journal says.
+    let head = state.supervisor().session(id).await?.live.head_seq.max(last);
     body.extend_from_slice(format!(r#"],"next_after":{last},"head_seq":{head}}}"#).as_bytes());
     let content_type = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(([content_type], Body::from(body)).into_response())

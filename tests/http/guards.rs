@@ -1,0 +1,166 @@
+//! What a request must pass before any handler sees it.
+
+use axum::{
+    body::Body,
+    http::{Method, Request, header},
+};
+
+use crate::harness::Bed;
+
+#[tokio::test]
+async fn every_route_but_the_health_probe_needs_the_token() {
+    let bed = Bed::start().await;
+    let anonymous = |path: &str| {
+        Request::builder()
+            .uri(path)
+            .header(header::HOST, "localhost")
+            .body(Body::empty())
+            .unwrap()
+    };
+    for path in [
+        "/v1/sessions",
+        "/readyz",
+        "/openapi.json",
+        "/",
+        "/no/such/path",
+        "/v1/sessions/x/ws",
+        &format!("/v1/sessions?token={}", bed.token),
+        &format!("/v1/sessions?access_token={}", bed.token),
+    ] {
+        let answer = bed.send(anonymous(path)).await;
+        assert!(
+            answer.header(header::WWW_AUTHENTICATE).starts_with("Bearer"),
+            "{path}"
+        );
+        answer.problem(401, "unauthorized");
+    }
+    assert_eq!(bed.send(anonymous("/healthz")).await.expect(200)["status"], "ok");
+}
+
+#[tokio::test]
+async fn only_the_right_token_in_the_right_place_counts() {
+    let bed = Bed::start().await;
+    let token = bed.token.clone();
+    for wrong in [
+        format!("Bearer {token}x"),
+        "Bearer ".to_owned(),
+        token.clone(),
+        format!("Basic {token}"),
+        format!("Bearer{token}"),
+    ] {
+        let request = Request::builder()
+            .uri("/v1/sessions")
+            .header(header::HOST, "localhost")
+            .header(header::AUTHORIZATION, &wrong);
+        let answer = bed.send(request.body(Body::empty()).unwrap()).await;
+        answer.problem(401, "unauthorized");
+    }
+    // The sub-protocol list carries the token for WebSockets only.
+    let request = Request::builder()
+        .uri("/v1/sessions")
+        .header(header::HOST, "localhost")
+        .header(header::SEC_WEBSOCKET_PROTOCOL, format!("bearer.{token}"));
+    bed.send(request.body(Body::empty()).unwrap())
+        .await
+        .problem(401, "unauthorized");
+    let request = Request::builder()
+        .uri("/v1/sessions")
+        .header(header::HOST, "localhost")
+        .header(header::AUTHORIZATION, format!("bearer {token}"));
+    bed.send(request.body(Body::empty()).unwrap()).await.expect(200);
+}
+
+#[tokio::test]
+async fn foreign_hosts_are_refused_on_every_route_before_routing() {
+    let bed = Bed::start().await;
+    for path in [
+        "/healthz",
+        "/",
+        "/openapi.json",
+        "/v1/sessions",
+        "/v1/sessions/x/ws",
+        "/none",
+    ] {
+        for host in ["attacker.example:7433", "127.0.0.1.nip.io", "0.0.0.0"] {
+            let request = Request::builder()
+                .uri(path)
+                .header(header::HOST, host)
+                .header(header::AUTHORIZATION, format!("Bearer {}", bed.token));
+            let answer = bed.send(request.body(Body::empty()).unwrap()).await;
+            answer.problem(421, "host_forbidden");
+        }
+    }
+    let bare = Request::builder().uri("/healthz").body(Body::empty()).unwrap();
+    bed.send(bare).await.problem(400, "host_missing");
+    let absolute = bed.request(Method::GET, "http://attacker.example/v1/sessions");
+    bed.send(absolute.body(Body::empty()).unwrap())
+        .await
+        .problem(421, "host_forbidden");
+    let absolute = bed.request(Method::GET, "http://127.0.0.1:7433/v1/sessions");
+    bed.send(absolute.body(Body::empty()).unwrap()).await.expect(200);
+}
+
+#[tokio::test]
+async fn pages_of_other_origins_are_refused_even_with_the_token() {
+    let bed = Bed::with(|config, _| config.allowed_origins = vec!["https://app.example".to_owned()]).await;
+    for (origin, allowed) in [
+        ("http://127.0.0.1:7433", true),
+        ("https://app.example", true),
+        ("https://evil.example", false),
+        ("http://127.0.0.1:3000", false),
+        ("null", false),
+    ] {
+        let request = bed
+            .request(Method::GET, "/v1/sessions")
+            .header(header::ORIGIN, origin);
+        let answer = bed.send(request.body(Body::empty()).unwrap()).await;
+        if allowed {
+            answer.expect(200);
+        } else {
+            answer.problem(403, "origin_forbidden");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_page_can_send_without_asking_is_no_json() {
+    let bed = Bed::start().await;
+    for content_type in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "jsonx",
+        "",
+    ] {
+        for path in [
+            "/v1/sessions",
+            "/v1/sessions/00000000-0000-0000-0000-000000000000/stop",
+        ] {
+            let request = bed
+                .request(Method::POST, path)
+                .header(header::CONTENT_TYPE, content_type);
+            let answer = bed.send(request.body(Body::from("{}")).unwrap()).await;
+            answer.problem(415, "unsupported_media_type");
+        }
+    }
+    let request = bed
+        .request(Method::POST, "/v1/sessions")
+        .body(Body::from("{}"))
+        .unwrap();
+    bed.send(request).await.problem(415, "unsupported_media_type");
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods_are_problems_too() {
+    let bed = Bed::start().await;
+    for path in ["/", "/v1", "/v1/sessions/", "/v2/sessions", "/v1/sessions/a/b/c"] {
+        bed.get(path).await.problem(404, "route_not_found");
+    }
+    let answer = bed.call(Method::DELETE, "/v1/sessions").await;
+    let allow = answer.header(header::ALLOW).to_owned();
+    assert!(allow.contains("GET") && allow.contains("POST"), "{allow:?}");
+    answer.problem(405, "method_not_allowed");
+    bed.call(Method::OPTIONS, "/v1/approvals")
+        .await
+        .problem(405, "method_not_allowed");
+}

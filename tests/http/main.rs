@@ -1,0 +1,16 @@
+//! Tests the HTTP side through its real router, on a real store and real journals, without any agent process.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests fail by panicking and spawn what they talk to"
+)]
+
+mod bodies;
+mod contract;
+mod conversation;
+mod events;
+mod guards;
+mod harness;
+mod protocol;
+mod sessions;
+mod sockets;
