@@ -62,7 +62,13 @@ pub(super) async fn run(common: &Common, session: &str, after: Option<u64>) -> R
     loop {
         let before = terminal.last_seq;
         let ended = match terminal.connect(common).await {
-            Ok((client, socket)) => terminal.follow(&client, socket).await?,
+            Ok((client, mut socket)) => {
+                let ended = terminal.follow(&client, &mut socket).await?;
+                if matches!(ended, Ended::Left) {
+                    socket.close().await;
+                }
+                ended
+            }
             Err(error) if lost_since.is_some() && is_temporary(&error) => Ended::Lost,
             Err(error) => return Err(error),
         };
@@ -118,7 +124,7 @@ impl Terminal {
         Ok((client, socket))
     }
 
-    async fn follow(&mut self, client: &Client, mut socket: Socket) -> Result<Ended, CliError> {
+    async fn follow(&mut self, client: &Client, socket: &mut Socket) -> Result<Ended, CliError> {
         loop {
             tokio::select! {
                 frame = socket.next() => match frame {

@@ -149,7 +149,10 @@ async fn agent(claude: &Claude) -> Check {
             } else {
                 Check::notice(
                     NAME,
-                    format!("not found; looked at {places}"),
+                    format!(
+                        "not found on PATH, nor in the usual places ({} looked at)",
+                        missing.searched.len()
+                    ),
                     "sessions will be simulated; install Claude Code (npm install -g @anthropic-ai/claude-code), or \
                      name it with TRUNKLINE_CLAUDE_BIN",
                 )

@@ -40,33 +40,28 @@ pub(super) fn act(prompt: &str) -> Act {
 
 /// The answer to a prompt that asks for nothing special.
 pub(super) fn answer(prompt: &str, turn: u64, first_prompt: Option<&str>) -> String {
-    let mut text = format!(
-        "Hello! I am Trunkline's simulated agent: no model was asked, and nothing was run. You wrote {} words: \
-         \"{}\".",
-        prompt.split_whitespace().count(),
-        beginning(prompt)
-    );
-    if let Some(first) = first_prompt {
-        text.push_str(&format!(
+    let history = first_prompt.map_or_else(String::new, |first| {
+        format!(
             " This is turn {turn} of our conversation, which began with \"{}\".",
             beginning(first)
-        ));
-    }
-    text.push_str(
-        " Put one of the words tool, question, plan, slow or error into your message to see what else I can do.",
-    );
-    text
+        )
+    });
+    format!(
+        "Hello! I am Trunkline's simulated agent: no model was asked, and nothing was run. You wrote {} words: \
+         \"{}\".{history} Put one of the words tool, question, plan, slow or error into your message to see what else \
+         I can do.",
+        prompt.split_whitespace().count(),
+        beginning(prompt)
+    )
 }
 
 /// A text that takes a while to stream.
 pub(super) fn long_text() -> String {
     const LINES: usize = 40;
-    let mut text =
-        String::from("This is the simulated agent, streaming slowly so that you can interrupt it.\n");
-    for line in 1..=LINES {
-        text.push_str(&format!("Line {line} of {LINES} of simulated text.\n"));
-    }
-    text
+    let lines: String = (1..=LINES)
+        .map(|line| format!("Line {line} of {LINES} of simulated text.\n"))
+        .collect();
+    format!("This is the simulated agent, streaming slowly so that you can interrupt it.\n{lines}")
 }
 
 fn beginning(text: &str) -> String {

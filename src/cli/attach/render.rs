@@ -143,7 +143,11 @@ impl Screen {
                     self.own_line(events, Tone::Plain, view::text(block, &["text"]));
                 }
                 "tool_use" => {
-                    let input = view::tool_input(block.get("input").unwrap_or(&Value::Null));
+                    let input = match view::text(block, &["name"]) {
+                        // What these say is asked in full.
+                        "AskUserQuestion" | "ExitPlanMode" => String::new(),
+                        _ => view::tool_input(block.get("input").unwrap_or(&Value::Null)),
+                    };
                     let indent = if is_sub_agent { "  " } else { "" };
                     let line = format!("{indent}* {} {}", view::text(block, &["name"]), one_line(&input));
                     self.own_line(events, Tone::Dim, line.trim_end());

@@ -1,5 +1,7 @@
 //! Owns the WebSocket to the daemon.
 
+use std::time::Duration;
+
 use futures_util::{SinkExt as _, StreamExt as _};
 use reqwest::header::{AUTHORIZATION, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use tokio::net::TcpStream;
@@ -16,6 +18,9 @@ use super::super::{CliError, client::Client};
 
 /// A record can be as long as the longest line that the daemon keeps.
 const LONGEST_FRAME: usize = 1024 * 1024 * 1024;
+
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What came from the daemon.
 #[derive(Debug)]
@@ -54,6 +59,11 @@ impl Socket {
             .await
             .map_err(failed)?;
         Ok(Self { stream })
+    }
+
+    /// Says goodbye. A daemon that does not answer is not waited for.
+    pub(super) async fn close(mut self) {
+        let _gone_anyway = tokio::time::timeout(GOODBYE, self.stream.close(None)).await;
     }
 
     /// The next frame.
