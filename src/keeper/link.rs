@@ -99,8 +99,8 @@ enum Control {
 
 impl LinkHandle {
     /// Gives a line (one JSON object, without its newline) to the process. Lines are written whole, in the order in which this
-    /// was called. Resolves when the line is in the journal and its first byte is about to be written: at once, unless the
-    /// process does not read. Dropping the future does not take the line back.
+    /// was called. Resolves when the line is in the journal; it is written as soon as the process reads. Dropping the future
+    /// does not take the line back.
     ///
     /// # Errors
     /// See [`WriteError`].

@@ -98,8 +98,9 @@ pub struct KeeperLimits {
     pub orphan_grace_ms: u64,
     /// The longest time that a record waits for `fdatasync`. 0 = never synced. Default 1 s.
     pub sync_interval_ms: u64,
-    /// Lines of stdout that begin like this are synced at once. Default: the `result` line.
-    pub sync_after_prefixes: Vec<String>,
+    /// Lines of stdout that hold one of these texts are synced at once. One that only quotes it costs a sync and does no harm.
+    /// Default: what a `result` line holds, wherever in it.
+    pub sync_after: Vec<String>,
     /// How long the exit record of an ended process is retried on a disk that refuses it. Default 60 s.
     pub journal_give_up_ms: u64,
 }
@@ -117,7 +118,7 @@ impl Default for KeeperLimits {
             drain_ms: 1_000,
             orphan_grace_ms: 900_000,
             sync_interval_ms: 1_000,
-            sync_after_prefixes: vec![r#"{"type":"result""#.to_owned()],
+            sync_after: vec![r#""type":"result""#.to_owned()],
             journal_give_up_ms: 60_000,
         }
     }

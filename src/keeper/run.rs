@@ -128,8 +128,9 @@ impl Keeper {
         }
         if ready.stdin_broken {
             self.break_stdin();
-        } else if ready.stdin {
-            self.record_front_line();
+        }
+        if !self.recorder.is_blocked() {
+            self.record_lines();
         }
         self.end(now);
 
@@ -229,7 +230,8 @@ impl Keeper {
             if self.ending.is_some() {
                 continue;
             }
-            let waiting = self.stdin.refuse_queue();
+            let (lines, waiting) = self.stdin.refuse_queue();
+            self.unwritten_lines += lines;
             self.refuse(waiting, Refusal::Closed);
             // A group that is gone is what we want.
             let _ = match rung {

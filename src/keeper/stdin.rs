@@ -8,7 +8,6 @@ use std::{
 };
 
 use super::wire::{Refusal, Submission};
-use crate::domain::Seq;
 
 /// What a queued line costs beside its bytes.
 const LINE_OVERHEAD_BYTES: usize = 128;
@@ -26,8 +25,6 @@ struct Line {
     start: usize,
     by: Option<String>,
     reply_to: Option<ReplyTo>,
-    /// Set once its record is in the batch.
-    seq: Option<Seq>,
 }
 
 impl Line {
@@ -49,6 +46,8 @@ pub(super) enum Written {
 pub(super) struct Stdin {
     pipe: Option<ChildStdin>,
     queue: VecDeque<Line>,
+    /// How many lines at the front of the queue have their record.
+    recorded: usize,
     queued_bytes: usize,
     limit_bytes: usize,
     /// Takes no more lines; closes when the queue is empty.
@@ -60,6 +59,7 @@ impl Stdin {
         Self {
             pipe: Some(pipe),
             queue: VecDeque::new(),
+            recorded: 0,
             queued_bytes: 0,
             limit_bytes,
             closing: false,
@@ -88,7 +88,6 @@ impl Stdin {
             start,
             by,
             reply_to,
-            seq: None,
         };
         self.queued_bytes += line.cost();
         self.queue.push_back(line);
@@ -100,23 +99,25 @@ impl Stdin {
         (!self.queue.is_empty()).then(|| pipe.as_fd())
     }
 
-    /// The front line, if it is not in the journal yet: who wrote it and its JSON text.
+    /// The first line that is not in the journal yet: who wrote it and its JSON text.
     pub(super) fn unrecorded(&self) -> Option<(Option<&str>, &[u8])> {
-        let line = self.queue.front().filter(|line| line.seq.is_none())?;
+        let line = self.queue.get(self.recorded)?;
         let data = line.buffer.get(line.start..line.buffer.len() - 1)?;
         Some((line.by.as_deref(), data))
     }
 
-    /// The front line is in the batch. Gives who waits for that.
-    pub(super) fn recorded(&mut self, seq: Seq) -> Option<ReplyTo> {
-        let line = self.queue.front_mut()?;
-        line.seq = Some(seq);
+    /// That line is in the batch. Gives who waits for that.
+    pub(super) fn recorded(&mut self) -> Option<ReplyTo> {
+        let line = self.queue.get_mut(self.recorded)?;
+        self.recorded += 1;
         line.reply_to.take()
     }
 
-    /// Takes the front line out, which cannot be recorded.
-    pub(super) fn discard_front(&mut self) -> Option<ReplyTo> {
-        self.pop()?.reply_to
+    /// Takes that line out, which cannot be recorded.
+    pub(super) fn discard(&mut self) -> Option<ReplyTo> {
+        let line = self.queue.remove(self.recorded)?;
+        self.queued_bytes -= line.cost();
+        line.reply_to
     }
 
     /// Writes more of the front line, which must be recorded. `None` when there is no such line.
@@ -124,7 +125,7 @@ impl Stdin {
         let (Some(pipe), Some(line)) = (&mut self.pipe, self.queue.front_mut()) else {
             return Ok(None);
         };
-        if line.seq.is_none() {
+        if self.recorded == 0 {
             return Ok(None);
         }
         while let Some(rest) = line.buffer.get(line.start..).filter(|rest| !rest.is_empty()) {
@@ -148,13 +149,23 @@ impl Stdin {
         self.close_if_done();
     }
 
-    /// Takes no more lines, forgets those that have not begun, and gives who waits for them. The pipe stays open.
-    pub(super) fn refuse_queue(&mut self) -> Vec<ReplyTo> {
+    /// Takes no more lines and forgets those that have not begun. Gives how many of them have a record, and who waits for the
+    /// others. The pipe stays open.
+    pub(super) fn refuse_queue(&mut self) -> (u32, Vec<ReplyTo>) {
         self.closing = true;
-        self.forget(|_| true)
+        let waiting = self.forget(|_| true);
+        let mut lines = 0;
+        while self.queue.len() > 1 {
+            if let Some(line) = self.queue.pop_back() {
+                self.queued_bytes -= line.cost();
+                lines += 1;
+            }
+        }
+        self.recorded = self.queue.len();
+        (lines, waiting)
     }
 
-    /// Forgets the lines of a connection that have not begun: nobody can know any more that they were sent.
+    /// Forgets the lines of a connection that have no record: nobody can know any more that they were sent.
     pub(super) fn forget_connection(&mut self, connection: u64) {
         self.forget(|line| line.reply_to.is_some_and(|to| to.connection == connection));
         if self.closing {
@@ -162,12 +173,12 @@ impl Stdin {
         }
     }
 
-    /// Closes the pipe at once. Gives how many lines have a record and were not written whole, and who waits for lines that had
-    /// not begun.
+    /// Closes the pipe at once. Gives how many lines have a record and were not written whole, and who waits for the others.
     pub(super) fn close_now(&mut self) -> (u32, Vec<ReplyTo>) {
         let waiting = self.forget(|_| true);
         let lines = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         self.queue.clear();
+        self.recorded = 0;
         self.queued_bytes = 0;
         self.pipe = None;
         (lines, waiting)
@@ -175,21 +186,20 @@ impl Stdin {
 
     fn forget(&mut self, which: impl Fn(&Line) -> bool) -> Vec<ReplyTo> {
         let mut waiting = Vec::new();
-        let mut freed = 0;
-        self.queue.retain(|line| {
-            let goes = line.seq.is_none() && which(line);
-            if goes {
-                freed += line.cost();
+        for line in self.queue.split_off(self.recorded) {
+            if which(&line) {
+                self.queued_bytes -= line.cost();
                 waiting.extend(line.reply_to);
+            } else {
+                self.queue.push_back(line);
             }
-            !goes
-        });
-        self.queued_bytes -= freed;
+        }
         waiting
     }
 
     fn pop(&mut self) -> Option<Line> {
         let line = self.queue.pop_front()?;
+        self.recorded = self.recorded.saturating_sub(1);
         self.queued_bytes -= line.cost();
         if self.queue.is_empty() {
             self.queue.shrink_to_fit();

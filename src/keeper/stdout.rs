@@ -6,6 +6,8 @@ use std::{
     process::ChildStdout,
 };
 
+use memchr::memmem::Finder;
+
 use super::{recorder::Recorder, records};
 use crate::{journal::Source, ndjson::Decoder};
 
@@ -20,7 +22,7 @@ pub(super) struct Stdout {
     pipe: Option<ChildStdout>,
     decoder: Decoder,
     buffer: Vec<u8>,
-    sync_after: Vec<Vec<u8>>,
+    sync_after: Vec<Finder<'static>>,
 }
 
 impl Stdout {
@@ -31,7 +33,7 @@ impl Stdout {
             buffer: Vec::new(),
             sync_after: sync_after
                 .iter()
-                .map(|prefix| prefix.clone().into_bytes())
+                .map(|text| Finder::new(text).into_owned())
                 .collect(),
         }
     }
@@ -97,10 +99,10 @@ impl Stdout {
     }
 }
 
-fn record(recorder: &mut Recorder, sync_after: &[Vec<u8>], source: Source, data: &[u8]) {
+fn record(recorder: &mut Recorder, sync_after: &[Finder<'static>], source: Source, data: &[u8]) {
     // A line has no newline and is never empty here, so it is always taken.
     let _ = recorder.push(source, None, data);
-    if source == Source::Cli && sync_after.iter().any(|prefix| data.starts_with(prefix)) {
+    if source == Source::Cli && sync_after.iter().any(|text| text.find(data).is_some()) {
         recorder.sync_soon();
     }
 }

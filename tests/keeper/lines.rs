@@ -240,8 +240,8 @@ while True: time.sleep(60)
         }
     }
     assert_eq!(taken, bed.data("client").len(), "what is taken is in the journal");
-    // The pipe holds 64 KiB, so one line is whole and one is begun; the queue holds the rest of a MiB.
-    assert!((1..=2).contains(&taken), "{taken}");
+    // The pipe holds 64 KiB, the queue a MiB; nobody waits for the process to read.
+    assert!((16..=20).contains(&taken), "{taken}");
     assert!((10..=14).contains(&busy), "{busy}");
     assert_eq!(taken + busy + late, 30);
 }
@@ -266,7 +266,7 @@ while True: time.sleep(60)
         handle.write_line(None, Bytes::from_static(b"{}"))
     );
     first.unwrap();
-    assert_eq!(second, Err(WriteError::Closed));
+    second.unwrap();
     bed.said("closed").await;
     wait_for("the notice", || bed.notices("stdin_broken").len() == 1).await;
     assert_eq!(
@@ -276,7 +276,7 @@ while True: time.sleep(60)
     assert!(is_running(link.hello.child_pid.into()));
     link.handle.stop(StopRequest::default()).await.unwrap();
     let exit = tokio::time::timeout(SOON, bed.ended(&mut link)).await.unwrap();
-    // The prompt; the line behind it never got a record.
-    assert_eq!(exit.unwritten_lines, 1);
-    assert_eq!(bed.data("client").len(), 1);
+    // The prompt and the line behind it: both were taken, and the record says that neither arrived.
+    assert_eq!(exit.unwritten_lines, 2);
+    assert_eq!(bed.data("client").len(), 2);
 }

@@ -95,18 +95,18 @@ impl Keeper {
         }
     }
 
-    /// The pipe has room, so the front line is about to be written: its record comes first.
-    pub(super) fn record_front_line(&mut self) {
-        let Some((by, data)) = self.stdin.unrecorded() else {
-            return;
-        };
-        if let Ok(seq) = self.recorder.push(Source::Client, by, data) {
-            if let Some(to) = self.stdin.recorded(seq) {
-                self.acks.push((to, seq));
+    /// Records the lines that were taken, in their order: that order is the one on the wire, and no line is written before its
+    /// record. A process that does not read holds up nobody who sends.
+    pub(super) fn record_lines(&mut self) {
+        while let Some((by, data)) = self.stdin.unrecorded() {
+            if let Ok(seq) = self.recorder.push(Source::Client, by, data) {
+                if let Some(to) = self.stdin.recorded() {
+                    self.acks.push((to, seq));
+                }
+            } else {
+                let waiting = self.stdin.discard();
+                self.refuse(waiting, Refusal::Invalid);
             }
-        } else {
-            let waiting = self.stdin.discard_front();
-            self.refuse(waiting, Refusal::Invalid);
         }
     }
 
