@@ -1,0 +1,188 @@
+//! Owns what each line of the CLI does to the state machine.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::{
+    claude::{
+        ControlRequest, ControlResponse, Envelope,
+        facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
+        glance, scan,
+    },
+    domain::{ApprovalState, Fact, PromptState, Resolution},
+    journal::RecordRef,
+};
+
+use super::{Effect, INITIALIZE_ID, Machine, Outcome, OwnRequest, prompt_fact};
+use crate::session::{approvals, turns};
+
+impl Machine {
+    pub(super) fn on_cli(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(line) = scan(record.data) else {
+            return;
+        };
+        match line.kind.as_deref() {
+            Some("system") => self.on_system(&line, record, out),
+            Some("assistant" | "stream_event") => self.open_turn(record),
+            Some("result") => self.on_result(&line, record, out),
+            Some("command_lifecycle") => self.on_lifecycle(&line, record, out),
+            Some("control_request") => self.on_asked(&line, record, out),
+            Some("control_response") => self.on_answer(&line, record, out),
+            Some("control_cancel_request") => self.on_cancel(&line, record, out),
+            Some("conversation_reset") => self.ledger.reset(),
+            _ => {}
+        }
+    }
+
+    fn on_cancel(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(id) = facts::cancelled_request(line) else {
+            return;
+        };
+        self.asked.remove(&id);
+        if let Some(approval) = self.take_approval(&id) {
+            let resolution = Resolution {
+                state: ApprovalState::Withdrawn,
+                by: "cli".to_owned(),
+                response: None,
+                at: record.at,
+            };
+            self.close_approval(&approval, resolution, out);
+        }
+    }
+
+    fn on_system(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        if let Some(init) = InitFacts::read(line) {
+            if let Some(id) = init.session_id {
+                self.set_cli_session(id, record.at, out);
+            }
+            self.set_model(init.model, out);
+            self.set_permission_mode(init.permission_mode, out);
+            if init.claude_code_version.is_some() {
+                self.cli_version = init.claude_code_version;
+            }
+            self.open_turn(record);
+        } else if let Some(tasks) = facts::background_tasks(line) {
+            self.background_tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+        } else if let Some(state) = facts::session_state(line) {
+            // The CLI's own word that nothing runs. A prompt that it had begun and never closed is done.
+            if state == "idle" && self.turn.is_none() {
+                self.close_prompts(|prompt| prompt.state == PromptState::Started, record.at, out);
+            }
+        } else {
+            self.set_permission_mode(facts::status_permission_mode(line), out);
+        }
+    }
+
+    fn on_lifecycle(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(lifecycle) = Lifecycle::read(line) else {
+            return;
+        };
+        let state = match lifecycle.state {
+            LifecycleState::Queued => PromptState::Queued,
+            LifecycleState::Started => PromptState::Started,
+            // The turn that answers it closes it.
+            LifecycleState::Completed if self.turn.is_some() => return,
+            LifecycleState::Completed => PromptState::Completed,
+            LifecycleState::Cancelled => PromptState::Cancelled,
+            LifecycleState::Other(_) => return,
+        };
+        if state == PromptState::Started {
+            self.open_turn(record);
+        }
+        let Some(at) = self
+            .prompts
+            .iter()
+            .position(|prompt| prompt.uuid == lifecycle.command_uuid && prompt.state != state)
+        else {
+            return;
+        };
+        self.prompts[at].state = state;
+        prompt_fact(&self.prompts[at], state, record.at, out);
+        if state.is_final() {
+            let prompt = self.prompts.remove(at);
+            out.effects.push(Effect::PromptDropped(prompt.uuid, state));
+        }
+    }
+
+    fn on_result(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let (Some(facts), Some(run)) = (ResultFacts::read(line), &mut self.run) else {
+            return;
+        };
+        if !run.ready && facts.is_error && facts.num_turns.unwrap_or(0) == 0 {
+            // A start that failed reports itself as a `result` (recording 26-resume-missing).
+            run.start_errors.extend(facts.errors);
+            return;
+        }
+        let run_id = run.id;
+        self.open_turn(record);
+        let Some(turn) = self.turn.take() else {
+            return;
+        };
+        let answered = turns::answered(&facts, &self.prompts);
+        let money = self.ledger.book(&turns::reported(&facts));
+        let end = turns::ended(turn, run_id, facts, answered, money, record);
+        self.turns = end.number;
+        if let Some(cli_session) = self.cli_session {
+            let total = self.ledger.totals().clone();
+            out.facts.push(Fact::CliTotal { cli_session, total });
+        }
+        self.close_prompts(|prompt| end.prompts.contains(&prompt.uuid), record.at, out);
+        out.facts.push(Fact::TurnEnded(Box::new(end.clone())));
+        let raw = RawValue::from_string(String::from_utf8_lossy(record.data).into_owned()).ok();
+        out.effects.push(Effect::TurnEnded(Box::new(end), raw));
+    }
+
+    fn on_asked(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let (Some(request), Some(run)) = (ControlRequest::read(line), &self.run) else {
+            return;
+        };
+        if let Some(approval) = approvals::from_request(&request, self.session, run.id, record) {
+            self.approvals.push(Arc::new(approval.clone()));
+            out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
+        } else {
+            self.asked.insert(request.request_id.clone(), request);
+        }
+    }
+
+    fn on_answer(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(answer) = ControlResponse::read(line) else {
+            return;
+        };
+        let asked = self.own_requests.remove(&answer.request_id);
+        if let Ok(payload) = &answer.outcome {
+            let payload = payload.as_deref().map_or("{}", RawValue::get);
+            match asked {
+                Some(OwnRequest::Initialize) if answer.request_id == INITIALIZE_ID => {
+                    self.on_ready(payload, record, out);
+                }
+                Some(OwnRequest::SetModel(chosen)) => {
+                    out.facts.push(Fact::ModelChosen(chosen));
+                    self.set_model(glance::member_text(payload, "model"), out);
+                }
+                Some(OwnRequest::SetPermissionMode) => {
+                    self.set_permission_mode(glance::member_text(payload, "mode"), out);
+                }
+                Some(OwnRequest::Initialize | OwnRequest::Other) | None => {}
+            }
+        }
+        out.effects.push(Effect::ControlAnswered(answer));
+    }
+
+    fn on_ready(&mut self, payload: &str, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(run) = self.run.as_mut().filter(|run| !run.ready) else {
+            return;
+        };
+        run.ready = true;
+        let ready = ReadyFacts::read(payload).unwrap_or_default();
+        out.facts.push(Fact::RunReady {
+            id: run.id,
+            cli_version: ready.claude_code_version.clone(),
+            at: record.at,
+        });
+        if ready.claude_code_version.is_some() {
+            self.cli_version = ready.claude_code_version;
+        }
+        self.set_permission_mode(ready.permission_mode, out);
+    }
+}
