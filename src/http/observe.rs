@@ -56,3 +56,98 @@ pub(super) async fn observe(mut request: Request, next: Next) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
+    use axum::{Router, body::Body, middleware::from_fn, routing::get};
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    async fn faulty() -> &'static str {
+        panic!("planted-secret")
+    }
+
+    async fn broken() -> ApiError {
+        ApiError::new(ErrorCode::StorageFailed).caused_by(io::Error::other("disk 7 is gone"))
+    }
+
+    /// Status, body and log of one request.
+    async fn observed(uri: &str) -> (u16, String, String) {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        let router = Router::new()
+            .route("/faulty", get(faulty))
+            .route("/broken", get(broken))
+            .route("/good/{id}", get(async || "fine"))
+            .layer(from_fn(observe));
+        let request = Request::builder()
+            .uri(uri)
+            .header(header::AUTHORIZATION, "Bearer planted-token")
+            .body(Body::empty())
+            .unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        let id = response.headers()[REQUEST_ID].to_str().unwrap().to_owned();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        drop(guard);
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert!(log.contains(&id), "{log}");
+        assert_eq!(log.lines().count(), 1, "{log}");
+        (status, String::from_utf8(body.to_vec()).unwrap(), log)
+    }
+
+    #[tokio::test]
+    async fn a_panic_becomes_a_problem_that_says_nothing_of_it() {
+        let (status, body, log) = observed("/faulty").await;
+        assert_eq!(status, 500);
+        let problem: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(problem["code"], "internal");
+        assert!(
+            !body.contains("planted") && !log.contains("planted"),
+            "{body} {log}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_cause_is_logged_once_and_not_shown() {
+        let (status, body, log) = observed("/broken").await;
+        assert_eq!(status, 500);
+        assert!(!body.contains("disk 7"), "{body}");
+        assert_eq!(log.matches("disk 7 is gone").count(), 1, "{log}");
+        assert!(log.contains("ERROR") && log.contains("storage_failed"), "{log}");
+    }
+
+    #[tokio::test]
+    async fn the_log_line_has_the_route_and_no_secret() {
+        let (status, _, log) = observed("/good/planted-id?token=planted-query").await;
+        assert_eq!(status, 200);
+        assert!(log.contains("/good/{id}") && log.contains("duration_ms"), "{log}");
+        assert!(!log.contains("planted"), "{log}");
+    }
+}

@@ -6,18 +6,19 @@ use axum::{
 };
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use tower::ServiceExt as _;
 use trunkline::{domain::SessionId, http::router, journal::Source};
 
-use crate::harness::Bed;
+use crate::harness::{Bed, PATIENCE};
 
 const RECORDS: [(Source, &str); 3] = [
     (Source::Daemon, r#"{"type":"note","n":1}"#),
     (
-        Source::Cli,
+        Source::Daemon,
         "{\"type\":\"later\", \"odd\":\"\\ud83d\u{2028}\" ,\r \"n\":1.0}",
     ),
-    (Source::Cli, r#"{"type":"end"}"#),
+    (Source::Daemon, r#"{"type":"state","state":"stopped"}"#),
 ];
 
 /// The records as the journal's own file has them.
@@ -48,7 +49,8 @@ async fn open(bed: &Bed, path: &str, accept: &str, last_event_id: Option<&str>) 
 async fn read_until(stream: &mut BodyDataStream, end: &str) -> String {
     let mut text = String::new();
     while !text.ends_with(end) {
-        text.push_str(std::str::from_utf8(&stream.next().await.unwrap().unwrap()).unwrap());
+        let part = timeout(PATIENCE, stream.next()).await.unwrap().unwrap().unwrap();
+        text.push_str(std::str::from_utf8(&part).unwrap());
     }
     text
 }
@@ -100,7 +102,7 @@ async fn a_stream_of_lines_is_the_journal_and_ends_at_the_head() {
     let answer = bed.send(get("?after=2")).await;
     assert_eq!(
         answer.text,
-        on_disk(&bed, id).split_inclusive('\n').last().unwrap()
+        on_disk(&bed, id).split_inclusive('\n').next_back().unwrap()
     );
     assert_eq!(bed.send(get("?after=3")).await.text, "");
     bed.send(get("?after=9")).await.problem(400, "seq_beyond_head");
@@ -112,7 +114,7 @@ async fn a_stream_that_follows_ends_with_the_daemon() {
     let id = bed.session(&RECORDS).await;
     let path = format!("/v1/sessions/{id}/events?follow=true&after=1");
     let mut stream = open(&bed, &path, "application/x-ndjson", None).await;
-    let text = read_until(&mut stream, "}}\n").await;
+    let text = read_until(&mut stream, "\"stopped\"}}\n").await;
     assert!(
         on_disk(&bed, id).ends_with(&text) && text.contains("\"seq\":2,"),
         "{text}"
@@ -127,7 +129,7 @@ async fn an_event_stream_resumes_by_last_event_id() {
     let id = bed.session(&RECORDS).await;
     let path = format!("/v1/sessions/{id}/events");
     let mut stream = open(&bed, &path, "text/event-stream", Some("1")).await;
-    let text = read_until(&mut stream, "\"end\"}}\n\n").await;
+    let text = read_until(&mut stream, "\"stopped\"}}\n\n").await;
     let (retry, events) = text.split_once("\n\n").unwrap();
     assert!(retry.starts_with("retry: "), "{text}");
     let mut seqs = Vec::new();

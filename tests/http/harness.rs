@@ -1,7 +1,7 @@
 //! Owns the bed of these tests: a supervisor on a directory of its own, the router on top, and sessions whose journals
 //! the tests write themselves.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use axum::{
     Router,
@@ -24,6 +24,8 @@ use trunkline::{
     supervisor::{Simulator, Supervisor, SupervisorSettings},
 };
 
+/// Longest wait for anything that must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Largest prompt in these tests, in bytes.
 pub(crate) const MAX_PROMPT_BYTES: usize = 64 * 1024;
 

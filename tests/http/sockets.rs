@@ -1,7 +1,5 @@
 //! The WebSocket over a real connection: what a client sees of `trunkline.v1`.
 
-use std::time::Duration;
-
 use axum::http::Method;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -17,10 +15,7 @@ use tokio_tungstenite::{
 };
 use trunkline::{domain::SessionId, http::serve, journal::Source};
 
-use crate::harness::{Bed, MAX_PROMPT_BYTES};
-
-/// Longest wait for anything that must come.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::harness::{Bed, MAX_PROMPT_BYTES, PATIENCE};
 
 type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 
@@ -99,10 +94,11 @@ fn refused(error: Error) -> Response<Option<Vec<u8>>> {
     }
 }
 
+/// Records that change nothing about a session.
 const RECORDS: [(Source, &str); 3] = [
     (Source::Daemon, r#"{"type":"note"}"#),
-    (Source::Cli, "{\"type\":\"x\", \"t\":\"\\ud83d\u{2028}\"}"),
-    (Source::Cli, r#"{"type":"end"}"#),
+    (Source::Daemon, "{\"type\":\"x\", \"t\":\"\\ud83d\u{2028}\"}"),
+    (Source::Daemon, r#"{"type":"state","state":"stopped"}"#),
 ];
 
 #[tokio::test]
@@ -263,8 +259,11 @@ async fn a_shutdown_tells_every_socket_and_waits_for_none_for_long() {
     assert!(frame.reason.ends_with("after=3"), "{}", frame.reason);
     timeout(PATIENCE, server.serving).await.unwrap().unwrap().unwrap();
     server.bed.supervisor.finish().await;
-    server.bed.tracker.close();
-    timeout(PATIENCE, server.bed.tracker.wait()).await.unwrap();
+    let tracker = server.bed.tracker.clone();
+    // Nobody holds the supervisor any more.
+    drop(server.bed);
+    tracker.close();
+    timeout(PATIENCE, tracker.wait()).await.unwrap();
 }
 
 #[tokio::test]
