@@ -13,7 +13,7 @@ pub mod turn;
 
 pub use approval::{Approval, ApprovalKind, ApprovalState, Resolution};
 pub use clock::{Clock, Timestamp};
-pub use fact::{Fact, Projection};
+pub use fact::{Chosen, Fact, Projection};
 pub use ids::{ApprovalId, CliSessionId, ConnectionId, RequestId, RunId, SessionId};
 pub use money::{ModelUsage, TokenUsage, Usd};
 pub use prompt::{PromptState, PromptUuid};

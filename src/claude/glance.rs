@@ -10,6 +10,12 @@ pub fn member_text(object: &str, name: &str) -> Option<String> {
     json::decode_lossy(value?).map(Cow::into_owned)
 }
 
+/// The count in the member `name` of a raw object; `None` when it is missing or no count.
+pub fn member_count(object: &str, name: &str) -> Option<u64> {
+    let [value] = json::members(object, [name])?;
+    json::count(value?)
+}
+
 /// The `subtype` of the request in a control request line.
 pub fn request_subtype(line: &Envelope<'_>) -> Option<String> {
     member_text(line.request?, "subtype")

@@ -45,8 +45,8 @@ pub enum Fact {
     RunExited { id: RunId, exit: RunExit, at: Timestamp },
     /// The CLI reports this model.
     Model(String),
-    /// Somebody chose this model for the session; `None` is the CLI's default.
-    ModelChosen(Option<String>),
+    /// Somebody chose a setting while the process ran; the next start applies it.
+    Chosen(Chosen),
     /// The CLI reports this permission mode.
     PermissionMode(String),
     /// A prompt came further. `text` is set when it is first seen: the start of its text, for lists.
@@ -68,6 +68,15 @@ pub enum Fact {
     ApprovalOpened(Box<Approval>),
     /// It needs nobody any more.
     ApprovalClosed { id: ApprovalId, resolution: Resolution },
+}
+
+/// A launch option that was chosen while the process ran. `None` is the CLI's default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// `model`.
+    Model(Option<String>),
+    /// `max_thinking_tokens`.
+    MaxThinkingTokens(Option<u32>),
 }
 
 /// The CLI's running totals of one conversation.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FailReason {
     /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`, `cli_exited`, `cli_killed`,
-    /// `keeper_lost`.
+    /// `keeper_lost`, `permission_mode_refused`.
     pub code: String,
     /// For people; holds the end of the CLI's stderr.
     pub detail: String,

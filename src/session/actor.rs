@@ -125,6 +125,8 @@ pub(super) struct Actor {
     /// Approvals, and whether it was their end that was announced.
     pub(super) announced: HashSet<(ApprovalId, bool)>,
     pub(super) answered: HashSet<String>,
+    /// A stop of our own.
+    pub(super) stop_sent: bool,
 
     pub(super) view: watch::Sender<Arc<LiveView>>,
 }
@@ -183,6 +185,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         sent_state: None,
         announced: HashSet::new(),
         answered: HashSet::new(),
+        stop_sent: false,
         settings: parts.settings,
         start_deadline: None,
         tracker: parts.tracker.clone(),

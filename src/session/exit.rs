@@ -73,6 +73,11 @@ pub(super) fn start_timed_out(ms: u64, exit: Option<&RunExit>) -> (SessionState,
     )
 }
 
+/// The state of a session whose process was stopped because it ran in another permission mode than asked for.
+pub(super) fn mode_refused(detail: String) -> (SessionState, Option<FailReason>) {
+    failed("permission_mode_refused", detail)
+}
+
 fn failed(code: &str, detail: String) -> (SessionState, Option<FailReason>) {
     let reason = FailReason {
         code: code.to_owned(),

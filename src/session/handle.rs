@@ -59,6 +59,8 @@ pub struct Launch {
     pub cli_session: crate::domain::CliSessionId,
     /// The CLI's last known running totals of the conversation that is opened.
     pub base: crate::domain::fact::CliTotals,
+    /// The permission mode that the process is asked to start in.
+    pub permission_mode: Option<String>,
 }
 
 /// A prompt that was accepted.

@@ -64,6 +64,10 @@ struct Run {
     id: RunId,
     ready: bool,
     stop_asked: bool,
+    /// The permission mode that it was asked to start in.
+    asked_mode: Option<String>,
+    /// Set when it runs in another one.
+    refused_mode: Option<String>,
     /// Set when it is stopped for not getting ready in this time.
     start_timeout_ms: Option<u64>,
     /// What an error `result` before readiness said.
@@ -83,6 +87,7 @@ pub(super) fn digest(line: &[u8]) -> LineDigest {
 enum OwnRequest {
     Initialize,
     SetModel(Option<String>),
+    SetMaxThinkingTokens(Option<u32>),
     SetPermissionMode,
     /// Its answer changes nothing here.
     Other,
@@ -95,6 +100,11 @@ impl OwnRequest {
             Some("set_model") => Self::SetModel(
                 line.request
                     .and_then(|request| glance::member_text(request, "model")),
+            ),
+            Some("set_max_thinking_tokens") => Self::SetMaxThinkingTokens(
+                line.request
+                    .and_then(|request| glance::member_count(request, "max_thinking_tokens"))
+                    .and_then(|tokens| u32::try_from(tokens).ok()),
             ),
             Some("set_permission_mode") => Self::SetPermissionMode,
             _ => Self::Other,
@@ -216,6 +226,12 @@ impl Machine {
     /// The run that lives.
     pub(super) fn run_id(&self) -> Option<RunId> {
         self.run.as_ref().map(|run| run.id)
+    }
+
+    /// Whether the process must be stopped because it is not what was asked for.
+    pub(super) fn is_unwanted(&self) -> bool {
+        let run = self.run.as_ref();
+        run.is_some_and(|run| run.refused_mode.is_some() && !run.stop_asked)
     }
 
     /// The newest record that was read.
@@ -350,6 +366,8 @@ impl Machine {
             id: started.run_id,
             ready: false,
             stop_asked: false,
+            asked_mode: started.permission_mode,
+            refused_mode: None,
             start_timeout_ms: None,
             start_errors: Vec::new(),
         });
@@ -406,9 +424,10 @@ impl Machine {
         self.asked.clear();
         self.own_requests.clear();
         self.background_tasks = 0;
-        let (state, reason) = match run.start_timeout_ms {
-            Some(ms) => exit::start_timed_out(ms, exit.as_ref()),
-            None => exit::rest_after(exit.as_ref(), run.ready, cut_short, &run.start_errors),
+        let (state, reason) = match (run.start_timeout_ms, run.refused_mode) {
+            (Some(ms), _) => exit::start_timed_out(ms, exit.as_ref()),
+            (None, Some(detail)) => exit::mode_refused(detail),
+            (None, None) => exit::rest_after(exit.as_ref(), run.ready, cut_short, &run.start_errors),
         };
         self.rest = state;
         self.reason = reason;

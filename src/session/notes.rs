@@ -64,6 +64,9 @@ pub(super) struct RunStarted {
     pub(super) turns: u64,
     /// The CLI's last known running totals of the conversation that is opened.
     pub(super) base: CliTotals,
+    /// The permission mode that the process was asked to start in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) permission_mode: Option<String>,
 }
 
 impl Note {

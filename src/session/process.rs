@@ -70,6 +70,7 @@ impl Actor {
             cli_session_id: launch.cli_session,
             turns: self.machine.turns(),
             base: std::mem::take(&mut launch.base),
+            permission_mode: launch.permission_mode.take(),
         });
         launch.plan.start_note = String::from_utf8_lossy(&note.to_json()).into_owned();
         let program = self.settings.keeper_program.clone();
@@ -221,6 +222,7 @@ impl Actor {
             }
         }
         self.announced.clear();
+        self.stop_sent = false;
         self.answered.clear();
     }
 
@@ -239,7 +241,7 @@ impl Actor {
         }
     }
 
-    fn stop_process(&mut self, by: String, start_timeout_ms: Option<u64>) {
+    pub(super) fn stop_process(&mut self, by: String, start_timeout_ms: Option<u64>) {
         let Some(link) = self.link.clone() else {
             return;
         };

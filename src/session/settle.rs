@@ -20,6 +20,10 @@ use super::{
 impl Actor {
     /// Called after everything that may have changed something.
     pub(super) fn settle(&mut self) {
+        if self.machine.is_unwanted() && !self.stop_sent {
+            self.stop_sent = true;
+            self.stop_process("daemon".to_owned(), None);
+        }
         self.note_state();
         self.note_approvals();
         self.answer_what_nobody_takes();

@@ -12,8 +12,8 @@ use super::{
     column::{Columns, integer, name},
 };
 use crate::domain::{
-    Approval, ApprovalId, ApprovalState, CliSessionId, Fact, Projection, PromptState, PromptUuid, Resolution,
-    RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, TurnEnd, Usd,
+    Approval, ApprovalId, ApprovalState, Chosen, CliSessionId, Fact, Projection, PromptState, PromptUuid,
+    Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, TurnEnd, Usd,
 };
 
 /// Adds what journals say. A projection that is covered already is skipped.
@@ -149,7 +149,7 @@ impl Session {
                 self.model = Some(model);
                 Ok(())
             }
-            Fact::ModelChosen(model) => model_chosen(connection, self.id, model).await,
+            Fact::Chosen(chosen) => option_chosen(connection, self.id, chosen).await,
             Fact::PermissionMode(mode) => {
                 self.permission_mode = Some(mode);
                 Ok(())
@@ -376,19 +376,21 @@ async fn run_exited(
 
 /// Makes a chosen model part of the options, which the next start applies. Options that are no JSON are left alone: a
 /// failure here would hold back all other facts of the session.
-async fn model_chosen(
+async fn option_chosen(
     connection: &mut SqliteConnection,
     id: SessionId,
-    model: Option<String>,
+    chosen: Chosen,
 ) -> Result<(), QueryError> {
-    sqlx::query(
-        "UPDATE sessions SET options = CASE WHEN ?2 IS NULL THEN json_remove(options, '$.model')
-            ELSE json_set(options, '$.model', ?2) END
+    let query = sqlx::query(
+        "UPDATE sessions SET options = CASE WHEN ?3 IS NULL THEN json_remove(options, ?2)
+            ELSE json_set(options, ?2, ?3) END
          WHERE id = ?1 AND json_valid(options)",
     )
-    .bind(id.to_string())
-    .bind(model)
-    .execute(connection)
-    .await?;
+    .bind(id.to_string());
+    let query = match chosen {
+        Chosen::Model(model) => query.bind("$.model").bind(model),
+        Chosen::MaxThinkingTokens(tokens) => query.bind("$.max_thinking_tokens").bind(tokens),
+    };
+    query.execute(connection).await?;
     Ok(())
 }

@@ -149,11 +149,10 @@ impl Supervisor {
         self.shared.registry.remove(id);
         self.catch_up().await?;
         let dir = self.shared.settings.session_dir(id);
-        match tokio::fs::remove_dir_all(&dir).await {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(SupervisorError::files(&dir)(error));
-            }
-            _ => {}
+        absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+        for span in self.shared.store.cli_session_history(id).await? {
+            let lease = self.shared.settings.lease_file(span.id);
+            absent(tokio::fs::remove_file(&lease).await).map_err(SupervisorError::files(&lease))?;
         }
         self.shared.store.delete_session(id).await?;
         Ok(())
@@ -236,9 +235,7 @@ impl Supervisor {
     ) -> Result<(), SupervisorError> {
         let cli = self.shared.cli.look(&self.shared.settings).await?;
         let mut options = read_options(&row.options)?;
-        if row.turns > 0 {
-            apply_mode(&mut options, row.permission_mode.as_deref());
-        }
+        apply_mode(&mut options, row.permission_mode.as_deref());
         options
             .check(&self.shared.settings.policy)
             .map_err(SupervisorError::InvalidOption)?;
@@ -346,4 +343,12 @@ fn apply_mode(options: &mut crate::claude::LaunchOptions, mode: Option<&str>) {
 
 fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
     serde_json::to_string(options).map_err(|_| SupervisorError::StoredOptions)
+}
+
+/// What was not there is removed.
+fn absent(removed: std::io::Result<()>) -> std::io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }

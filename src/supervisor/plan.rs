@@ -63,6 +63,7 @@ impl Supervisor {
             mode: start.start.mode(),
             cli_session: start.start.cli_session(),
             base: start.base,
+            permission_mode: start.options.permission_mode.map(|mode| mode.as_str().to_owned()),
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::{
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
         glance, scan,
     },
-    domain::{ApprovalState, Fact, PromptState, Resolution},
+    domain::{ApprovalState, Chosen, Fact, PromptState, Resolution},
     journal::RecordRef,
 };
 
@@ -156,8 +156,11 @@ impl Machine {
                 Some(OwnRequest::Initialize) if answer.request_id == INITIALIZE_ID => {
                     self.on_ready(payload, record, out);
                 }
+                Some(OwnRequest::SetMaxThinkingTokens(chosen)) => {
+                    out.facts.push(Fact::Chosen(Chosen::MaxThinkingTokens(chosen)));
+                }
                 Some(OwnRequest::SetModel(chosen)) => {
-                    out.facts.push(Fact::ModelChosen(chosen));
+                    out.facts.push(Fact::Chosen(Chosen::Model(chosen)));
                     self.set_model(glance::member_text(payload, "model"), out);
                 }
                 Some(OwnRequest::SetPermissionMode) => {
@@ -175,6 +178,7 @@ impl Machine {
         };
         run.ready = true;
         let ready = ReadyFacts::read(payload).unwrap_or_default();
+        run.refused_mode = refused_mode(run.asked_mode.as_deref(), ready.permission_mode.as_deref());
         out.facts.push(Fact::RunReady {
             id: run.id,
             cli_version: ready.claude_code_version.clone(),
@@ -183,6 +187,22 @@ impl Machine {
         if ready.claude_code_version.is_some() {
             self.cli_version = ready.claude_code_version;
         }
-        self.set_permission_mode(ready.permission_mode, out);
+        if run.refused_mode.is_none() {
+            self.set_permission_mode(ready.permission_mode, out);
+        }
     }
+}
+
+/// A process that runs in another permission mode than it was asked to is not what its owner wanted. Names both.
+fn refused_mode(asked: Option<&str>, runs: Option<&str>) -> Option<String> {
+    // The CLI has two names for its default.
+    let same = |mode: &str| {
+        if mode == "manual" {
+            "default".to_owned()
+        } else {
+            mode.to_owned()
+        }
+    };
+    let (asked, runs) = (same(asked?), same(runs?));
+    (asked != runs).then(|| format!("the CLI runs in permission mode {runs}, not in {asked}"))
 }

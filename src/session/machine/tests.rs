@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{ApprovalKind, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals};
+use crate::domain::{ApprovalKind, Chosen, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals};
 
 /// A session under test: records are applied one after the other.
 struct Bench {
@@ -41,13 +41,17 @@ impl Bench {
 
     fn ready() -> Self {
         let mut bench = Self::started();
-        bench.client(&format!(
+        bench.answer_initialize();
+        bench
+    }
+
+    fn answer_initialize(&mut self) {
+        self.client(&format!(
             r#"{{"type":"control_request","request_id":"{INITIALIZE_ID}","request":{{"subtype":"initialize"}}}}"#
         ));
-        bench.cli(&format!(
+        self.cli(&format!(
             r#"{{"type":"control_response","response":{{"subtype":"success","request_id":"{INITIALIZE_ID}","response":{{"claude_code_version":"2.1.332","current_permission_mode":"default"}}}}}}"#
         ));
-        bench
     }
 
     fn start(&mut self, base: CliTotals) {
@@ -59,6 +63,7 @@ impl Bench {
             cli_session_id: CliSessionId::new(),
             turns,
             base,
+            permission_mode: None,
         }));
     }
 
@@ -384,6 +389,57 @@ fn a_refused_mode_leaves_the_old_one() {
     bench.client(r#"{"type":"control_request","request_id":"b","request":{"subtype":"set_permission_mode","mode":"plan"}}"#);
     bench.cli(r#"{"type":"control_response","response":{"subtype":"success","request_id":"b","response":{"mode":"plan"}}}"#);
     assert_eq!(bench.machine.view(None).permission_mode.as_deref(), Some("plan"));
+}
+
+#[test]
+fn what_was_chosen_is_kept_only_once_the_cli_agreed() {
+    let mut bench = Bench::ready();
+    bench.client(
+        r#"{"type":"control_request","request_id":"a","request":{"subtype":"set_model","model":"opus"}}"#,
+    );
+    bench.client(r#"{"type":"control_request","request_id":"b","request":{"subtype":"set_max_thinking_tokens","max_thinking_tokens":4000}}"#);
+    bench.cli(r#"{"type":"control_response","response":{"subtype":"error","request_id":"a","error":"no"}}"#);
+    bench.cli(r#"{"type":"control_response","response":{"subtype":"success","request_id":"b"}}"#);
+    let chosen: Vec<_> = bench
+        .out
+        .facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Chosen(chosen) => Some(chosen.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(chosen, [Chosen::MaxThinkingTokens(Some(4_000))]);
+}
+
+#[test]
+fn another_permission_mode_than_asked_for_fails_the_start() {
+    let mut bench = Bench::at_rest();
+    bench.note(&Note::RunStarted(RunStarted {
+        run_id: bench.run,
+        mode: StartMode::New,
+        cli_session_id: CliSessionId::new(),
+        turns: 0,
+        base: CliTotals::default(),
+        permission_mode: Some("auto".to_owned()),
+    }));
+    bench.answer_initialize();
+    assert!(bench.machine.is_unwanted());
+    bench.note(&Note::StopRequested {
+        by: "daemon".to_owned(),
+        start_timeout_ms: None,
+    });
+    assert!(!bench.machine.is_unwanted());
+    bench.exit(Some(143), None, StopIntent::Stop);
+    bench.is(SessionState::Failed);
+    let reason = bench
+        .machine
+        .reason()
+        .map(|it| (it.code.as_str(), it.detail.as_str()));
+    let detail = "the CLI runs in permission mode default, not in auto";
+    assert_eq!(reason, Some(("permission_mode_refused", detail)));
+    // The mode that was asked for is the one to ask for again.
+    assert_eq!(bench.machine.view(None).permission_mode, None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What journals say reaches the tables: once, whole, and only while the session is there.
 
 use super::*;
+use crate::domain::Chosen;
 
 #[tokio::test]
 async fn every_fact_shows_up_where_a_reader_looks_for_it() {
@@ -413,19 +414,26 @@ async fn a_chosen_model_joins_the_options_and_leaves_the_rest_alone() {
     let id = test
         .session_with(|session| session.options = format!(r#"{{"model":"old",{rest}}}"#))
         .await;
-    test.project(id, 1, vec![Fact::ModelChosen(Some("new \"one\"".to_owned()))])
-        .await;
+    test.project(
+        id,
+        1,
+        vec![Fact::Chosen(Chosen::Model(Some("new \"one\"".to_owned())))],
+    )
+    .await;
     assert_eq!(
         test.row(id).await.options,
         format!(r#"{{"model":"new \"one\"",{rest}}}"#)
     );
-    test.project(id, 2, vec![Fact::ModelChosen(None)]).await;
+    test.project(id, 2, vec![Fact::Chosen(Chosen::Model(None))]).await;
     assert_eq!(test.row(id).await.options, format!("{{{rest}}}"));
 
     let broken = test
         .session_with(|session| session.options = "no JSON".to_owned())
         .await;
-    let facts = vec![Fact::ModelChosen(Some("m".to_owned())), ended(turn(1, Some(0.1)))];
+    let facts = vec![
+        Fact::Chosen(Chosen::Model(Some("m".to_owned()))),
+        ended(turn(1, Some(0.1))),
+    ];
     test.project(broken, 1, facts).await;
     let row = test.row(broken).await;
     assert_eq!((row.options.as_str(), row.cost_usd), ("no JSON", usd(0.1)));
