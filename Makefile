@@ -59,6 +59,7 @@ fmt: ## Format the code
 
 openapi: ## Write the OpenAPI document again
 	$(CARGO) build --locked --bin trunkline
+	@mkdir -p openapi
 	@target/debug/trunkline openapi > openapi/trunkline.json.new
 	@mv openapi/trunkline.json.new openapi/trunkline.json
 

@@ -95,11 +95,13 @@ async fn serve(config: &Config, output: &Output) -> Result<ExitCode, CliError> {
     ready::print(output, &file, &config.data.dir, &supervisor.health().await)?;
 
     let end = lifecycle.wait().await;
-    tracing::info!(on_shutdown = ?config.stop.on_shutdown, "shutting down");
+    let on_shutdown = config.stop.on_shutdown;
+    tracing::info!(?on_shutdown, "shutting down");
     instance.withdraw();
-    let work = async {
+    // The work takes the supervisor with it: tasks of the supervisor end once nobody holds it any more.
+    let work = async move {
         supervisor.close();
-        if config.stop.on_shutdown == OnShutdown::Stop {
+        if on_shutdown == OnShutdown::Stop {
             supervisor.stop_all(SELF).await;
         }
         supervisor.finish().await;
