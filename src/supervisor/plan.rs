@@ -18,6 +18,9 @@ use super::{CliFound, Supervisor, SupervisorError, SupervisorSettings, settings:
 /// The environment variable that tells a process which session it belongs to.
 const SESSION_MARKER: &str = "TRUNKLINE_SESSION";
 
+/// Where the simulated agent keeps its conversations.
+const SIMULATOR_DIR: &str = "TRUNKLINE_SIM_DIR";
+
 /// What a launch is made from.
 pub(super) struct LaunchParts<'a> {
     pub(super) session: SessionId,
@@ -42,13 +45,20 @@ impl Supervisor {
             line: String::from_utf8_lossy(&initialize).into_owned(),
         }];
         first_lines.extend(start.prompt);
+        let mut marked = invocation.env;
+        marked.push((SESSION_MARKER.to_owned(), start.session.to_string()));
+        marked.push((RUN_MARKER.to_owned(), run.to_string()));
+        if cli.simulated {
+            let dir = settings.data_dir.join("simulated").display().to_string();
+            marked.push((SIMULATOR_DIR.to_owned(), dir));
+        }
         let args = cli.first_args.iter().cloned().chain(invocation.args).collect();
         let plan = LaunchPlan {
             session: start.session,
             run,
             program: cli.path.clone(),
             args,
-            env: environment(settings, &invocation.env, start.options, start.session, run),
+            env: environment(settings, marked, start.options),
             cwd: start.cwd,
             journal_dir: settings.session_dir(start.session),
             socket: settings.socket(start.session),
@@ -70,16 +80,11 @@ impl Supervisor {
 
 fn environment(
     settings: &SupervisorSettings,
-    protocol: &[(String, String)],
+    fixed: Vec<(String, String)>,
     options: &LaunchOptions,
-    session: SessionId,
-    run: RunId,
 ) -> Vec<(String, String)> {
     let mut asked = settings.env_fixed.clone();
     asked.extend(options.env.clone().unwrap_or_default());
-    let mut fixed = protocol.to_vec();
-    fixed.push((SESSION_MARKER.to_owned(), session.to_string()));
-    fixed.push((RUN_MARKER.to_owned(), run.to_string()));
     claude::environment::child(
         &settings.env_allow,
         settings.daemon_env.iter().cloned(),
