@@ -34,6 +34,5 @@ pub use leftovers::kill_leftovers;
 pub use link::{AttachError, KeeperEvent, KeeperEvents, Link, LinkGone, LinkHandle, WriteError, attach};
 pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, StdinLine, fits_socket_path};
 pub use process::run_process;
-pub use records::run_exited as run_exited_record;
 pub use report::{LaunchFailure, LaunchFailureCause};
 pub use wire::{KeeperHello, StopRequest};

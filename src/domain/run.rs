@@ -42,7 +42,7 @@ pub struct RunExit {
     /// The process could not be started at all: the operating system's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawn_error: Option<String>,
-    /// Lines that were accepted for stdin and had not been written whole when the process ended.
+    /// Lines that have a record and had not been written whole when the process ended: the newest client records.
     #[serde(default)]
     pub unwritten_lines: u32,
 }

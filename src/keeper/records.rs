@@ -11,8 +11,8 @@ use crate::{
 /// The most of a text that a record keeps, in bytes.
 pub(super) const TEXT_BYTES: usize = 4 << 10;
 
-/// The data of a `run_exited` record. A daemon that finds a dead keeper writes the same.
-pub fn run_exited(run: RunId, exit: &RunExit) -> Vec<u8> {
+/// The data of a `run_exited` record.
+pub(super) fn run_exited(run: RunId, exit: &RunExit) -> Vec<u8> {
     #[derive(Serialize)]
     struct RunExited<'a> {
         r#type: &'static str,
