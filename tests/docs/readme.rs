@@ -30,7 +30,10 @@ const BLOCKS: &[(&str, &[&str])] = &[
         ],
     ),
     // Send and wait.
-    ("0", &[r#""repeated":false"#, r#""cost_usd":0.0"#, r#""type":"result""#]),
+    (
+        "0",
+        &[r#""repeated":false"#, r#""cost_usd":0.0"#, r#""type":"result""#],
+    ),
     // Conversation, turns, usage.
     (
         "0",
@@ -104,7 +107,11 @@ fn typed_lines(program: &str) -> Vec<String> {
 fn every_shell_line_does_what_the_readme_says() {
     let newcomer = Newcomer::start();
     let blocks = blocks("sh");
-    assert_eq!(blocks.len(), BLOCKS.len(), "a block has no expectation, or the other way round");
+    assert_eq!(
+        blocks.len(),
+        BLOCKS.len(),
+        "a block has no expectation, or the other way round"
+    );
     let script: String = blocks
         .iter()
         .map(|block| format!("{}\necho \"{MARK}$?\"\n", block.replace(ADDRESS, &newcomer.url)))
@@ -148,7 +155,11 @@ fn attach_is_a_session_in_a_terminal() {
     assert_eq!(lines.len(), dialogs.len(), "{lines:?}");
     for (line, dialog) in lines.iter().zip(dialogs) {
         let terminal = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/docs/terminal.py");
-        let output = newcomer.command("python3").args([terminal, dialog, line]).output().unwrap();
+        let output = newcomer
+            .command("python3")
+            .args([terminal, dialog, line])
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{line}: {:?}\n{said}", output.status);
         assert!(said.contains("simulated"), "{line}\n{said}");
