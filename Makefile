@@ -1,6 +1,7 @@
 # Everything that is done with this repository. `make help` lists it.
 #
-# Needs Rust (stable), Node 20 or newer, and Python 3. cargo-nextest is used where it is installed.
+# Needs Rust (stable), a C compiler, and for the tests Node 20, Python 3.9, and curl: `.ci/tools` looks for them.
+# cargo-nextest is used where it is installed.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -14,7 +15,9 @@ CARGO := cargo
 WEB_TEST := web-test
 WEB_TEST_READY := $(WEB_TEST)/node_modules/.package-lock.json
 
-.PHONY: help run test test-node test-rust lint fmt clean openapi doctor-tools
+.PHONY: help run test test-node test-rust lint deny fmt clean openapi tools
+# The parts share the build directory and the machine.
+.NOTPARALLEL:
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,20 +25,19 @@ help: ## List the targets
 run: ## Build and start the daemon in this terminal
 	@$(CARGO) run --profile $(PROFILE) --locked --bin trunkline -- serve $(ARGS)
 
-test: doctor-tools lint test-node test-rust ## Install what the tests need, then run everything
+test: tools lint test-node test-rust ## Install what the tests need, then run everything
 
 lint: ## Check format, lints and documentation
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check; fi
 
-test-node: doctor-tools $(WEB_TEST_READY)
+test-node: tools $(WEB_TEST_READY)
 	node tests/programs/selftest.mjs all
 	node $(WEB_TEST)/options.mjs --check
 
 # Nextest gives every test a process of its own and ends one that hangs; plain `cargo test` runs the same tests.
-test-rust: doctor-tools $(WEB_TEST_READY)
+test-rust: tools $(WEB_TEST_READY)
 	$(CARGO) build --locked --bin trunkline
 	$(CARGO) test --locked --doc
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
@@ -49,18 +51,17 @@ $(WEB_TEST_READY): $(WEB_TEST)/package-lock.json
 	cd $(WEB_TEST) && npm ci --no-audit --no-fund
 	@touch $@
 
-doctor-tools:
-	@for tool in $(CARGO) node npm python3; do \
-		command -v $$tool >/dev/null 2>&1 || { echo "$$tool is missing: install it, then ask again" >&2; exit 1; }; \
-	done
+tools:
+	@sh .ci/tools
+
+deny: ## Check licences and advisories of the dependencies (needs cargo-deny and a network)
+	$(CARGO) deny --locked check
 
 fmt: ## Format the code
 	$(CARGO) fmt
 
 openapi: ## Write the OpenAPI document again
-	$(CARGO) build --locked --bin trunkline
-	@mkdir -p openapi
-	@target/debug/trunkline openapi > openapi/trunkline.json.new
+	@$(CARGO) run --locked --bin trunkline -- openapi > openapi/trunkline.json.new
 	@mv openapi/trunkline.json.new openapi/trunkline.json
 
 clean: ## Remove everything that was built or installed

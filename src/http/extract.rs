@@ -33,20 +33,18 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
     }
 }
 
-/// A body that may be left out.
+/// A body that may be left out. Many clients declare JSON on every request, so an empty body counts as none.
 impl<T: DeserializeOwned> OptionalFromRequest<AppState> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Option<Self>, ApiError> {
-        if content_type(&request).is_some() {
-            return <Self as FromRequest<AppState>>::from_request(request, state)
-                .await
-                .map(Some);
+        let is_json = content_type(&request).is_some_and(guard::is_json);
+        let bytes = read(request, state).await?;
+        match (bytes.is_empty(), is_json) {
+            (true, _) => Ok(None),
+            (false, true) => parse(&bytes).map(|value| Some(Self(value))),
+            (false, false) => Err(ErrorCode::UnsupportedMediaType.into()),
         }
-        if read(request, state).await?.is_empty() {
-            return Ok(None);
-        }
-        Err(ErrorCode::UnsupportedMediaType.into())
     }
 }
 

@@ -147,6 +147,10 @@ async fn a_session_without_a_process_refuses_what_needs_one() {
     bed.call(Method::POST, &format!("{path}/fork"))
         .await
         .problem(409, "conversation_not_started");
+    // A client that declares JSON on every request says nothing with an empty body.
+    bed.send_json(Method::POST, &format!("{path}/fork"), "")
+        .await
+        .problem(409, "conversation_not_started");
     let problem = bed.call(Method::POST, &format!("{path}/resume")).await;
     problem.problem(503, "cli_not_found");
     let nobody = SessionId::new();

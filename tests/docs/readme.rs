@@ -1,0 +1,180 @@
+//! The README's lines, run in their order in one shell, as a newcomer would, with the simulated agent.
+
+use crate::{daemon::Newcomer, read};
+
+/// The default address, which the README's lines name; a test listens elsewhere.
+const ADDRESS: &str = "http://127.0.0.1:7433";
+
+/// What stands between the output of two blocks.
+const MARK: &str = "=== block ends with ";
+
+/// curl's exit code when `--max-time` ends a stream that would go on.
+const CURL_TIMED_OUT: &str = "28";
+
+/// What each block must print, in order, and how its last command ends.
+const BLOCKS: &[(&str, &[&str])] = &[
+    // The helpers.
+    ("0", &[]),
+    // Create.
+    ("0", &["/v1/sessions/"]),
+    // Follow.
+    (
+        CURL_TIMED_OUT,
+        &[
+            r#"{"seq":1,"#,
+            r#""type":"run_started""#,
+            "Hello! What can you do?",
+            r#""src":"cli""#,
+            r#""type":"result""#,
+            r#"{"type":"state","state":"idle"}"#,
+        ],
+    ),
+    // Send and wait.
+    (
+        "0",
+        &[r#""repeated":false"#, r#""cost_usd":0.0"#, r#""type":"result""#],
+    ),
+    // Conversation, turns, usage.
+    (
+        "0",
+        &[
+            r#""role":"user""#,
+            "And what else?",
+            r#""role":"assistant""#,
+            r#""number":1"#,
+            r#""number":2"#,
+            r#""cost_usd":0.0"#,
+            r#""turns":2"#,
+        ],
+    ),
+    // Approve.
+    ("0", &[r#""seq":"#, r#""state":"allowed""#]),
+    // Stop, resume, fork, delete.
+    ("0", &[r#""state":"stopped""#, r#""state":"idle""#, "204"]),
+    // The command line.
+    (
+        "0",
+        &[
+            "simulated agent",
+            "From the shell",
+            "idle (simulated)",
+            "Tell me more",
+            "agent version",
+            "$0.0",
+            "stopped",
+        ],
+    ),
+    // WebSocket.
+    ("0", &["snapshot", "client user", "cli result"]),
+    // Configuration and doctor.
+    ("0", &["server.listen", "data directory", "answers"]),
+];
+
+/// The fenced blocks of one kind.
+fn blocks(kind: &str) -> Vec<String> {
+    let fence = format!("```{kind}");
+    let mut found = Vec::new();
+    let mut open: Option<String> = None;
+    for line in read("README.md").lines() {
+        match &mut open {
+            Some(block) if line == "```" => {
+                found.push(std::mem::take(block));
+                open = None;
+            }
+            Some(block) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+            None if line == fence => open = Some(String::new()),
+            None => {}
+        }
+    }
+    found
+}
+
+/// What a person types in the blocks that need a terminal.
+fn typed_lines(program: &str) -> Vec<String> {
+    blocks("console")
+        .iter()
+        .flat_map(|block| block.lines())
+        .filter_map(|line| line.strip_prefix("$ "))
+        .filter(|line| line.starts_with(program))
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_shell_line_does_what_the_readme_says() {
+    let newcomer = Newcomer::start();
+    let blocks = blocks("sh");
+    assert_eq!(
+        blocks.len(),
+        BLOCKS.len(),
+        "a block has no expectation, or the other way round"
+    );
+    let script: String = blocks
+        .iter()
+        .map(|block| format!("{}\necho \"{MARK}$?\"\n", block.replace(ADDRESS, &newcomer.url)))
+        .collect();
+    let output = newcomer.command("bash").args(["-c", &script]).output().unwrap();
+    let (said, errors) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    );
+
+    let mut rest = said.as_str();
+    for (number, (block, (code, fragments))) in blocks.iter().zip(BLOCKS).enumerate() {
+        let (printed, after) = rest
+            .split_once(MARK)
+            .unwrap_or_else(|| panic!("block {number} did not end:\n{block}\n{rest}\n{errors}"));
+        let (ended, after) = after.split_once('\n').unwrap_or((after, ""));
+        assert_eq!(ended, *code, "block {number}:\n{block}\n{printed}\n{errors}");
+        let mut unread = printed;
+        for fragment in *fragments {
+            let Some((_, after)) = unread.split_once(fragment) else {
+                panic!("block {number} does not print {fragment} (in order):\n{block}\n{printed}\n{errors}");
+            };
+            unread = after;
+        }
+        rest = after;
+    }
+    let log = newcomer.stop();
+    assert!(log.contains("SIMULATED"), "{log}");
+    assert!(!log.contains("ERROR"), "{log}");
+}
+
+#[test]
+fn attach_is_a_session_in_a_terminal() {
+    let newcomer = Newcomer::start();
+    // What is awaited, and what is typed then. The last one leaves with Ctrl-D.
+    let dialogs = [
+        r#"[["may it run Bash", "y\n"], ["turn done", "\u0004"]]"#,
+        r#"[["idle", "Hello again\n"], ["turn done", "\u0004"]]"#,
+    ];
+    let lines = typed_lines("trunkline");
+    assert_eq!(lines.len(), dialogs.len(), "{lines:?}");
+    for (line, dialog) in lines.iter().zip(dialogs) {
+        let terminal = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/docs/terminal.py");
+        let output = newcomer
+            .command("python3")
+            .args([terminal, dialog, line])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{line}: {:?}\n{said}", output.status);
+        assert!(said.contains("simulated"), "{line}\n{said}");
+    }
+    let log = newcomer.stop();
+    assert!(!log.contains("ERROR"), "{log}");
+}
+
+#[test]
+fn the_commands_of_make_are_there() {
+    let makefile = read("Makefile");
+    let lines = typed_lines("make");
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for line in lines {
+        let target = line.split_whitespace().nth(1).unwrap_or_default();
+        assert!(makefile.contains(&format!("\n{target}:")), "make {target}");
+    }
+}
