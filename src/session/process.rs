@@ -270,7 +270,13 @@ impl Actor {
         let state = self.machine.state();
         match unsent.subject {
             Subject::Prompt(uuid) => {
-                for reply in self.prompts.on_unsent(uuid) {
+                let refused = self.prompts.on_unsent(uuid);
+                if !refused.is_empty() {
+                    for waiter in self.turn_waiters.remove(&uuid).unwrap_or_default() {
+                        waiter.send(Err(SessionError::PromptNotOpen(uuid))).ok();
+                    }
+                }
+                for reply in refused {
                     self.answer_prompt(reply, uuid, Err(refusal(&unsent.error, state)));
                 }
             }
@@ -314,13 +320,20 @@ impl Actor {
             launching.held.push(entry);
             return;
         }
-        let (subject, error) = match self.outbox.as_ref().map(|outbox| outbox.try_send(entry)) {
-            Some(Ok(())) => return,
-            Some(Err(mpsc::error::TrySendError::Full(entry))) => (entry.subject, WriteError::Busy),
-            Some(Err(mpsc::error::TrySendError::Closed(entry))) => (entry.subject, WriteError::Gone),
-            None => (Subject::Nobody, WriteError::Gone),
+        let (entry, error) = match &self.outbox {
+            Some(outbox) => match outbox.try_send(entry) {
+                Ok(()) => return,
+                Err(mpsc::error::TrySendError::Full(entry)) => (entry, WriteError::Busy),
+                Err(mpsc::error::TrySendError::Closed(entry)) => (entry, WriteError::Gone),
+            },
+            // What would be held for a process that starts is too much.
+            None if self.launching.is_some() => (entry, WriteError::Busy),
+            None => (entry, WriteError::Gone),
         };
-        self.on_unsent(Unsent { subject, error });
+        self.on_unsent(Unsent {
+            subject: entry.subject,
+            error,
+        });
     }
 }
 
