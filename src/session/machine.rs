@@ -346,7 +346,8 @@ impl Machine {
             Some(Note::StopRequested { start_timeout_ms, .. }) => {
                 if let Some(run) = &mut self.run {
                     run.stop_asked = true;
-                    run.start_timeout_ms = start_timeout_ms;
+                    // A later stop does not take the reason of the first one back.
+                    run.start_timeout_ms = run.start_timeout_ms.or(start_timeout_ms);
                 }
             }
             Some(Note::State { state, .. }) => self.noted = Some(state),

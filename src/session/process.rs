@@ -19,6 +19,9 @@ use super::{
     outbox::{self, Entry, OUTBOX_ENTRIES, Subject, Unsent},
 };
 
+/// How long a stop waits until its record is in the journal.
+const NOTE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// A process that is being started.
 #[derive(Debug)]
 pub(super) struct Launching {
@@ -143,6 +146,10 @@ impl Actor {
         self.events = Some(link.events);
         self.start_deadline = Some(Instant::now() + Duration::from_millis(self.settings.start_timeout_ms));
         self.follow(link.hello.head);
+        if self.machine.state() == SessionState::Stopping {
+            // Whoever asked may have died between the record and the stop itself. A second stop changes nothing.
+            self.stop_process("daemon".to_owned(), None);
+        }
     }
 
     /// After a start of the daemon: the records may say that a process lives although none does.
@@ -232,7 +239,7 @@ impl Actor {
             self.stop_waiters.push(stop.reply);
         } else if self.link.is_some() {
             self.stop_waiters.push(stop.reply);
-            if self.machine.has_run() && self.machine.state() != SessionState::Stopping {
+            if self.machine.has_run() {
                 self.stop_process(stop.by, None);
             }
         } else {
@@ -241,10 +248,12 @@ impl Actor {
         }
     }
 
+    /// Starts the stop ladder, or hastens one that runs. Only the first stop of a run gets a record.
     pub(super) fn stop_process(&mut self, by: String, start_timeout_ms: Option<u64>) {
         let Some(link) = self.link.clone() else {
             return;
         };
+        let is_first = self.machine.state() != SessionState::Stopping;
         let request = StopRequest {
             close_stdin_first: self.machine.is_quiet(),
             eof_grace_ms: self.settings.eof_grace_ms,
@@ -252,9 +261,13 @@ impl Actor {
         };
         let note = Bytes::from(Note::StopRequested { by, start_timeout_ms }.to_json());
         self.tracker.spawn(async move {
-            // A note that can't be written must not hold up the stop.
-            if let Err(error) = link.note(note).await {
-                tracing::warn!(%error, "the stop request was not journaled");
+            // A note that can't be written must not hold up the stop: on a full disk its answer does not come.
+            if is_first {
+                match tokio::time::timeout(NOTE_PATIENCE, link.note(note)).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => tracing::warn!(%error, "the stop request was not journaled"),
+                    Err(_) => tracing::warn!("the stop request was not journaled in time"),
+                }
             }
             if link.stop(request).await.is_err() {
                 tracing::debug!("the keeper ended before it was asked to stop");

@@ -514,3 +514,18 @@ proptest! {
         prop_assert_eq!(numbers, expected);
     }
 }
+
+#[test]
+fn a_second_stop_does_not_take_the_reason_of_the_first_back() {
+    let mut bench = Bench::started();
+    for start_timeout_ms in [Some(5), None] {
+        bench.note(&Note::StopRequested {
+            by: "daemon".to_owned(),
+            start_timeout_ms,
+        });
+    }
+    bench.exit(Some(143), None, StopIntent::Stop);
+    bench.is(SessionState::Failed);
+    let reason = bench.machine.reason().map(|reason| reason.code.as_str());
+    assert_eq!(reason, Some("start_timed_out"));
+}
