@@ -224,11 +224,17 @@ impl Actor {
                 .into_iter()
                 .chain(self.controls.next_deadline())
                 .min();
+            let store = self.unsent_facts.is_some().then(|| self.projections.clone());
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet
             // the newest state. All branches only receive or wait for a time, and so are cancel-safe.
             tokio::select! {
                 biased;
                 Some(stop) = stops.recv() => self.on_stop(stop),
+                Some(room) = room_in(store) => {
+                    if let Some(projection) = self.unsent_facts.take() {
+                        room.send(projection);
+                    }
+                }
                 event = next_event(&mut self.events) => self.on_keeper(event),
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
                 Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
@@ -328,7 +334,7 @@ impl Actor {
                 facts,
             },
         };
-        // A store that is behind must not hold up the session: the facts wait here and go with the next ones.
+        // A store that is behind must not hold up the session: the facts wait here until it has room.
         if let Err(mpsc::error::TrySendError::Full(back)) = self.projections.try_send(projection) {
             self.unsent_facts = Some(back);
         }
@@ -377,6 +383,15 @@ impl Actor {
             Some(KeeperEvent::Exited(_)) => {}
             Some(KeeperEvent::Gone) | None => self.on_gone(),
         }
+    }
+}
+
+/// Waits until a store that is behind takes facts again.
+async fn room_in(store: Option<mpsc::Sender<Projection>>) -> Option<mpsc::OwnedPermit<Projection>> {
+    match store {
+        // It only ends with the daemon.
+        Some(store) => store.reserve_owned().await.ok(),
+        None => std::future::pending().await,
     }
 }
 
