@@ -247,6 +247,16 @@ impl Actor {
                         reply.send(()).ok();
                         return;
                     }
+                    Some(Command::Retire { reply }) => {
+                        if self.launching.is_none() && self.link.is_none() {
+                            self.flush_facts().await;
+                            self.feed.close();
+                            reply.send(Ok(())).ok();
+                            return;
+                        }
+                        let state = self.shown_state();
+                        reply.send(Err(SessionError::AlreadyLive { state })).ok();
+                    }
                     Some(command) => self.on_command(command),
                     None => {
                         self.flush_facts().await;

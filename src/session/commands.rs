@@ -59,7 +59,7 @@ impl Actor {
             }
             Command::Line { connection, line } => self.on_line(connection, &line),
             // The run loop ends on it.
-            Command::Close { .. } => {}
+            Command::Close { .. } | Command::Retire { .. } => {}
         }
     }
 

@@ -133,6 +133,9 @@ pub(super) enum Command {
     Close {
         reply: oneshot::Sender<()>,
     },
+    Retire {
+        reply: Reply<()>,
+    },
 }
 
 /// A request to stop the process.
@@ -314,7 +317,15 @@ impl SessionHandle {
         self.ask(|reply| Command::Attach { after, sender, reply }).await
     }
 
-    /// Ends the actor: its feed closes once everything was read.
+    /// Ends the actor of a session that has no process, and will have none: what was asked of it later is refused.
+    ///
+    /// # Errors
+    /// `AlreadyLive` when there is a process, or one is being started.
+    pub async fn retire(&self) -> Result<(), SessionError> {
+        self.ask(|reply| Command::Retire { reply }).await
+    }
+
+    /// Ends the actor: its feed closes once everything was read. A process lives on.
     pub async fn close(&self) {
         let (reply, closed) = oneshot::channel();
         if self.commands.send(Command::Close { reply }).await.is_ok() {

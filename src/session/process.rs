@@ -117,19 +117,21 @@ impl Actor {
                         reason: reason.clone(),
                     });
                 }
-                for entry in launching.held {
-                    let error = WriteError::Gone;
-                    self.on_unsent(Unsent {
-                        subject: entry.subject,
-                        error,
-                    });
-                }
+                self.refuse_held(launching.held);
                 for waiter in self.stop_waiters.drain(..) {
                     waiter.send(()).ok();
                 }
                 let reason = self.machine.reason().cloned().unwrap_or(reason);
                 launching.reply.send(Err(SessionError::StartFailed(reason))).ok();
             }
+        }
+    }
+
+    /// Refuses what was held for a process that does not come.
+    fn refuse_held(&mut self, held: Vec<Entry>) {
+        for Entry { subject, .. } in held {
+            let error = WriteError::Gone;
+            self.on_unsent(Unsent { subject, error });
         }
     }
 
@@ -191,6 +193,14 @@ impl Actor {
             self.on_unsent(unsent);
         }
         self.settle();
+        if let Some(launching) = self
+            .launching
+            .take_if(|launching| launching.waits() && launching.stop_asked.is_some())
+        {
+            // Stopped before it began.
+            self.refuse_held(launching.held);
+            launching.reply.send(Err(SessionError::Stopping)).ok();
+        }
         for waiter in self.stop_waiters.drain(..) {
             // Who asked may have left.
             waiter.send(()).ok();

@@ -140,12 +140,13 @@ impl Supervisor {
     /// Stops a session and removes all that is known of it; returns when its process is gone.
     ///
     /// # Errors
-    /// `SessionNotFound`, `Session` (`StopTimedOut`: nothing was removed then).
+    /// `SessionNotFound`, `Session` (`StopTimedOut`, `AlreadyLive` when it was resumed meanwhile: nothing was removed then).
     pub async fn delete(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
         let session = self.handle(id).await?;
         session.stop(by, self.shared.settings.stop_deadline()).await?;
         let _opening = self.shared.registry.opening().await;
-        session.close().await;
+        // Somebody may have resumed it since: a process must not outlive its journal.
+        session.retire().await?;
         self.shared.registry.remove(id);
         self.catch_up().await?;
         let dir = self.shared.settings.session_dir(id);
