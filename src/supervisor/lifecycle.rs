@@ -7,8 +7,9 @@ use uuid::Uuid;
 use crate::{
     claude::{Start, options::PermissionMode},
     domain::{CliSessionId, Clock, SessionId, SessionState, StartMode},
+    journal::ReadError,
     keeper::StdinLine,
-    session::{self, AtRest, SessionHandle, SessionParts, SessionSettings},
+    session::{self, AtRest, SessionError, SessionHandle, SessionParts, SessionSettings},
     store::{MetaPatch, NewSession, SessionRow},
 };
 
@@ -110,7 +111,7 @@ impl Supervisor {
         let session = self.handle(id).await?;
         let state = session.view().state;
         if state.is_live() {
-            return Err(session::SessionError::AlreadyLive { state }.into());
+            return Err(SessionError::AlreadyLive { state }.into());
         }
         let start = self.start_of(&row).await?;
         self.start_process(&session, &row, start, None).await?;
@@ -142,11 +143,26 @@ impl Supervisor {
     /// # Errors
     /// `SessionNotFound`, `Session` (`StopTimedOut`, `AlreadyLive` when it was resumed meanwhile: nothing was removed then).
     pub async fn delete(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
-        let session = self.handle(id).await?;
-        session.stop(by, self.shared.settings.stop_deadline()).await?;
+        let (supervisor, by) = (self.clone(), by.to_owned());
+        self.to_the_end(async move { supervisor.remove(id, &by).await })
+            .await
+    }
+
+    async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
+        let session = match self.handle(id).await {
+            Ok(session) => Some(session),
+            // The daemon died in the middle of an earlier deletion.
+            Err(SupervisorError::Session(SessionError::Journal(ReadError::NotFound { .. }))) => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(session) = &session {
+            session.stop(by, self.shared.settings.stop_deadline()).await?;
+        }
         let _opening = self.shared.registry.opening().await;
-        // Somebody may have resumed it since: a process must not outlive its journal.
-        session.retire().await?;
+        if let Some(session) = &session {
+            // Somebody may have resumed it since: a process must not outlive its journal.
+            session.retire().await?;
+        }
         self.shared.registry.remove(id);
         self.catch_up().await?;
         let dir = self.shared.settings.session_dir(id);
@@ -208,22 +224,63 @@ impl Supervisor {
         self.refuse_when_closing()?;
         // Before anything is made: who has no CLI gets no session either.
         self.shared.cli.look(&self.shared.settings).await?;
-        let id = new.id;
-        let dir = self.shared.settings.session_dir(id);
-        make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
-        self.shared.store.insert_session(new).await?;
-        let row = self.row(id).await?;
-        let session = self.open(&row, None, true).await?;
-        self.shared.registry.insert(session.clone());
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
             line: String::from_utf8_lossy(&prompt.line).into_owned(),
         });
-        match self.start_process(&session, &row, start, prompt).await {
-            Ok(()) | Err(SupervisorError::Session(session::SessionError::StartFailed(_))) => {
-                self.session(id).await
+        let (supervisor, by) = (self.clone(), by.to_owned());
+        self.to_the_end(async move {
+            let id = new.id;
+            match supervisor.make_all(new, start, prompt).await {
+                Ok(()) | Err(SupervisorError::Session(SessionError::StartFailed(_))) => {
+                    supervisor.session(id).await
+                }
+                Err(error) => {
+                    // Who gets an error has no session; in a shutdown the next daemon marks it.
+                    if !supervisor.shared.closing.is_cancelled()
+                        && let Err(error) = supervisor.remove(id, &by).await
+                    {
+                        let error = crate::telemetry::chain(&error);
+                        tracing::error!(session.id = %id, error, "what is left of a failed session stays");
+                    }
+                    Err(error)
+                }
             }
-            Err(error) => Err(error),
+        })
+        .await
+    }
+
+    async fn make_all(
+        &self,
+        new: NewSession,
+        start: Start,
+        prompt: Option<StdinLine>,
+    ) -> Result<(), SupervisorError> {
+        let id = new.id;
+        let dir = self.shared.settings.session_dir(id);
+        make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
+        let (row, session) = {
+            // Once it can be listed it can be asked for, and two actors on one journal must never be.
+            let _opening = self.shared.registry.opening().await;
+            self.shared.store.insert_session(new).await?;
+            let row = self.row(id).await?;
+            let session = self.open(&row, None, true).await?;
+            self.shared.registry.insert(session.clone());
+            (row, session)
+        };
+        self.start_process(&session, &row, start, prompt).await
+    }
+
+    /// Does `work` also when the caller stops waiting: a client that leaves must not leave half a session behind.
+    async fn to_the_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, SupervisorError>> + Send + 'static,
+    ) -> Result<T, SupervisorError> {
+        match self.shared.tracker.spawn(work).await {
+            Ok(done) => done,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime is shutting down.
+            Err(_) => Err(SupervisorError::ShuttingDown),
         }
     }
 
