@@ -1,12 +1,21 @@
 //! Owns the listening side: connections are taken until the shutdown begins.
 
+use std::{future::IntoFuture as _, time::Duration};
+
 use axum::serve::ListenerExt;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::sleep};
 
 use super::{AppState, router};
 
-/// Serves HTTP on `listener` until the state's shutdown token is cancelled and plain requests are answered. Sockets are
-/// told by the same token; the state's tracker knows when the last one is closed.
+/// How long requests that are under way at a shutdown may take. A client that does not read its answer must not hold up
+/// the daemon.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Serves HTTP on `listener` until the state's shutdown token is cancelled and plain requests are answered, or had their
+/// time. Sockets are told by the same token; the state's tracker knows when the last one is closed.
+///
+/// # Errors
+/// The listener failed.
 pub async fn serve(listener: TcpListener, state: AppState) -> std::io::Result<()> {
     let shutdown = state.shutdown().clone();
     // Frames are small and every one matters now.
@@ -15,7 +24,18 @@ pub async fn serve(listener: TcpListener, state: AppState) -> std::io::Result<()
             tracing::debug!(%error, "a connection keeps its send delay");
         }
     });
-    axum::serve(listener, router(state))
-        .with_graceful_shutdown(shutdown.cancelled_owned())
-        .await
+    let serving = axum::serve(listener, router(state))
+        .with_graceful_shutdown(shutdown.clone().cancelled_owned())
+        .into_future();
+    let drained = async {
+        shutdown.cancelled().await;
+        sleep(DRAIN).await;
+    };
+    tokio::select! {
+        served = serving => served,
+        () = drained => {
+            tracing::warn!("a client did not take its answer within the shutdown");
+            Ok(())
+        }
+    }
 }

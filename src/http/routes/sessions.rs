@@ -226,8 +226,7 @@ async fn ready(state: &AppState, view: SessionView, params: &WaitParams) -> Resu
     if params.wait.is_none() {
         return Ok(view);
     }
-    let deadline = wait::deadline(params.timeout_ms)?;
-    Ok(state.supervisor().wait_ready(view.row.id, deadline).await?)
+    wait::ready(state, view.row.id, wait::deadline(params.timeout_ms)?).await
 }
 
 /// The answer to a request that made a session, after the wait that it asked for.

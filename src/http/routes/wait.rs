@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::{
     domain::{PromptUuid, SessionId},
     http::{ApiError, AppState, ErrorCode, dto::TurnResult},
-    supervisor::SupervisorError,
+    supervisor::{SessionView, SupervisorError},
 };
 
 /// Milliseconds that a request waits when nobody says.
@@ -32,6 +32,18 @@ pub(super) fn deadline(timeout_ms: Option<u64>) -> Result<Duration, ApiError> {
         return Ok(Duration::from_millis(ms));
     }
     Err(ApiError::new(ErrorCode::InvalidQuery).detail(format!("timeout_ms is outside 1 to {MAX_TIMEOUT_MS}")))
+}
+
+/// Waits until the session is not starting any more.
+pub(super) async fn ready(
+    state: &AppState,
+    id: SessionId,
+    deadline: Duration,
+) -> Result<SessionView, ApiError> {
+    tokio::select! {
+        view = state.supervisor().wait_ready(id, deadline) => Ok(view?),
+        () = state.shutdown().cancelled() => Err(ErrorCode::ShuttingDown.into()),
+    }
 }
 
 /// Waits for the turn that answers `prompt`. The error names the prompt, so that a client can wait again.
