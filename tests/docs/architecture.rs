@@ -16,7 +16,7 @@ const PAGES: [&str; 6] = [
 /// Text and target of each link to a file of the repository, the target without its anchor and from the root.
 fn links(page: &str) -> Vec<(String, String)> {
     let text = read(page);
-    let folder = Path::new(page).parent().expect("a page has a folder");
+    let folder = Path::new(page).parent().unwrap_or(Path::new(""));
     let mut found = Vec::new();
     for (at, _) in text.match_indices("](") {
         let target = text[at + 2..].split(')').next().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! A daemon as a newcomer has it: everything at its default below a HOME of its own, no agent CLI on the machine.
 #![expect(
     clippy::disallowed_methods,
-    reason = "starts the program and the shell that the README speaks of"
+    clippy::unwrap_used,
+    reason = "starts the programs that the README speaks of, and fails by panicking"
 )]
 
 use std::{
