@@ -3,7 +3,11 @@
 
 mod chance;
 mod follower;
+mod instance;
 mod journal;
 mod moments;
+mod phases;
+mod real;
+mod shutdown;
 #[path = "../support/mod.rs"]
 mod support;
