@@ -202,6 +202,18 @@ impl TestDaemon {
 
     /// Starts again on the same data; the address changes.
     pub(crate) async fn start(&mut self) {
+        self.launch();
+        self.ready().await;
+    }
+
+    /// Waits until a launched daemon answers.
+    pub(crate) async fn ready(&mut self) {
+        (self.url, self.token) =
+            wait_for("the daemon answers", PATIENCE, async || self.probe().await).await;
+    }
+
+    /// Starts the process again on the same data, and does not wait for it.
+    pub(crate) fn launch(&mut self) {
         assert!(self.child.is_none(), "the daemon already runs");
         let data = self.data_dir();
         let log = fs::File::options()
@@ -228,8 +240,6 @@ impl TestDaemon {
             // A signal to the test's terminal is not meant for the daemon.
             .process_group(0);
         self.child = Some(command.spawn().expect("start trunkline"));
-        let ready = wait_for("the daemon answers", PATIENCE, async || self.probe().await).await;
-        (self.url, self.token) = ready;
     }
 
     /// Address and token once this life of the daemon is ready.

@@ -1,0 +1,61 @@
+//! Owns chance, from a seed that a failure names, so that it can be had again.
+
+use std::time::Duration;
+
+/// The variable that names the seed of an earlier run.
+const SEED: &str = "TRUNKLINE_TEST_SEED";
+
+/// Numbers by chance: `SplitMix64`.
+#[derive(Debug)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    /// Takes the seed of the environment, else a new one, and says which.
+    pub(crate) fn new() -> Self {
+        let seed = match std::env::var(SEED) {
+            Ok(seed) => seed.parse().expect("the seed is a number"),
+            Err(_) => {
+                let mut bytes = [0; 8];
+                getrandom::fill(&mut bytes).unwrap();
+                u64::from_le_bytes(bytes)
+            }
+        };
+        println!("{SEED}={seed}");
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 to below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// Once in `n` times.
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// Up to `most` milliseconds.
+    pub(crate) fn moment(&mut self, most: u64) -> Duration {
+        Duration::from_micros(self.below(most * 1000))
+    }
+
+    pub(crate) fn uuid(&mut self) -> String {
+        let bits = (u128::from(self.next()) << 64) | u128::from(self.next());
+        uuid::Builder::from_random_bytes(bits.to_le_bytes())
+            .into_uuid()
+            .to_string()
+    }
+}
+
+/// Lets a random moment pass: nothing is waited for.
+pub(crate) async fn pass(moment: Duration) {
+    tokio::time::sleep(moment).await;
+}
