@@ -1,0 +1,38 @@
+//! Owns the test of work that goes on after its turn, and begins the next one by itself.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, nanos};
+
+#[tokio::test]
+async fn a_background_command_begins_a_turn_by_itself() {
+    let world = World::start().await;
+    let id = world.session(json!({ "allowed_tools": ["Bash"] })).await;
+    let input = json!({ "command": "until test -e go; do sleep 0.1; done", "run_in_background": true });
+    let steps = json!([
+        { "tool": "Bash", "input": input },
+        { "text": "under way" },
+        { "text": "it is done", "wait": "own", "wait_at": 1 },
+    ]);
+    assert_eq!(world.answer(&id, steps).await, "under way");
+    let view = world.idle_after(&id, 1).await;
+    assert_eq!(view["background_tasks"], 1);
+    world.write("go", "");
+    world.api.at_gate("own").await;
+    let view = world.rest.session(&id).await;
+    assert_eq!(view["state"], "busy");
+    assert_eq!(view["turn"]["number"], 2);
+    assert_eq!(view["open_prompts"], json!([]));
+    world.api.release("own").await;
+    let view = world.idle_after(&id, 2).await;
+    assert_eq!(view["background_tasks"], 0);
+    let turns = world.rest.turns(&id).await;
+    assert_eq!(turns[0]["origin"], Value::Null);
+    assert_eq!(turns[1]["origin"], "task-notification");
+    assert_eq!(turns[1]["prompts"], json!([]));
+    assert!(nanos(&turns[1]["cost_usd"]) > 0);
+    let spent: i64 = turns.iter().map(|turn| nanos(&turn["cost_usd"])).sum();
+    assert_eq!(nanos(&view["cost_usd"]), spent);
+    let result = world.lines(&id, "result").await.remove(1);
+    assert_eq!(result["result"], "it is done");
+}

@@ -1,0 +1,95 @@
+//! Owns the tests of forks: what they know, and that their parent does not notice.
+
+use serde_json::{Value, json};
+
+use crate::{
+    support::programs::scripted,
+    world::{World, nanos, pid, text},
+};
+
+async fn fork(world: &World, parent: &str, body: Value) -> Value {
+    let path = format!("/v1/sessions/{parent}/fork?wait=result");
+    world.rest.post(&path, body).await.expect(201)
+}
+
+#[tokio::test]
+async fn a_fork_of_a_busy_session_leaves_it_alone() {
+    let world = World::start().await;
+    let parent = world.session(json!({ "model": "sonnet" })).await;
+    let first = world.ask(&parent, json!([{ "text": "common past" }])).await;
+    let unit = nanos(&first["turn"]["cost_usd"]);
+    let before = world.rest.session(&parent).await;
+    let held = json!([{ "text": "answer of the parent", "wait": "held", "wait_at": 1 }]);
+    let running = world.prompt(&parent, held).await;
+    world.api.at_gate("held").await;
+
+    let prompt = scripted(&json!([{ "text": "answer of the fork" }]));
+    let child = fork(&world, &parent, json!({ "prompt": prompt, "title": "the fork" })).await;
+    assert_eq!(child["outcome"]["result"]["result"], "answer of the fork");
+    assert_eq!(child["parent_id"], json!(parent));
+    assert_eq!(child["title"], "the fork");
+    assert_eq!(child["options"]["model"], "sonnet");
+    assert_ne!(child["cli"]["session_id"], before["cli"]["session_id"]);
+    assert_eq!(nanos(&child["outcome"]["turn"]["cost_usd"]), unit);
+    assert_eq!(
+        nanos(&child["cost_usd"]),
+        unit,
+        "the parent's cost is not the fork's"
+    );
+    assert!(world.last_request().await.to_string().contains("common past"));
+
+    let during = world.rest.session(&parent).await;
+    assert_eq!(during["state"], "busy");
+    assert_eq!(pid(&during), pid(&before));
+    assert_eq!(during["cost_usd"], before["cost_usd"]);
+    world.api.release("held").await;
+    let after = world.idle_after(&parent, 2).await;
+    assert_eq!(after["cli"], before["cli"], "same process, same conversation");
+    assert_eq!(nanos(&after["cost_usd"]), 2 * unit);
+    let turn = world.rest.turns(&parent).await.remove(1);
+    assert_eq!(turn["prompts"], json!([running]));
+    let result = world.lines(&parent, "result").await.remove(1);
+    assert_eq!(result["result"], "answer of the parent");
+    assert_eq!(world.answer(&parent, json!([{ "text": "on" }])).await, "on");
+    let request = world.last_request().await.to_string();
+    assert!(request.contains("answer of the parent") && !request.contains("answer of the fork"));
+}
+
+#[tokio::test]
+async fn a_fork_begins_at_the_message_that_it_names() {
+    let world = World::start().await;
+    let parent = world.session(json!({})).await;
+    for name in ["answer alpha", "answer beta"] {
+        world.answer(&parent, json!([{ "text": name }])).await;
+    }
+    let alpha = text(&world.messages(&parent).await[1], "uuid");
+    let held = json!([{ "text": "answer gamma", "wait": "held", "wait_at": 1 }]);
+    world.prompt(&parent, held).await;
+    world.api.at_gate("held").await;
+    let prompt = scripted(&json!([{ "text": "answer of the fork" }]));
+    let child = fork(&world, &parent, json!({ "at": alpha, "prompt": prompt })).await;
+    assert_eq!(child["forked_at"], json!(alpha));
+    assert_eq!(child["outcome"]["result"]["result"], "answer of the fork");
+    let request = world.last_request().await.to_string();
+    assert!(request.contains("answer alpha"), "{request}");
+    assert!(!request.contains("answer beta"), "{request}");
+    assert_eq!(world.rest.session(&parent).await["state"], "busy");
+    world.api.release("held").await;
+    world.idle_after(&parent, 3).await;
+    assert_eq!(world.answer(&parent, json!([{ "text": "on" }])).await, "on");
+    let request = world.last_request().await.to_string();
+    for known in ["answer alpha", "answer beta", "answer gamma"] {
+        assert!(request.contains(known), "{known} is lost: {request}");
+    }
+    assert!(!request.contains("answer of the fork"));
+    // The fork is a session of its own: it stops and goes on by itself.
+    let child = text(&child, "id");
+    world.stop(&child).await;
+    world.resume(&child).await;
+    assert_eq!(
+        world.answer(&child, json!([{ "text": "own way" }])).await,
+        "own way"
+    );
+    let request = world.last_request().await.to_string();
+    assert!(request.contains("answer of the fork") && !request.contains("answer beta"));
+}

@@ -1,0 +1,76 @@
+//! Owns the tests of interrupts: of a tool, of a stream, of a request that nobody has answered.
+
+use serde_json::json;
+
+use crate::{
+    support::wait::{PATIENCE, wait_until},
+    world::{World, bash, endless, marked, marker, pid, text},
+};
+
+async fn interrupt(world: &World, id: &str) {
+    let reply = world.rest.lifecycle(id, "interrupt", json!({})).await.expect(200);
+    assert_eq!(reply["response"]["still_queued"], json!([]));
+}
+
+/// The turn was interrupted, and the same process takes the next prompt.
+async fn goes_on(world: &World, id: &str, process: i32, reason: &str) {
+    world.idle_after(id, 1).await;
+    let turn = world.rest.turns(id).await.remove(0);
+    assert_eq!(turn["subtype"], "error_during_execution");
+    assert_eq!(turn["terminal_reason"], reason);
+    assert_eq!(world.answer(id, json!([{ "text": "after" }])).await, "after");
+    assert_eq!(pid(&world.rest.session(id).await), process);
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_the_tool() {
+    let world = World::start().await;
+    let id = world.session(json!({ "allowed_tools": ["Bash"] })).await;
+    let process = pid(&world.rest.session(&id).await);
+    let marker = marker();
+    world.prompt(&id, json!([bash(&endless(&marker))])).await;
+    world.made("started").await;
+    wait_until("the tool runs", PATIENCE, || !marked(&marker).is_empty()).await;
+    interrupt(&world, &id).await;
+    wait_until("the tool is gone", PATIENCE, || marked(&marker).is_empty()).await;
+    goes_on(&world, &id, process, "aborted_tools").await;
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_the_stream() {
+    let world = World::start().await;
+    let id = world.session(json!({ "include_partial_messages": true })).await;
+    let process = pid(&world.rest.session(&id).await);
+    let mut ws = world.daemon.attach(&id, None).await;
+    let step =
+        json!({ "text": "one two three four five six", "chunk_size": 4, "wait": "held", "wait_at": 5 });
+    world.prompt(&id, json!([step])).await;
+    world.api.at_gate("held").await;
+    ws.until("a delta", |frame| {
+        frame["data"]["event"]["delta"]["type"] == "text_delta"
+    })
+    .await;
+    interrupt(&world, &id).await;
+    goes_on(&world, &id, process, "aborted_streaming").await;
+}
+
+#[tokio::test]
+async fn an_interrupt_withdraws_what_was_asked() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let process = pid(&world.rest.session(&id).await);
+    world.prompt(&id, json!([bash("touch made.txt")])).await;
+    let approval = world.rest.pending_approval(&id).await;
+    interrupt(&world, &id).await;
+    goes_on(&world, &id, process, "aborted_tools").await;
+    let ended = world.approval(&id, &approval).await;
+    assert_eq!(ended["state"], "withdrawn");
+    assert_eq!(ended["resolution"]["by"], "cli");
+    let late = world
+        .rest
+        .decide(&id, &text(&approval, "id"), json!({ "decision": "allow" }))
+        .await;
+    assert_eq!(late.body["approval"]["state"], "withdrawn");
+    assert_eq!(late.problem(409), "approval_not_pending");
+    assert!(!world.exists("made.txt"));
+}

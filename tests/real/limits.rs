@@ -1,0 +1,75 @@
+//! Owns the tests of limits and of errors of the model API.
+
+use serde_json::json;
+
+use crate::world::{World, bash, nanos, pid};
+
+#[tokio::test]
+async fn a_turn_ends_at_the_limit_of_its_model_calls() {
+    let world = World::start().await;
+    let id = world
+        .session(json!({ "max_turns": 2, "allowed_tools": ["Bash"] }))
+        .await;
+    let steps = json!([bash("true"), bash("true"), bash("true"), { "text": "too late" }]);
+    let reply = world.ask(&id, steps).await;
+    assert_eq!(reply["turn"]["subtype"], "error_max_turns");
+    assert_eq!(reply["turn"]["is_error"], true);
+    assert_eq!(reply["turn"]["terminal_reason"], "max_turns");
+    assert_eq!(world.answer(&id, json!([{ "text": "next" }])).await, "next");
+    world.idle_after(&id, 2).await;
+}
+
+#[tokio::test]
+async fn a_session_ends_its_turns_at_its_budget() {
+    let world = World::start().await;
+    let id = world
+        .session(json!({ "max_budget_usd": 0.001, "allowed_tools": ["Bash"] }))
+        .await;
+    let steps = json!([bash("true"), bash("true"), { "text": "too late" }]);
+    let reply = world.ask(&id, steps).await;
+    assert_eq!(reply["turn"]["subtype"], "error_max_budget_usd");
+    let spent = nanos(&reply["turn"]["cost_usd"]);
+    assert!(spent >= 1_000_000, "{spent}");
+    let reply = world.ask(&id, json!([{ "text": "nothing left" }])).await;
+    assert_eq!(reply["turn"]["subtype"], "error_max_budget_usd");
+    assert_eq!(nanos(&reply["turn"]["cost_usd"]), 0);
+    let view = world.idle_after(&id, 2).await;
+    assert_eq!(nanos(&view["cost_usd"]), spent);
+}
+
+#[tokio::test]
+async fn errors_of_the_api_are_retried_and_reported() {
+    let world = World::with(|daemon| daemon.env("CLAUDE_CODE_MAX_RETRIES", "1")).await;
+    let id = world.session(json!({})).await;
+    let process = pid(&world.rest.session(&id).await);
+    let mut turns = 0;
+    let mut retries = 0;
+    for status in [401, 429, 529] {
+        let mut ws = world.daemon.attach(&id, None).await;
+        let reply = world
+            .ask(&id, json!([{ "status": status, "times": -1, "text": "never" }]))
+            .await;
+        assert_eq!(reply["turn"]["is_error"], true, "{reply:#}");
+        assert_eq!(reply["turn"]["terminal_reason"], "api_error");
+        assert_eq!(reply["result"]["api_error_status"], status);
+        assert_eq!(nanos(&reply["turn"]["cost_usd"]), 0);
+        let frames = ws
+            .until("the result", |frame| frame["data"]["type"] == "result")
+            .await;
+        let seen = frames
+            .iter()
+            .filter(|frame| frame["data"]["subtype"] == "api_retry")
+            .inspect(|frame| assert_eq!(frame["data"]["error_status"], status))
+            .count();
+        assert_eq!(seen, 1, "a client sees the retry");
+        let once = json!([{ "status": status, "times": 1, "text": "recovered" }]);
+        assert_eq!(world.answer(&id, once).await, "recovered");
+        turns += 2;
+        retries += 2;
+        let view = world.idle_after(&id, turns).await;
+        assert_eq!(pid(&view), process);
+    }
+    let lines = world.lines(&id, "system").await;
+    let retried = lines.iter().filter(|line| line["subtype"] == "api_retry").count();
+    assert_eq!(retried, retries);
+}

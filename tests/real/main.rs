@@ -1,0 +1,23 @@
+//! Owns the tests of the running daemon with the real CLI and the stand-in model API, over REST and WebSocket.
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "helpers of tests fail by panicking; amounts of tests are small"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod background;
+mod controls;
+mod environment;
+mod fork;
+mod interrupts;
+mod limits;
+mod money;
+mod questions;
+mod resume;
+mod stops;
+mod tools;
+mod turns;
+mod world;
