@@ -24,7 +24,10 @@ pub(crate) fn problem(reply: Reply, status: u16, code: &str) -> Value {
     assert_eq!(body["status"], status, "{body:#}");
     assert_eq!(body["type"], format!("urn:trunkline:problem:{code}"), "{body:#}");
     for text in ["title", "detail", "instance"] {
-        assert!(body[text].as_str().is_some_and(|text| !text.is_empty()), "no {text}: {body:#}");
+        assert!(
+            body[text].as_str().is_some_and(|text| !text.is_empty()),
+            "no {text}: {body:#}"
+        );
     }
     for flag in ["retryable", "side_effect_possible"] {
         assert!(body[flag].is_boolean(), "no {flag}: {body:#}");
@@ -43,7 +46,9 @@ pub(crate) struct Operation {
 impl Operation {
     /// The path with these ids in the place of its parameters.
     pub(crate) fn at(&self, session: &str, approval: &str) -> String {
-        self.path.replace("{id}", session).replace("{approval_id}", approval)
+        self.path
+            .replace("{id}", session)
+            .replace("{approval_id}", approval)
     }
 
     /// A body that the operation takes, if it needs one.
@@ -91,7 +96,11 @@ pub(crate) async fn call(rest: &Rest, operation: &Operation, session: &str, appr
 pub(crate) async fn assert_nothing_made(daemon: &TestDaemon) {
     let list = daemon.rest().get("/v1/sessions").await.expect(200);
     assert_eq!(list["items"], json!([]), "a session was made");
-    assert_eq!(entries(&daemon.data_dir().join("sessions")), 0, "a journal was made");
+    assert_eq!(
+        entries(&daemon.data_dir().join("sessions")),
+        0,
+        "a journal was made"
+    );
     let processes = daemon.session_processes();
     assert!(processes.is_empty(), "a process was started: {processes:#?}");
 }
@@ -103,12 +112,16 @@ fn entries(dir: &Path) -> usize {
 /// The starts of the fake CLI that were dumped into `file`, oldest first: `argv`, `env`, `cwd`, `pid`.
 pub(crate) fn dumps(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// A turn of the fake CLI that asks whether it may use a tool.
 pub(crate) fn asking() -> String {
-    fake_prompt(&json!([{"ask": {"tool": "Bash", "input": {"command": "make  all", "n": 1.0}}}, {"text": "done"}]))
+    fake_prompt(
+        &json!([{"ask": {"tool": "Bash", "input": {"command": "make  all", "n": 1.0}}}, {"text": "done"}]),
+    )
 }
 
 /// A turn of the fake CLI that never ends by itself.
@@ -118,5 +131,8 @@ pub(crate) fn endless() -> String {
 
 /// The id in a view of the API.
 pub(crate) fn id_of(view: &Value) -> String {
-    view["id"].as_str().unwrap_or_else(|| panic!("no id: {view:#}")).to_owned()
+    view["id"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no id: {view:#}"))
+        .to_owned()
 }

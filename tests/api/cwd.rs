@@ -60,7 +60,11 @@ async fn roots_hold_for_links_and_detours_and_at_every_start() {
         format!("{}/../..", root.display()),
         format!("{}/in/../../", root.display()),
     ] {
-        problem(rest.post("/v1/sessions", json!({"cwd": cwd})).await, 403, "cwd_outside_roots");
+        problem(
+            rest.post("/v1/sessions", json!({"cwd": cwd})).await,
+            403,
+            "cwd_outside_roots",
+        );
     }
     assert_nothing_made(&daemon).await;
 
@@ -73,8 +77,16 @@ async fn roots_hold_for_links_and_detours_and_at_every_start() {
     // The directory becomes a way out while the session sleeps.
     fs::remove_dir(root.join("in/side")).unwrap();
     symlink(&outside, root.join("in/side")).unwrap();
-    problem(rest.lifecycle(&id, "resume", json!({})).await, 403, "cwd_outside_roots");
-    problem(rest.lifecycle(&id, "fork", json!({})).await, 403, "cwd_outside_roots");
+    problem(
+        rest.lifecycle(&id, "resume", json!({})).await,
+        403,
+        "cwd_outside_roots",
+    );
+    problem(
+        rest.lifecycle(&id, "fork", json!({})).await,
+        403,
+        "cwd_outside_roots",
+    );
     assert!(daemon.session_processes().is_empty());
     assert_eq!(rest.session(&id).await["state"], "stopped");
 }

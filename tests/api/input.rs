@@ -29,16 +29,29 @@ async fn a_bad_body_is_told_where_it_is_wrong_and_makes_nothing() {
         ("{\"cwd\":\"/\",\"prompt\":\"cut \\ud83d\"}", 1, 32),
     ] {
         let found = problem(post(body.into()).await, 400, "invalid_json");
-        assert_eq!((&found["line"], &found["column"]), (&line.into(), &column.into()), "{body:?}: {found:#}");
+        assert_eq!(
+            (&found["line"], &found["column"]),
+            (&line.into(), &column.into()),
+            "{body:?}: {found:#}"
+        );
     }
-    problem(post(b"{\"cwd\":\"/\xff\xfe\"}".to_vec()).await, 400, "invalid_json");
+    problem(
+        post(b"{\"cwd\":\"/\xff\xfe\"}".to_vec()).await,
+        400,
+        "invalid_json",
+    );
     problem(post("[".repeat(200_000).into_bytes()).await, 400, "invalid_json");
-    let deep = format!("{{\"cwd\":\"/\",\"options\":{{\"settings\":{}", "{\"a\":".repeat(200_000));
+    let deep = format!(
+        "{{\"cwd\":\"/\",\"options\":{{\"settings\":{}",
+        "{\"a\":".repeat(200_000)
+    );
     problem(post(deep.into_bytes()).await, 400, "invalid_json");
 
     let with = |fields: Value| {
         let mut body = json!({"cwd": cwd});
-        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        body.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
         body
     };
     for (body, field) in [
@@ -47,14 +60,20 @@ async fn a_bad_body_is_told_where_it_is_wrong_and_makes_nothing() {
         (with(json!({"prompt": {"txt": "x"}})), "prompt"),
         (with(json!({"prompt": 5})), "prompt"),
         (with(json!({"prompt": {"content": "x"}})), "content"),
-        (with(json!({"prompt": {"content": [{"type": "text", "text": "x"}, "y"]}})), "content"),
+        (
+            with(json!({"prompt": {"content": [{"type": "text", "text": "x"}, "y"]}})),
+            "content",
+        ),
         (with(json!({"prompt": {"text": "x", "content": []}})), "content"),
         (with(json!({"labels": {"a": 1}})), "labels.a"),
         (with(json!({"labels": []})), "labels"),
         (with(json!({"title": ["x"]})), "title"),
         (with(json!({"options": {"max_turns": -1}})), "options.max_turns"),
         (with(json!({"options": {"max_turns": 1.5}})), "options.max_turns"),
-        (with(json!({"options": {"permission_mode": "yolo"}})), "options.permission_mode"),
+        (
+            with(json!({"options": {"permission_mode": "yolo"}})),
+            "options.permission_mode",
+        ),
         (json!({"cwd": 5}), "cwd"),
         (json!({"cwd": null}), "cwd"),
     ] {
@@ -69,8 +88,18 @@ async fn a_bad_body_is_told_where_it_is_wrong_and_makes_nothing() {
     let twice = format!(r#"{{"cwd":{cwd:?},"cwd":"/"}}"#);
     problem(post(twice.into_bytes()).await, 422, "invalid_field");
 
-    for prompt in [json!(""), json!(" \n\t"), json!({}), json!({"text": ""}), json!({"content": []})] {
-        problem(post(with(json!({"prompt": prompt})).to_string().into_bytes()).await, 422, "empty_prompt");
+    for prompt in [
+        json!(""),
+        json!(" \n\t"),
+        json!({}),
+        json!({"text": ""}),
+        json!({"content": []}),
+    ] {
+        problem(
+            post(with(json!({"prompt": prompt})).to_string().into_bytes()).await,
+            422,
+            "empty_prompt",
+        );
     }
     assert_nothing_made(&daemon).await;
 }
@@ -129,7 +158,11 @@ async fn a_value_of_the_wrong_type_is_not_repeated() {
     ] {
         let reply = rest.post("/v1/sessions", body.clone()).await;
         assert_eq!(reply.status, 422, "{body}: {:#}", reply.body);
-        assert!(!reply.body.to_string().contains(secret), "{body}: {:#}", reply.body);
+        assert!(
+            !reply.body.to_string().contains(secret),
+            "{body}: {:#}",
+            reply.body
+        );
     }
     assert_nothing_made(&daemon).await;
     assert!(!daemon.log().contains(secret));

@@ -22,7 +22,8 @@ async fn a_message_over_the_limit_is_refused_and_one_at_the_limit_is_not() {
     let blocks = json!([{"type": "text", "text": over}]);
     for prompt in [json!(over), json!({"text": over}), json!({"content": blocks})] {
         let found = problem(
-            rest.post("/v1/sessions", json!({"cwd": cwd, "prompt": prompt})).await,
+            rest.post("/v1/sessions", json!({"cwd": cwd, "prompt": prompt}))
+                .await,
             413,
             "prompt_too_large",
         );
@@ -34,10 +35,22 @@ async fn a_message_over_the_limit_is_refused_and_one_at_the_limit_is_not() {
 
     let id = rest.create_ready(json!({"cwd": cwd})).await;
     let messages = format!("/v1/sessions/{id}/messages");
-    problem(rest.post(&messages, json!({"text": over})).await, 413, "prompt_too_large");
-    problem(rest.post(&messages, json!({"content": blocks})).await, 413, "prompt_too_large");
+    problem(
+        rest.post(&messages, json!({"text": over})).await,
+        413,
+        "prompt_too_large",
+    );
+    problem(
+        rest.post(&messages, json!({"content": blocks})).await,
+        413,
+        "prompt_too_large",
+    );
     let title = json!({"title": "x".repeat(2 * 1024 * 1024)});
-    problem(rest.patch(&format!("/v1/sessions/{id}"), title).await, 413, "body_too_large");
+    problem(
+        rest.patch(&format!("/v1/sessions/{id}"), title).await,
+        413,
+        "body_too_large",
+    );
     let answer = rest.ask(&id, &"x".repeat(LIMIT)).await;
     assert_eq!(answer["result"]["subtype"], "success", "{answer:#}");
     assert_eq!(rest.turns(&id).await.len(), 1);
@@ -86,7 +99,10 @@ async fn the_same_id_runs_once_and_with_other_words_it_is_a_conflict() {
     let uuid = Uuid::new_v4();
     let sends = (0..8).map(|_| send(&rest, &id, uuid, "many"));
     let replies = futures_util::future::join_all(sends).await;
-    let fresh = replies.into_iter().map(|reply| reply.expect(202)).filter(|it| it["repeated"] == false);
+    let fresh = replies
+        .into_iter()
+        .map(|reply| reply.expect(202))
+        .filter(|it| it["repeated"] == false);
     assert_eq!(fresh.count(), 1);
     rest.in_state(&id, &["idle"]).await;
 
@@ -95,7 +111,9 @@ async fn the_same_id_runs_once_and_with_other_words_it_is_a_conflict() {
     let stopped = send(&rest, &id, uuid, "many").await.expect(202);
     assert_eq!(stopped["repeated"], true, "a repeat needs no process");
     problem(send(&rest, &id, uuid, "other").await, 409, "prompt_conflict");
-    rest.post(&format!("/v1/sessions/{id}/resume?wait=ready"), json!({})).await.expect(200);
+    rest.post(&format!("/v1/sessions/{id}/resume?wait=ready"), json!({}))
+        .await
+        .expect(200);
     assert_eq!(send(&rest, &id, uuid, "many").await.expect(202)["repeated"], true);
     problem(send(&rest, &id, uuid, "other").await, 409, "prompt_conflict");
     rest.ask(&id, "last").await;
@@ -103,7 +121,11 @@ async fn the_same_id_runs_once_and_with_other_words_it_is_a_conflict() {
 }
 
 async fn send(rest: &Rest, id: &str, uuid: Uuid, text: &str) -> crate::support::rest::Reply {
-    rest.post(&format!("/v1/sessions/{id}/messages"), json!({"text": text, "uuid": uuid})).await
+    rest.post(
+        &format!("/v1/sessions/{id}/messages"),
+        json!({"text": text, "uuid": uuid}),
+    )
+    .await
 }
 
 #[tokio::test]
@@ -120,7 +142,12 @@ async fn a_wait_ends_at_its_limit_and_the_work_goes_on() {
 
     let wait = json!({"text": "later", "uuid": Uuid::new_v4()});
     let messages = format!("/v1/sessions/{id}/messages?wait=result");
-    let found = problem(rest.post(&format!("{messages}&timeout_ms=200"), wait.clone()).await, 504, "wait_timeout");
+    let found = problem(
+        rest.post(&format!("{messages}&timeout_ms=200"), wait.clone())
+            .await,
+        504,
+        "wait_timeout",
+    );
     assert_eq!(found["uuid"], wait["uuid"]);
     rest.lifecycle(&id, "interrupt", json!({})).await.expect(200);
     // The same message again waits on for its turn; it is not run twice.
@@ -136,23 +163,41 @@ async fn a_wait_ends_at_its_limit_and_the_work_goes_on() {
 async fn a_session_without_a_process_takes_no_message_and_says_how_to_go_on() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let id = id_of(&rest.create(json!({"cwd": daemon.work_dir("w"), "prompt": "hello"})).await);
+    let id = id_of(
+        &rest
+            .create(json!({"cwd": daemon.work_dir("w"), "prompt": "hello"}))
+            .await,
+    );
     rest.in_state(&id, &["idle"]).await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     let head = rest.session(&id).await["head_seq"].clone();
     for path in ["messages", "messages?wait=result"] {
         let found = problem(
-            rest.post(&format!("/v1/sessions/{id}/{path}"), json!({"text": "x"})).await,
+            rest.post(&format!("/v1/sessions/{id}/{path}"), json!({"text": "x"}))
+                .await,
             409,
             "session_not_live",
         );
         assert_eq!(found["state"], "stopped");
     }
-    problem(rest.put(&format!("/v1/sessions/{id}/model"), json!({"model": "m"})).await, 409, "session_not_live");
     problem(
-        rest.post(&format!("/v1/sessions/{id}/control"), json!({"subtype": "get_context_usage"})).await,
+        rest.put(&format!("/v1/sessions/{id}/model"), json!({"model": "m"}))
+            .await,
         409,
         "session_not_live",
     );
-    assert_eq!(rest.session(&id).await["head_seq"], head, "a refused message left a record");
+    problem(
+        rest.post(
+            &format!("/v1/sessions/{id}/control"),
+            json!({"subtype": "get_context_usage"}),
+        )
+        .await,
+        409,
+        "session_not_live",
+    );
+    assert_eq!(
+        rest.session(&id).await["head_seq"],
+        head,
+        "a refused message left a record"
+    );
 }
