@@ -1,0 +1,279 @@
+//! Owns the contract against the running daemon: every documented operation is there, and what it answers is what the
+//! document says.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    common::{Operation, asking, call, id_of, operations},
+    support::daemon::TestDaemon,
+};
+
+#[tokio::test]
+async fn every_documented_operation_is_served() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let operations = operations(&rest).await;
+    let nobody = Uuid::now_v7().to_string();
+    for operation in &operations {
+        let reply = call(&rest, operation, &nobody, &nobody).await;
+        let code = reply.body["code"].as_str().unwrap_or_default();
+        assert!(
+            ![
+                "route_not_found",
+                "method_not_allowed",
+                "unsupported_media_type",
+                "invalid_field",
+                "invalid_json"
+            ]
+            .contains(&code),
+            "{} {}: {:#}",
+            operation.method,
+            operation.path,
+            reply.body
+        );
+        assert!(!reply.status.is_server_error(), "{operation:?}: {:#}", reply.body);
+    }
+    let ids: BTreeMap<&str, usize> = operations.iter().fold(BTreeMap::new(), |mut ids, operation| {
+        *ids.entry(&operation.id).or_default() += 1;
+        ids
+    });
+    assert!(
+        ids.values().all(|count| *count == 1),
+        "an operation id is used twice: {ids:?}"
+    );
+    // What is promised by the document that is committed is what runs.
+    let committed =
+        std::fs::read_to_string(crate::support::programs::repository("openapi/trunkline.json")).unwrap();
+    let served = rest.get("/openapi.json").await.expect(200);
+    assert_eq!(serde_json::from_str::<Value>(&committed).unwrap(), served);
+}
+
+#[tokio::test]
+async fn answers_are_as_documented() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let document = rest.get("/openapi.json").await.expect(200);
+    let operations = operations(&rest).await;
+    let session = json!({
+        "cwd": daemon.work_dir("w"), "prompt": "hello", "title": "t", "tag": "g", "labels": {"a": "b"},
+        "options": {"model": "m", "env": {"A": "b"}, "max_budget_usd": 3.5, "system_prompt": "be brief"}
+    });
+    let made = rest.post("/v1/sessions?wait=result", session).await.expect(201);
+    check(&document, "create_session", 201, &made);
+    let id = id_of(&made);
+    rest.prompt(&id, &asking()).await;
+    let approval = id_of(&rest.pending_approval(&id).await);
+
+    // In this order: what ends the session comes last.
+    let mut checked = 0;
+    for name in [
+        "get_session",
+        "list_sessions",
+        "update_session",
+        "send_message",
+        "list_messages",
+        "list_events",
+        "list_approvals",
+        "list_session_approvals",
+        "get_approval",
+        "decide_approval",
+        "get_approval",
+        "set_model",
+        "set_permission_mode",
+        "set_thinking",
+        "send_control",
+        "interrupt_session",
+        "list_turns",
+        "list_runs",
+        "get_usage",
+        "get_health",
+        "get_readiness",
+        "fork_session",
+        "stop_session",
+        "resume_session",
+        "list_sessions",
+        "list_runs",
+        "list_approvals",
+    ] {
+        let operation = operations.iter().find(|it| it.id == name).unwrap();
+        let reply = call(&rest, operation, &id, &approval).await;
+        assert!(reply.status.is_success(), "{name}: {:#}", reply.body);
+        check(&document, name, reply.status.as_u16(), &reply.body);
+        checked += 1;
+    }
+    let failed = rest.ask_failing(&id).await;
+    check(&document, "send_message", 200, &failed);
+    for operation in operations
+        .iter()
+        .filter(|it| it.path.contains("{id}") && it.id != "attach_session")
+    {
+        let reply = call(&rest, operation, "nonsense", &approval).await;
+        check(&document, &operation.id, reply.status.as_u16(), &reply.body);
+    }
+    let gone = operations.iter().find(|it| it.id == "delete_session").unwrap();
+    assert_eq!(call(&rest, gone, &id, &approval).await.status, 204);
+    let known = |operation: &&Operation| {
+        ![
+            "attach_session",
+            "get_openapi",
+            "delete_session",
+            "create_session",
+        ]
+        .contains(&operation.id.as_str())
+    };
+    assert!(
+        checked >= operations.iter().filter(known).count(),
+        "an operation is not looked at here"
+    );
+}
+
+impl crate::support::rest::Rest {
+    /// A turn that fails: its fields differ from those of one that does not.
+    async fn ask_failing(&self, id: &str) -> Value {
+        let actions = json!([{"result": {"subtype": "error_max_turns", "is_error": true, "result": null,
+            "total_cost_usd": null, "modelUsage": null}}]);
+        self.ask(id, &crate::support::programs::fake_prompt(&actions))
+            .await
+    }
+}
+
+/// Checks a body against the schema of an operation's answer.
+fn check(document: &Value, operation: &str, status: u16, body: &Value) {
+    let responses = document["paths"]
+        .as_object()
+        .unwrap()
+        .values()
+        .flat_map(|item| item.as_object().unwrap().values())
+        .find(|it| it["operationId"] == operation)
+        .map(|it| &it["responses"])
+        .unwrap();
+    let response = responses
+        .get(status.to_string())
+        .or_else(|| responses.get("default"))
+        .unwrap_or_else(|| panic!("{operation} does not document {status}"));
+    let content = &resolved(document, response)["content"];
+    let media = content
+        .get("application/json")
+        .or_else(|| content.get("application/problem+json"))
+        .unwrap_or_else(|| panic!("{operation} documents no JSON for {status}"));
+    let mut faults = Vec::new();
+    validate(document, &media["schema"], body, operation, &mut faults);
+    assert!(faults.is_empty(), "{operation} {status}: {faults:#?}\n{body:#}");
+}
+
+/// What a `$ref` points at.
+fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    match value["$ref"].as_str() {
+        Some(reference) => resolved(document, document.pointer(&reference[1..]).unwrap()),
+        None => value,
+    }
+}
+
+/// The part of JSON Schema that the document uses. A member that no schema names is a fault: it would be undocumented.
+fn validate(document: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
+    let schema = resolved(document, schema);
+    let (Some(rules), fault) = (schema.as_object(), |text: String| format!("{at}: {text}")) else {
+        return;
+    };
+    for (name, rule) in rules {
+        match name.as_str() {
+            "type" => {
+                let allowed: Vec<&str> = match rule {
+                    Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+                    kind => kind.as_str().into_iter().collect(),
+                };
+                if !allowed.iter().any(|kind| is_kind(value, kind)) {
+                    faults.push(fault(format!("{value} is none of {allowed:?}")));
+                }
+            }
+            "enum" => {
+                if !rule.as_array().unwrap().contains(value) {
+                    faults.push(fault(format!("{value} is none of {rule}")));
+                }
+            }
+            "format" => {
+                let text = value.as_str().unwrap_or_default();
+                let good = match rule.as_str().unwrap() {
+                    "uuid" => value.is_null() || text.parse::<Uuid>().is_ok(),
+                    "date-time" => value.is_null() || (text.len() > 18 && text.ends_with('Z')),
+                    _ => true,
+                };
+                if !good {
+                    faults.push(fault(format!("{value} is no {rule}")));
+                }
+            }
+            "minimum" => {
+                if value
+                    .as_f64()
+                    .is_some_and(|number| number < rule.as_f64().unwrap())
+                {
+                    faults.push(fault(format!("{value} is below {rule}")));
+                }
+            }
+            "required" => {
+                for name in rule.as_array().unwrap() {
+                    if value.is_object() && value.get(name.as_str().unwrap()).is_none() {
+                        faults.push(fault(format!("{name} is missing")));
+                    }
+                }
+            }
+            "properties" => {
+                let open = rules.contains_key("additionalProperties");
+                for (name, member) in value.as_object().into_iter().flatten() {
+                    match rule.get(name) {
+                        Some(schema) => validate(document, schema, member, &format!("{at}.{name}"), faults),
+                        None if open => {}
+                        None => faults.push(fault(format!("{name} is not documented"))),
+                    }
+                }
+            }
+            "additionalProperties" if rule.is_object() => {
+                for (name, member) in value.as_object().into_iter().flatten() {
+                    if rules
+                        .get("properties")
+                        .is_none_or(|known| known.get(name).is_none())
+                    {
+                        validate(document, rule, member, &format!("{at}.{name}"), faults);
+                    }
+                }
+            }
+            "items" => {
+                for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                    validate(document, rule, item, &format!("{at}[{index}]"), faults);
+                }
+            }
+            "oneOf" | "anyOf" => {
+                let fits = |schema: &Value| {
+                    let mut faults = Vec::new();
+                    validate(document, schema, value, at, &mut faults);
+                    faults.is_empty()
+                };
+                if !rule.as_array().unwrap().iter().any(fits) {
+                    faults.push(fault(format!("{value} fits none of its schemas")));
+                }
+            }
+            "allOf" => {
+                for schema in rule.as_array().unwrap() {
+                    validate(document, schema, value, at, faults);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_kind(value: &Value, kind: &str) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("no such kind: {other}"),
+    }
+}

@@ -1,0 +1,18 @@
+//! Owns the tests of the HTTP and WebSocket interface of the running daemon, seen by a careless user and by an attacker.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod approvals;
+mod common;
+mod contract;
+mod cwd;
+mod input;
+mod lifecycle;
+mod options;
+mod prompts;
+mod requests;
+mod secrets;
+mod socket;
+mod socket_limits;
+mod trust;
