@@ -12,9 +12,11 @@ mod wait;
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request},
+    http::{HeaderName, HeaderValue, header},
     middleware,
     response::{IntoResponse, Response},
 };
+use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -37,8 +39,17 @@ pub fn router(state: AppState) -> Router {
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
+        // What a session says is nobody's to keep, and never a page, whatever it looks like.
+        .layer(header_if_absent(header::CACHE_CONTROL, "no-store"))
+        .layer(header_if_absent(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .layer(header_if_absent(header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"))
+        .layer(header_if_absent(header::REFERRER_POLICY, "no-referrer"))
         .layer(middleware::from_fn(observe::observe))
         .with_state(state)
+}
+
+fn header_if_absent(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
+    SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
 }
 
 /// The OpenAPI document of the routes.

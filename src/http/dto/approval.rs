@@ -23,6 +23,8 @@ pub(in crate::http) struct Approval {
     run_id: RunId,
     /// The record of the request.
     seq: Seq,
+    /// The CLI's id of the request, which a `control_response` on a socket names.
+    request_id: String,
     /// What kind of answer is needed.
     kind: ApprovalKind,
     /// Where it stands.
@@ -72,6 +74,7 @@ impl From<ApprovalRow> for Approval {
             session_id: row.session,
             run_id: approval.run_id,
             seq: approval.seq,
+            request_id: approval.request_id,
             kind: approval.kind,
             state,
             tool_name: approval.tool_name,
@@ -91,6 +94,8 @@ impl From<ApprovalRow> for Approval {
 pub(in crate::http) struct ApprovalSummary {
     /// Our id.
     id: ApprovalId,
+    /// The CLI's id of the request, which a `control_response` on a socket names.
+    request_id: String,
     /// What kind of answer is needed.
     kind: ApprovalKind,
     /// The tool.
@@ -106,6 +111,7 @@ impl ApprovalSummary {
     pub(super) fn of(approval: &domain::Approval) -> Self {
         Self {
             id: approval.id,
+            request_id: approval.request_id.clone(),
             kind: approval.kind,
             tool_name: approval.tool_name.clone(),
             seq: approval.seq,
