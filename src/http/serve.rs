@@ -11,8 +11,10 @@ use super::{AppState, router};
 /// the daemon.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Serves HTTP on `listener` until the state's shutdown token is cancelled and plain requests are answered, or had their
-/// time. Sockets are told by the same token; the state's tracker knows when the last one is closed.
+/// Serves HTTP on `listener` until the state's shutdown token is cancelled.
+///
+/// Plain requests that are under way then are answered, or have had their time. Sockets are told by the same token; the
+/// state's tracker knows when the last one is closed.
 ///
 /// # Errors
 /// The listener failed.
