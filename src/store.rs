@@ -176,6 +176,16 @@ impl Store {
             .await
     }
 
+    /// The newest turn that answered a prompt.
+    pub async fn turn_of_prompt(
+        &self,
+        session: SessionId,
+        prompt: PromptUuid,
+    ) -> Result<Option<TurnEnd>, StoreError> {
+        self.read(move |pool| async move { history::turn_of_prompt(&pool, session, prompt).await })
+            .await
+    }
+
     /// The turn with this number.
     pub async fn turn(&self, session: SessionId, number: u64) -> Result<Option<TurnEnd>, StoreError> {
         self.read(move |pool| async move { history::turn(&pool, session, number).await })

@@ -42,7 +42,10 @@ pub fn router(state: AppState) -> Router {
         // What a session says is nobody's to keep, and never a page, whatever it looks like.
         .layer(header_if_absent(header::CACHE_CONTROL, "no-store"))
         .layer(header_if_absent(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .layer(header_if_absent(header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"))
+        .layer(header_if_absent(
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'",
+        ))
         .layer(header_if_absent(header::REFERRER_POLICY, "no-referrer"))
         .layer(middleware::from_fn(observe::observe))
         .with_state(state)

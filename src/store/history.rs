@@ -41,6 +41,29 @@ pub(super) async fn turn(
     Ok(turns.into_iter().next())
 }
 
+/// The newest turn that answered a prompt.
+pub(super) async fn turn_of_prompt(
+    pool: &SqlitePool,
+    session: SessionId,
+    prompt: PromptUuid,
+) -> Result<Option<TurnEnd>, QueryError> {
+    let number: Option<i64> = sqlx::query_scalar(
+        "SELECT max(turns.number) FROM turns, json_each(turns.prompts) AS answered
+         WHERE turns.session_id = ?1 AND answered.value = ?2",
+    )
+    .bind(session.to_string())
+    .bind(prompt.to_string())
+    .fetch_one(pool)
+    .await?;
+    match number {
+        Some(number) => Ok(read_turns(pool, session, (number, number), 1)
+            .await?
+            .into_iter()
+            .next()),
+        None => Ok(None),
+    }
+}
+
 /// At most `limit` turns with numbers from `first` to `last`, with their models.
 async fn read_turns(
     pool: &SqlitePool,

@@ -204,6 +204,7 @@ impl Supervisor {
         if let Err(error) = self.catch_up().await {
             tracing::warn!(%error, "the last facts were not stored; the next start reads them again");
         }
+        self.shared.projector.close();
         self.shared.store.close().await;
     }
 

@@ -11,7 +11,8 @@ use crate::{
         control::Fields,
         stdin::{self, UserMessage},
     },
-    domain::{ApprovalId, PromptUuid, RunId, SessionId},
+    domain::{ApprovalId, PromptUuid, RunId, Seq, SessionId},
+    journal::Source,
     session::{Decision, SessionError, TurnOutcome},
     store::ApprovalRow,
 };
@@ -158,9 +159,32 @@ impl Supervisor {
     ) -> Result<Arc<TurnOutcome>, SupervisorError> {
         let session = self.handle(id).await?;
         let outcome = tokio::time::timeout(deadline, session.wait_turn(prompt)).await;
-        let outcome = outcome.map_err(|_| SupervisorError::WaitTimeout)??;
+        let outcome = outcome.map_err(|_| SupervisorError::WaitTimeout)?;
         self.catch_up().await?;
-        Ok(outcome)
+        match outcome {
+            // Its turn may have ended long ago, perhaps under an earlier daemon.
+            Err(SessionError::PromptNotOpen(_)) => self.past_turn(id, prompt).await.map(Arc::new),
+            outcome => Ok(outcome?),
+        }
+    }
+
+    /// The turn that answered a prompt which is not open any more.
+    async fn past_turn(&self, id: SessionId, prompt: PromptUuid) -> Result<TurnOutcome, SupervisorError> {
+        let Some(turn) = self.shared.store.turn_of_prompt(id, prompt).await? else {
+            let known = self.shared.store.prompt(id, prompt).await?;
+            return Err(match known {
+                Some(known) if known.state.is_final() => SessionError::PromptDropped { state: known.state },
+                _ => SessionError::PromptNotOpen(prompt),
+            }
+            .into());
+        };
+        let before = Seq::new(turn.last_seq.get().saturating_sub(1));
+        let chunk = self.page(id, before, 1).await?;
+        let end = chunk.as_ref().and_then(|chunk| chunk.records().next());
+        let result = end
+            .filter(|record| record.seq == turn.last_seq && record.source == Source::Cli)
+            .and_then(|record| RawValue::from_string(String::from_utf8_lossy(record.data).into_owned()).ok());
+        Ok(TurnOutcome { turn, result })
     }
 
     pub(super) fn check_prompt(

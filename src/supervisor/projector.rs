@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::Projection,
@@ -29,17 +29,26 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct Projector {
     projections: mpsc::Sender<Projection>,
     barriers: mpsc::Sender<oneshot::Sender<bool>>,
+    closing: CancellationToken,
 }
 
 impl Projector {
     pub(super) fn start(store: Store, tracker: &TaskTracker) -> Self {
         let (projections, projection_receiver) = mpsc::channel(PROJECTIONS);
         let (barriers, barrier_receiver) = mpsc::channel(BARRIERS);
-        tracker.spawn(run(store, projection_receiver, barrier_receiver));
+        let closing = CancellationToken::new();
+        let run = run(store, projection_receiver, barrier_receiver);
+        tracker.spawn(closing.clone().run_until_cancelled_owned(run));
         Self {
             projections,
             barriers,
+            closing,
         }
+    }
+
+    /// Ends the task. What it has not stored is in the journals; the next start reads it again.
+    pub(super) fn close(&self) {
+        self.closing.cancel();
     }
 
     /// Where sessions send their facts.

@@ -42,7 +42,10 @@ async fn l20_a_second_daemon_is_refused_and_hears_who_is_first() {
     let refused = second(&daemon, "data", "127.0.0.1:0");
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(7), "{told}");
-    assert!(told.contains(&daemon.pid().to_string()) && told.contains(daemon.url()), "{told}");
+    assert!(
+        told.contains(&daemon.pid().to_string()) && told.contains(daemon.url()),
+        "{told}"
+    );
     assert!(told.contains("--data-dir"), "says what to do: {told}");
     assert!(!told.contains("panicked"), "{told}");
 

@@ -31,7 +31,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Vec<Value> {
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect();
     for (place, record) in (1_u64..).zip(&records) {
-        assert_eq!(record["seq"].as_u64(), Some(place), "a gap in the journal: {record}");
+        assert_eq!(
+            record["seq"].as_u64(),
+            Some(place),
+            "a gap in the journal: {record}"
+        );
     }
     records
 }

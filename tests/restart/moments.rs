@@ -44,9 +44,7 @@ struct Life {
 impl Life {
     async fn begin(daemon: &TestDaemon, beacon: &Beacon, name: &str) -> Self {
         let rest = daemon.rest();
-        let session = rest
-            .create_ready(json!({ "cwd": daemon.work_dir(name) }))
-            .await;
+        let session = rest.create_ready(json!({ "cwd": daemon.work_dir(name) })).await;
         let pid = rest.session(&session).await["cli"]["pid"].as_i64().unwrap();
         let followers = [None, None, Some(700)]
             .map(|restless| Follower::start(beacon, &session, restless))
@@ -144,7 +142,11 @@ impl Life {
         }
         let all: u64 = self.sent.iter().map(|sent| sent.cost).sum();
         let total = view["cost_usd"].as_f64().unwrap();
-        assert!((total - dollars(all)).abs() < 1e-9, "{total} is not {}", dollars(all));
+        assert!(
+            (total - dollars(all)).abs() < 1e-9,
+            "{total} is not {}",
+            dollars(all)
+        );
         assert_eq!(view["turns"].as_u64(), Some(self.sent.len() as u64));
         rest.lifecycle(&self.session, "stop", json!({})).await.expect(200);
     }

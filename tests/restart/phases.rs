@@ -52,7 +52,10 @@ async fn check_ways_out(rest: &Rest, session: &str) {
     for id in [fork, session] {
         let deleted = rest.delete(&format!("/v1/sessions/{id}")).await;
         assert_eq!(deleted.status, 204, "{:#}", deleted.body);
-        assert_eq!(rest.get(&format!("/v1/sessions/{id}")).await.problem(404), "session_not_found");
+        assert_eq!(
+            rest.get(&format!("/v1/sessions/{id}")).await.problem(404),
+            "session_not_found"
+        );
     }
 }
 
@@ -127,7 +130,9 @@ async fn a_daemon_that_dies_in_a_create_leaves_nothing_half() {
         let view = rest.in_state(id, &["idle", "stopped", "failed"]).await;
         if view["state"] != "idle" {
             assert_eq!(view["cli"]["pid"], Value::Null, "{view:#}");
-            rest.lifecycle(id, "resume?wait=ready", json!({})).await.expect(200);
+            rest.lifecycle(id, "resume?wait=ready", json!({}))
+                .await
+                .expect(200);
         }
         rest.ask(id, "still there?").await;
         journal::records(&daemon, id);
@@ -163,7 +168,10 @@ async fn a_stop_goes_on_without_the_daemon() {
     assert_eq!(view["reason"], Value::Null, "{view:#}");
     assert!(!proc::is_alive(cli));
     assert!(last_words.exists(), "the CLI had its time");
-    let runs = rest.get(&format!("/v1/sessions/{session}/runs")).await.expect(200);
+    let runs = rest
+        .get(&format!("/v1/sessions/{session}/runs"))
+        .await
+        .expect(200);
     assert_eq!(runs["items"][0]["exit"]["intent"], "stop", "{runs:#}");
     fs::remove_file(cwd.join(".fake-claude.json")).unwrap();
     check_ways_out(&rest, &session).await;
@@ -173,9 +181,7 @@ async fn a_stop_goes_on_without_the_daemon() {
 async fn a_failed_session_stays_failed_and_can_go_on() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let session = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("a") }))
-        .await;
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
     rest.ask(&session, "hello").await;
     proc::signal(cli_of(&rest.session(&session).await), Signal::SIGKILL);
     let before = rest.in_state(&session, &["failed"]).await;
@@ -193,12 +199,13 @@ async fn a_failed_session_stays_failed_and_can_go_on() {
 async fn the_keeper_alone_sees_the_end_of_the_cli() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let session = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("a") }))
-        .await;
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
     rest.ask(&session, "hello").await;
-    rest.prompt(&session, &fake_prompt(&json!([{ "stderr": "I feel faint\n" }, { "ask": {} }])))
-        .await;
+    rest.prompt(
+        &session,
+        &fake_prompt(&json!([{ "stderr": "I feel faint\n" }, { "ask": {} }])),
+    )
+    .await;
     let approval = rest.pending_approval(&session).await;
     let cli = cli_of(&rest.session(&session).await);
     daemon.kill();
@@ -229,14 +236,15 @@ async fn check_abandoned(rest: &Rest, session: &str, approval: &Value) {
 async fn a_keeper_that_is_killed_takes_its_cli_along_and_is_missed_at_once() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let session = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("a") }))
-        .await;
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
     rest.ask(&session, "hello").await;
-    rest.prompt(&session, &fake_prompt(&json!([
-        { "child": { "setsid": true, "double_fork": true, "ignore_term": true } },
-        { "ask": {} },
-    ])))
+    rest.prompt(
+        &session,
+        &fake_prompt(&json!([
+            { "child": { "setsid": true, "double_fork": true, "ignore_term": true } },
+            { "ask": {} },
+        ])),
+    )
     .await;
     let approval = rest.pending_approval(&session).await;
     let mut client = daemon.attach(&session, Some(0)).await;
@@ -277,9 +285,7 @@ async fn a_keeper_that_is_killed_takes_its_cli_along_and_is_missed_at_once() {
 async fn after_the_death_of_all_the_journal_goes_on_where_it_was() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let session = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("a") }))
-        .await;
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
     rest.ask(&session, "hello").await;
     let beacon = Beacon::new(&daemon);
     let mut follower = Follower::start(&beacon, &session, None);
@@ -310,8 +316,19 @@ async fn after_the_death_of_all_the_journal_goes_on_where_it_was() {
     assert_eq!(journal::own(&records, "run_started").len(), 4);
     assert_eq!(journal::own(&records, "run_lost").len(), 3);
     let turns = daemon.rest().turns(&session).await;
-    let ends: Vec<_> = turns.iter().map(|turn| turn["subtype"].as_str().unwrap()).collect();
-    let expected = ["success", "interrupted", "success", "interrupted", "success", "interrupted", "success"];
+    let ends: Vec<_> = turns
+        .iter()
+        .map(|turn| turn["subtype"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "success",
+        "interrupted",
+        "success",
+        "interrupted",
+        "success",
+        "interrupted",
+        "success",
+    ];
     assert_eq!(ends, expected);
     check_ways_out(&daemon.rest(), &session).await;
 }

@@ -20,7 +20,9 @@ async fn prompts_asked(api: &ModelApi, marker: &str) -> usize {
     let requests = api.requests().await;
     requests
         .iter()
-        .filter(|request| request["path"] == "/v1/messages" && request["messages"].to_string().contains(marker))
+        .filter(|request| {
+            request["path"] == "/v1/messages" && request["messages"].to_string().contains(marker)
+        })
         .count()
 }
 
@@ -34,7 +36,10 @@ async fn check_one_turn(rest: &Rest, session: &str, records: &[Value]) {
     let said = results[0]["total_cost_usd"].as_f64().unwrap();
     assert!(cost > 0.0 && (cost - said).abs() < 1e-9, "{cost} is not {said}");
     let view = rest.session(session).await;
-    assert!((view["cost_usd"].as_f64().unwrap() - said).abs() < 1e-9, "{view:#}");
+    assert!(
+        (view["cost_usd"].as_f64().unwrap() - said).abs() < 1e-9,
+        "{view:#}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -135,7 +140,10 @@ async fn a_pending_approval_survives_the_daemon() {
     assert_eq!(after, before);
     let mut client = daemon.attach(&session, None).await;
     let snapshot = client.next().await;
-    assert_eq!(snapshot["pending_approvals"][0]["id"], before["id"], "{snapshot:#}");
+    assert_eq!(
+        snapshot["pending_approvals"][0]["id"], before["id"],
+        "{snapshot:#}"
+    );
 
     let id = before["id"].as_str().unwrap();
     let decided = rest

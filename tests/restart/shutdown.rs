@@ -21,9 +21,7 @@ const DETACH: (&str, &str) = ("TRUNKLINE_STOP_ON_SHUTDOWN", "detach");
 async fn a_daemon_that_detaches_hands_its_sessions_to_the_next() {
     let mut daemon = TestDaemon::with_fake().env(DETACH.0, DETACH.1).start().await;
     let rest = daemon.rest();
-    let session = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("a") }))
-        .await;
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
     let pid = rest.session(&session).await["cli"]["pid"].clone();
     let mut client = daemon.attach(&session, None).await;
     let beacon = Beacon::new(&daemon);
@@ -52,18 +50,24 @@ async fn a_daemon_that_detaches_hands_its_sessions_to_the_next() {
 async fn a_daemon_that_stops_ends_its_sessions_and_tells_its_clients() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let idle = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("a") }))
-        .await;
+    let idle = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
     rest.ask(&idle, "hello").await;
-    let busy = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("b") }))
-        .await;
-    rest.prompt(&busy, &fake_prompt(&json!([{ "text": "begun" }, { "silent": 1 }])))
-        .await;
-    let mut clients = vec![daemon.attach(&idle, None).await, daemon.attach(&busy, Some(0)).await];
+    let busy = rest.create_ready(json!({ "cwd": daemon.work_dir("b") })).await;
+    rest.prompt(
+        &busy,
+        &fake_prompt(&json!([{ "text": "begun" }, { "silent": 1 }])),
+    )
+    .await;
+    let mut clients = vec![
+        daemon.attach(&idle, None).await,
+        daemon.attach(&busy, Some(0)).await,
+    ];
     clients[1].cli_line("assistant").await;
-    let pids: Vec<i32> = daemon.session_processes().iter().map(|process| process.pid).collect();
+    let pids: Vec<i32> = daemon
+        .session_processes()
+        .iter()
+        .map(|process| process.pid)
+        .collect();
     assert_eq!(pids.len(), 4, "two keepers, two CLIs");
 
     assert_eq!(daemon.stop().code(), Some(0));
@@ -96,14 +100,15 @@ async fn a_session_without_a_daemon_finishes_its_turn_and_then_ends() {
         .start()
         .await;
     let rest = daemon.rest();
-    let session = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("a") }))
-        .await;
-    rest.prompt(&session, &fake_prompt(&json!([
-        { "text": "begun" },
-        { "flood": 200, "rate": 100 },
-        { "text": "done" },
-    ])))
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+    rest.prompt(
+        &session,
+        &fake_prompt(&json!([
+            { "text": "begun" },
+            { "flood": 200, "rate": 100 },
+            { "text": "done" },
+        ])),
+    )
     .await;
     let mut client = daemon.attach(&session, Some(0)).await;
     client.cli_line("assistant").await;
@@ -112,9 +117,16 @@ async fn a_session_without_a_daemon_finishes_its_turn_and_then_ends() {
 
     daemon.kill();
     wait_until("the CLI ended", PATIENCE, || !proc::is_alive(pid)).await;
-    wait_until("its keeper ended", PATIENCE, || daemon.session_processes().is_empty()).await;
+    wait_until("its keeper ended", PATIENCE, || {
+        daemon.session_processes().is_empty()
+    })
+    .await;
     let records = journal::records(&daemon, &session);
-    assert_eq!(journal::cli_lines(&records, "result").len(), 1, "the turn came to its end");
+    assert_eq!(
+        journal::cli_lines(&records, "result").len(),
+        1,
+        "the turn came to its end"
+    );
     let notices = journal::own(&records, "notice");
     let notice = notices.iter().find(|notice| notice["code"] == "orphaned");
     let exits = journal::own(&records, "run_exited");
@@ -127,7 +139,10 @@ async fn a_session_without_a_daemon_finishes_its_turn_and_then_ends() {
     assert_eq!(view["state"], "stopped", "{view:#}");
     assert_eq!(view["turns"], 1);
     assert!(view["cost_usd"].as_f64().unwrap() > 0.0, "the turn is booked");
-    let runs = rest.get(&format!("/v1/sessions/{session}/runs")).await.expect(200);
+    let runs = rest
+        .get(&format!("/v1/sessions/{session}/runs"))
+        .await
+        .expect(200);
     assert_eq!(runs["items"][0]["exit"]["intent"], "orphaned", "{runs:#}");
     rest.lifecycle(&session, "resume?wait=ready", json!({}))
         .await
@@ -143,12 +158,8 @@ async fn a_quiet_session_with_a_daemon_lives_on() {
         .start()
         .await;
     let rest = daemon.rest();
-    let session = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("a") }))
-        .await;
-    let quiet = rest
-        .create_ready(json!({ "cwd": daemon.work_dir("b") }))
-        .await;
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+    let quiet = rest.create_ready(json!({ "cwd": daemon.work_dir("b") })).await;
     // More than the grace passes while another session works.
     let paced = fake_prompt(&json!([{ "flood": 250, "rate": 100 }]));
     rest.ask(&session, &paced).await;

@@ -208,8 +208,7 @@ impl TestDaemon {
 
     /// Waits until a launched daemon answers.
     pub(crate) async fn ready(&mut self) {
-        (self.url, self.token) =
-            wait_for("the daemon answers", PATIENCE, async || self.probe().await).await;
+        (self.url, self.token) = wait_for("the daemon answers", PATIENCE, async || self.probe().await).await;
     }
 
     /// Starts the process again on the same data, and does not wait for it.

@@ -438,3 +438,31 @@ async fn a_chosen_model_joins_the_options_and_leaves_the_rest_alone() {
     let row = test.row(broken).await;
     assert_eq!((row.options.as_str(), row.cost_usd), ("no JSON", usd(0.1)));
 }
+
+#[tokio::test]
+async fn the_turn_that_answered_a_prompt_is_found() {
+    let test = TestStore::new().await;
+    let (id, other) = (test.session().await, test.session().await);
+    let prompt = *SessionId::new().as_uuid();
+    let answered = TurnEnd {
+        prompts: vec![*SessionId::new().as_uuid(), prompt],
+        ..turn(2, Some(0.1))
+    };
+    test.project(
+        id,
+        9,
+        vec![
+            ended(turn(1, None)),
+            ended(answered.clone()),
+            ended(turn(3, None)),
+        ],
+    )
+    .await;
+    test.project(other, 9, vec![ended(turn(1, None))]).await;
+
+    let found = test.store.turn_of_prompt(id, prompt).await.unwrap();
+    assert_eq!(found.map(|turn| turn.prompts), Some(answered.prompts));
+    assert_eq!(test.store.turn_of_prompt(other, prompt).await.unwrap(), None);
+    let unknown = *SessionId::new().as_uuid();
+    assert_eq!(test.store.turn_of_prompt(id, unknown).await.unwrap(), None);
+}
