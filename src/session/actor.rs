@@ -102,6 +102,8 @@ pub(super) struct Actor {
     pub(super) outbox: Option<mpsc::Sender<Entry>>,
     pub(super) launching: Option<Launching>,
     pub(super) start_deadline: Option<Instant>,
+    /// When to try again to close a run whose keeper is gone.
+    pub(super) close_run_at: Option<Instant>,
     pub(super) stop_waiters: Vec<oneshot::Sender<()>>,
     /// Refused because the link went: whether they were taken is known once the journal was read.
     pub(super) uncertain: Vec<Unsent>,
@@ -188,6 +190,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         stop_sent: false,
         settings: parts.settings,
         start_deadline: None,
+        close_run_at: None,
         tracker: parts.tracker.clone(),
         view,
         events: None,
@@ -222,6 +225,7 @@ impl Actor {
             let deadline = self
                 .start_deadline
                 .into_iter()
+                .chain(self.close_run_at)
                 .chain(self.controls.next_deadline())
                 .min();
             let store = self.unsent_facts.is_some().then(|| self.projections.clone());

@@ -116,10 +116,13 @@ impl Actor {
         }
     }
 
-    pub(super) fn append(&mut self, note: &Note) {
-        if let Err(error) = self.try_append(note) {
+    /// Writes a record by our own hand; says whether it is in the journal.
+    pub(super) fn append(&mut self, note: &Note) -> bool {
+        let appended = self.try_append(note);
+        if let Err(error) = &appended {
             tracing::error!(session.id = %self.id, %error, "the journal could not be written");
         }
+        appended.is_ok()
     }
 
     pub(super) fn try_append(&mut self, note: &Note) -> Result<(), SessionError> {
