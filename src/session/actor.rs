@@ -28,7 +28,7 @@ use super::{
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
-    outbox::{Entry, OUTBOX_ENTRIES, Unsent},
+    outbox::{Due, Entry, OUTBOX_ENTRIES, Unsent},
     process::Launching,
     prompts::Prompts,
 };
@@ -127,6 +127,9 @@ pub(super) struct Actor {
     /// Approvals, and whether it was their end that was announced.
     pub(super) announced: HashSet<(ApprovalId, bool)>,
     pub(super) answered: HashSet<String>,
+    /// Of these, what was refused for want of room, and when it is sent again.
+    pub(super) refused: Vec<Due>,
+    pub(super) retry_at: Option<Instant>,
     /// A stop of our own.
     pub(super) stop_sent: bool,
 
@@ -187,6 +190,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         sent_state: None,
         announced: HashSet::new(),
         answered: HashSet::new(),
+        refused: Vec::new(),
+        retry_at: None,
         stop_sent: false,
         settings: parts.settings,
         start_deadline: None,
@@ -226,6 +231,7 @@ impl Actor {
                 .start_deadline
                 .into_iter()
                 .chain(self.close_run_at)
+                .chain(self.retry_at)
                 .chain(self.controls.next_deadline())
                 .min();
             let store = self.unsent_facts.is_some().then(|| self.projections.clone());

@@ -16,7 +16,7 @@ use super::{
     actor::Actor,
     handle::{Launch, Reply, Stop},
     notes::{Note, RunStarted},
-    outbox::{self, Entry, OUTBOX_ENTRIES, Subject, Unsent},
+    outbox::{self, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
 };
 
 /// How long a stop waits until its record is in the journal.
@@ -24,6 +24,9 @@ const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long after a run could not be closed that is tried again.
 const CLOSE_RUN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long after a record or answer of ours was refused for want of room it is sent again.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A process that is being started.
 #[derive(Debug)]
@@ -249,6 +252,8 @@ impl Actor {
                 waiter.send(Err(SessionError::NotLive { state })).ok();
             }
         }
+        self.refused.clear();
+        self.retry_at = None;
         self.announced.clear();
         self.stop_sent = false;
         self.answered.clear();
@@ -324,13 +329,27 @@ impl Actor {
                     self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
                 }
             }
-            Subject::Nobody => {
+            Subject::Due(due) if unsent.error == WriteError::Busy => {
+                self.refused.push(due);
+                self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
+            }
+            Subject::Due(_) | Subject::Nobody => {
                 tracing::warn!(session.id = %self.id, error = %unsent.error, "a record was not written")
             }
         }
     }
 
     pub(super) fn on_deadline(&mut self) {
+        if self.retry_at.take_if(|at| *at <= Instant::now()).is_some() {
+            // What is not marked as sent any more is due again.
+            for due in std::mem::take(&mut self.refused) {
+                match due {
+                    Due::State => self.sent_state = None,
+                    Due::Approval(id, ended) => drop(self.announced.remove(&(id, ended))),
+                    Due::Fallback(id) => self.answer_asked(&id),
+                }
+            }
+        }
         if self.close_run_at.is_some_and(|at| at <= Instant::now()) {
             self.read_to_the_end();
             self.close_lost_run();
