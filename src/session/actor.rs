@@ -28,7 +28,7 @@ use super::{
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
-    outbox::{Entry, OUTBOX_ENTRIES, Unsent},
+    outbox::{Due, Entry, OUTBOX_ENTRIES, Unsent},
     process::Launching,
     prompts::Prompts,
 };
@@ -102,6 +102,8 @@ pub(super) struct Actor {
     pub(super) outbox: Option<mpsc::Sender<Entry>>,
     pub(super) launching: Option<Launching>,
     pub(super) start_deadline: Option<Instant>,
+    /// When to try again to close a run whose keeper is gone.
+    pub(super) close_run_at: Option<Instant>,
     pub(super) stop_waiters: Vec<oneshot::Sender<()>>,
     /// Refused because the link went: whether they were taken is known once the journal was read.
     pub(super) uncertain: Vec<Unsent>,
@@ -125,6 +127,9 @@ pub(super) struct Actor {
     /// Approvals, and whether it was their end that was announced.
     pub(super) announced: HashSet<(ApprovalId, bool)>,
     pub(super) answered: HashSet<String>,
+    /// Of these, what was refused for want of room, and when it is sent again.
+    pub(super) refused: Vec<Due>,
+    pub(super) retry_at: Option<Instant>,
     /// A stop of our own.
     pub(super) stop_sent: bool,
 
@@ -185,9 +190,12 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         sent_state: None,
         announced: HashSet::new(),
         answered: HashSet::new(),
+        refused: Vec::new(),
+        retry_at: None,
         stop_sent: false,
         settings: parts.settings,
         start_deadline: None,
+        close_run_at: None,
         tracker: parts.tracker.clone(),
         view,
         events: None,
@@ -222,6 +230,8 @@ impl Actor {
             let deadline = self
                 .start_deadline
                 .into_iter()
+                .chain(self.close_run_at)
+                .chain(self.retry_at)
                 .chain(self.controls.next_deadline())
                 .min();
             let store = self.unsent_facts.is_some().then(|| self.projections.clone());

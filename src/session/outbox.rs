@@ -26,8 +26,21 @@ pub(super) enum Subject {
     Prompt(PromptUuid),
     Control(String),
     Answer(ApprovalId),
+    /// The daemon itself; what was refused for want of room is sent again.
+    Due(Due),
     /// Nobody waits; a failure is logged.
     Nobody,
+}
+
+/// What the daemon owes by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// The record of the state.
+    State,
+    /// The record of an approval, or (`true`) of its end.
+    Approval(ApprovalId, bool),
+    /// The stated answer to this request of the CLI.
+    Fallback(String),
 }
 
 /// One thing to send.

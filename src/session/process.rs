@@ -16,11 +16,17 @@ use super::{
     actor::Actor,
     handle::{Launch, Reply, Stop},
     notes::{Note, RunStarted},
-    outbox::{self, Entry, OUTBOX_ENTRIES, Subject, Unsent},
+    outbox::{self, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
 };
 
 /// How long a stop waits until its record is in the journal.
 const NOTE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long after a run could not be closed that is tried again.
+const CLOSE_RUN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long after a record or answer of ours was refused for want of room it is sent again.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A process that is being started.
 #[derive(Debug)]
@@ -103,15 +109,13 @@ impl Actor {
             }
             Err(detail) => {
                 // The keeper may have come as far as the journal.
-                if let Ok(head) = self.reader.head() {
-                    self.follow(head);
-                }
+                self.read_to_the_end();
                 let reason = FailReason {
                     code: "start_failed".to_owned(),
                     detail,
                 };
-                if let Some(run_id) = self.machine.run_id() {
-                    self.append(&Note::RunLost { run_id });
+                if self.machine.has_run() {
+                    self.close_lost_run();
                 } else if self.machine.state() != SessionState::Failed {
                     self.append(&Note::StartFailed {
                         reason: reason.clone(),
@@ -156,36 +160,28 @@ impl Actor {
 
     /// After a start of the daemon: the records may say that a process lives although none does.
     pub(super) fn mend_without_process(&mut self) -> Result<(), SessionError> {
-        let note = match self.machine.run_id() {
-            Some(run_id) => {
-                self.kill_leftovers(run_id);
-                Note::RunLost { run_id }
-            }
-            None if self.machine.state().is_live() => Note::StartFailed {
-                reason: FailReason {
-                    code: "start_failed".to_owned(),
-                    detail: "the daemon ended before the process was started".to_owned(),
-                },
-            },
-            None => return Ok(()),
-        };
-        self.try_append(&note)
+        if let Some(run_id) = self.machine.run_id() {
+            self.try_append(&Note::RunLost { run_id })?;
+            self.kill_leftovers(run_id);
+        } else if self.machine.state().is_live() {
+            let reason = FailReason {
+                code: "start_failed".to_owned(),
+                detail: "the daemon ended before the process was started".to_owned(),
+            };
+            self.try_append(&Note::StartFailed { reason })?;
+        }
+        Ok(())
     }
 
-    /// The keeper is gone: its lock is free, so the journal is ours.
+    /// The connection to the keeper is over, which its end is the usual cause of.
     pub(super) fn on_gone(&mut self) {
         self.events = None;
         self.link = None;
         self.outbox = None;
         self.cli_pid = None;
         self.start_deadline = None;
-        if let Ok(head) = self.reader.head() {
-            self.follow(head);
-        }
-        if let Some(run_id) = self.machine.run_id() {
-            self.kill_leftovers(run_id);
-            self.append(&Note::RunLost { run_id });
-        }
+        self.read_to_the_end();
+        self.close_lost_run();
         for note in std::mem::take(&mut self.late_notes) {
             self.append(&note);
         }
@@ -206,6 +202,24 @@ impl Actor {
             waiter.send(()).ok();
         }
         self.spawn_keeper();
+    }
+
+    /// Closes the run of a keeper that died without a word. Its lock on the journal is what tells: while it is held the
+    /// keeper lives, and what it keeps is not ours to end. On a full disk too this is tried again.
+    fn close_lost_run(&mut self) {
+        if let Some(run_id) = self.machine.run_id()
+            && self.append(&Note::RunLost { run_id })
+        {
+            self.kill_leftovers(run_id);
+        }
+        let is_open = self.machine.has_run();
+        self.close_run_at = is_open.then(|| Instant::now() + CLOSE_RUN_PAUSE);
+    }
+
+    fn read_to_the_end(&mut self) {
+        if let Ok(head) = self.reader.head() {
+            self.follow(head);
+        }
     }
 
     /// Ends what a process left behind whose keeper died with it.
@@ -238,6 +252,8 @@ impl Actor {
                 waiter.send(Err(SessionError::NotLive { state })).ok();
             }
         }
+        self.refused.clear();
+        self.retry_at = None;
         self.announced.clear();
         self.stop_sent = false;
         self.answered.clear();
@@ -313,13 +329,31 @@ impl Actor {
                     self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
                 }
             }
-            Subject::Nobody => {
+            Subject::Due(due) if unsent.error == WriteError::Busy => {
+                self.refused.push(due);
+                self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
+            }
+            Subject::Due(_) | Subject::Nobody => {
                 tracing::warn!(session.id = %self.id, error = %unsent.error, "a record was not written")
             }
         }
     }
 
     pub(super) fn on_deadline(&mut self) {
+        if self.retry_at.take_if(|at| *at <= Instant::now()).is_some() {
+            // What is not marked as sent any more is due again.
+            for due in std::mem::take(&mut self.refused) {
+                match due {
+                    Due::State => self.sent_state = None,
+                    Due::Approval(id, ended) => drop(self.announced.remove(&(id, ended))),
+                    Due::Fallback(id) => self.answer_asked(&id),
+                }
+            }
+        }
+        if self.close_run_at.is_some_and(|at| at <= Instant::now()) {
+            self.read_to_the_end();
+            self.close_lost_run();
+        }
         if self.start_deadline.is_some_and(|at| at <= Instant::now()) {
             self.start_deadline = None;
             if self.machine.state() == SessionState::Starting {

@@ -13,7 +13,7 @@ use super::{
     actor::Actor,
     fallback,
     notes::Note,
-    outbox::{Entry, Payload, Subject},
+    outbox::{Due, Entry, Payload, Subject},
     process::Launching,
 };
 
@@ -37,7 +37,7 @@ impl Actor {
         } else if self.sent_state != Some(state) && self.link.is_some() == state.is_live() {
             self.sent_state = Some(state);
             let reason = self.machine.reason().cloned();
-            self.note(Note::State { state, reason });
+            self.note(Note::State { state, reason }, Subject::Due(Due::State));
         }
     }
 
@@ -64,11 +64,9 @@ impl Actor {
         );
         for note in due {
             if let Note::Approval { approval_id, .. } | Note::Decision { approval_id, .. } = &note {
-                let first = self
-                    .announced
-                    .insert((*approval_id, matches!(note, Note::Decision { .. })));
-                if first {
-                    self.note(note);
+                let (id, ended) = (*approval_id, matches!(note, Note::Decision { .. }));
+                if self.announced.insert((id, ended)) {
+                    self.note(note, Subject::Due(Due::Approval(id, ended)));
                 }
             }
         }
@@ -86,40 +84,52 @@ impl Actor {
             .collect();
         for asked in due {
             self.answered.insert(asked.request_id.clone());
-            let line = fallback::answer(&asked);
-            self.enqueue(Entry {
-                payload: Payload::Line {
-                    by: "daemon".to_owned(),
-                    line,
-                },
-                subject: Subject::Nobody,
-            });
-            self.note(Note::Fallback {
+            self.answer_asked(&asked.request_id);
+            let note = Note::Fallback {
                 request_id: asked.request_id,
                 subtype: asked.subtype,
-            });
+            };
+            self.note(note, Subject::Nobody);
         }
     }
 
+    /// Gives the CLI the stated answer to a request, unless it took that back.
+    pub(super) fn answer_asked(&mut self, request_id: &str) {
+        let asked = self.machine.asked().find(|asked| asked.request_id == request_id);
+        let Some(line) = asked.map(fallback::answer) else {
+            return;
+        };
+        self.enqueue(Entry {
+            payload: Payload::Line {
+                by: "daemon".to_owned(),
+                line,
+            },
+            subject: Subject::Due(Due::Fallback(request_id.to_owned())),
+        });
+    }
+
     /// Writes a record of ours: through the keeper while there is one, else by our own hand.
-    pub(super) fn note(&mut self, note: Note) {
+    fn note(&mut self, note: Note, subject: Subject) {
         if self.link.is_some() && !self.machine.has_run() {
             // The keeper is about to go and takes nothing more.
             self.late_notes.push(note);
         } else if self.outbox.is_some() {
             self.enqueue(Entry {
                 payload: Payload::Note(note.to_json()),
-                subject: Subject::Nobody,
+                subject,
             });
         } else if self.link.is_none() && self.launching.as_ref().is_none_or(Launching::waits) {
             self.append(&note);
         }
     }
 
-    pub(super) fn append(&mut self, note: &Note) {
-        if let Err(error) = self.try_append(note) {
+    /// Writes a record by our own hand; says whether it is in the journal.
+    pub(super) fn append(&mut self, note: &Note) -> bool {
+        let appended = self.try_append(note);
+        if let Err(error) = &appended {
             tracing::error!(session.id = %self.id, %error, "the journal could not be written");
         }
+        appended.is_ok()
     }
 
     pub(super) fn try_append(&mut self, note: &Note) -> Result<(), SessionError> {

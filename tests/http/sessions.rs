@@ -1,13 +1,19 @@
 //! Sessions as REST shows them, and what a session that has no process refuses.
 
+use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
+
 use axum::{
     body::Body,
     http::{Method, header},
 };
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use trunkline::{domain::SessionId, journal::Source};
 
 use crate::harness::{Bed, MAX_PROMPT_BYTES};
+
+/// How long a step may take on a busy machine. It is less than the keeper of the test below lives.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 async fn create(bed: &Bed, body: Value) -> crate::harness::Answer {
     bed.send_json(Method::POST, "/v1/sessions", body.to_string())
@@ -192,6 +198,55 @@ async fn a_deleted_session_is_gone() {
     bed.call(Method::DELETE, &path)
         .await
         .problem(404, "session_not_found");
+}
+
+#[tokio::test]
+async fn a_deletion_that_was_cut_short_can_be_finished() {
+    let bed = Bed::start().await;
+    let id = bed.session(&[(Source::Daemon, r#"{"type":"note"}"#)]).await;
+    std::fs::remove_dir_all(bed.dir.path().join("sessions").join(id.to_string())).unwrap();
+    let path = format!("/v1/sessions/{id}");
+    assert_eq!(bed.call(Method::DELETE, &path).await.status.as_u16(), 204);
+    bed.get(&path).await.problem(404, "session_not_found");
+}
+
+#[tokio::test]
+async fn a_session_that_starts_holds_so_many_messages_and_refuses_the_others_at_once() {
+    const HELD: usize = 256;
+    const MORE: usize = 5;
+    let programs = tempfile::tempdir().unwrap();
+    // A keeper that does not get as far as its process.
+    let keeper = programs.path().join("keeper");
+    std::fs::write(&keeper, "#!/bin/sh\nexec sleep 10\n").unwrap();
+    std::fs::set_permissions(&keeper, Permissions::from_mode(0o700)).unwrap();
+    let bed = Bed::with(|_, settings| {
+        settings.keeper_program = keeper;
+        settings.claude_bin = Some("/bin/true".into());
+    })
+    .await;
+    let bed = Arc::new(bed);
+    let mut requests = JoinSet::new();
+    let starting = Arc::clone(&bed);
+    requests.spawn(async move { create(&starting, json!({"cwd": "/tmp"})).await });
+    let started = tokio::time::timeout(PATIENCE, async {
+        loop {
+            let list = bed.get("/v1/sessions").await.expect(200);
+            if let Some(id) = list["items"][0]["id"].as_str() {
+                return id.to_owned();
+            }
+        }
+    });
+    let path = format!("/v1/sessions/{}/messages", started.await.unwrap());
+    for _ in 0..HELD + MORE {
+        let (bed, path) = (Arc::clone(&bed), path.clone());
+        requests.spawn(async move { bed.send_json(Method::POST, &path, r#"{"text":"hi"}"#).await });
+    }
+    for _ in 0..MORE {
+        let answer = tokio::time::timeout(PATIENCE, requests.join_next())
+            .await
+            .unwrap();
+        answer.unwrap().unwrap().problem(503, "busy");
+    }
 }
 
 #[tokio::test]
