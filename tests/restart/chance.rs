@@ -55,7 +55,4 @@ impl Chance {
     }
 }
 
-/// Lets a random moment pass: nothing is waited for.
-pub(crate) async fn pass(moment: Duration) {
-    tokio::time::sleep(moment).await;
-}
+pub(crate) use crate::support::wait::pass;

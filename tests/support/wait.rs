@@ -41,3 +41,8 @@ pub(crate) fn holds_within(limit: Duration, mut holds: impl FnMut() -> bool) -> 
     }
     true
 }
+
+/// Lets a moment pass that was chosen by chance: nothing is waited for.
+pub(crate) async fn pass(moment: Duration) {
+    tokio::time::sleep(moment).await;
+}
