@@ -29,7 +29,7 @@ use super::{
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
     outbox::{Entry, OUTBOX_ENTRIES, Unsent},
-    process::Launching,
+    process::{Launching, Takeover},
     prompts::Prompts,
 };
 
@@ -102,6 +102,7 @@ pub(super) struct Actor {
     pub(super) outbox: Option<mpsc::Sender<Entry>>,
     pub(super) launching: Option<Launching>,
     pub(super) start_deadline: Option<Instant>,
+    pub(super) takeover: Option<Takeover>,
     pub(super) stop_waiters: Vec<oneshot::Sender<()>>,
     /// Refused because the link went: whether they were taken is known once the journal was read.
     pub(super) uncertain: Vec<Unsent>,
@@ -188,6 +189,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         stop_sent: false,
         settings: parts.settings,
         start_deadline: None,
+        takeover: None,
         tracker: parts.tracker.clone(),
         view,
         events: None,
@@ -223,6 +225,7 @@ impl Actor {
                 .start_deadline
                 .into_iter()
                 .chain(self.controls.next_deadline())
+                .chain(self.takeover.map(|takeover| takeover.next))
                 .min();
             let store = self.unsent_facts.is_some().then(|| self.projections.clone());
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet

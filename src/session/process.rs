@@ -1,12 +1,13 @@
 //! Owns the actor's side of its process: start, stop, the loss of the keeper, and what was refused on the way.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     domain::{FailReason, RunId, SessionState},
+    journal::{OpenError, Writer, WriterOptions},
     keeper::{self, Link, StopRequest, WriteError},
     telemetry,
 };
@@ -22,6 +23,11 @@ use super::{
 /// How long a stop waits until its record is in the journal.
 const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Between two looks at the lock of a keeper that is gone.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// How long a keeper without a connection may hold the journal before its process is ended.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(2);
+
 /// A process that is being started.
 #[derive(Debug)]
 pub(super) struct Launching {
@@ -31,6 +37,15 @@ pub(super) struct Launching {
     /// What was sent meanwhile.
     held: Vec<Entry>,
     stop_asked: Option<String>,
+}
+
+/// A keeper whose connection is over and whose journal is to be taken over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Takeover {
+    /// When to look again whether its lock is free.
+    pub(super) next: Instant,
+    /// When its process is ended, so that it ends.
+    kill_at: Option<Instant>,
 }
 
 impl Launching {
@@ -172,13 +187,38 @@ impl Actor {
         self.try_append(&note)
     }
 
-    /// The keeper is gone: its lock is free, so the journal is ours.
+    /// The connection to the keeper is over: its end is the end of the run, once its hold on the journal is gone too.
     pub(super) fn on_gone(&mut self) {
         self.events = None;
-        self.link = None;
         self.outbox = None;
-        self.cli_pid = None;
         self.start_deadline = None;
+        let now = Instant::now();
+        self.takeover = Some(Takeover {
+            next: now,
+            kill_at: Some(now + KEEPER_PATIENCE),
+        });
+        self.take_over(now);
+    }
+
+    /// Takes over the journal of a keeper that is gone. A process that ends loses its files one after the other, so its lock
+    /// may outlive its connection by a moment.
+    fn take_over(&mut self, now: Instant) {
+        let Some(takeover) = self.takeover.as_mut().filter(|takeover| takeover.next <= now) else {
+            return;
+        };
+        if is_locked(&self.journal_dir) {
+            takeover.next = now + LOCK_PAUSE;
+            if takeover.kill_at.take_if(|at| *at <= now).is_some()
+                && let Some(run_id) = self.machine.run_id()
+            {
+                // A keeper that lives without us: with its process it ends.
+                self.kill_leftovers(run_id);
+            }
+            return;
+        }
+        self.takeover = None;
+        self.link = None;
+        self.cli_pid = None;
         if let Ok(head) = self.reader.head() {
             self.follow(head);
         }
@@ -326,6 +366,7 @@ impl Actor {
                 self.stop_process("daemon".to_owned(), Some(self.settings.start_timeout_ms));
             }
         }
+        self.take_over(Instant::now());
         for waiting in self.controls.take_overdue(Instant::now()) {
             let ms = waiting.deadline.map_or(0, |(_, ms)| ms);
             let subtype = waiting.subtype;
@@ -358,6 +399,12 @@ impl Actor {
             error,
         });
     }
+}
+
+/// Whether somebody else writes the journal. That it cannot be opened for another reason is found out by those who write.
+fn is_locked(journal_dir: &Path) -> bool {
+    let opened = Writer::open(journal_dir, WriterOptions::default());
+    matches!(opened, Err(OpenError::Locked { .. }))
 }
 
 fn refusal(error: &WriteError, state: SessionState) -> SessionError {
