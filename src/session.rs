@@ -17,6 +17,7 @@ mod outbox;
 mod process;
 mod prompts;
 mod settle;
+mod takeover;
 mod turns;
 mod view;
 

@@ -31,6 +31,7 @@ use super::{
     outbox::{Due, Entry, OUTBOX_ENTRIES, Unsent},
     process::Launching,
     prompts::Prompts,
+    takeover::Takeover,
 };
 
 /// How much of the journal is read at once.
@@ -66,6 +67,8 @@ pub struct SessionParts {
 pub struct SessionSettings {
     /// The program that is started as keeper.
     pub keeper_program: PathBuf,
+    /// Where a living keeper says how to reach it.
+    pub identity_file: PathBuf,
     /// Newest records kept in memory for live clients.
     pub ring_bytes: usize,
     /// Size at which the journal begins a new segment.
@@ -102,8 +105,7 @@ pub(super) struct Actor {
     pub(super) outbox: Option<mpsc::Sender<Entry>>,
     pub(super) launching: Option<Launching>,
     pub(super) start_deadline: Option<Instant>,
-    /// When to try again to close a run whose keeper is gone.
-    pub(super) close_run_at: Option<Instant>,
+    pub(super) takeover: Option<Takeover>,
     pub(super) stop_waiters: Vec<oneshot::Sender<()>>,
     /// Refused because the link went: whether they were taken is known once the journal was read.
     pub(super) uncertain: Vec<Unsent>,
@@ -195,7 +197,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         stop_sent: false,
         settings: parts.settings,
         start_deadline: None,
-        close_run_at: None,
+        takeover: None,
         tracker: parts.tracker.clone(),
         view,
         events: None,
@@ -230,9 +232,9 @@ impl Actor {
             let deadline = self
                 .start_deadline
                 .into_iter()
-                .chain(self.close_run_at)
                 .chain(self.retry_at)
                 .chain(self.controls.next_deadline())
+                .chain(self.takeover.map(|takeover| takeover.next))
                 .min();
             let store = self.unsent_facts.is_some().then(|| self.projections.clone());
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet

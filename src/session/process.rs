@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    domain::{FailReason, RunId, SessionState},
+    domain::{FailReason, SessionState},
     keeper::{self, Link, StopRequest, WriteError},
     telemetry,
 };
@@ -22,12 +22,8 @@ use super::{
 /// How long a stop waits until its record is in the journal.
 const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long after a run could not be closed that is tried again.
-const CLOSE_RUN_PAUSE: Duration = Duration::from_secs(1);
-
 /// How long after a record or answer of ours was refused for want of room it is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-
 /// A process that is being started.
 #[derive(Debug)]
 pub(super) struct Launching {
@@ -65,7 +61,7 @@ impl Actor {
     }
 
     /// Starts the keeper that is waited for, if one is.
-    fn spawn_keeper(&mut self) {
+    pub(super) fn spawn_keeper(&mut self) {
         let Some(mut launch) = self
             .launching
             .as_mut()
@@ -94,6 +90,10 @@ impl Actor {
 
     pub(super) fn on_launched(&mut self, launched: Result<Link, String>) {
         let Some(launching) = self.launching.take() else {
+            // Nothing was started: a keeper that had lost us was attached to again.
+            if let Ok(link) = launched {
+                self.take_back(link);
+            }
             return;
         };
         match launched {
@@ -114,16 +114,16 @@ impl Actor {
                     code: "start_failed".to_owned(),
                     detail,
                 };
-                if self.machine.has_run() {
-                    self.close_lost_run();
-                } else if self.machine.state() != SessionState::Failed {
-                    self.append(&Note::StartFailed {
-                        reason: reason.clone(),
-                    });
-                }
                 self.refuse_held(launching.held);
-                for waiter in self.stop_waiters.drain(..) {
-                    waiter.send(()).ok();
+                if self.machine.has_run() {
+                    self.on_gone();
+                } else {
+                    if self.machine.state() != SessionState::Failed {
+                        self.append(&Note::StartFailed {
+                            reason: reason.clone(),
+                        });
+                    }
+                    self.answer_stops();
                 }
                 let reason = self.machine.reason().cloned().unwrap_or(reason);
                 launching.reply.send(Err(SessionError::StartFailed(reason))).ok();
@@ -158,85 +158,6 @@ impl Actor {
         }
     }
 
-    /// After a start of the daemon: the records may say that a process lives although none does.
-    pub(super) fn mend_without_process(&mut self) -> Result<(), SessionError> {
-        if let Some(run_id) = self.machine.run_id() {
-            self.try_append(&Note::RunLost { run_id })?;
-            self.kill_leftovers(run_id);
-        } else if self.machine.state().is_live() {
-            let reason = FailReason {
-                code: "start_failed".to_owned(),
-                detail: "the daemon ended before the process was started".to_owned(),
-            };
-            self.try_append(&Note::StartFailed { reason })?;
-        }
-        Ok(())
-    }
-
-    /// The connection to the keeper is over, which its end is the usual cause of.
-    pub(super) fn on_gone(&mut self) {
-        self.events = None;
-        self.link = None;
-        self.outbox = None;
-        self.cli_pid = None;
-        self.start_deadline = None;
-        self.read_to_the_end();
-        self.close_lost_run();
-        for note in std::mem::take(&mut self.late_notes) {
-            self.append(&note);
-        }
-        for unsent in std::mem::take(&mut self.uncertain) {
-            self.on_unsent(unsent);
-        }
-        self.settle();
-        if let Some(launching) = self
-            .launching
-            .take_if(|launching| launching.waits() && launching.stop_asked.is_some())
-        {
-            // Stopped before it began.
-            self.refuse_held(launching.held);
-            launching.reply.send(Err(SessionError::Stopping)).ok();
-        }
-        for waiter in self.stop_waiters.drain(..) {
-            // Who asked may have left.
-            waiter.send(()).ok();
-        }
-        self.spawn_keeper();
-    }
-
-    /// Closes the run of a keeper that died without a word. Its lock on the journal is what tells: while it is held the
-    /// keeper lives, and what it keeps is not ours to end. On a full disk too this is tried again.
-    fn close_lost_run(&mut self) {
-        if let Some(run_id) = self.machine.run_id()
-            && self.append(&Note::RunLost { run_id })
-        {
-            self.kill_leftovers(run_id);
-        }
-        let is_open = self.machine.has_run();
-        self.close_run_at = is_open.then(|| Instant::now() + CLOSE_RUN_PAUSE);
-    }
-
-    fn read_to_the_end(&mut self) {
-        if let Ok(head) = self.reader.head() {
-            self.follow(head);
-        }
-    }
-
-    /// Ends what a process left behind whose keeper died with it.
-    fn kill_leftovers(&self, run: RunId) {
-        let session = self.id;
-        self.tracker
-            .spawn_blocking(move || match keeper::kill_leftovers(run) {
-                Ok(0) => {}
-                Ok(killed) => {
-                    tracing::warn!(session.id = %session, killed, "processes of a lost run were killed")
-                }
-                Err(error) => {
-                    tracing::error!(session.id = %session, %error, "leftovers could not be looked for")
-                }
-            });
-    }
-
     pub(super) fn on_run_ended(&mut self) {
         for waiting in self.controls.take_all() {
             self.answer_asker(
@@ -257,6 +178,23 @@ impl Actor {
         self.announced.clear();
         self.stop_sent = false;
         self.answered.clear();
+    }
+
+    /// Takes back a start that waits and was stopped before it began.
+    pub(super) fn take_back_start(&mut self) {
+        let stopped = |launching: &mut Launching| launching.waits() && launching.stop_asked.is_some();
+        if let Some(launching) = self.launching.take_if(stopped) {
+            self.refuse_held(launching.held);
+            launching.reply.send(Err(SessionError::Stopping)).ok();
+        }
+    }
+
+    /// Tells who asked for a stop that nothing runs any more.
+    pub(super) fn answer_stops(&mut self) {
+        for waiter in self.stop_waiters.drain(..) {
+            // Who asked may have left.
+            waiter.send(()).ok();
+        }
     }
 
     pub(super) fn on_stop(&mut self, stop: Stop) {
@@ -306,6 +244,11 @@ impl Actor {
             self.uncertain.push(unsent);
             return;
         }
+        self.refuse(unsent);
+    }
+
+    /// Tells who waits that an entry was not taken.
+    pub(super) fn refuse(&mut self, unsent: Unsent) {
         let state = self.machine.state();
         match unsent.subject {
             Subject::Prompt(uuid) => {
@@ -350,16 +293,13 @@ impl Actor {
                 }
             }
         }
-        if self.close_run_at.is_some_and(|at| at <= Instant::now()) {
-            self.read_to_the_end();
-            self.close_lost_run();
-        }
         if self.start_deadline.is_some_and(|at| at <= Instant::now()) {
             self.start_deadline = None;
             if self.machine.state() == SessionState::Starting {
                 self.stop_process("daemon".to_owned(), Some(self.settings.start_timeout_ms));
             }
         }
+        self.take_over(Instant::now());
         for waiting in self.controls.take_overdue(Instant::now()) {
             let ms = waiting.deadline.map_or(0, |(_, ms)| ms);
             let subtype = waiting.subtype;

@@ -379,6 +379,7 @@ impl Supervisor {
             tracker: self.shared.tracker.clone(),
             settings: SessionSettings {
                 keeper_program: settings.keeper_program.clone(),
+                identity_file: settings.identity_file(row.id),
                 ring_bytes: settings.ring_bytes,
                 segment_bytes: settings.keeper.segment_bytes,
                 eof_grace_ms: settings.keeper.eof_grace_ms,

@@ -190,7 +190,17 @@ async fn a_failed_session_stays_failed_and_can_go_on() {
     daemon.start().await;
     let rest = daemon.rest();
     let after = rest.session(&session).await;
-    assert_eq!(after, before);
+    for field in [
+        "state",
+        "reason",
+        "head_seq",
+        "turns",
+        "cost_usd",
+        "updated_at",
+        "cli",
+    ] {
+        assert_eq!(after[field], before[field], "{field}: {after:#}");
+    }
     check_ways_out(&rest, &session).await;
 }
 
@@ -330,6 +340,11 @@ async fn after_the_death_of_all_the_journal_goes_on_where_it_was() {
         "success",
     ];
     assert_eq!(ends, expected);
+    daemon
+        .rest()
+        .lifecycle(&session, "stop", json!({}))
+        .await
+        .expect(200);
     check_ways_out(&daemon.rest(), &session).await;
 }
 
@@ -368,4 +383,32 @@ async fn a_prompt_that_waits_for_a_deaf_cli_is_written_once() {
         .filter(|record| record["src"] == "client" && record["data"]["message"]["content"] == "behind")
         .count();
     assert_eq!(written, 1);
+}
+
+/// A process that is killed loses its connection and its lock one after the other: no order of the two may matter.
+#[tokio::test]
+async fn many_keepers_are_killed_and_each_is_missed() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut sessions = Vec::new();
+    for place in 0..6 {
+        let cwd = daemon.work_dir(&format!("w{place}"));
+        sessions.push(rest.create_ready(json!({ "cwd": cwd })).await);
+    }
+    for session in &sessions {
+        let flood = fake_prompt(&json!([{ "flood": 100_000, "rate": 2000 }]));
+        rest.prompt(session, &flood).await;
+    }
+    for session in &sessions {
+        proc::signal(keeper_of(cli_of(&rest.session(session).await)), Signal::SIGKILL);
+    }
+    for session in &sessions {
+        let view = rest.in_state(session, &["failed"]).await;
+        assert_eq!(view["reason"]["code"], "keeper_lost", "{view:#}");
+        rest.lifecycle(session, "resume?wait=ready", json!({}))
+            .await
+            .expect(200);
+        let records = journal::records(&daemon, session);
+        assert_eq!(journal::own(&records, "run_lost").len(), 1);
+    }
 }

@@ -46,12 +46,14 @@ impl Process {
             .map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Whether environment, arguments or working directory name a path below `root`.
+    /// Whether environment, arguments, working directory or open files name a path below `root`.
     pub(crate) fn mentions(&self, root: &Path) -> bool {
         let needle = root.as_os_str().as_encoded_bytes();
         memchr::memmem::find(&self.environ, needle).is_some()
             || memchr::memmem::find(self.command.as_bytes(), needle).is_some()
             || self.cwd.as_deref().is_some_and(|cwd| cwd.starts_with(root))
+            // A keeper is told what to do by a pipe, and is known by its journal alone.
+            || open_files(self.pid).any(|file| file.starts_with(root))
     }
 }
 
@@ -85,6 +87,13 @@ pub(crate) fn read(pid: i32) -> Option<Process> {
         environ: fs::read(dir.join("environ")).unwrap_or_default(),
         cwd: fs::read_link(dir.join("cwd")).ok(),
     })
+}
+
+fn open_files(pid: i32) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
 }
 
 /// Whether the process exists and is no zombie.

@@ -1,0 +1,162 @@
+//! Owns what happens once the connection to a keeper is over: the journal is taken over, or the keeper is attached to again.
+
+use std::{path::Path, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    domain::{FailReason, RunId},
+    journal::{OpenError, Writer, WriterOptions},
+    keeper::{self, Link, WriteError},
+};
+
+use super::{SessionError, actor::Actor, notes::Note, outbox::Unsent};
+
+/// Between two looks at the lock of a keeper that is gone.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// Between two tries to attach to a keeper that still holds its lock.
+const ATTACH_PAUSE: Duration = Duration::from_millis(250);
+/// How long a keeper that can't be attached to may hold the journal before its process is ended.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries to close a run on a disk that refuses it.
+const CLOSE_PAUSE: Duration = Duration::from_secs(1);
+
+/// A keeper whose connection is over and whose journal is to be taken over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Takeover {
+    /// When to look again whether its lock is free.
+    pub(super) next: Instant,
+    /// When to try to attach to it again.
+    attach_at: Instant,
+    /// When its process is ended, so that it ends.
+    kill_at: Option<Instant>,
+}
+
+impl Actor {
+    /// The connection to the keeper is over. Its end is the usual cause; but it may live, and only have lost us.
+    pub(super) fn on_gone(&mut self) {
+        self.events = None;
+        self.outbox = None;
+        self.start_deadline = None;
+        let now = Instant::now();
+        self.takeover = Some(Takeover {
+            next: now,
+            attach_at: now + LOCK_PAUSE,
+            kill_at: Some(now + KEEPER_PATIENCE),
+        });
+        self.take_over(now);
+    }
+
+    /// Takes over the journal of a keeper that is gone. A process that ends loses its files one after the other, so its lock
+    /// may outlive its connection by a moment.
+    pub(super) fn take_over(&mut self, now: Instant) {
+        let Some(takeover) = self.takeover.filter(|takeover| takeover.next <= now) else {
+            return;
+        };
+        if is_locked(&self.journal_dir) {
+            self.wait_for_lock(takeover, now);
+            return;
+        }
+        self.link = None;
+        self.cli_pid = None;
+        self.read_to_the_end();
+        if let Some(run_id) = self.machine.run_id()
+            && !self.append(&Note::RunLost { run_id })
+        {
+            let next = now + CLOSE_PAUSE;
+            self.takeover = Some(Takeover { next, ..takeover });
+            return;
+        }
+        self.takeover = None;
+        for note in std::mem::take(&mut self.late_notes) {
+            self.append(&note);
+        }
+        for unsent in std::mem::take(&mut self.uncertain) {
+            self.on_unsent(unsent);
+        }
+        self.settle();
+        self.take_back_start();
+        self.answer_stops();
+        self.spawn_keeper();
+    }
+
+    fn wait_for_lock(&mut self, mut takeover: Takeover, now: Instant) {
+        takeover.next = now + LOCK_PAUSE;
+        if let Some(run_id) = self.machine.run_id() {
+            if takeover.kill_at.take_if(|at| *at <= now).is_some() {
+                // A keeper that lives and can't be reached: with its process it ends.
+                self.kill_leftovers(run_id);
+            } else if takeover.attach_at <= now {
+                takeover.attach_at = now + ATTACH_PAUSE;
+                self.attach_again();
+            }
+        }
+        self.takeover = Some(takeover);
+    }
+
+    fn attach_again(&self) {
+        let identity = self.settings.identity_file.clone();
+        let (tracker, attached) = (self.tracker.clone(), self.launched_sender.clone());
+        self.tracker.spawn(async move {
+            // That it can't be reached now is what the next try and the patience are for.
+            if let Ok(link) = keeper::attach(&identity, &tracker).await {
+                attached.send(Ok(link)).await.ok();
+            }
+        });
+    }
+
+    /// Goes on with a keeper that lived and had lost us.
+    pub(super) fn take_back(&mut self, link: Link) {
+        self.takeover = None;
+        self.take_link(link);
+        for unsent in std::mem::take(&mut self.uncertain) {
+            // Before it greets a keeper has recorded all that it took: this was not among it.
+            self.refuse(Unsent {
+                error: WriteError::Busy,
+                ..unsent
+            });
+        }
+    }
+
+    pub(super) fn read_to_the_end(&mut self) {
+        if let Ok(head) = self.reader.head() {
+            self.follow(head);
+        }
+    }
+
+    /// After a start of the daemon: the records may say that a process lives although none does.
+    pub(super) fn mend_without_process(&mut self) -> Result<(), SessionError> {
+        if let Some(run_id) = self.machine.run_id() {
+            self.try_append(&Note::RunLost { run_id })?;
+            self.kill_leftovers(run_id);
+        } else if self.machine.state().is_live() {
+            let reason = FailReason {
+                code: "start_failed".to_owned(),
+                detail: "the daemon ended before the process was started".to_owned(),
+            };
+            self.try_append(&Note::StartFailed { reason })?;
+        }
+        Ok(())
+    }
+
+    /// Ends what a process left behind whose keeper died with it.
+    fn kill_leftovers(&self, run: RunId) {
+        let session = self.id;
+        self.tracker
+            .spawn_blocking(move || match keeper::kill_leftovers(run) {
+                Ok(0) => {}
+                Ok(killed) => {
+                    tracing::warn!(session.id = %session, killed, "processes of a lost run were killed")
+                }
+                Err(error) => {
+                    tracing::error!(session.id = %session, %error, "leftovers could not be looked for")
+                }
+            });
+    }
+}
+
+/// Whether somebody else writes the journal. That it cannot be opened for another reason is found out by those who write.
+fn is_locked(journal_dir: &Path) -> bool {
+    let opened = Writer::open(journal_dir, WriterOptions::default());
+    matches!(opened, Err(OpenError::Locked { .. }))
+}
