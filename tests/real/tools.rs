@@ -110,7 +110,7 @@ async fn a_sub_agent_that_asks_is_named() {
     let world = World::start().await;
     let id = world.session(json!({})).await;
     let inner = scripted64(&json!([bash("touch sub.txt"), { "text": "sub final" }]));
-    let input = json!({ "description": "do it", "prompt": inner, "subagent_type": "general-purpose" });
+    let input = json!({ "description": "do it", "prompt": inner, "subagent_type": "general-purpose", "run_in_background": false });
     let agent = json!({ "tool": "Agent", "input": input });
     world.prompt(&id, json!([agent, { "text": "main final" }])).await;
     let approval = world.rest.pending_approval(&id).await;
