@@ -64,6 +64,19 @@ async fn a_plain_turn_is_the_same_in_every_view() {
 }
 
 #[tokio::test]
+async fn a_session_is_made_with_its_first_prompt() {
+    let world = World::start().await;
+    let prompt = scripted(&json!([{ "text": "The first answer." }]));
+    let request = json!({ "cwd": world.dir(), "prompt": prompt, "title": "made at once" });
+    let reply = world.rest.post("/v1/sessions?wait=result", request).await;
+    let view = reply.expect(201);
+    assert_eq!(view["outcome"]["result"]["result"], "The first answer.");
+    assert_eq!(view["outcome"]["turn"]["prompts"], json!([view["prompt_uuid"]]));
+    assert_eq!(view["turns"], 1);
+    assert_eq!(view["title"], "made at once");
+}
+
+#[tokio::test]
 async fn a_streamed_answer_arrives_while_it_is_written() {
     let world = World::start().await;
     let id = world.session(json!({ "include_partial_messages": true })).await;
