@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     support::{proc, programs::scripted},
-    world::{World, nanos, pid, text},
+    world::{World, fresh_id, nanos, pid, text},
 };
 
 async fn fork(world: &World, parent: &str, body: Value) -> Value {
@@ -119,7 +119,7 @@ async fn a_fork_at_an_unknown_message_fails_and_says_so() {
     let parent = world.session(json!({})).await;
     world.answer(&parent, json!([{ "text": "common past" }])).await;
     let path = format!("/v1/sessions/{parent}/fork?wait=ready");
-    let at = uuid::Uuid::new_v4().to_string();
+    let at = fresh_id();
     let reply = world.rest.post(&path, json!({ "at": at })).await;
     let child = text(&reply.body, "session_id");
     let detail = text(&reply.body, "detail");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     support::programs::scripted,
-    world::{World, bash},
+    world::{World, bash, fresh_id},
 };
 
 #[tokio::test]
@@ -14,7 +14,7 @@ async fn a_conversation_needs_nothing_but_the_socket() {
     let mut operator = world.daemon.attach(&id, None).await;
     let mut watcher = world.daemon.attach(&id, None).await;
     let prompt = scripted(&json!([bash("touch made.txt"), { "text": "All done." }]));
-    let uuid = uuid::Uuid::new_v4().to_string();
+    let uuid = fresh_id();
     operator
         .send(&json!({ "type": "user", "message": { "role": "user", "content": prompt }, "uuid": uuid }))
         .await;
