@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     support::{proc, programs::scripted},
-    world::{World, fresh_id, nanos, pid, text},
+    world::{World, bash, fresh_id, nanos, pid, text},
 };
 
 async fn fork(world: &World, parent: &str, body: Value) -> Value {
@@ -127,4 +127,39 @@ async fn a_fork_at_an_unknown_message_fails_and_says_so() {
     assert_eq!(reply.problem(502), "start_failed");
     assert_eq!(world.rest.session(&child).await["state"], "failed");
     assert_eq!(world.rest.session(&parent).await["state"], "idle");
+}
+
+#[tokio::test]
+async fn a_fork_may_begin_at_what_the_agent_was_told() {
+    let world = World::start().await;
+    let parent = world.session(json!({ "allowed_tools": ["Bash"] })).await;
+    world
+        .answer(
+            &parent,
+            json!([bash("echo of-the-tool"), { "text": "answer alpha" }]),
+        )
+        .await;
+    world.answer(&parent, json!([{ "text": "answer beta" }])).await;
+    let messages = world.messages(&parent).await;
+    // A prompt, the result of a tool, a later prompt: the messages that are not the agent's own.
+    for (number, known) in [(0, &[][..]), (2, &["toolu"]), (4, &["toolu", "answer alpha"])] {
+        let at = text(&messages[number], "uuid");
+        let prompt = scripted(&json!([{ "text": "answer of the fork" }]));
+        let child = fork(&world, &parent, json!({ "at": at, "prompt": prompt })).await;
+        assert_eq!(child["outcome"]["result"]["result"], "answer of the fork");
+        let request = world.last_request().await;
+        let all = request["messages"].as_array().unwrap();
+        let answers: String = all
+            .iter()
+            .filter(|message| message["role"] == "assistant")
+            .map(ToString::to_string)
+            .collect();
+        for part in ["toolu", "answer alpha", "answer beta"] {
+            assert_eq!(
+                answers.contains(part),
+                known.contains(&part),
+                "{number}: {part}, {answers}"
+            );
+        }
+    }
 }

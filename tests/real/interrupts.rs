@@ -130,3 +130,17 @@ async fn an_interrupt_drops_queued_prompts_only_if_it_is_told_to() {
         assert_eq!(last["prompts"] == json!([queued]), !cancel, "{last:#}");
     }
 }
+
+#[tokio::test]
+async fn an_interrupt_ends_the_wait_for_a_retry() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let process = pid(&world.rest.session(&id).await);
+    let mut ws = world.daemon.attach(&id, None).await;
+    let busy = json!([{ "status": 529, "times": -1 }]);
+    world.prompt(&id, busy).await;
+    ws.until("a retry", |frame| frame["data"]["subtype"] == "api_retry")
+        .await;
+    interrupt(&world, &id).await;
+    goes_on(&world, &id, process, "aborted_streaming").await;
+}
