@@ -12,6 +12,11 @@ pub struct FailReason {
     pub detail: String,
 }
 
+impl FailReason {
+    /// The code of a resume of a conversation that the CLI does not have.
+    pub const CONVERSATION_NOT_FOUND: &'static str = "conversation_not_found";
+}
+
 /// What a session is doing. Its state machine in `session` is the only writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]

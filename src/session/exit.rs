@@ -38,7 +38,7 @@ pub(super) fn rest_after(
     if !ready {
         let said = said(exit, start_errors);
         let code = if said.contains("No conversation found") {
-            "conversation_not_found"
+            FailReason::CONVERSATION_NOT_FOUND
         } else if said.contains("already in use") {
             "conversation_in_use"
         } else {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     claude::{Start, options::PermissionMode},
-    domain::{CliSessionId, Clock, SessionId, SessionState, StartMode},
+    domain::{CliSessionId, Clock, FailReason, SessionId, SessionState, StartMode},
     journal::ReadError,
     keeper::StdinLine,
     session::{self, AtRest, SessionError, SessionHandle, SessionParts, SessionSettings},
@@ -114,8 +114,27 @@ impl Supervisor {
             return Err(SessionError::AlreadyLive { state }.into());
         }
         let start = self.start_of(&row).await?;
+        let doubtful = matches!(start, Start::Resume { .. })
+            && self.shared.store.cli_totals(row.cli_session_id).await?.is_none();
         self.start_process(&session, &row, start, None).await?;
+        if doubtful {
+            self.start_anew_if_nothing_was_kept(&session).await?;
+        }
         self.session(id).await
+    }
+
+    /// A CLI that was killed in its first turn may have kept nothing of the conversation. Only it knows, so it was asked
+    /// to go on; if it can't, the session begins a conversation again.
+    async fn start_anew_if_nothing_was_kept(&self, session: &SessionHandle) -> Result<(), SupervisorError> {
+        let view = session.wait_started().await?;
+        let reason = view.reason.as_ref().map(|reason| reason.code.as_str());
+        if reason != Some(FailReason::CONVERSATION_NOT_FOUND) {
+            return Ok(());
+        }
+        self.catch_up().await?;
+        let row = self.row(session.id()).await?;
+        let start = self.first_start_of(&row).await?;
+        self.start_process(session, &row, start, None).await
     }
 
     /// Stops the process of a session and returns after its end. Stopping what is stopped is no error.
@@ -329,7 +348,12 @@ impl Supervisor {
                 at: None,
             });
         }
-        // No turn ended, so there may be no transcript under the old id, or part of one: a new id is always free.
+        self.first_start_of(row).await
+    }
+
+    /// How the conversation of a session begins, with nothing of it kept.
+    async fn first_start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
+        // There may be no transcript under the old id, or part of one: a new id is always free.
         let id = CliSessionId::new();
         let history = self.shared.store.runs(row.id).await?;
         let forked = history.first().is_some_and(|run| run.mode == StartMode::Fork);

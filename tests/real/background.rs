@@ -1,8 +1,14 @@
-//! Owns the test of work that goes on after its turn, and begins the next one by itself.
+//! Owns the tests of work that goes on after its turn, and begins the next one by itself.
 
 use serde_json::{Value, json};
 
-use crate::world::{World, nanos};
+use crate::{
+    support::{
+        programs::scripted64,
+        wait::{PATIENCE, wait_until},
+    },
+    world::{World, bash, endless, marked, marker, nanos, text},
+};
 
 #[tokio::test]
 async fn a_background_command_begins_a_turn_by_itself() {
@@ -35,4 +41,47 @@ async fn a_background_command_begins_a_turn_by_itself() {
     assert_eq!(nanos(&view["cost_usd"]), spent);
     let result = world.lines(&id, "result").await.remove(1);
     assert_eq!(result["result"], "it is done");
+}
+
+#[tokio::test]
+async fn a_background_agent_asks_after_the_turn() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let mut ask = bash("touch sub.txt");
+    ask["wait"] = json!("agent");
+    let inner = scripted64(&json!([ask, { "text": "sub final" }]));
+    let input = json!({
+        "description": "do it", "prompt": inner, "subagent_type": "general-purpose", "run_in_background": true,
+    });
+    let steps =
+        json!([{ "tool": "Agent", "input": input }, { "text": "under way" }, { "text": "heard of it" }]);
+    assert_eq!(world.answer(&id, steps).await, "under way");
+    let view = world.idle_after(&id, 1).await;
+    assert_eq!(view["background_tasks"], 1);
+    world.api.release("agent").await;
+    let approval = world.rest.pending_approval(&id).await;
+    assert!(!text(&approval["request"], "agent_id").is_empty());
+    let view = world.rest.session(&id).await;
+    assert_eq!(view["state"], "waiting");
+    world.decide(&id, &approval, json!({ "decision": "allow" })).await;
+    let view = world.idle_after(&id, 2).await;
+    assert_eq!(view["background_tasks"], 0);
+    assert!(world.exists("sub.txt"));
+    assert_eq!(world.rest.turns(&id).await[1]["origin"], "task-notification");
+}
+
+#[tokio::test]
+async fn a_stop_ends_background_work() {
+    let world = World::start().await;
+    let id = world.session(json!({ "allowed_tools": ["Bash"] })).await;
+    let marker = marker();
+    let input = json!({ "command": endless(&marker), "run_in_background": true });
+    let steps = json!([{ "tool": "Bash", "input": input }, { "text": "under way" }]);
+    assert_eq!(world.answer(&id, steps).await, "under way");
+    wait_until("it runs", PATIENCE, || !marked(&marker).is_empty()).await;
+    let view = world.stop(&id).await;
+    assert_eq!(view["state"], "stopped");
+    assert_eq!(view["background_tasks"], 0);
+    assert!(marked(&marker).is_empty(), "{:#?}", marked(&marker));
+    assert_eq!(world.runs(&id).await[0]["exit"]["killed"], false);
 }

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, pid, text};
+use crate::{
+    support::proc,
+    world::{World, pid, text},
+};
 
 async fn put(world: &World, id: &str, what: &str, body: Value) -> crate::support::rest::Reply {
     world.rest.put(&format!("/v1/sessions/{id}/{what}"), body).await
@@ -76,4 +79,17 @@ async fn a_mode_that_is_set_before_the_first_turn_stays_over_a_resume() {
         .expect(200);
     world.stop(&id).await;
     assert_eq!(world.resume(&id).await["permission_mode"], "plan");
+}
+
+#[tokio::test]
+async fn the_thinking_that_was_set_stays_over_a_resume() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let set = json!({ "max_thinking_tokens": 5000 });
+    put(&world, &id, "thinking", set).await.expect(200);
+    world.answer(&id, json!([{ "text": "one" }])).await;
+    world.stop(&id).await;
+    let view = world.resume(&id).await;
+    let command = proc::read(pid(&view)).unwrap().command;
+    assert!(command.contains("--max-thinking-tokens=5000"), "{command}");
 }

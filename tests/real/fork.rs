@@ -1,10 +1,11 @@
 //! Owns the tests of forks: what they know, and that their parent does not notice.
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    support::programs::scripted,
-    world::{World, nanos, pid, text},
+    support::{proc, programs::scripted},
+    world::{World, bash, fresh_id, nanos, pid, text},
 };
 
 async fn fork(world: &World, parent: &str, body: Value) -> Value {
@@ -92,4 +93,73 @@ async fn a_fork_begins_at_the_message_that_it_names() {
     );
     let request = world.last_request().await.to_string();
     assert!(request.contains("answer of the fork") && !request.contains("answer beta"));
+}
+
+#[tokio::test]
+async fn a_fork_of_a_killed_session_goes_on_from_what_was_kept() {
+    let world = World::start().await;
+    let parent = world.session(json!({})).await;
+    world.answer(&parent, json!([{ "text": "common past" }])).await;
+    world
+        .prompt(&parent, json!([{ "text": "never", "wait": "held" }]))
+        .await;
+    world.api.at_gate("held").await;
+    proc::signal(pid(&world.rest.session(&parent).await), Signal::SIGKILL);
+    world.rest.in_state(&parent, &["failed"]).await;
+    let prompt = scripted(&json!([{ "text": "answer of the fork" }]));
+    let child = fork(&world, &parent, json!({ "prompt": prompt })).await;
+    assert_eq!(child["outcome"]["result"]["result"], "answer of the fork");
+    assert!(world.last_request().await.to_string().contains("common past"));
+    assert_eq!(world.rest.session(&parent).await["state"], "failed");
+}
+
+#[tokio::test]
+async fn a_fork_at_an_unknown_message_fails_and_says_so() {
+    let world = World::start().await;
+    let parent = world.session(json!({})).await;
+    world.answer(&parent, json!([{ "text": "common past" }])).await;
+    let path = format!("/v1/sessions/{parent}/fork?wait=ready");
+    let at = fresh_id();
+    let reply = world.rest.post(&path, json!({ "at": at })).await;
+    let child = text(&reply.body, "session_id");
+    let detail = text(&reply.body, "detail");
+    assert!(detail.contains(&at), "{detail}");
+    assert_eq!(reply.problem(502), "start_failed");
+    assert_eq!(world.rest.session(&child).await["state"], "failed");
+    assert_eq!(world.rest.session(&parent).await["state"], "idle");
+}
+
+#[tokio::test]
+async fn a_fork_may_begin_at_what_the_agent_was_told() {
+    let world = World::start().await;
+    let parent = world.session(json!({ "allowed_tools": ["Bash"] })).await;
+    world
+        .answer(
+            &parent,
+            json!([bash("echo of-the-tool"), { "text": "answer alpha" }]),
+        )
+        .await;
+    world.answer(&parent, json!([{ "text": "answer beta" }])).await;
+    let messages = world.messages(&parent).await;
+    // A prompt, the result of a tool, a later prompt: the messages that are not the agent's own.
+    for (number, known) in [(0, &[][..]), (2, &["toolu"]), (4, &["toolu", "answer alpha"])] {
+        let at = text(&messages[number], "uuid");
+        let prompt = scripted(&json!([{ "text": "answer of the fork" }]));
+        let child = fork(&world, &parent, json!({ "at": at, "prompt": prompt })).await;
+        assert_eq!(child["outcome"]["result"]["result"], "answer of the fork");
+        let request = world.last_request().await;
+        let all = request["messages"].as_array().unwrap();
+        let answers: String = all
+            .iter()
+            .filter(|message| message["role"] == "assistant")
+            .map(ToString::to_string)
+            .collect();
+        for part in ["toolu", "answer alpha", "answer beta"] {
+            assert_eq!(
+                answers.contains(part),
+                known.contains(&part),
+                "{number}: {part}, {answers}"
+            );
+        }
+    }
 }

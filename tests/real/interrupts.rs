@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    support::wait::{PATIENCE, wait_until},
+    support::wait::{PATIENCE, wait_for, wait_until},
     world::{World, bash, endless, marked, marker, pid, text},
 };
 
@@ -73,4 +73,74 @@ async fn an_interrupt_withdraws_what_was_asked() {
     assert_eq!(late.body["approval"]["state"], "withdrawn");
     assert_eq!(late.problem(409), "approval_not_pending");
     assert!(!world.exists("made.txt"));
+}
+
+#[tokio::test]
+async fn an_interrupt_withdraws_all_that_was_asked_at_once() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let read = |path: &str| json!({ "name": "Read", "input": { "file_path": path } });
+    let reads = json!([read("/etc/hostname"), read("/etc/hosts"), read("/etc/fstab")]);
+    world.prompt(&id, json!([{ "tools": reads }])).await;
+    let approvals = wait_for("all three are asked", PATIENCE, async || {
+        let view = world.rest.session(&id).await;
+        let pending = view["pending_approvals"].as_array().unwrap().clone();
+        (pending.len() == 3).then_some(pending)
+    })
+    .await;
+    // One is answered before; the others go.
+    let allow = json!({ "decision": "allow" });
+    world.decide(&id, &approvals[1], allow).await;
+    let view = world.rest.session(&id).await;
+    assert_eq!(view["state"], "waiting");
+    assert_eq!(view["pending_approvals"].as_array().unwrap().len(), 2);
+    interrupt(&world, &id).await;
+    let view = world.idle_after(&id, 1).await;
+    assert_eq!(view["pending_approvals"], json!([]));
+    let mut states = Vec::new();
+    for approval in &approvals {
+        states.push(text(&world.approval(&id, approval).await, "state"));
+    }
+    assert_eq!(states, ["withdrawn", "allowed", "withdrawn"]);
+}
+
+#[tokio::test]
+async fn an_interrupt_drops_queued_prompts_only_if_it_is_told_to() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    for (gate, cancel) in [("first", true), ("second", false)] {
+        let turns = world.rest.session(&id).await["turns"].as_u64().unwrap();
+        let held = json!([{ "text": "held back", "wait": gate, "wait_at": 1 }]);
+        world.prompt(&id, held).await;
+        world.api.at_gate(gate).await;
+        let queued = world.prompt(&id, json!([{ "text": "the queued one" }])).await;
+        wait_for("it is queued", PATIENCE, async || {
+            let view = world.rest.session(&id).await;
+            (view["open_prompts"][1]["state"] == "queued").then_some(())
+        })
+        .await;
+        let body = json!({ "cancel_queued": cancel });
+        let reply = world.rest.lifecycle(&id, "interrupt", body).await.expect(200);
+        let list = if cancel { "cancelled" } else { "still_queued" };
+        assert_eq!(reply["response"][list], json!([queued]), "{reply:#}");
+        let ended = if cancel { 1 } else { 2 };
+        let view = world.idle_after(&id, turns + ended).await;
+        assert_eq!(view["open_prompts"], json!([]));
+        let last = world.rest.turns(&id).await.pop().unwrap();
+        assert_eq!(last["prompts"] == json!([queued]), !cancel, "{last:#}");
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_the_wait_for_a_retry() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let process = pid(&world.rest.session(&id).await);
+    let mut ws = world.daemon.attach(&id, None).await;
+    let busy = json!([{ "status": 529, "times": -1 }]);
+    world.prompt(&id, busy).await;
+    ws.until("a retry", |frame| frame["data"]["subtype"] == "api_retry")
+        .await;
+    interrupt(&world, &id).await;
+    goes_on(&world, &id, process, "aborted_streaming").await;
 }

@@ -17,6 +17,7 @@ mod limits;
 mod money;
 mod questions;
 mod resume;
+mod socket;
 mod stops;
 mod tools;
 mod turns;

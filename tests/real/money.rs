@@ -4,7 +4,10 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    support::{proc, programs::scripted},
+    support::{
+        proc,
+        programs::{scripted, scripted64},
+    },
     world::{World, nanos, pid, text},
 };
 
@@ -66,8 +69,18 @@ async fn every_turn_costs_what_it_used() {
     check(&world.ask(&id, json!([using(8)])).await["turn"], unit, 8);
     check(&world.ask(&id, json!([using(1)])).await["turn"], unit, 1);
 
-    let view = world.idle_after(&id, 7).await;
-    assert_eq!(view["turns_with_unknown_cost"], 1);
+    // So it is with a stop in the middle of a turn.
+    let mut held = using(7);
+    held["wait"] = json!("stopped");
+    held["wait_at"] = json!(1);
+    world.prompt(&id, json!([held])).await;
+    world.api.at_gate("stopped").await;
+    world.stop(&id).await;
+    world.resume(&id).await;
+    check(&world.ask(&id, json!([using(9)])).await["turn"], unit, 9);
+
+    let view = world.idle_after(&id, 9).await;
+    assert_eq!(view["turns_with_unknown_cost"], 2);
     let turns = world.rest.turns(&id).await;
     let costs: Vec<Option<i64>> = turns
         .iter()
@@ -77,13 +90,41 @@ async fn every_turn_costs_what_it_used() {
                 .then(|| nanos(&turn["cost_usd"]) / unit)
         })
         .collect();
-    let times = [1, 2, 3, 6, 0, 8, 1].map(|times| (times > 0).then_some(times));
+    let times = [1, 2, 3, 6, 0, 8, 1, 0, 9].map(|times| (times > 0).then_some(times));
     assert_eq!(costs, times);
-    assert_eq!(nanos(&view["cost_usd"]), 21 * unit);
+    assert_eq!(nanos(&view["cost_usd"]), 30 * unit);
     let usage = world.rest.get("/v1/usage?group_by=session").await.expect(200);
     let row = |session: &str| {
         let rows = usage["items"].as_array().unwrap();
         nanos(&rows.iter().find(|row| row["key"] == session).unwrap()["cost_usd"])
     };
-    assert_eq!((row(&id), row(&fork)), (21 * unit, 9 * unit));
+    assert_eq!((row(&id), row(&fork)), (30 * unit, 9 * unit));
+}
+
+#[tokio::test]
+async fn the_work_of_sub_agents_is_paid_for_once() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let first = world.ask(&id, json!([{ "text": "one" }])).await;
+    let unit = nanos(&first["turn"]["cost_usd"]);
+    let mut turns = 1;
+    for (background, more) in [(false, 1), (true, 2)] {
+        // In the background it must not be done before the turn is.
+        let gate = format!("agent-{background}");
+        if !background {
+            world.api.release(&gate).await;
+        }
+        let inner = scripted64(&json!([{ "text": "sub final", "wait": gate }]));
+        let input = json!({
+            "description": "do it", "prompt": inner, "subagent_type": "general-purpose",
+            "run_in_background": background,
+        });
+        let steps = json!([{ "tool": "Agent", "input": input }, { "text": "two" }, { "text": "three" }]);
+        world.ask(&id, steps).await;
+        world.api.release(&gate).await;
+        turns += more;
+        let view = world.idle_after(&id, turns).await;
+        let calls = i64::try_from(world.api.message_requests().await).unwrap();
+        assert_eq!(nanos(&view["cost_usd"]), calls * unit, "{calls} calls");
+    }
 }

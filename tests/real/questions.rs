@@ -60,3 +60,26 @@ async fn an_approved_plan_changes_the_mode() {
     let view = world.idle_after(&id, 1).await;
     assert_eq!(view["permission_mode"], "default");
 }
+
+#[tokio::test]
+async fn a_rejected_plan_leaves_the_mode() {
+    let world = World::start().await;
+    let id = world.session(json!({ "permission_mode": "plan" })).await;
+    let write =
+        json!({ "tool": "Write", "input": { "file_path": "${PLAN_FILE}", "content": "# The plan\n" } });
+    let leave = json!({ "tool": "ExitPlanMode", "input": {} });
+    let steps = json!([write, leave, { "text": "I think again" }]);
+    world.prompt(&id, steps).await;
+    let approval = world.rest.pending_approval(&id).await;
+    let deny = json!({ "decision": "deny", "message": "begin with the tests" });
+    world.decide(&id, &approval, deny).await;
+    let view = world.idle_after(&id, 1).await;
+    assert_eq!(view["permission_mode"], "plan");
+    assert!(
+        world
+            .last_request()
+            .await
+            .to_string()
+            .contains("begin with the tests")
+    );
+}

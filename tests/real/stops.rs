@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     support::{
         proc,
+        programs::scripted,
         wait::{PATIENCE, wait_until},
     },
     world::{World, bash, endless, marked, marker, pid, text},
@@ -93,4 +94,22 @@ async fn a_stop_abandons_what_was_asked() {
     assert!(!world.exists("made.txt"));
     let inbox = world.rest.get("/v1/approvals?state=pending").await.expect(200);
     assert_eq!(inbox["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_cli_that_is_just_starting_can_be_stopped() {
+    let world = World::start().await;
+    let prompt = scripted(&json!([{ "text": "unheard" }]));
+    let view = world
+        .rest
+        .create(json!({ "cwd": world.dir(), "prompt": prompt }))
+        .await;
+    let id = text(&view, "id");
+    assert_eq!(view["state"], "starting");
+    let view = world.stop(&id).await;
+    assert_eq!(view["state"], "stopped");
+    assert_eq!(view["open_prompts"], json!([]));
+    let view = world.resume(&id).await;
+    assert_eq!(view["state"], "idle");
+    assert_eq!(world.answer(&id, json!([{ "text": "heard" }])).await, "heard");
 }

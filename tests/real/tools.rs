@@ -75,6 +75,23 @@ async fn an_allowed_tool_runs_with_the_changed_input() {
 }
 
 #[tokio::test]
+async fn an_allowed_rule_is_not_asked_again() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let steps = json!([bash("touch one.txt"), bash("touch one.txt"), { "text": "twice" }]);
+    world.prompt(&id, steps).await;
+    let approval = world.rest.pending_approval(&id).await;
+    let rule = approval["request"]["permission_suggestions"][0].clone();
+    assert_eq!(rule["type"], "addRules", "{approval:#}");
+    let allow = json!({ "decision": "allow", "updated_permissions": [rule] });
+    world.decide(&id, &approval, allow).await;
+    world.idle_after(&id, 1).await;
+    let path = format!("/v1/sessions/{id}/approvals");
+    let list = world.rest.get(&path).await.expect(200);
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_denied_tool_does_not_run_and_the_model_hears_why() {
     let world = World::start().await;
     let (id, approval) = asks(&world).await;
@@ -110,7 +127,7 @@ async fn a_sub_agent_that_asks_is_named() {
     let world = World::start().await;
     let id = world.session(json!({})).await;
     let inner = scripted64(&json!([bash("touch sub.txt"), { "text": "sub final" }]));
-    let input = json!({ "description": "do it", "prompt": inner, "subagent_type": "general-purpose" });
+    let input = json!({ "description": "do it", "prompt": inner, "subagent_type": "general-purpose", "run_in_background": false });
     let agent = json!({ "tool": "Agent", "input": input });
     world.prompt(&id, json!([agent, { "text": "main final" }])).await;
     let approval = world.rest.pending_approval(&id).await;

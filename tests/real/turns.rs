@@ -64,6 +64,19 @@ async fn a_plain_turn_is_the_same_in_every_view() {
 }
 
 #[tokio::test]
+async fn a_session_is_made_with_its_first_prompt() {
+    let world = World::start().await;
+    let prompt = scripted(&json!([{ "text": "The first answer." }]));
+    let request = json!({ "cwd": world.dir(), "prompt": prompt, "title": "made at once" });
+    let reply = world.rest.post("/v1/sessions?wait=result", request).await;
+    let view = reply.expect(201);
+    assert_eq!(view["outcome"]["result"]["result"], "The first answer.");
+    assert_eq!(view["outcome"]["turn"]["prompts"], json!([view["prompt_uuid"]]));
+    assert_eq!(view["turns"], 1);
+    assert_eq!(view["title"], "made at once");
+}
+
+#[tokio::test]
 async fn a_streamed_answer_arrives_while_it_is_written() {
     let world = World::start().await;
     let id = world.session(json!({ "include_partial_messages": true })).await;
@@ -82,16 +95,6 @@ async fn a_streamed_answer_arrives_while_it_is_written() {
     let view = world.rest.session(&id).await;
     assert_eq!(view["state"], "busy");
     assert_eq!(view["turn"]["number"], 1);
-    // The conversation shows what has been said so far.
-    let partial = wait_for("the conversation shows the start", PATIENCE, async || {
-        let messages = world.messages(&id).await;
-        messages.get(1).map(said).filter(|text| !text.is_empty())
-    })
-    .await;
-    assert!(
-        whole.starts_with(&partial) && partial.len() < whole.len(),
-        "{partial}"
-    );
     world.api.release("middle").await;
     frames.extend(
         ws.until("the result", |frame| frame["data"]["type"] == "result")
@@ -159,22 +162,18 @@ async fn a_prompt_during_a_tool_joins_the_turn() {
     let world = World::start().await;
     let id = world.session(json!({ "allowed_tools": ["Bash"] })).await;
     let wait = bash("touch started; until test -e go; do sleep 0.1; done");
-    let first = world.ask(&id, json!([wait, { "text": "unheard" }]));
+    let first = world.ask(&id, json!([wait, { "text": "for both" }]));
     let second = async {
         world.made("started").await;
-        world.ask(&id, json!([{ "text": "for both" }])).await
+        world.rest.ask(&id, "one more thing").await
     };
     let open = async {
-        wait_for("the second prompt is queued", PATIENCE, async || {
-            let view = world.rest.session(&id).await;
-            let open = view["open_prompts"].as_array().unwrap();
-            (open.len() == 2 && open[1]["state"] == "queued").then_some(())
-        })
-        .await;
+        queued(&world, &id, 2).await;
         world.write("go", "");
     };
     let (first, second, ()) = tokio::join!(first, second, open);
     assert_eq!(first["result"]["result"], "for both");
+    assert!(world.last_request().await.to_string().contains("one more thing"));
     assert_eq!(second["turn"], first["turn"], "one result answers both");
     assert_eq!(first["turn"]["prompts"], json!([first["uuid"], second["uuid"]]));
     let view = world.idle_after(&id, 1).await;
@@ -182,31 +181,63 @@ async fn a_prompt_during_a_tool_joins_the_turn() {
 }
 
 #[tokio::test]
-async fn a_prompt_during_text_gets_the_next_turn() {
+async fn prompts_during_text_get_the_next_turn() {
     let world = World::start().await;
     let id = world.session(json!({})).await;
     let held = json!([{ "text": "first answer", "wait": "middle", "wait_at": 2 }]);
     let first = world.ask(&id, held);
     let second = async {
         world.api.at_gate("middle").await;
+        world.rest.ask(&id, "a second thing").await
+    };
+    let third = async {
+        queued(&world, &id, 2).await;
         world.ask(&id, json!([{ "text": "second answer" }])).await
     };
     let open = async {
-        wait_for("the second prompt is queued", PATIENCE, async || {
-            let view = world.rest.session(&id).await;
-            let open = view["open_prompts"].as_array().unwrap();
-            (open.len() == 2 && open[1]["state"] == "queued").then_some(())
-        })
-        .await;
+        queued(&world, &id, 3).await;
         world.api.release("middle").await;
     };
-    let (first, second, ()) = tokio::join!(first, second, open);
+    let (first, second, third, ()) = tokio::join!(first, second, third, open);
     assert_eq!(first["result"]["result"], "first answer");
     assert_eq!(first["turn"]["prompts"], json!([first["uuid"]]));
+    // The CLI answers what waited in one turn.
     assert_eq!(second["result"]["result"], "second answer");
-    assert_eq!(second["turn"]["prompts"], json!([second["uuid"]]));
+    assert_eq!(second["turn"]["prompts"], json!([second["uuid"], third["uuid"]]));
     assert_eq!(second["turn"]["number"], 2);
-    world.idle_after(&id, 2).await;
+    assert_eq!(third["turn"], second["turn"]);
+    let view = world.idle_after(&id, 2).await;
+    assert_eq!(view["open_prompts"], json!([]));
+}
+
+/// Waits until so many prompts are open and the last one is queued.
+async fn queued(world: &World, id: &str, count: usize) {
+    wait_for(&format!("prompt {count} is queued"), PATIENCE, async || {
+        let view = world.rest.session(id).await;
+        let open = view["open_prompts"].as_array().unwrap();
+        (open.len() == count && open[count - 1]["state"] == "queued").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_that_asks_nothing_is_kept_for_the_next_turn() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let body = json!({ "text": "keep this in mind", "should_query": false });
+    let path = format!("/v1/sessions/{id}/messages?wait=result");
+    world.rest.post(&path, body).await.expect(200);
+    assert_eq!(world.api.message_requests().await, 0);
+    let view = world.rest.in_state(&id, &["idle"]).await;
+    assert_eq!(nanos(&view["cost_usd"]), 0);
+    assert_eq!(world.answer(&id, json!([{ "text": "so I do" }])).await, "so I do");
+    assert!(
+        world
+            .last_request()
+            .await
+            .to_string()
+            .contains("keep this in mind")
+    );
 }
 
 #[tokio::test]

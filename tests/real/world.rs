@@ -4,6 +4,7 @@ use std::{fs, path::PathBuf};
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use trunkline::domain::SessionId;
 
 use crate::support::{
     daemon::{TestDaemon, TestDaemonBuilder},
@@ -160,9 +161,14 @@ pub(crate) fn endless(marker: &str) -> String {
     format!("touch started; python3 -c 'import time; time.sleep(600)' {marker}")
 }
 
+/// An id that nothing has.
+pub(crate) fn fresh_id() -> String {
+    SessionId::new().to_string()
+}
+
 /// A marker that no other test uses.
 pub(crate) fn marker() -> String {
-    format!("marker-{}", uuid::Uuid::new_v4())
+    format!("marker-{}", fresh_id())
 }
 
 /// Live processes that carry the marker.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// How long a step of a test may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const POLL: Duration = Duration::from_millis(10);
 
