@@ -87,7 +87,14 @@ async fn a_bad_body_is_told_where_it_is_wrong_and_makes_nothing() {
         let found = problem(post(body.to_string().into_bytes()).await, 422, "invalid_field");
         assert_eq!(found["field"], field, "{body}: {found:#}");
     }
-    for body in [json!({}), json!([]), json!([cwd, null, null, null]), json!(null), json!("x"), json!(1)] {
+    for body in [
+        json!({}),
+        json!([]),
+        json!([cwd, null, null, null]),
+        json!(null),
+        json!("x"),
+        json!(1),
+    ] {
         problem(post(body.to_string().into_bytes()).await, 422, "invalid_field");
     }
     let missing = problem(post(b"{}".to_vec()).await, 422, "invalid_field");
