@@ -12,7 +12,7 @@ pub mod environment;
 pub mod facts;
 pub mod glance;
 pub mod invocation;
-mod json;
+pub(crate) mod json;
 pub mod options;
 #[cfg(test)]
 mod recordings;

@@ -14,14 +14,14 @@ mod requests;
 mod settings;
 mod view;
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::{Clock, Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, ReadError, Reader},
-    session::SessionHandle,
+    session::{LiveView, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
@@ -110,9 +110,24 @@ impl Supervisor {
         filter: &SessionFilter,
         page: PageRequest,
     ) -> Result<Page<SessionView>, SupervisorError> {
+        // As in `session`: the totals are never older than the state.
+        let mut known: HashMap<SessionId, LiveView> = self
+            .shared
+            .registry
+            .all()
+            .into_iter()
+            .map(|session| (session.id(), LiveView::clone(&session.view())))
+            .collect();
         self.catch_up().await?;
         let rows = self.shared.store.sessions(filter.clone(), page).await?;
-        let items = rows.items.into_iter().map(|row| self.view_of(row)).collect();
+        let items = rows
+            .items
+            .into_iter()
+            .map(|row| {
+                let live = known.remove(&row.id).or_else(|| self.live(row.id));
+                self.joined(row, live)
+            })
+            .collect();
         Ok(Page {
             items,
             next: rows.next,
@@ -124,9 +139,11 @@ impl Supervisor {
     /// # Errors
     /// `SessionNotFound`, `Store`.
     pub async fn session(&self, id: SessionId) -> Result<SessionView, SupervisorError> {
+        // In this order the totals are never older than the state: who sees a turn end sees its cost too.
+        let live = self.live(id);
         self.catch_up().await?;
         let row = self.row(id).await?;
-        Ok(self.view_of(row))
+        Ok(self.joined(row, live))
     }
 
     /// A cursor over the journal of a session, from the record after `after`.

@@ -25,9 +25,7 @@ pub enum TelemetryError {
 /// # Errors
 /// A level that is no filter, or a second call.
 pub fn init(log: &Log) -> Result<(), TelemetryError> {
-    let filter = EnvFilter::builder()
-        .parse(&log.level)
-        .map_err(TelemetryError::Filter)?;
+    let filter = filter(&log.level).map_err(TelemetryError::Filter)?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
@@ -37,6 +35,15 @@ pub fn init(log: &Log) -> Result<(), TelemetryError> {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     }
     .map_err(TelemetryError::AlreadySet)
+}
+
+/// Libraries that write what they carry, prompts and tokens too, into their own trace and debug lines.
+const CARRIERS: [&str; 5] = ["tungstenite", "tokio_tungstenite", "hyper", "hyper_util", "sqlx"];
+
+/// What is logged: as the level says, but of the libraries that would log payloads only what is worth a notice.
+fn filter(level: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    let capped: Vec<String> = CARRIERS.iter().map(|name| format!("{name}=info")).collect();
+    EnvFilter::builder().parse(format!("{level},{}", capped.join(",")))
 }
 
 /// An error with all its causes, as one line.

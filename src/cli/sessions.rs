@@ -15,6 +15,8 @@ use super::{
 
 /// `new`: returns the id of the session.
 pub(super) async fn create(client: &Client, output: &Output, new: &args::New) -> Result<String, CliError> {
+    // Before anything is made.
+    let prompt = new.prompt.as_deref().map(messages::read).transpose()?;
     let mut body = Map::new();
     let cwd = absolute(new.cwd.as_deref().unwrap_or_else(|| Path::new(".")))?;
     body.insert("cwd".into(), Value::from(cwd));
@@ -37,15 +39,13 @@ pub(super) async fn create(client: &Client, output: &Output, new: &args::New) ->
     if view::at(&session, &["simulated"]).and_then(Value::as_bool) == Some(true) {
         note("note: no agent CLI was found, so this session is simulated");
     }
-    match &new.prompt {
-        Some(prompt) if new.wait => {
+    match prompt {
+        Some(text) if new.wait => {
             note(&format!("session {id}"));
-            let text = messages::read(prompt)?;
             messages::ask(client, output, &id, &text, messages::LONGEST_WAIT).await?;
         }
         prompt => {
-            if let Some(prompt) = prompt {
-                let text = messages::read(prompt)?;
+            if let Some(text) = prompt {
                 messages::post(client, &id, &text).await?;
             }
             if output.is_json() {
@@ -236,6 +236,8 @@ pub(super) async fn change(
 /// `fork`
 pub(super) async fn fork(client: &Client, output: &Output, fork: &args::Fork) -> Result<(), CliError> {
     let id = resolve::session(client, &fork.session).await?;
+    // Before anything is made.
+    let prompt = fork.prompt.as_deref().map(messages::read).transpose()?;
     let mut body = Map::new();
     set(&mut body, "at", fork.at.map(|uuid| uuid.to_string()));
     set(&mut body, "cwd", fork.cwd.as_deref().map(absolute).transpose()?);
@@ -244,8 +246,7 @@ pub(super) async fn fork(client: &Client, output: &Output, fork: &args::Fork) ->
         .post(&["v1", "sessions", &id, "fork"], &Value::Object(body))
         .await?;
     let copy = view::text(&session, &["id"]).to_owned();
-    if let Some(prompt) = &fork.prompt {
-        let text = messages::read(prompt)?;
+    if let Some(text) = prompt {
         messages::post(client, &copy, &text).await?;
     }
     if output.is_json() {

@@ -2,6 +2,7 @@
 
 mod approval;
 mod message;
+mod meta;
 mod problem;
 mod redact;
 mod session;

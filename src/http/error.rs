@@ -113,6 +113,10 @@ impl ApiError {
         if self.code.status() == StatusCode::SERVICE_UNAVAILABLE && self.code.retryable() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        if self.code == ErrorCode::BodyTooLarge {
+            // The rest of the body is not read, so the connection is of no more use; a client that keeps it should know.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         for (name, value) in &self.headers {
             headers.append(name.clone(), value.clone());
         }

@@ -7,7 +7,7 @@ use axum::{
     },
     http::{StatusCode, header, request::Parts},
 };
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 
 use super::{ApiError, AppState, ErrorCode, guard};
@@ -68,6 +68,11 @@ async fn read(request: Request, state: &AppState) -> Result<Bytes, ApiError> {
 /// Reads one JSON value and says where it is wrong.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        // A struct would take its fields from a list too.
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| of_json_error(&error, None))?;
+        return Err(ApiError::new(ErrorCode::InvalidField).detail("expected an object"));
+    }
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let field = error.path().to_string();
         of_json_error(error.inner(), Some(field).filter(|field| field != "."))

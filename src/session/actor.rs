@@ -79,6 +79,8 @@ pub struct SessionSettings {
     pub term_grace_ms: u64,
     /// How long `initialize` may take before the process is stopped.
     pub start_timeout_ms: u64,
+    /// The largest content of a user message in bytes, as callers of the handle are held to it too.
+    pub max_prompt_bytes: usize,
 }
 
 /// The runner.
@@ -122,6 +124,8 @@ pub(super) struct Actor {
     pub(super) deciding: Deciding,
     pub(super) clients: Clients,
     pub(super) turn_waiters: HashMap<PromptUuid, Vec<Reply<Arc<TurnOutcome>>>>,
+    /// Prompts that came with the launch and are written by the keeper.
+    pub(super) launch_prompts: Vec<PromptUuid>,
     pub(super) ended_turns: VecDeque<Arc<TurnOutcome>>,
 
     // What was sent and may not be in the journal yet, so that it is not sent twice.
@@ -178,6 +182,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         deciding: Deciding::default(),
         clients: Clients::default(),
         turn_waiters: HashMap::new(),
+        launch_prompts: Vec::new(),
         ended_turns: VecDeque::new(),
         launching: None,
         stop_waiters: Vec::new(),
@@ -372,8 +377,8 @@ impl Actor {
     fn on_effect(&mut self, effect: Effect) {
         match effect {
             Effect::PromptSent { uuid, seq, digest } => {
-                for reply in self.prompts.on_sent(uuid, seq, digest) {
-                    self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated: false }));
+                for (reply, repeated) in self.prompts.on_sent(uuid, seq, digest) {
+                    self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated }));
                 }
             }
             Effect::PromptDropped(uuid, state) => {

@@ -11,7 +11,7 @@ use crate::{
         ClientLine, ControlResponse,
         answer::{self, BadAnswer},
         control::Fields,
-        stdin,
+        json, stdin,
     },
     domain::{
         Approval, ApprovalId, ApprovalState, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState,
@@ -270,7 +270,15 @@ impl Actor {
                 .clients
                 .error(connection, &SessionError::InvalidLine(bad), None),
             Ok(ClientLine::KeepAlive) => {}
-            Ok(ClientLine::User { uuid, line, .. }) => {
+            Ok(ClientLine::User { uuid, content, line }) => {
+                let (bytes, limit) = (content_bytes(content), self.settings.max_prompt_bytes);
+                if bytes > limit {
+                    let uuid = uuid.map(|uuid| uuid.to_string());
+                    let about = uuid.as_deref().map(|uuid| ("uuid", uuid));
+                    self.clients
+                        .error(connection, &SessionError::PromptTooLarge { bytes, limit }, about);
+                    return;
+                }
                 let (uuid, line) = match uuid {
                     Some(uuid) => (uuid, Bytes::copy_from_slice(line.as_bytes())),
                     None => {
@@ -368,6 +376,11 @@ fn complete(approval: &Approval, decision: &Decision) -> Result<Box<RawValue>, B
         }
         Decision::Raw(raw) => answer::complete_answer(&approval.request, raw),
     }
+}
+
+/// The size of a message's content: of the text itself, not of its JSON form.
+fn content_bytes(content: &str) -> usize {
+    json::string(content).map_or(content.len(), |text| text.len())
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -56,6 +56,14 @@ pub enum SessionError {
     /// The same prompt id came with other content.
     #[error("prompt {0} was sent before with other content")]
     PromptConflict(PromptUuid),
+    /// The prompt is over the limit.
+    #[error("the message has {bytes} bytes, the limit is {limit}")]
+    PromptTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The prompt ended without a turn.
     #[error("the prompt was {state}")]
     PromptDropped {
@@ -98,6 +106,7 @@ impl SessionError {
             Self::InvalidDecision(_) => "invalid_decision",
             Self::InvalidLine(_) => "invalid_line",
             Self::PromptConflict(_) => "prompt_conflict",
+            Self::PromptTooLarge { .. } => "prompt_too_large",
             Self::PromptDropped { .. } => "prompt_dropped",
             Self::PromptNotOpen(_) => "prompt_not_open",
             Self::RequestNotPending => "request_not_pending",

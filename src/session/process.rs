@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
+    claude::{ClientLine, stdin},
     domain::{FailReason, SessionState},
     keeper::{self, Link, StopRequest, WriteError},
     telemetry,
@@ -15,6 +16,7 @@ use super::{
     SessionError,
     actor::Actor,
     handle::{Launch, Reply, Stop},
+    machine::digest,
     notes::{Note, RunStarted},
     outbox::{self, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
 };
@@ -48,6 +50,14 @@ impl Actor {
             let state = self.shown_state();
             reply.send(Err(SessionError::AlreadyLive { state })).ok();
             return;
+        }
+        for line in &launch.plan.first_lines {
+            let line = line.line.as_bytes();
+            // Known from now on: it can be waited for, and a repeat of it is not written once more.
+            if let Ok(ClientLine::User { uuid: Some(uuid), .. }) = stdin::check_client_line(line) {
+                self.prompts.expect(uuid, digest(line));
+                self.launch_prompts.push(uuid);
+            }
         }
         self.launching = Some(Launching {
             waits: Some(launch),
@@ -115,6 +125,7 @@ impl Actor {
                     detail,
                 };
                 self.refuse_held(launching.held);
+                self.drop_launch_prompts();
                 if self.machine.has_run() {
                     self.on_gone();
                 } else {
@@ -175,6 +186,7 @@ impl Actor {
         }
         self.refused.clear();
         self.retry_at = None;
+        self.drop_launch_prompts();
         self.announced.clear();
         self.stop_sent = false;
         self.answered.clear();
@@ -194,6 +206,16 @@ impl Actor {
         for waiter in self.stop_waiters.drain(..) {
             // Who asked may have left.
             waiter.send(()).ok();
+        }
+    }
+
+    /// Prompts of the launch that did not come as far as the journal never will.
+    fn drop_launch_prompts(&mut self) {
+        let state = self.machine.state();
+        for uuid in std::mem::take(&mut self.launch_prompts) {
+            for reply in self.prompts.on_unsent(uuid) {
+                self.answer_prompt(reply, uuid, Err(SessionError::NotLive { state }));
+            }
         }
     }
 

@@ -21,7 +21,8 @@ struct Known {
     digest: LineDigest,
     /// Its record; `None` while it is on its way.
     seq: Option<Seq>,
-    waiting: Vec<PromptReply>,
+    /// Who waits, and whether it came after the one whose line is written.
+    waiting: Vec<(PromptReply, bool)>,
 }
 
 /// The prompts of a session.
@@ -50,11 +51,11 @@ impl Prompts {
             Some(known) if known.digest != digest => Admission::Conflict(reply),
             Some(Known { seq: Some(seq), .. }) => Admission::Repeated(reply, *seq),
             Some(known) => {
-                known.waiting.push(reply);
+                known.waiting.push((reply, true));
                 Admission::Waits
             }
             None => {
-                let waiting = vec![reply];
+                let waiting = vec![(reply, false)];
                 self.known.insert(
                     uuid,
                     Known {
@@ -68,8 +69,22 @@ impl Prompts {
         }
     }
 
-    /// The prompt is in the journal; who waited for that is returned.
-    pub(super) fn on_sent(&mut self, uuid: PromptUuid, seq: Seq, digest: LineDigest) -> Vec<PromptReply> {
+    /// Notes a prompt that the keeper writes by itself, as it came with the launch.
+    pub(super) fn expect(&mut self, uuid: PromptUuid, digest: LineDigest) {
+        self.known.entry(uuid).or_insert(Known {
+            digest,
+            seq: None,
+            waiting: Vec::new(),
+        });
+    }
+
+    /// The prompt is in the journal; who waited for that is returned, and whether it was a repeat.
+    pub(super) fn on_sent(
+        &mut self,
+        uuid: PromptUuid,
+        seq: Seq,
+        digest: LineDigest,
+    ) -> Vec<(PromptReply, bool)> {
         let known = self.known.entry(uuid).or_insert(Known {
             digest,
             seq: None,
@@ -85,10 +100,8 @@ impl Prompts {
             Some(Known { seq: None, .. }) => {}
             _ => return Vec::new(),
         }
-        self.known
-            .remove(&uuid)
-            .map(|known| known.waiting)
-            .unwrap_or_default()
+        let waiting = self.known.remove(&uuid).map(|known| known.waiting);
+        waiting.into_iter().flatten().map(|(reply, _)| reply).collect()
     }
 
     /// Whether the prompt is on its way into the journal.

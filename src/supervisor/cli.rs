@@ -65,6 +65,11 @@ impl CliSource {
         Ok(found)
     }
 
+    /// Whether the one that was found last is the simulated one.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.known().is_some_and(|found| found.simulated)
+    }
+
     fn known(&self) -> Option<CliFound> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -409,6 +409,7 @@ impl Supervisor {
                 eof_grace_ms: settings.keeper.eof_grace_ms,
                 term_grace_ms: settings.keeper.term_grace_ms,
                 start_timeout_ms: settings.start_timeout_ms,
+                max_prompt_bytes: settings.max_prompt_bytes,
             },
         };
         Ok(session::open(parts).await?)

@@ -12,7 +12,7 @@ use crate::{
         stdin::{self, UserMessage},
     },
     domain::{ApprovalId, PromptUuid, RunId, Seq, SessionId},
-    journal::Source,
+    journal::{ReadError, Source},
     session::{Decision, SessionError, TurnOutcome},
     store::ApprovalRow,
 };
@@ -44,6 +44,9 @@ impl Supervisor {
             // Prompts of earlier runs are known to the store only.
             let known = self.shared.store.prompt(id, uuid).await?;
             if let Some(known) = known.filter(|known| known.seq < row.run_seq) {
+                if !self.was_written(id, known.seq, &prompt.line).await? {
+                    return Err(SupervisorError::PromptConflict { uuid });
+                }
                 return Ok(Accepted {
                     uuid,
                     seq: known.seq,
@@ -60,6 +63,18 @@ impl Supervisor {
             }),
             Err(SessionError::PromptConflict(uuid)) => Err(SupervisorError::PromptConflict { uuid }),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the record `seq` is this line. A record that is no longer kept gets the benefit of the doubt.
+    async fn was_written(&self, id: SessionId, seq: Seq, line: &[u8]) -> Result<bool, SupervisorError> {
+        let before = Seq::new(seq.get().saturating_sub(1));
+        match self.page(id, before, 1).await {
+            Ok(chunk) => {
+                Ok(chunk.is_none_or(|chunk| chunk.records().next().is_none_or(|record| record.data == line)))
+            }
+            Err(SupervisorError::Read(ReadError::Compacted { .. })) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 

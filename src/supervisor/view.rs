@@ -1,7 +1,7 @@
 //! Owns what the supervisor shows: a session as the store and its actor know it, and the health of the whole.
 
 use crate::{
-    domain::{SessionState, Timestamp},
+    domain::{SessionId, SessionState, Timestamp},
     session::LiveView,
     store::SessionRow,
 };
@@ -47,13 +47,20 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn view_of(&self, row: SessionRow) -> SessionView {
-        let live = match self.shared.registry.get(row.id) {
-            Some(handle) => LiveView::clone(&handle.view()),
-            None => resting(&row),
+    /// What the actor of a session knows now, if it has one.
+    pub(super) fn live(&self, id: SessionId) -> Option<LiveView> {
+        let handle = self.shared.registry.get(id)?;
+        Some(LiveView::clone(&handle.view()))
+    }
+
+    /// A session from what the store and its actor know.
+    pub(super) fn joined(&self, row: SessionRow, live: Option<LiveView>) -> SessionView {
+        let live = live.unwrap_or_else(|| resting(&row));
+        let simulated = match live.cli_version.as_deref().or(row.cli_version.as_deref()) {
+            Some(version) => version == crate::claude::SIMULATED_VERSION,
+            // It has not said who it is yet.
+            None => self.shared.cli.is_simulated(),
         };
-        let version = live.cli_version.as_deref().or(row.cli_version.as_deref());
-        let simulated = version == Some(crate::claude::SIMULATED_VERSION);
         SessionView { row, live, simulated }
     }
 }

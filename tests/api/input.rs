@@ -57,7 +57,7 @@ async fn a_bad_body_is_told_where_it_is_wrong_and_makes_nothing() {
     for (body, field) in [
         (with(json!({"promt": "x"})), "promt"),
         (with(json!({"options": {"modle": "x"}})), "options.modle"),
-        (with(json!({"prompt": {"txt": "x"}})), "prompt"),
+        (with(json!({"prompt": {"txt": "x"}})), "prompt.txt"),
         (with(json!({"prompt": 5})), "prompt"),
         (with(json!({"prompt": {"content": "x"}})), "content"),
         (
@@ -74,13 +74,27 @@ async fn a_bad_body_is_told_where_it_is_wrong_and_makes_nothing() {
             with(json!({"options": {"permission_mode": "yolo"}})),
             "options.permission_mode",
         ),
+        (with(json!({"title": "x".repeat(1025)})), "title"),
+        (with(json!({"tag": "x".repeat(1025)})), "tag"),
+        (with(json!({"labels": {"a=b": "c"}})), "labels"),
+        (with(json!({"labels": {"": "c"}})), "labels"),
+        (with(json!({"labels": {"a": "x".repeat(1025)}})), "labels"),
+        (with(json!({"options": []})), "options"),
+        (with(json!({"options": ["opus"]})), "options"),
         (json!({"cwd": 5}), "cwd"),
         (json!({"cwd": null}), "cwd"),
     ] {
         let found = problem(post(body.to_string().into_bytes()).await, 422, "invalid_field");
         assert_eq!(found["field"], field, "{body}: {found:#}");
     }
-    for body in [json!({}), json!([]), json!(null), json!("x"), json!(1)] {
+    for body in [
+        json!({}),
+        json!([]),
+        json!([cwd, null, null, null]),
+        json!(null),
+        json!("x"),
+        json!(1),
+    ] {
         problem(post(body.to_string().into_bytes()).await, 422, "invalid_field");
     }
     let missing = problem(post(b"{}".to_vec()).await, 422, "invalid_field");
@@ -152,7 +166,7 @@ async fn a_value_of_the_wrong_type_is_not_repeated() {
         json!({"cwd": "/", "options": {"max_turns": secret}}),
         json!({"cwd": "/", "options": {"env": {"CLAUDECODE": secret}}}),
         json!({"cwd": "/", "options": {"extra_args": {"some-flag": secret}}}),
-        json!({"cwd": "/", "options": {"model": format!("-{secret}")}}),
+        json!({"cwd": "/", "options": {"model": format!("a\n{secret}")}}),
         json!({"cwd": "/", "prompt": {"uuid": secret, "text": "x"}}),
         json!({"cwd": "/", "prompt": {"text": [secret]}}),
     ] {

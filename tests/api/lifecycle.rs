@@ -9,7 +9,7 @@ use crate::{
     requests::refused_upgrade,
     support::{
         daemon::TestDaemon,
-        programs::fake_prompt,
+        programs::{fake_prompt, fake_settings},
         wait::{PATIENCE, wait_for},
     },
 };
@@ -59,7 +59,7 @@ async fn stopping_is_idempotent_also_at_once_and_of_what_is_dead() {
         .await;
     let dead = rest.in_state(&id, &["failed"]).await;
     assert!(
-        dead["reason"]["detail"].as_str().unwrap().contains("KILL"),
+        dead["reason"]["detail"].as_str().unwrap().contains("signal 9"),
         "{dead:#}"
     );
     assert_eq!(
@@ -171,12 +171,11 @@ async fn without_a_cli_no_session_is_made() {
 #[tokio::test]
 async fn a_cli_that_ends_at_once_fails_the_session_with_its_words() {
     let words = "error: something is wrong with your account";
-    let daemon = TestDaemon::with_fake()
-        .fake(json!({"starts": [{"exit_at_start": {"code": 1, "stderr": words}}, {"exit_at_start": {"code": 0}}, {}]}))
-        .start()
-        .await;
+    let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let session = json!({"cwd": daemon.work_dir("w"), "prompt": "hello"});
+    let dir = daemon.work_dir("w");
+    fake_settings(&dir, &json!({"exit_at_start": {"code": 1, "stderr": words}}));
+    let session = json!({"cwd": dir, "prompt": "hello"});
     let found = problem(
         rest.post("/v1/sessions?wait=ready", session).await,
         502,
@@ -196,6 +195,7 @@ async fn a_cli_that_ends_at_once_fails_the_session_with_its_words() {
         "stderr is not in the journal"
     );
 
+    fake_settings(&dir, &json!({"exit_at_start": {"code": 0}}));
     // An end with code 0 before the CLI was ready is a failed start as well.
     problem(
         rest.post(&format!("/v1/sessions/{id}/resume?wait=ready"), json!({}))
@@ -204,6 +204,7 @@ async fn a_cli_that_ends_at_once_fails_the_session_with_its_words() {
         "start_failed",
     );
     assert_eq!(rest.session(&id).await["state"], "failed");
+    fake_settings(&dir, &json!({}));
     let view = rest
         .post(&format!("/v1/sessions/{id}/resume?wait=ready"), json!({}))
         .await
@@ -222,7 +223,7 @@ async fn a_slow_start_takes_messages_and_a_wait_for_it_has_a_limit() {
     let rest = daemon.rest();
     let dir = daemon.work_dir("w");
     let gate = dir.join("gate");
-    crate::support::programs::fake_settings(&dir, &json!({"init": {"wait_file": gate}}));
+    fake_settings(&dir, &json!({"init": {"wait_file": gate}}));
     let path = "/v1/sessions?wait=ready&timeout_ms=300";
     let found = problem(rest.post(path, json!({"cwd": dir})).await, 504, "wait_timeout");
     let id = found["session_id"].as_str().unwrap().to_owned();
@@ -246,7 +247,7 @@ async fn a_cli_that_never_gets_ready_is_given_up_and_one_that_swallows_an_interr
         .await;
     let rest = daemon.rest();
     let dir = daemon.work_dir("never");
-    crate::support::programs::fake_settings(&dir, &json!({"init": {"never": true}}));
+    fake_settings(&dir, &json!({"init": {"never": true}}));
     let id = id_of(&rest.create(json!({"cwd": dir})).await);
     let view = rest.in_state(&id, &["failed"]).await;
     assert!(view["reason"]["code"].as_str().is_some(), "{view:#}");

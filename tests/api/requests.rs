@@ -288,6 +288,7 @@ async fn headers_without_end_and_half_requests_hurt_nobody() {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         // The daemon may hang up before it has read everything.
         let _cut_off = stream.write_all(&request);
+        let _reset = stream.shutdown(std::net::Shutdown::Write);
         let mut text = Vec::new();
         let _reset = stream.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()

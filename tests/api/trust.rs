@@ -268,32 +268,37 @@ fn an_address_that_others_can_reach_is_refused() {
 }
 
 #[test]
-fn a_token_that_others_can_read_or_that_is_none_is_refused() {
+fn what_is_no_token_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     fs::create_dir(&data).unwrap();
     let token = data.join("token");
-    let start = || {
-        refused_start(
-            home.path(),
-            &["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()],
-            &[],
-        )
-    };
-    for (content, mode) in [
-        ("0123456789abcdef0123456789abcdef0123456789a\n", 0o644),
-        ("0123456789abcdef0123456789abcdef0123456789a\n", 0o640),
-        ("", 0o600),
-        ("short\n", 0o600),
-    ] {
+    for content in ["", "short\n", "0123456789abcdef 0123456789abcdef\n"] {
         fs::write(&token, content).unwrap();
-        fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
-        let (code, told) = start();
-        assert_ne!(code, 0, "{content:?} {mode:o}");
+        fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+        let arguments = ["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
+        let (code, told) = refused_start(home.path(), &arguments, &[]);
+        assert_eq!(code, 1, "{content:?}: {told}");
         assert!(told.contains(token.to_str().unwrap()), "{told}");
         assert!(
             !told.contains("0123456789abcdef"),
             "the token was printed: {told}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_others_can_read_is_closed_to_them() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let file = daemon.data_dir().join("token");
+    let before = fs::read(&file).unwrap();
+    for mode in [0o644, 0o660] {
+        daemon.stop();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        daemon.start().await;
+        let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        assert_eq!(fs::read(&file).unwrap(), before, "the token was changed");
+        daemon.rest().get("/v1/sessions").await.expect(200);
     }
 }

@@ -1,5 +1,7 @@
 //! Owns messages: what is sent to the agent, and the conversation as it is read back.
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value, value::RawValue};
 use uuid::Uuid;
@@ -69,16 +71,29 @@ impl Prompt {
 
 impl<'de> Deserialize<'de> for Prompt {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let parsed = if raw.get().starts_with('"') {
-            serde_json::from_str(raw.get()).map(|text| SendRequest {
-                text: Some(text),
-                ..SendRequest::default()
-            })
-        } else {
-            serde_json::from_str(raw.get())
-        };
-        parsed.map(Self).map_err(de::Error::custom)
+        struct Either;
+
+        impl<'de> de::Visitor<'de> for Either {
+            type Value = SendRequest;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a message")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SendRequest, E> {
+                Ok(SendRequest {
+                    text: Some(text.to_owned()),
+                    ..SendRequest::default()
+                })
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<SendRequest, A::Error> {
+                SendRequest::deserialize(de::value::MapAccessDeserializer::new(map))
+            }
+        }
+
+        // In one pass with the body around it, so that an error has its place in the whole body.
+        deserializer.deserialize_any(Either).map(Self)
     }
 }
 

@@ -1,17 +1,18 @@
 //! Owns the session object and the bodies that make and change sessions.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{ApprovalSummary, Prompt, TurnResult, redact};
+use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
     claude::LaunchOptions,
     domain::{
         CliSessionId, FailReason, PromptState, Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd,
     },
+    http::ApiError,
     session::LiveView,
     store::{MetaPatch, SessionRow},
     supervisor::{CreateSession, ForkSession, SessionView},
@@ -202,24 +203,24 @@ pub(in crate::http) struct CreateRequest {
     cwd: String,
     /// The first message.
     pub(in crate::http) prompt: Option<Prompt>,
-    /// A name for it.
+    /// A name for it, at most 1024 bytes.
     title: Option<String>,
-    /// A group for it.
+    /// A group for it, at most 1024 bytes.
     tag: Option<String>,
-    /// Key-value pairs for it.
+    /// Key-value pairs for it: at most 64, keys without `=`.
     #[serde(default)]
     labels: BTreeMap<String, String>,
     /// How the CLI is started.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     options: LaunchOptions,
 }
 
 impl CreateRequest {
     /// What the supervisor takes. A prompt without an id gets `prompt_uuid`.
-    pub(in crate::http) fn into_session(
-        self,
-        prompt_uuid: Uuid,
-    ) -> Result<CreateSession, crate::http::ApiError> {
+    pub(in crate::http) fn into_session(self, prompt_uuid: Uuid) -> Result<CreateSession, ApiError> {
+        meta::check_text("title", self.title.as_deref())?;
+        meta::check_text("tag", self.tag.as_deref())?;
+        meta::check_labels(&self.labels)?;
         Ok(CreateSession {
             cwd: self.cwd,
             prompt: self
@@ -250,7 +251,8 @@ pub(in crate::http) struct ForkRequest {
 
 impl ForkRequest {
     /// What the supervisor takes. A prompt without an id gets `prompt_uuid`.
-    pub(in crate::http) fn into_fork(self, prompt_uuid: Uuid) -> Result<ForkSession, crate::http::ApiError> {
+    pub(in crate::http) fn into_fork(self, prompt_uuid: Uuid) -> Result<ForkSession, ApiError> {
+        meta::check_text("title", self.title.as_deref())?;
         Ok(ForkSession {
             at: self.at,
             cwd: self.cwd,
@@ -282,6 +284,25 @@ pub(in crate::http) struct UpdateRequest {
     labels: Option<Option<BTreeMap<String, String>>>,
 }
 
+/// Takes an object only: a derived type would take its fields from a list too.
+fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Only<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Only<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(de::value::MapAccessDeserializer::new(map))
+        }
+    }
+
+    deserializer.deserialize_map(Only(PhantomData))
+}
+
 /// Tells a field that is `null` from one that is not there.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
@@ -289,12 +310,17 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Option::deserialize(deserializer).map(Some)
 }
 
-impl From<UpdateRequest> for MetaPatch {
-    fn from(request: UpdateRequest) -> Self {
-        Self {
-            title: request.title,
-            tag: request.tag,
-            labels: request.labels.map(Option::unwrap_or_default),
-        }
+impl UpdateRequest {
+    /// What the supervisor takes.
+    pub(in crate::http) fn into_patch(self) -> Result<MetaPatch, ApiError> {
+        let labels = self.labels.map(Option::unwrap_or_default);
+        meta::check_text("title", self.title.as_ref().and_then(Option::as_deref))?;
+        meta::check_text("tag", self.tag.as_ref().and_then(Option::as_deref))?;
+        labels.as_ref().map(meta::check_labels).transpose()?;
+        Ok(MetaPatch {
+            title: self.title,
+            tag: self.tag,
+            labels,
+        })
     }
 }

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 macro_rules! codes {
     ($( $variant:ident, $name:literal, $status:ident, $retry:ident, $effect:ident, $title:literal, $advice:literal; )*) => {
         /// The stable, machine-readable code of an error.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, utoipa::ToSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
         pub enum ErrorCode {
             $(
                 #[doc = $title]
@@ -55,6 +55,19 @@ macro_rules! codes {
     (@ effect) => { true };
     (@ none) => { false };
 }
+
+// The derive does not see names that a macro puts in.
+impl utoipa::PartialSchema for ErrorCode {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::Type::String)
+            .description(Some("The stable, machine-readable code of an error."))
+            .enum_values(Some(Self::ALL.iter().map(|code| code.as_str())))
+            .into()
+    }
+}
+
+impl utoipa::ToSchema for ErrorCode {}
 
 codes! {
     // Any route.

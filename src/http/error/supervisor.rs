@@ -86,6 +86,9 @@ impl From<SessionError> for ApiError {
             E::InvalidLine(_) => new(ErrorCode::InvalidLine).detail(cause_of(&error)),
             E::RequestNotPending | E::RequestIdInUse => new(ErrorCode::InvalidLine).detail(error.to_string()),
             E::PromptConflict(uuid) => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
+            E::PromptTooLarge { limit, .. } => new(ErrorCode::PromptTooLarge)
+                .detail(error.to_string())
+                .member("limit_bytes", limit),
             E::PromptDropped { .. } => new(ErrorCode::PromptDropped).detail(error.to_string()),
             E::PromptNotOpen(_) => new(ErrorCode::PromptNotOpen),
             E::Journal(error) => error.into(),

@@ -136,7 +136,8 @@ pub(super) async fn update(
     OfSession(id): OfSession,
     Body(request): Body<UpdateRequest>,
 ) -> Result<Json<Session>, ApiError> {
-    Ok(Json(state.supervisor().update(id, request.into()).await?.into()))
+    let patch = request.into_patch()?;
+    Ok(Json(state.supervisor().update(id, patch).await?.into()))
 }
 
 /// Delete a session.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::{
     domain::{PromptUuid, SessionId},
     http::{ApiError, AppState, ErrorCode, dto::TurnResult},
+    session::SessionError,
     supervisor::{SessionView, SupervisorError},
 };
 
@@ -57,7 +58,17 @@ pub(super) async fn turn(
         outcome = state.supervisor().wait_turn(id, prompt, deadline) => outcome,
         () = state.shutdown().cancelled() => Err(SupervisorError::ShuttingDown),
     };
-    outcome
-        .map(|outcome| outcome.as_ref().into())
-        .map_err(|error| ApiError::from(error).member("uuid", prompt.to_string()))
+    let error = match outcome {
+        Ok(outcome) => return Ok(outcome.as_ref().into()),
+        Err(error) => error,
+    };
+    let dropped = matches!(
+        error,
+        SupervisorError::Session(SessionError::PromptDropped { .. } | SessionError::NotLive { .. })
+    );
+    let mut problem = ApiError::from(error).member("uuid", prompt.to_string());
+    if dropped && let Some(reason) = state.supervisor().session(id).await?.live.reason {
+        problem = problem.detail(reason.detail).member("reason", reason.code);
+    }
+    Err(problem)
 }
