@@ -1,5 +1,7 @@
 //! Owns the start of the daemon: every session that may have a process is reconciled with reality before anybody asks.
 
+use std::path::Path;
+
 use crate::{
     domain::SessionId,
     keeper::{self, AttachError},
@@ -12,9 +14,15 @@ use super::{Supervisor, SupervisorError};
 impl Supervisor {
     pub(super) async fn recover(&self) -> Result<(), SupervisorError> {
         let mut rows = self.shared.store.unsettled_sessions().await?;
-        // A process may have been started whose first record no daemon has read.
-        for id in self.sessions_with_keeper() {
-            if rows.iter().all(|row| row.id != id)
+        for id in self.session_folders() {
+            let dir = self.shared.settings.session_dir(id);
+            if is_empty(&dir) && self.shared.store.session(id).await?.is_none() {
+                // A daemon died before it had made the session. Nothing but an empty folder is ever removed here.
+                let _ = std::fs::remove_dir(&dir);
+            }
+            // A process may have been started whose first record no daemon has read.
+            if self.shared.settings.identity_file(id).exists()
+                && rows.iter().all(|row| row.id != id)
                 && let Some(row) = self.shared.store.session(id).await?
             {
                 rows.push(row);
@@ -61,14 +69,17 @@ impl Supervisor {
         Ok(handle)
     }
 
-    fn sessions_with_keeper(&self) -> Vec<SessionId> {
+    fn session_folders(&self) -> Vec<SessionId> {
         let sessions = self.shared.settings.data_dir.join("sessions");
         let Ok(folders) = std::fs::read_dir(sessions) else {
             return Vec::new();
         };
         folders
             .filter_map(|folder| folder.ok()?.file_name().to_str()?.parse().ok())
-            .filter(|id| self.shared.settings.identity_file(*id).exists())
             .collect()
     }
+}
+
+fn is_empty(dir: &Path) -> bool {
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }

@@ -211,6 +211,25 @@ async fn a_deletion_that_was_cut_short_can_be_finished() {
 }
 
 #[tokio::test]
+async fn the_folder_of_a_session_that_was_never_made_is_removed_and_no_other() {
+    let [never_made, with_records] = [SessionId::new(), SessionId::new()].map(|id| id.to_string());
+    let bed = Bed::with(|_, settings| {
+        let sessions = settings.data_dir.join("sessions");
+        std::fs::create_dir_all(sessions.join(&never_made)).unwrap();
+        std::fs::create_dir_all(sessions.join(&with_records)).unwrap();
+        std::fs::write(
+            sessions.join(&with_records).join("00000000000000000001.ndjson"),
+            "",
+        )
+        .unwrap();
+    })
+    .await;
+    let sessions = bed.dir.path().join("sessions");
+    assert!(!sessions.join(never_made).exists());
+    assert!(sessions.join(with_records).exists());
+}
+
+#[tokio::test]
 async fn a_session_that_starts_holds_so_many_messages_and_refuses_the_others_at_once() {
     const HELD: usize = 256;
     const MORE: usize = 5;
