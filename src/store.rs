@@ -105,12 +105,6 @@ impl Store {
         known(id, found)
     }
 
-    /// Replaces the launch options, given as JSON text.
-    pub async fn update_options(&self, id: SessionId, options: String) -> Result<(), StoreError> {
-        let found = self.writer.run(Edit::UpdateOptions { id, options }).await?;
-        known(id, found)
-    }
-
     /// Deletes a session with everything that belongs to it; `false` when it was not there. Its forks stay. The CLI's
     /// totals of its conversations stay only while another session needs them.
     pub async fn delete_session(&self, id: SessionId) -> Result<bool, StoreError> {
@@ -127,12 +121,6 @@ impl Store {
     /// The session with this id.
     pub async fn session(&self, id: SessionId) -> Result<Option<SessionRow>, StoreError> {
         self.read(move |pool| async move { sessions::by_id(&pool, id).await })
-            .await
-    }
-
-    /// The session whose conversation has this CLI id now or, when there is none, had it last.
-    pub async fn session_by_cli_id(&self, id: CliSessionId) -> Result<Option<SessionRow>, StoreError> {
-        self.read(move |pool| async move { sessions::by_cli_id(&pool, id).await })
             .await
     }
 

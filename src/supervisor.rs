@@ -71,7 +71,7 @@ impl Supervisor {
         let projector = Projector::start(store.clone(), &tracker);
         let supervisor = Self {
             shared: Arc::new(Shared {
-                cli: CliSource::new(&settings),
+                cli: CliSource::default(),
                 settings,
                 store,
                 registry: Registry::default(),
@@ -208,8 +208,8 @@ impl Supervisor {
         if let Some(handle) = self.shared.registry.get(id) {
             return Ok(handle);
         }
-        // One at a time: two actors on one journal must never be.
-        let _opening = self.shared.registry.opening().await;
+        // Two actors on one journal must never be.
+        let _exclusive = self.shared.registry.exclusive(id).await;
         if let Some(handle) = self.shared.registry.get(id) {
             return Ok(handle);
         }

@@ -103,6 +103,7 @@ pub async fn launch(
 #[expect(clippy::disallowed_methods, reason = "the one place that starts keepers")]
 fn spawn(keeper_program: &Path) -> io::Result<Child> {
     Command::new(keeper_program)
+        .arg0("trunkline")
         .arg("keeper")
         .env_clear()
         .stdin(Stdio::piped())

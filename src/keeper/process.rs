@@ -78,7 +78,7 @@ fn become_independent() -> io::Result<Mode> {
     // Fails only for the leader of a group, which a person's shell makes of it: then it is apart already.
     let _ = setsid();
     os::return_freed_memory();
-    os::become_reaper()?;
+    os::become_keeper()?;
     for file in os::open_files()? {
         if file > 2 {
             // The listing's own file is closed already.

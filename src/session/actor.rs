@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{Semaphore, mpsc, oneshot, watch},
     time::Instant,
 };
 use tokio_util::task::TaskTracker;
@@ -28,7 +28,7 @@ use super::{
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
-    outbox::{Due, Entry, OUTBOX_ENTRIES, Unsent},
+    outbox::{self, Due, Entry, OUTBOX_ENTRIES, Unsent},
     process::Launching,
     prompts::Prompts,
     takeover::Takeover,
@@ -48,6 +48,8 @@ pub struct SessionParts {
     pub journal_dir: PathBuf,
     /// The journal is read from the record after this one: the one before the start of the last run.
     pub read_after: Seq,
+    /// Prompts of earlier runs, each with its record.
+    pub earlier_prompts: Vec<(PromptUuid, Seq)>,
     /// Facts of records up to this one are in the store already.
     pub projected: Seq,
     /// The link to a keeper that lives.
@@ -105,6 +107,7 @@ pub(super) struct Actor {
     pub(super) events: Option<KeeperEvents>,
     pub(super) cli_pid: Option<i32>,
     pub(super) outbox: Option<mpsc::Sender<Entry>>,
+    pub(super) outbox_room: Arc<Semaphore>,
     pub(super) launching: Option<Launching>,
     pub(super) start_deadline: Option<Instant>,
     pub(super) takeover: Option<Takeover>,
@@ -177,8 +180,9 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         machine,
         feed: feed.clone(),
         outbox: None,
+        outbox_room: outbox::room(),
         controls: Controls::default(),
-        prompts: Prompts::default(),
+        prompts: Prompts::of_earlier_runs(parts.earlier_prompts),
         deciding: Deciding::default(),
         clients: Clients::default(),
         turn_waiters: HashMap::new(),
@@ -338,6 +342,15 @@ impl Actor {
             }
         }
         self.position = chunk.end;
+    }
+
+    /// The data of an older record; `None` when it can't be read.
+    pub(super) fn record_data(&self, seq: Seq) -> Option<Vec<u8>> {
+        let before = Seq::new(seq.get().checked_sub(1)?);
+        let from = self.reader.position_after(before).ok()?;
+        let chunk = self.reader.read(from, self.feed.head(), 1).ok()?;
+        let record = chunk.records().next()?;
+        Some(record.data.to_vec())
     }
 
     fn position_seq(&self) -> Seq {

@@ -24,7 +24,7 @@ use super::{
     control::{Asker, Waiting},
     decisions::DecisionReply,
     handle::{Attachment, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome},
-    machine::digest,
+    machine::{LineDigest, digest},
     outbox::{Entry, Payload, Subject},
     prompts::{Admission, PromptReply},
 };
@@ -76,6 +76,9 @@ impl Actor {
 
     fn send_prompt(&mut self, prompt: Prompt, by: String, reply: PromptReply) {
         let Prompt { uuid, line } = prompt;
+        if let Some(seq) = self.prompts.earlier(uuid) {
+            self.recall(uuid, seq, digest(&line));
+        }
         // A repeat is acknowledged in every state: its outcome does not depend on the process.
         match self.prompts.admit(uuid, digest(&line), reply) {
             Admission::Waits => {}
@@ -94,12 +97,15 @@ impl Actor {
                     }
                     return;
                 }
-                self.enqueue(Entry {
-                    payload: Payload::Line { by, line },
-                    subject: Subject::Prompt(uuid),
-                });
+                self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Prompt(uuid)));
             }
         }
+    }
+
+    /// Looks up what a prompt of an earlier run said. One whose record is no more counts as the same.
+    fn recall(&mut self, uuid: PromptUuid, seq: Seq, otherwise: LineDigest) {
+        let recorded = self.record_data(seq).map_or(otherwise, |data| digest(&data));
+        self.prompts.on_sent(uuid, seq, recorded);
     }
 
     pub(super) fn answer_prompt(
@@ -144,10 +150,7 @@ impl Actor {
             deadline,
         };
         self.controls.add(id.clone(), waiting);
-        self.enqueue(Entry {
-            payload: Payload::Line { by, line },
-            subject: Subject::Control(id),
-        });
+        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Control(id)));
     }
 
     pub(super) fn answer_asker(&mut self, asker: Asker, outcome: Result<ControlResponse, SessionError>) {
@@ -186,10 +189,7 @@ impl Actor {
         };
         self.deciding.add(id, reply);
         let line = Bytes::from(stdin::control_success(&approval.request_id, Some(&answer)));
-        self.enqueue(Entry {
-            payload: Payload::Line { by, line },
-            subject: Subject::Answer(id),
-        });
+        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Answer(id)));
     }
 
     pub(super) fn answer_decision(
@@ -303,16 +303,18 @@ impl Actor {
                         .error(connection, &SessionError::RequestIdInUse, about);
                     return;
                 }
+                if self.controls.is_full(connection) {
+                    let about = Some(("request_id", id.as_str()));
+                    self.clients.error(connection, &SessionError::Busy, about);
+                    return;
+                }
                 let asker = Asker::Client { connection, id };
                 self.control(subtype.into_owned(), request.as_bytes(), by, asker, None);
             }
             Ok(ClientLine::ControlCancelRequest { request_id }) => {
                 if let Some(id) = self.controls.of_client(connection, &request_id) {
                     let line = Bytes::from(stdin::control_cancel_request(id));
-                    self.enqueue(Entry {
-                        payload: Payload::Line { by, line },
-                        subject: Subject::Nobody,
-                    });
+                    self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
                 }
             }
             Ok(ClientLine::ControlResponse { request_id, outcome }) => {

@@ -8,6 +8,9 @@ use crate::{claude::ControlResponse, domain::ConnectionId};
 
 use super::handle::Reply;
 
+/// Requests that one client on a socket may have open.
+const OPEN_PER_CLIENT: usize = 64;
+
 /// Who asked.
 #[derive(Debug)]
 pub(super) enum Asker {
@@ -56,6 +59,12 @@ impl Controls {
                 } if *of == connection && known == client_id => Some(id.as_str()),
                 _ => None,
             })
+    }
+
+    /// Whether a client has as many open requests as it may.
+    pub(super) fn is_full(&self, connection: ConnectionId) -> bool {
+        let of_client = |waiting: &&Waiting| matches!(&waiting.asker, Asker::Client { connection: of, .. } if *of == connection);
+        self.waiting.values().filter(of_client).count() >= OPEN_PER_CLIENT
     }
 
     /// Forgets the requests of a client that left: their answers have nowhere to go.

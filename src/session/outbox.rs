@@ -1,15 +1,19 @@
 //! Owns the order of what is written towards the keeper: one task per session that sends lines and notes one after the other.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::{
     domain::{ApprovalId, PromptUuid, Seq},
     keeper::{LinkHandle, WriteError},
 };
 
-/// What may wait here. Lines beyond it are refused as busy; bytes are bounded by the keeper.
+/// Entries that may wait here. What is beyond it is refused as busy.
 pub(super) const OUTBOX_ENTRIES: usize = 256;
+/// Kibibytes that may wait here.
+const OUTBOX_KIB: u32 = 128 << 10;
 
 /// What to send.
 #[derive(Debug)]
@@ -48,6 +52,36 @@ pub(super) enum Due {
 pub(super) struct Entry {
     pub(super) payload: Payload,
     pub(super) subject: Subject,
+    /// What it takes of the room; given back when it is done.
+    room: Option<OwnedSemaphorePermit>,
+}
+
+impl Entry {
+    pub(super) fn new(payload: Payload, subject: Subject) -> Self {
+        Self {
+            payload,
+            subject,
+            room: None,
+        }
+    }
+
+    /// Takes room for the entry; `false` when there is too little left. An entry of any size fits an empty outbox.
+    pub(super) fn take_room(&mut self, room: &Arc<Semaphore>) -> bool {
+        let bytes = match &self.payload {
+            Payload::Line { line, .. } => line.len(),
+            Payload::Note(data) => data.len(),
+        };
+        let kib = u32::try_from(bytes / 1024 + 1)
+            .unwrap_or(OUTBOX_KIB)
+            .min(OUTBOX_KIB);
+        self.room = Arc::clone(room).try_acquire_many_owned(kib).ok();
+        self.room.is_some()
+    }
+}
+
+/// The room that the entries of one session may take.
+pub(super) fn room() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(OUTBOX_KIB as usize))
 }
 
 /// An entry that was not accepted.
@@ -59,11 +93,17 @@ pub(super) struct Unsent {
 
 /// Sends entries until the outbox is dropped; reports those that the keeper refused.
 pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, unsent: mpsc::Sender<Unsent>) {
-    while let Some(Entry { payload, subject }) = entries.recv().await {
+    while let Some(Entry {
+        payload,
+        subject,
+        room,
+    }) = entries.recv().await
+    {
         let sent: Result<Seq, WriteError> = match payload {
             Payload::Line { by, line } => link.write_line(Some(&by), line).await,
             Payload::Note(data) => link.note(Bytes::from(data)).await,
         };
+        drop(room);
         if let Err(error) = sent
             && unsent.send(Unsent { subject, error }).await.is_err()
         {

@@ -330,7 +330,14 @@ impl Actor {
     }
 
     /// Gives an entry to the keeper, or refuses it at once.
-    pub(super) fn enqueue(&mut self, entry: Entry) {
+    pub(super) fn enqueue(&mut self, mut entry: Entry) {
+        if !entry.take_room(&self.outbox_room) {
+            self.on_unsent(Unsent {
+                subject: entry.subject,
+                error: WriteError::Busy,
+            });
+            return;
+        }
         if let Some(launching) = self
             .launching
             .as_mut()

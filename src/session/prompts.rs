@@ -29,6 +29,8 @@ struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Prompts {
     known: HashMap<PromptUuid, Known>,
+    /// Of earlier runs: what they said is in the journal only.
+    earlier: HashMap<PromptUuid, Seq>,
 }
 
 /// What is to be done with a prompt.
@@ -45,6 +47,21 @@ pub(super) enum Admission {
 }
 
 impl Prompts {
+    pub(super) fn of_earlier_runs(prompts: Vec<(PromptUuid, Seq)>) -> Self {
+        Self {
+            known: HashMap::new(),
+            earlier: prompts.into_iter().collect(),
+        }
+    }
+
+    /// The record of a prompt of an earlier run that has not been looked up yet.
+    pub(super) fn earlier(&self, uuid: PromptUuid) -> Option<Seq> {
+        self.earlier
+            .get(&uuid)
+            .copied()
+            .filter(|_| !self.known.contains_key(&uuid))
+    }
+
     /// Notes a prompt that is to be written.
     pub(super) fn admit(&mut self, uuid: PromptUuid, digest: LineDigest, reply: PromptReply) -> Admission {
         match self.known.get_mut(&uuid) {

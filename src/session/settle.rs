@@ -99,13 +99,13 @@ impl Actor {
         let Some(line) = asked.map(fallback::answer) else {
             return;
         };
-        self.enqueue(Entry {
-            payload: Payload::Line {
+        self.enqueue(Entry::new(
+            Payload::Line {
                 by: "daemon".to_owned(),
                 line,
             },
-            subject: Subject::Due(Due::Fallback(request_id.to_owned())),
-        });
+            Subject::Due(Due::Fallback(request_id.to_owned())),
+        ));
     }
 
     /// Writes a record of ours: through the keeper while there is one, else by our own hand.
@@ -114,10 +114,7 @@ impl Actor {
             // The keeper is about to go and takes nothing more.
             self.late_notes.push(note);
         } else if self.outbox.is_some() {
-            self.enqueue(Entry {
-                payload: Payload::Note(note.to_json()),
-                subject,
-            });
+            self.enqueue(Entry::new(Payload::Note(note.to_json()), subject));
         } else if self.link.is_none() && self.launching.as_ref().is_none_or(Launching::waits) {
             self.append(&note);
         }

@@ -98,21 +98,6 @@ pub(super) async fn update_meta(
     Ok(true)
 }
 
-/// Replaces the launch options; `false` when the session is not there.
-pub(super) async fn update_options(
-    connection: &mut SqliteConnection,
-    id: SessionId,
-    options: &str,
-) -> Result<bool, QueryError> {
-    let updated = sqlx::query("UPDATE sessions SET options = ?2 WHERE id = ?1")
-        .bind(id.to_string())
-        .bind(options)
-        .execute(connection)
-        .await?
-        .rows_affected();
-    Ok(updated > 0)
-}
-
 /// Deletes a session with all that belongs to it; `false` when it is not there.
 pub(super) async fn delete_session(
     connection: &mut SqliteConnection,

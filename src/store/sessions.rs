@@ -19,16 +19,6 @@ pub(super) async fn by_id(pool: &SqlitePool, id: SessionId) -> Result<Option<Ses
     row.map(|row| session(&row)).transpose()
 }
 
-pub(super) async fn by_cli_id(pool: &SqlitePool, id: CliSessionId) -> Result<Option<SessionRow>, QueryError> {
-    let mut query = QueryBuilder::<Sqlite>::new(SELECT);
-    query
-        .push(" JOIN cli_sessions c ON c.session_id = s.id WHERE c.cli_session_id = ")
-        .push_bind(id.to_string())
-        .push(" ORDER BY s.cli_session_id = c.cli_session_id DESC, c.from_at DESC, c.position DESC LIMIT 1");
-    let row = query.build().fetch_optional(pool).await?;
-    row.map(|row| session(&row)).transpose()
-}
-
 pub(super) async fn list(
     pool: &SqlitePool,
     filter: &SessionFilter,

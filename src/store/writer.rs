@@ -22,10 +22,6 @@ pub(super) enum Edit {
         patch: MetaPatch,
         at: Timestamp,
     },
-    UpdateOptions {
-        id: SessionId,
-        options: String,
-    },
     DeleteSession(SessionId),
     Apply(Vec<Projection>),
     Ping,
@@ -176,7 +172,6 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
     match edit {
         Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
-        Edit::UpdateOptions { id, options } => edit::update_options(connection, id, &options).await,
         Edit::DeleteSession(id) => edit::delete_session(connection, id).await,
         Edit::Apply(projections) => apply::apply(connection, projections).await.map(|()| true),
         Edit::Ping => edit::probe(connection).await.map(|()| true),

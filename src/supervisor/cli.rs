@@ -41,36 +41,42 @@ pub struct CliMissing {
     pub searched: Vec<PathBuf>,
 }
 
-/// Finds the CLI, and looks again when it is gone.
-#[derive(Debug)]
+/// Finds the CLI, and looks again when it is gone or was replaced.
+#[derive(Debug, Default)]
 pub(super) struct CliSource {
-    found: Mutex<Option<CliFound>>,
+    found: Mutex<Option<(CliFound, FileStamp)>>,
+}
+
+/// Tells whether a file was replaced: its size and time of change.
+type FileStamp = Option<(u64, std::time::SystemTime)>;
+
+fn stamp(path: &std::path::Path) -> FileStamp {
+    let file = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((file.len(), file.modified().ok()?))
 }
 
 impl CliSource {
-    pub(super) fn new(_settings: &SupervisorSettings) -> Self {
-        Self {
-            found: Mutex::new(None),
-        }
-    }
-
-    /// The CLI, looked up again if the known one is gone or is only the simulated one.
+    /// The CLI, looked up again if the known one is gone, was replaced or is only the simulated one.
     pub(super) async fn look(&self, settings: &SupervisorSettings) -> Result<CliFound, CliMissing> {
-        let known = self.known();
-        if let Some(found) = known.filter(|found| !found.simulated && found.path.is_file()) {
+        if let Some((found, then)) = self.known()
+            && !found.simulated
+            && then.is_some()
+            && stamp(&found.path) == then
+        {
             return Ok(found);
         }
         let found = find(settings).await?;
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
+        let known = (found.clone(), stamp(&found.path));
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
         Ok(found)
     }
 
     /// Whether the one that was found last is the simulated one.
     pub(super) fn is_simulated(&self) -> bool {
-        self.known().is_some_and(|found| found.simulated)
+        self.known().is_some_and(|(found, _)| found.simulated)
     }
 
-    fn known(&self) -> Option<CliFound> {
+    fn known(&self) -> Option<(CliFound, FileStamp)> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     claude::{Start, options::PermissionMode},
-    domain::{CliSessionId, Clock, FailReason, SessionId, SessionState, StartMode},
+    domain::{CliSessionId, Clock, FailReason, PromptUuid, Seq, SessionId, SessionState, StartMode},
     journal::ReadError,
     keeper::StdinLine,
     session::{self, AtRest, SessionError, SessionHandle, SessionParts, SessionSettings},
@@ -104,11 +104,12 @@ impl Supervisor {
     ///
     /// # Errors
     /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `Cwd…`, `CliNotFound`.
-    pub async fn resume(&self, id: SessionId, _by: &str) -> Result<SessionView, SupervisorError> {
+    pub async fn resume(&self, id: SessionId) -> Result<SessionView, SupervisorError> {
         self.refuse_when_closing()?;
+        let session = self.handle(id).await?;
+        let _exclusive = self.shared.registry.exclusive(id).await;
         self.catch_up().await?;
         let row = self.row(id).await?;
-        let session = self.handle(id).await?;
         let state = session.view().state;
         if state.is_live() {
             return Err(SessionError::AlreadyLive { state }.into());
@@ -177,7 +178,7 @@ impl Supervisor {
         if let Some(session) = &session {
             session.stop(by, self.shared.settings.stop_deadline()).await?;
         }
-        let _opening = self.shared.registry.opening().await;
+        let _exclusive = self.shared.registry.exclusive(id).await;
         if let Some(session) = &session {
             // Somebody may have resumed it since: a process must not outlive its journal.
             session.retire().await?;
@@ -281,7 +282,7 @@ impl Supervisor {
         make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
         let (row, session) = {
             // Once it can be listed it can be asked for, and two actors on one journal must never be.
-            let _opening = self.shared.registry.opening().await;
+            let _exclusive = self.shared.registry.exclusive(id).await;
             self.shared.store.insert_session(new).await?;
             let row = self.row(id).await?;
             let session = self.open(&row, None, true).await?;
@@ -373,6 +374,13 @@ impl Supervisor {
         cwd::check(cwd, &self.shared.settings.cwd_roots)
     }
 
+    /// The prompts of the runs before the last one.
+    async fn earlier_prompts(&self, row: &SessionRow) -> Result<Vec<(PromptUuid, Seq)>, SupervisorError> {
+        let prompts = self.shared.store.prompts(row.id, &[]).await?;
+        let earlier = prompts.into_iter().filter(|prompt| prompt.seq < row.run_seq);
+        Ok(earlier.map(|prompt| (prompt.uuid, prompt.seq)).collect())
+    }
+
     /// Opens the actor of a session.
     pub(super) async fn open(
         &self,
@@ -396,6 +404,7 @@ impl Supervisor {
             },
             journal_dir: settings.session_dir(row.id),
             read_after: crate::domain::Seq::new(before_run),
+            earlier_prompts: self.earlier_prompts(row).await?,
             projected: row.projected_seq,
             link,
             fresh,

@@ -1,13 +1,14 @@
 //! Owns the way of facts into the store: one task, batches, and a barrier for those who want to read what they wrote.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    domain::Projection,
+    domain::{Projection, SessionId},
     store::{Store, StoreError},
+    telemetry,
 };
 
 use super::SupervisorError;
@@ -77,6 +78,7 @@ async fn run(
     mut barriers: mpsc::Receiver<oneshot::Sender<bool>>,
 ) {
     let mut batch = Vec::new();
+    let mut set_aside = HashSet::new();
     loop {
         let mut waiting = Vec::new();
         // Both branches only receive, and so are cancel-safe.
@@ -95,7 +97,7 @@ async fn run(
             }
         }
         if !batch.is_empty() {
-            apply(&store, &batch, &mut waiting, &mut barriers).await;
+            apply(&store, &mut batch, &mut set_aside, &mut waiting, &mut barriers).await;
             batch.clear();
         }
         answer(waiting, true);
@@ -106,16 +108,27 @@ async fn run(
 /// for good. Who waits meanwhile is told that the store is behind.
 async fn apply(
     store: &Store,
-    batch: &[Projection],
+    batch: &mut Vec<Projection>,
+    set_aside: &mut HashSet<SessionId>,
     waiting: &mut Vec<oneshot::Sender<bool>>,
     barriers: &mut mpsc::Receiver<oneshot::Sender<bool>>,
 ) {
     let mut pause = FIRST_PAUSE;
-    while let Err(error) = store.apply(batch.to_vec()).await {
-        tracing::error!(error = %crate::telemetry::chain(&error), "facts could not be stored yet");
-        if matches!(error, StoreError::Closed) {
-            answer(std::mem::take(waiting), false);
+    loop {
+        batch.retain(|projection| !set_aside.contains(&projection.session));
+        let Err(error) = store.apply(batch.clone()).await else {
             return;
+        };
+        tracing::error!(error = %telemetry::chain(&error), "facts could not be stored yet");
+        match error {
+            StoreError::Closed => {
+                answer(std::mem::take(waiting), false);
+                return;
+            }
+            StoreError::Database(_) | StoreError::Corrupt { .. } => {
+                find_culprits(store, batch, set_aside).await;
+            }
+            _ => {}
         }
         let next_try = tokio::time::sleep(pause);
         tokio::pin!(next_try);
@@ -129,6 +142,27 @@ async fn apply(
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Stores what can be stored, and sets the sessions aside whose facts the store will never take: they must not hold up the
+/// others. The next start of the daemon reads their journals again.
+async fn find_culprits(store: &Store, batch: &mut Vec<Projection>, set_aside: &mut HashSet<SessionId>) {
+    let mut left = Vec::new();
+    for projection in std::mem::take(batch) {
+        if set_aside.contains(&projection.session) {
+            continue;
+        }
+        match store.apply(vec![projection.clone()]).await {
+            Ok(()) => {}
+            Err(error @ (StoreError::Database(_) | StoreError::Corrupt { .. })) => {
+                let error = telemetry::chain(&error);
+                tracing::error!(session.id = %projection.session, error, "the store does not take a session's facts");
+                set_aside.insert(projection.session);
+            }
+            Err(_) => left.push(projection),
+        }
+    }
+    *batch = left;
 }
 
 fn answer(waiting: Vec<oneshot::Sender<bool>>, stored: bool) {

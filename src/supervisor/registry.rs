@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::MutexGuard;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::{domain::SessionId, session::SessionHandle};
 
@@ -13,7 +13,8 @@ use crate::{domain::SessionId, session::SessionHandle};
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     sessions: Mutex<HashMap<SessionId, SessionHandle>>,
-    opening: tokio::sync::Mutex<()>,
+    /// Of the sessions that somebody opens, starts or removes just now.
+    exclusive: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Registry {
@@ -37,12 +38,17 @@ impl Registry {
         self.sessions().values().cloned().collect()
     }
 
-    /// Held while a session is opened or removed.
-    pub(super) async fn opening(&self) -> MutexGuard<'_, ()> {
-        self.opening.lock().await
+    /// Held while a session is opened, started or removed: each is done by one at a time, and holds up no other session.
+    pub(super) async fn exclusive(&self, id: SessionId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.exclusive.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(locks.entry(id).or_default())
+        };
+        lock.lock_owned().await
     }
 
-    fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, SessionHandle>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -27,8 +27,16 @@ pub(super) fn http(config: &Config) -> HttpConfig {
     }
 }
 
+/// The program that runs, which is not the file at its path any more once that was upgraded.
+fn this_program() -> Result<PathBuf, CliError> {
+    if cfg!(target_os = "linux") {
+        return Ok(PathBuf::from("/proc/self/exe"));
+    }
+    Ok(std::env::current_exe().context("cannot find the path of this program")?)
+}
+
 pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError> {
-    let this_program = std::env::current_exe().context("cannot find the path of this program")?;
+    let this_program = this_program()?;
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let sessions = &config.sessions;

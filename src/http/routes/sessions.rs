@@ -170,7 +170,7 @@ pub(super) async fn resume(
     Params(params): Params<WaitParams>,
 ) -> Result<Json<Session>, ApiError> {
     check_wait(&params, None)?;
-    let view = state.supervisor().resume(id, BY).await?;
+    let view = state.supervisor().resume(id).await?;
     Ok(Json(ready(&state, view, &params).await?.into()))
 }
 

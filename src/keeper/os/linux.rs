@@ -65,8 +65,10 @@ pub(in crate::keeper) fn open_files() -> io::Result<Vec<i32>> {
     Ok(numbers)
 }
 
-/// From now on, what a descendant leaves behind becomes a child of this process.
-pub(in crate::keeper) fn become_reaper() -> io::Result<()> {
+/// From now on, what a descendant leaves behind becomes a child of this process, and lists of processes call it by its name:
+/// it may have been started through a link that says nothing.
+pub(in crate::keeper) fn become_keeper() -> io::Result<()> {
+    prctl::set_name(c"trunkline")?;
     Ok(prctl::set_child_subreaper(true)?)
 }
 

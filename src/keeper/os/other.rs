@@ -48,7 +48,7 @@ pub(in crate::keeper) fn open_files() -> io::Result<Vec<i32>> {
 }
 
 /// Not to be had here.
-pub(in crate::keeper) fn become_reaper() -> io::Result<()> {
+pub(in crate::keeper) fn become_keeper() -> io::Result<()> {
     Ok(())
 }
 

@@ -172,19 +172,7 @@ async fn edits_change_what_they_name_and_nothing_else() {
     assert_eq!((row.title, row.tag.as_deref()), (None, Some("t")));
     assert_eq!((row.labels, row.updated_at), (label("new"), at(8)));
 
-    test.store
-        .update_options(id, r#"{"a":  1}"#.to_owned())
-        .await
-        .unwrap();
-    let row = test.row(id).await;
-    assert_eq!((row.options.as_str(), row.updated_at), (r#"{"a":  1}"#, at(8)));
-
     let missing = SessionId::new();
-    let refused = [
-        test.store.update_meta(missing, patch(Some(None)), at(9)).await,
-        test.store.update_options(missing, "{}".to_owned()).await,
-    ];
-    for outcome in refused {
-        assert!(matches!(outcome, Err(StoreError::UnknownSession(id)) if id == missing));
-    }
+    let refused = test.store.update_meta(missing, patch(Some(None)), at(9)).await;
+    assert!(matches!(refused, Err(StoreError::UnknownSession(id)) if id == missing));
 }

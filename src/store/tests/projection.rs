@@ -133,38 +133,6 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
     let spans = test.store.cli_session_history(id).await.unwrap();
     let spans: Vec<_> = spans.into_iter().map(|span| (span.id, span.from)).collect();
     assert_eq!(spans, [(first_cli_id, at(0)), (new_cli_id, at(4))]);
-    for cli_id in [first_cli_id, new_cli_id] {
-        let found = test.store.session_by_cli_id(cli_id).await.unwrap();
-        assert_eq!(found.map(|row| row.id), Some(id));
-    }
-    assert_eq!(
-        test.store.session_by_cli_id(CliSessionId::new()).await.unwrap(),
-        None
-    );
-}
-
-#[tokio::test]
-async fn a_cli_id_names_the_session_that_has_it_now() {
-    let test = TestStore::new().await;
-    let shared = CliSessionId::new();
-    let had = test.session_with(|session| session.cli_session_id = shared).await;
-    let has = test.session().await;
-    test.project(
-        has,
-        1,
-        vec![Fact::CliSession {
-            id: shared,
-            at: at(1),
-        }],
-    )
-    .await;
-    let moved_on = Fact::CliSession {
-        id: CliSessionId::new(),
-        at: at(9),
-    };
-    test.project(had, 1, vec![moved_on]).await;
-    let found = test.store.session_by_cli_id(shared).await.unwrap().unwrap();
-    assert_eq!(found.id, has);
 }
 
 #[tokio::test]
