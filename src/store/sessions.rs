@@ -3,7 +3,7 @@
 use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
 
 use super::{Page, PageRequest, QueryError, SessionFilter, SessionRow, column::Columns};
-use crate::domain::{CliSessionId, SessionId, SessionState};
+use crate::domain::{SessionId, SessionState};
 
 /// The name of the list in its cursors.
 const LIST: &str = "sessions";
