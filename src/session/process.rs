@@ -115,6 +115,7 @@ impl Actor {
                 if let Some(by) = launching.stop_asked {
                     self.stop_process(by, None);
                 }
+                self.show();
                 launching.reply.send(Ok(())).ok();
             }
             Err(detail) => {
