@@ -138,6 +138,7 @@ impl Actor {
                     self.answer_stops();
                 }
                 let reason = self.machine.reason().cloned().unwrap_or(reason);
+                self.show();
                 launching.reply.send(Err(SessionError::StartFailed(reason))).ok();
             }
         }
