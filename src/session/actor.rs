@@ -327,6 +327,9 @@ impl Actor {
             // Facts first: whoever has seen a record finds its facts in the store after a `catch_up`.
             self.send_facts(last, out.facts);
             self.feed.publish(chunk);
+            if !out.effects.is_empty() {
+                self.show();
+            }
             for effect in out.effects {
                 self.on_effect(effect);
             }

@@ -115,6 +115,7 @@ impl Actor {
                 if let Some(by) = launching.stop_asked {
                     self.stop_process(by, None);
                 }
+                self.show();
                 launching.reply.send(Ok(())).ok();
             }
             Err(detail) => {
@@ -137,6 +138,7 @@ impl Actor {
                     self.answer_stops();
                 }
                 let reason = self.machine.reason().cloned().unwrap_or(reason);
+                self.show();
                 launching.reply.send(Err(SessionError::StartFailed(reason))).ok();
             }
         }

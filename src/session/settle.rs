@@ -27,6 +27,11 @@ impl Actor {
         self.note_state();
         self.note_approvals();
         self.answer_what_nobody_takes();
+        self.show();
+    }
+
+    /// Makes the view true. Whoever is answered finds in it what came of the question.
+    pub(super) fn show(&self) {
         self.view.send_replace(Arc::new(self.shown_view()));
     }
 

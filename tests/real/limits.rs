@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::{World, bash, nanos, pid};
+use crate::world::{World, bash, nanos, pid, said};
 
 #[tokio::test]
 async fn a_turn_ends_at_the_limit_of_its_model_calls() {
@@ -72,4 +72,19 @@ async fn errors_of_the_api_are_retried_and_reported() {
     let lines = world.lines(&id, "system").await;
     let retried = lines.iter().filter(|line| line["subtype"] == "api_retry").count();
     assert_eq!(retried, retries);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_is_tried_again_and_heard_once() {
+    let world = World::with(|daemon| daemon.env("CLAUDE_CODE_MAX_RETRIES", "2")).await;
+    let id = world.session(json!({ "include_partial_messages": true })).await;
+    let whole = "one two three four five six seven";
+    let step = json!({ "text": whole, "chunk_size": 4, "drop": 5 });
+    assert_eq!(world.answer(&id, json!([step])).await, whole);
+    let view = world.idle_after(&id, 1).await;
+    let messages = world.messages(&id).await;
+    assert_eq!(messages.len(), 2, "{messages:#?}");
+    assert_eq!(said(&messages[1]), whole);
+    assert_eq!(world.api.message_requests().await, 2);
+    assert!(nanos(&view["cost_usd"]) > 0);
 }

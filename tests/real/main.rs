@@ -11,6 +11,7 @@ mod support;
 mod background;
 mod controls;
 mod environment;
+mod fallback;
 mod fork;
 mod interrupts;
 mod limits;
