@@ -281,8 +281,11 @@ async fn c18_h1_what_nobody_can_answer_gets_a_stated_answer_in_bounded_time() {
         }
         let heard = answer_heard(&mut client, "r-3").await;
         assert_eq!(heard["response"]["response"], json!({}), "no opinion: {heard:#}");
-        let records = records(&rest, &id).await;
-        assert_eq!(of_type(&records, "daemon", "fallback").len(), 3, "it is stated");
+        let records = wait_for("each is stated", PATIENCE, async || {
+            let records = records(&rest, &id).await;
+            (of_type(&records, "daemon", "fallback").len() == 3).then_some(records)
+        })
+        .await;
         assert_eq!(of_type(&records, "cli", "fake_answer").len(), 3, "once each");
     }
 }

@@ -87,14 +87,14 @@ async fn l12_a_daemon_inside_a_session_of_the_cli_starts_clean_sessions() {
         .env("CLAUDE_CODE_SESSION_ID", "x")
         .env("CLAUDE_CODE_SSE_PORT", "1")
         .env("CLAUDE_CODE_ENTRYPOINT", "cli")
-        .env("AWS_SOMETHING_SECRET", "mine")
+        .env("SOME_DATABASE_PASSWORD", "mine")
         .env("TRUNKLINE_LOG_LEVEL", "info")
         .start()
         .await;
     session(&daemon, "a", json!({ "dump": dump })).await;
     let facts = started(&dump);
     let env = facts[0]["env"].as_object().unwrap();
-    for name in ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "AWS_SOMETHING_SECRET", "TRUNKLINE_LOG_LEVEL"] {
+    for name in ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "SOME_DATABASE_PASSWORD", "TRUNKLINE_LOG_LEVEL"] {
         assert!(!env.contains_key(name), "{name} passed");
     }
     assert_ne!(env.get("CLAUDE_CODE_ENTRYPOINT"), Some(&json!("cli")));
