@@ -26,7 +26,7 @@ use super::{
     control::Controls,
     decisions::Deciding,
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
-    machine::{AtRest, Effect, Machine, Outcome},
+    machine::{AtRest, Effect, LineDigest, Machine, Outcome, digest},
     notes::Note,
     outbox::{Due, Entry, OUTBOX_ENTRIES, Unsent},
     process::Launching,
@@ -50,6 +50,8 @@ pub struct SessionParts {
     pub read_after: Seq,
     /// Facts of records up to this one are in the store already.
     pub projected: Seq,
+    /// The prompts of earlier runs, with their records.
+    pub earlier_prompts: Vec<(PromptUuid, Seq)>,
     /// The link to a keeper that lives.
     pub link: Option<Link>,
     /// The session was made just now: its process is about to be asked for.
@@ -178,7 +180,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         feed: feed.clone(),
         outbox: None,
         controls: Controls::default(),
-        prompts: Prompts::default(),
+        prompts: Prompts::of_earlier_runs(parts.earlier_prompts),
         deciding: Deciding::default(),
         clients: Clients::default(),
         turn_waiters: HashMap::new(),
@@ -402,6 +404,15 @@ impl Actor {
             }
             Effect::RunEnded => self.on_run_ended(),
         }
+    }
+
+    /// The digest of what a record holds, if it is still kept.
+    pub(super) fn digest_of_record(&self, seq: Seq) -> Option<LineDigest> {
+        let before = Seq::new(seq.get().checked_sub(1)?);
+        let position = self.reader.position_after(before).ok()?;
+        let chunk = self.reader.read(position, self.feed.head(), 1).ok()?;
+        let record = chunk.records().next().filter(|record| record.seq == seq)?;
+        Some(digest(record.data))
     }
 
     fn on_keeper(&mut self, event: Option<KeeperEvent>) {

@@ -76,10 +76,17 @@ impl Actor {
 
     fn send_prompt(&mut self, prompt: Prompt, by: String, reply: PromptReply) {
         let Prompt { uuid, line } = prompt;
+        let digest = digest(&line);
+        let mut admission = self.prompts.admit(uuid, digest, reply);
+        if let Admission::Earlier(reply, seq) = admission {
+            // One that is not kept any more is taken for the same: to run it again would be worse.
+            self.prompts.learn(uuid, self.digest_of_record(seq).unwrap_or(digest));
+            admission = self.prompts.admit(uuid, digest, reply);
+        }
         // A repeat is acknowledged in every state: its outcome does not depend on the process.
-        match self.prompts.admit(uuid, digest(&line), reply) {
+        match admission {
             Admission::Waits => {}
-            Admission::Repeated(reply, seq) => {
+            Admission::Repeated(reply, seq) | Admission::Earlier(reply, seq) => {
                 self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated: true }))
             }
             Admission::Conflict(reply) => {

@@ -18,7 +18,8 @@ pub(super) enum PromptReply {
 
 #[derive(Debug)]
 struct Known {
-    digest: LineDigest,
+    /// `None` for one of an earlier run, until it matters.
+    digest: Option<LineDigest>,
     /// Its record; `None` while it is on its way.
     seq: Option<Seq>,
     /// Who waits, and whether it came after the one whose line is written.
@@ -40,15 +41,44 @@ pub(super) enum Admission {
     Waits,
     /// It was written before.
     Repeated(PromptReply, Seq),
+    /// Its id was written in an earlier run, in this record; whether the same was is to be found out.
+    Earlier(PromptReply, Seq),
     /// The id was used for something else.
     Conflict(PromptReply),
 }
 
 impl Prompts {
+    /// Prompts of earlier runs, by their records.
+    pub(super) fn of_earlier_runs(earlier: Vec<(PromptUuid, Seq)>) -> Self {
+        let known = earlier.into_iter().map(|(uuid, seq)| {
+            let known = Known {
+                digest: None,
+                seq: Some(seq),
+                waiting: Vec::new(),
+            };
+            (uuid, known)
+        });
+        Self {
+            known: known.collect(),
+        }
+    }
+
+    /// What a prompt of an earlier run was.
+    pub(super) fn learn(&mut self, uuid: PromptUuid, digest: LineDigest) {
+        if let Some(known) = self.known.get_mut(&uuid) {
+            known.digest.get_or_insert(digest);
+        }
+    }
+
     /// Notes a prompt that is to be written.
     pub(super) fn admit(&mut self, uuid: PromptUuid, digest: LineDigest, reply: PromptReply) -> Admission {
         match self.known.get_mut(&uuid) {
-            Some(known) if known.digest != digest => Admission::Conflict(reply),
+            Some(Known {
+                digest: None,
+                seq: Some(seq),
+                ..
+            }) => Admission::Earlier(reply, *seq),
+            Some(known) if known.digest != Some(digest) => Admission::Conflict(reply),
             Some(Known { seq: Some(seq), .. }) => Admission::Repeated(reply, *seq),
             Some(known) => {
                 known.waiting.push((reply, true));
@@ -59,7 +89,7 @@ impl Prompts {
                 self.known.insert(
                     uuid,
                     Known {
-                        digest,
+                        digest: Some(digest),
                         seq: None,
                         waiting,
                     },
@@ -72,7 +102,7 @@ impl Prompts {
     /// Notes a prompt that the keeper writes by itself, as it came with the launch.
     pub(super) fn expect(&mut self, uuid: PromptUuid, digest: LineDigest) {
         self.known.entry(uuid).or_insert(Known {
-            digest,
+            digest: Some(digest),
             seq: None,
             waiting: Vec::new(),
         });
@@ -86,10 +116,11 @@ impl Prompts {
         digest: LineDigest,
     ) -> Vec<(PromptReply, bool)> {
         let known = self.known.entry(uuid).or_insert(Known {
-            digest,
+            digest: Some(digest),
             seq: None,
             waiting: Vec::new(),
         });
+        known.digest = Some(digest);
         known.seq = Some(seq);
         std::mem::take(&mut known.waiting)
     }

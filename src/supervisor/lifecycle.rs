@@ -397,6 +397,7 @@ impl Supervisor {
             journal_dir: settings.session_dir(row.id),
             read_after: crate::domain::Seq::new(before_run),
             projected: row.projected_seq,
+            earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
             link,
             fresh,
             projections: self.shared.projector.sink(),

@@ -12,7 +12,7 @@ use crate::{
         stdin::{self, UserMessage},
     },
     domain::{ApprovalId, PromptUuid, RunId, Seq, SessionId},
-    journal::{ReadError, Source},
+    journal::Source,
     session::{Decision, SessionError, TurnOutcome},
     store::ApprovalRow,
 };
@@ -40,20 +40,6 @@ impl Supervisor {
         let options = read_options(&row.options)?;
         let prompt = self.check_prompt(&message, &options)?;
         let uuid = prompt.uuid;
-        if message.uuid.is_some() {
-            // Prompts of earlier runs are known to the store only.
-            let known = self.shared.store.prompt(id, uuid).await?;
-            if let Some(known) = known.filter(|known| known.seq < row.run_seq) {
-                if !self.was_written(id, known.seq, &prompt.line).await? {
-                    return Err(SupervisorError::PromptConflict { uuid });
-                }
-                return Ok(Accepted {
-                    uuid,
-                    seq: known.seq,
-                    repeated: true,
-                });
-            }
-        }
         let session = self.handle(id).await?;
         match session.send(uuid, Bytes::from(prompt.line), by).await {
             Ok(sent) => Ok(Accepted {
@@ -63,18 +49,6 @@ impl Supervisor {
             }),
             Err(SessionError::PromptConflict(uuid)) => Err(SupervisorError::PromptConflict { uuid }),
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Whether the record `seq` is this line. A record that is no longer kept gets the benefit of the doubt.
-    async fn was_written(&self, id: SessionId, seq: Seq, line: &[u8]) -> Result<bool, SupervisorError> {
-        let before = Seq::new(seq.get().saturating_sub(1));
-        match self.page(id, before, 1).await {
-            Ok(chunk) => {
-                Ok(chunk.is_none_or(|chunk| chunk.records().next().is_none_or(|record| record.data == line)))
-            }
-            Err(SupervisorError::Read(ReadError::Compacted { .. })) => Ok(true),
-            Err(error) => Err(error),
         }
     }
 

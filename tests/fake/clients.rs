@@ -101,12 +101,43 @@ async fn r4_a_prompt_that_is_repeated_runs_once() {
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
     rest.ask(&id, "another").await;
+    // To another daemon as well, whose session has only read the last run.
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
     client.send(&line).await;
     let ack = client.find("the ack", |frame| frame["type"] == "trunkline.ack").await;
     assert_eq!(ack["repeated"], true, "{ack:#}");
+    client.send(&other).await;
+    let refused = client.find("a refusal", |frame| frame["type"] == "trunkline.error").await;
+    assert_eq!(refused["code"], "prompt_conflict", "{refused:#}");
+    let conflict = rest.post(&path(&id, "messages"), json!({ "text": "something else", "uuid": uuid })).await;
+    assert_eq!(conflict.problem(409), "prompt_conflict");
     rest.in_state(&id, &["idle"]).await;
     assert_eq!(rest.turns(&id).await.len(), 2);
+    // Without a process it is still known.
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    client.send(&line).await;
+    let ack = client.find("the ack", |frame| frame["type"] == "trunkline.ack").await;
+    assert_eq!(ack["repeated"], true, "{ack:#}");
+}
+
+#[tokio::test]
+async fn r4_the_result_can_be_had_again_from_the_next_daemon() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let id = session(&daemon, "a", json!({})).await;
+    let route = path(&id, "messages?wait=result");
+    let body = json!({ "text": "once", "uuid": "7e6f2a34-5d1c-4b7e-9a51-0c0ffee00012" });
+    let first = daemon.rest().post(&route, body.clone()).await;
+    assert!(first.status.is_success(), "{:#}", first.body);
+    daemon.kill();
+    daemon.start().await;
+    let again = daemon.rest().post(&route, body).await;
+    assert!(again.status.is_success(), "{:#}", again.body);
+    assert_eq!(again.body["repeated"], true);
+    assert_eq!(again.body["result"], first.body["result"]);
+    assert_eq!(again.body["turn"]["cost_usd"], first.body["turn"]["cost_usd"]);
 }
 
 #[tokio::test]
