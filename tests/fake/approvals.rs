@@ -35,26 +35,38 @@ async fn p1_an_answer_is_completed_so_that_the_cli_takes_it() {
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
-    act(&rest, &id, json!([
-        { "ask": { "ids": ["q-1"], "input": { "command": "ls", "timeout": 5 } } },
-        { "ask": { "ids": ["q-2"] } },
-    ]))
+    act(
+        &rest,
+        &id,
+        json!([
+            { "ask": { "ids": ["q-1"], "input": { "command": "ls", "timeout": 5 } } },
+            { "ask": { "ids": ["q-2"] } },
+        ]),
+    )
     .await;
     pending(&rest, &id, 1).await;
-    let answer = |request: &str, behavior: &str| {
-        json!({ "type": "control_response", "response": { "subtype": "success", "request_id": request, "response": { "behavior": behavior } } })
-    };
+    let answer = |request: &str, behavior: &str| json!({ "type": "control_response", "response": { "subtype": "success", "request_id": request, "response": { "behavior": behavior } } });
     client.send(&answer("q-1", "allow")).await;
     let heard = answer_heard(&mut client, "q-1").await;
     assert_eq!(heard["valid"], true, "{heard:#}");
-    assert_eq!(heard["response"]["response"]["updatedInput"], json!({ "command": "ls", "timeout": 5 }));
+    assert_eq!(
+        heard["response"]["response"]["updatedInput"],
+        json!({ "command": "ls", "timeout": 5 })
+    );
     client
-        .until("the second question", |frame| frame["data"]["request_id"] == "q-2" && frame["src"] == "cli")
+        .until("the second question", |frame| {
+            frame["data"]["request_id"] == "q-2" && frame["src"] == "cli"
+        })
         .await;
     client.send(&answer("q-2", "deny")).await;
     let heard = answer_heard(&mut client, "q-2").await;
     assert_eq!(heard["valid"], true, "{heard:#}");
-    assert!(!heard["response"]["response"]["message"].as_str().unwrap().is_empty());
+    assert!(
+        !heard["response"]["response"]["message"]
+            .as_str()
+            .unwrap()
+            .is_empty()
+    );
     client.cli_line("result").await;
 }
 
@@ -64,16 +76,26 @@ async fn p3_parallel_requests_are_answered_in_any_order() {
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
-    act(&rest, &id, json!([{ "ask": { "ids": ["q-1", "q-2", "q-3"], "tool_use_ids": ["t-1", "t-1", "t-3"] } }])).await;
+    act(
+        &rest,
+        &id,
+        json!([{ "ask": { "ids": ["q-1", "q-2", "q-3"], "tool_use_ids": ["t-1", "t-1", "t-3"] } }]),
+    )
+    .await;
     let asked = pending(&rest, &id, 3).await;
     for (place, decision) in [(2, "allow"), (0, "deny"), (1, "allow")] {
-        let decided = rest.decide(&id, id_of(&asked[place]), json!({ "decision": decision })).await;
+        let decided = rest
+            .decide(&id, id_of(&asked[place]), json!({ "decision": decision }))
+            .await;
         decided.expect(200);
         let heard = answer_heard(&mut client, &format!("q-{}", place + 1)).await;
         assert_eq!(heard["response"]["response"]["behavior"], decision, "{heard:#}");
     }
     client.cli_line("result").await;
-    assert_eq!(rest.in_state(&id, &["idle"]).await["pending_approvals"], json!([]));
+    assert_eq!(
+        rest.in_state(&id, &["idle"]).await["pending_approvals"],
+        json!([])
+    );
 }
 
 #[tokio::test]
@@ -83,13 +105,17 @@ async fn p4_a_request_that_was_withdrawn_is_dead() {
     let gate = daemon.home().join("gate");
     let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
-    act(&rest, &id, json!([
-        { "ask": { "ids": ["q-1"], "wait": false } },
-        { "wait_file": gate },
-        { "cancel": "never-heard-of" },
-        { "cancel": "q-1" },
-        { "silent": 1 },
-    ]))
+    act(
+        &rest,
+        &id,
+        json!([
+            { "ask": { "ids": ["q-1"], "wait": false } },
+            { "wait_file": gate },
+            { "cancel": "never-heard-of" },
+            { "cancel": "q-1" },
+            { "silent": 1 },
+        ]),
+    )
     .await;
     let asked = pending(&rest, &id, 1).await;
     fs::write(&gate, "").unwrap();
@@ -99,16 +125,27 @@ async fn p4_a_request_that_was_withdrawn_is_dead() {
         .pop()
         .unwrap();
     assert_eq!(told["data"]["state"], "withdrawn", "{told:#}");
-    let late = rest.decide(&id, id_of(&asked[0]), json!({ "decision": "allow" })).await;
+    let late = rest
+        .decide(&id, id_of(&asked[0]), json!({ "decision": "allow" }))
+        .await;
     assert_eq!(late.problem(409), "approval_not_pending");
     client
         .send(&json!({ "type": "control_response", "response": { "subtype": "success", "request_id": "q-1", "response": { "behavior": "allow" } } }))
         .await;
-    client.until("a refusal", |frame| frame["type"] == "trunkline.error").await;
-    let shown = rest.get(&path(&id, &format!("approvals/{}", id_of(&asked[0])))).await.expect(200);
+    client
+        .until("a refusal", |frame| frame["type"] == "trunkline.error")
+        .await;
+    let shown = rest
+        .get(&path(&id, &format!("approvals/{}", id_of(&asked[0]))))
+        .await
+        .expect(200);
     assert_eq!(shown["state"], "withdrawn", "{shown:#}");
     let records = records(&rest, &id).await;
-    assert_eq!(of_type(&records, "client", "control_response").len(), 0, "nothing was written");
+    assert_eq!(
+        of_type(&records, "client", "control_response").len(),
+        0,
+        "nothing was written"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,11 +199,19 @@ async fn p6_the_death_of_the_cli_abandons_its_requests_and_leaves_a_way_out() {
     proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
     let view = rest.in_state(&id, &["failed"]).await;
     assert_eq!(view["pending_approvals"], json!([]));
-    let shown = rest.get(&path(&id, &format!("approvals/{}", id_of(&asked[0])))).await.expect(200);
+    let shown = rest
+        .get(&path(&id, &format!("approvals/{}", id_of(&asked[0]))))
+        .await
+        .expect(200);
     assert_eq!(shown["state"], "abandoned", "{shown:#}");
-    let fork = rest.lifecycle(&id, "fork?wait=ready", json!({})).await.expect(201);
+    let fork = rest
+        .lifecycle(&id, "fork?wait=ready", json!({}))
+        .await
+        .expect(201);
     rest.ask(fork["id"].as_str().unwrap(), "on").await;
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     rest.ask(&id, "on").await;
     assert_eq!(rest.delete(&format!("/v1/sessions/{id}")).await.status, 204);
 }
@@ -183,13 +228,22 @@ async fn p8_a_question_is_answered_by_a_person_only() {
         { "question": "Which sizes?", "header": "Sizes", "multiSelect": true,
           "options": [{ "label": "S", "description": "s" }, { "label": "L", "description": "l" }] },
     ] });
-    act(&rest, &id, json!([{ "ask": { "ids": ["q-1"], "tool": "AskUserQuestion", "input": questions } }])).await;
+    act(
+        &rest,
+        &id,
+        json!([{ "ask": { "ids": ["q-1"], "tool": "AskUserQuestion", "input": questions } }]),
+    )
+    .await;
     let asked = pending(&rest, &id, 1).await;
     assert_eq!(asked[0]["kind"], "question");
     let answers = json!({ "Which colour?": "blue", "Which sizes?": "S, L" });
-    rest.decide(&id, id_of(&asked[0]), json!({ "decision": "answer", "answers": answers }))
-        .await
-        .expect(200);
+    rest.decide(
+        &id,
+        id_of(&asked[0]),
+        json!({ "decision": "answer", "answers": answers }),
+    )
+    .await
+    .expect(200);
     let heard = answer_heard(&mut client, "q-1").await;
     let input = &heard["response"]["response"]["updatedInput"];
     assert_eq!(input["answers"], answers, "{heard:#}");

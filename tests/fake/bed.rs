@@ -68,7 +68,8 @@ pub(crate) async fn records(rest: &Rest, session: &str) -> Vec<Value> {
 
 /// Reads on to the CLI's record that the host answered a request, as the fake CLI repeats it.
 pub(crate) async fn answer_heard(client: &mut Ws, request_id: &str) -> Value {
-    let wanted = |frame: &Value| frame["data"]["type"] == "fake_answer" && frame["data"]["request_id"] == request_id;
+    let wanted =
+        |frame: &Value| frame["data"]["type"] == "fake_answer" && frame["data"]["request_id"] == request_id;
     let mut frames = client.until(&format!("the answer to {request_id}"), wanted).await;
     frames.pop().unwrap()["data"].take()
 }
@@ -82,5 +83,8 @@ pub(crate) fn journal(daemon: &TestDaemon, session: &str) -> String {
         .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
         .collect();
     segments.sort();
-    segments.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+    segments
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect()
 }

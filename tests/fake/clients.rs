@@ -29,7 +29,11 @@ async fn r1_a_client_that_joins_in_a_stream_sees_every_record_once() {
     act_through(&rest, &id, json!([{ "flood": 10_000, "bytes": 200 }])).await;
     act(&rest, &id, json!([{ "flood": 6000, "rate": 1000, "bytes": 200 }])).await;
     for round in 0..20 {
-        let from = if round % 2 == 0 { 0 } else { rest.session(&id).await["head_seq"].as_u64().unwrap() };
+        let from = if round % 2 == 0 {
+            0
+        } else {
+            rest.session(&id).await["head_seq"].as_u64().unwrap()
+        };
         let mut client = daemon.attach(&id, Some(from)).await;
         let snapshot = client.next().await;
         assert_eq!(snapshot["type"], "snapshot");
@@ -52,13 +56,18 @@ async fn r2_a_cursor_older_than_memory_is_served_and_one_from_the_future_is_told
     let head = rest.session(&id).await["head_seq"].as_u64().unwrap();
     let mut client = daemon.attach(&id, Some(0)).await;
     read_to(&mut client, 0, head).await;
-    let beyond = rest.get(&path(&id, &format!("events?after={}", head + 1000))).await;
+    let beyond = rest
+        .get(&path(&id, &format!("events?after={}", head + 1000)))
+        .await;
     assert_eq!(beyond.problem(400), "seq_beyond_head");
     // A page is a page, and says where the next begins.
     let mut after = 0;
     let mut count = 0;
     loop {
-        let page = rest.get(&path(&id, &format!("events?after={after}&limit=500"))).await.expect(200);
+        let page = rest
+            .get(&path(&id, &format!("events?after={after}&limit=500")))
+            .await
+            .expect(200);
         let items = page["items"].as_array().unwrap();
         let Some(last) = items.last() else {
             break;
@@ -80,18 +89,25 @@ async fn r4_a_prompt_that_is_repeated_runs_once() {
     drop(client);
     let mut client = daemon.attach(&id, Some(0)).await;
     client.send(&line).await;
-    let ack = client.find("the ack", |frame| frame["type"] == "trunkline.ack").await;
+    let ack = client
+        .find("the ack", |frame| frame["type"] == "trunkline.ack")
+        .await;
     assert_eq!(ack["uuid"], uuid, "{ack:#}");
     client.cli_line("result").await;
     daemon.kill();
     daemon.start().await;
     let mut client = daemon.attach(&id, None).await;
     client.send(&line).await;
-    let ack = client.find("the ack", |frame| frame["type"] == "trunkline.ack").await;
+    let ack = client
+        .find("the ack", |frame| frame["type"] == "trunkline.ack")
+        .await;
     assert_eq!(ack["repeated"], true, "{ack:#}");
-    let other = json!({ "type": "user", "uuid": uuid, "message": { "role": "user", "content": "something else" } });
+    let other =
+        json!({ "type": "user", "uuid": uuid, "message": { "role": "user", "content": "something else" } });
     client.send(&other).await;
-    let refused = client.find("a refusal", |frame| frame["type"] == "trunkline.error").await;
+    let refused = client
+        .find("a refusal", |frame| frame["type"] == "trunkline.error")
+        .await;
     assert_eq!(refused["code"], "prompt_conflict", "{refused:#}");
     let rest = daemon.rest();
     assert_eq!(rest.turns(&id).await.len(), 1);
@@ -99,7 +115,9 @@ async fn r4_a_prompt_that_is_repeated_runs_once() {
 
     // After a resume, which no record of the last run can tell, it is still known.
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     rest.ask(&id, "another").await;
     // To another daemon as well, whose session has only read the last run.
     daemon.kill();
@@ -107,19 +125,30 @@ async fn r4_a_prompt_that_is_repeated_runs_once() {
     let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
     client.send(&line).await;
-    let ack = client.find("the ack", |frame| frame["type"] == "trunkline.ack").await;
+    let ack = client
+        .find("the ack", |frame| frame["type"] == "trunkline.ack")
+        .await;
     assert_eq!(ack["repeated"], true, "{ack:#}");
     client.send(&other).await;
-    let refused = client.find("a refusal", |frame| frame["type"] == "trunkline.error").await;
+    let refused = client
+        .find("a refusal", |frame| frame["type"] == "trunkline.error")
+        .await;
     assert_eq!(refused["code"], "prompt_conflict", "{refused:#}");
-    let conflict = rest.post(&path(&id, "messages"), json!({ "text": "something else", "uuid": uuid })).await;
+    let conflict = rest
+        .post(
+            &path(&id, "messages"),
+            json!({ "text": "something else", "uuid": uuid }),
+        )
+        .await;
     assert_eq!(conflict.problem(409), "prompt_conflict");
     rest.in_state(&id, &["idle"]).await;
     assert_eq!(rest.turns(&id).await.len(), 2);
     // Without a process it is still known.
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     client.send(&line).await;
-    let ack = client.find("the ack", |frame| frame["type"] == "trunkline.ack").await;
+    let ack = client
+        .find("the ack", |frame| frame["type"] == "trunkline.ack")
+        .await;
     assert_eq!(ack["repeated"], true, "{ack:#}");
 }
 
@@ -147,7 +176,9 @@ async fn r5_r7_a_turn_does_not_depend_on_who_asked_and_all_get_all() {
     let gate = daemon.home().join("gate");
     let mut first = daemon.attach(&id, None).await;
     let text = fake_prompt(&json!([{ "text": "begun" }, { "wait_file": gate }, { "text": "done" }]));
-    first.send(&json!({ "type": "user", "message": { "role": "user", "content": text } })).await;
+    first
+        .send(&json!({ "type": "user", "message": { "role": "user", "content": text } }))
+        .await;
     first.cli_line("assistant").await;
     drop(first);
     fs::write(&gate, "").unwrap();
@@ -157,9 +188,16 @@ async fn r5_r7_a_turn_does_not_depend_on_who_asked_and_all_get_all() {
     for _ in 0..3 {
         let mut client = daemon.attach(&id, Some(0)).await;
         let frames = client
-            .until("the result", |frame| frame["src"] == "cli" && frame["data"]["type"] == "result")
+            .until("the result", |frame| {
+                frame["src"] == "cli" && frame["data"]["type"] == "result"
+            })
             .await;
-        views.push(frames.into_iter().filter(|frame| frame["seq"].is_u64()).collect::<Vec<Value>>());
+        views.push(
+            frames
+                .into_iter()
+                .filter(|frame| frame["seq"].is_u64())
+                .collect::<Vec<Value>>(),
+        );
     }
     assert_eq!(views[0], views[1]);
     assert_eq!(views[1], views[2]);
@@ -180,7 +218,9 @@ async fn r12_attaching_changes_nothing() {
     }
     assert_eq!(rest.session(&id).await, before);
     client.send(&json!({ "type": "trunkline.ping", "id": 1 })).await;
-    let pong = client.find("a pong", |frame| frame["type"] == "trunkline.pong").await;
+    let pong = client
+        .find("a pong", |frame| frame["type"] == "trunkline.pong")
+        .await;
     assert_eq!(pong["id"], 1);
 }
 
@@ -207,7 +247,9 @@ async fn r8_a_quiet_connection_is_pinged() {
         }
     };
     // The client answers each by reading on, so it is not dropped after two.
-    tokio::time::timeout(Duration::from_secs(15), pinged).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(15), pinged)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -221,7 +263,9 @@ async fn r15_every_close_has_its_code_and_comes_at_once() {
     assert_eq!(code, 4410, "{reason}");
     let id = session(&daemon, "b", json!({})).await;
     let polite = daemon.attach(&id, None).await;
-    tokio::time::timeout(Duration::from_secs(5), polite.close()).await.expect("a close is answered");
+    tokio::time::timeout(Duration::from_secs(5), polite.close())
+        .await
+        .expect("a close is answered");
 }
 
 #[tokio::test]
@@ -230,14 +274,20 @@ async fn r10_a_stop_during_the_start_loses_and_doubles_nothing() {
     let gate = daemon.home().join("gate");
     let rest = daemon.rest();
     let cwd = daemon.work_dir("a");
-    fs::write(cwd.join(".fake-claude.json"), json!({ "init": { "wait_file": gate } }).to_string()).unwrap();
+    fs::write(
+        cwd.join(".fake-claude.json"),
+        json!({ "init": { "wait_file": gate } }).to_string(),
+    )
+    .unwrap();
     let view = rest.create(json!({ "cwd": cwd, "prompt": "hello" })).await;
     let id = view["id"].as_str().unwrap();
     let stopped = rest.lifecycle(id, "stop", json!({})).await.expect(200);
     assert_eq!(stopped["state"], "stopped", "{stopped:#}");
     assert_eq!(stopped["open_prompts"], json!([]));
     fs::write(&gate, "").unwrap();
-    rest.lifecycle(id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     // The prompt was interrupted: it is not run behind anybody's back.
     rest.ask(id, "again").await;
     let turns = rest.turns(id).await;

@@ -35,9 +35,13 @@ async fn c1_requests_after_a_result_are_answered() {
     }
     let approval = rest.pending_approval(&id).await;
     assert_eq!(rest.session(&id).await["state"], "waiting");
-    rest.decide(&id, approval["id"].as_str().unwrap(), json!({ "decision": "allow" }))
-        .await
-        .expect(200);
+    rest.decide(
+        &id,
+        approval["id"].as_str().unwrap(),
+        json!({ "decision": "allow" }),
+    )
+    .await
+    .expect(200);
     let second = client.cli_line("result").await;
     assert_eq!(second["result"], "second", "{second:#}");
     let view = rest.in_state(&id, &["idle"]).await;
@@ -105,7 +109,10 @@ async fn c7_a_late_result_of_an_interrupted_turn_is_its_own() {
     let id = session(&daemon, "a", settings).await;
     let rest = daemon.rest();
     let send = async |text: String| {
-        let reply = rest.post(&path(&id, "messages"), json!({ "text": text })).await.expect(202);
+        let reply = rest
+            .post(&path(&id, "messages"), json!({ "text": text }))
+            .await
+            .expect(202);
         reply["uuid"].as_str().unwrap().to_owned()
     };
     let a = send(fake_prompt(&json!([{ "text": "a begins" }, { "silent": 1 }]))).await;
@@ -113,7 +120,10 @@ async fn c7_a_late_result_of_an_interrupted_turn_is_its_own() {
     let mut client = daemon.attach(&id, Some(0)).await;
     client.cli_line("assistant").await;
     rest.lifecycle(&id, "interrupt", json!({})).await.expect(200);
-    let b = send(fake_prompt(&json!([{ "text": "b is done" }, { "result": {}, "cost": 0.5 }]))).await;
+    let b = send(fake_prompt(
+        &json!([{ "text": "b is done" }, { "result": {}, "cost": 0.5 }]),
+    ))
+    .await;
     fs::write(&gate, "").unwrap();
     let turns = wait_for("two turns", PATIENCE, async || {
         let turns = rest.turns(&id).await;
@@ -124,7 +134,10 @@ async fn c7_a_late_result_of_an_interrupted_turn_is_its_own() {
     assert_eq!(turns[0]["is_error"], true);
     assert_eq!(turns[1]["prompts"], json!([b]));
     assert_eq!(turns[1]["is_error"], false);
-    assert!((turns[1]["cost_usd"].as_f64().unwrap() - 0.5).abs() < 1e-9, "b's cost is b's");
+    assert!(
+        (turns[1]["cost_usd"].as_f64().unwrap() - 0.5).abs() < 1e-9,
+        "b's cost is b's"
+    );
     rest.in_state(&id, &["idle"]).await;
 }
 
@@ -132,14 +145,22 @@ async fn c7_a_late_result_of_an_interrupted_turn_is_its_own() {
 async fn c10_c15_r10_a_slow_start_is_seen_and_prompts_wait() {
     let daemon = TestDaemon::with_fake().start().await;
     let gate = daemon.home().join("gate");
-    let body = body(&daemon, "a", json!({ "init": { "wait_file": gate }, "merge": false }), json!({}));
+    let body = body(
+        &daemon,
+        "a",
+        json!({ "init": { "wait_file": gate }, "merge": false }),
+        json!({}),
+    );
     let rest = daemon.rest();
     let view = rest.create(body).await;
     let id = view["id"].as_str().unwrap().to_owned();
     let mut uuids = Vec::new();
     for place in 0..20 {
         assert_eq!(rest.session(&id).await["state"], "starting");
-        let reply = rest.post(&path(&id, "messages"), json!({ "text": format!("n {place}") })).await.expect(202);
+        let reply = rest
+            .post(&path(&id, "messages"), json!({ "text": format!("n {place}") }))
+            .await
+            .expect(202);
         uuids.push(reply["uuid"].clone());
     }
     assert_eq!(rest.turns(&id).await.len(), 0);
@@ -162,12 +183,21 @@ async fn c10_a_start_that_takes_too_long_fails_with_the_reason() {
         .start()
         .await;
     let settings = json!({ "init": { "never": true }, "start": [{ "stderr": "waiting for server x\n" }] });
-    let reply = daemon.rest().post("/v1/sessions?wait=ready", body(&daemon, "a", settings, json!({}))).await;
+    let reply = daemon
+        .rest()
+        .post("/v1/sessions?wait=ready", body(&daemon, "a", settings, json!({})))
+        .await;
     let id = reply.body["session_id"].as_str().unwrap().to_owned();
     assert_eq!(reply.problem(502), "start_failed");
     let view = daemon.rest().in_state(&id, &["failed"]).await;
     assert_eq!(view["reason"]["code"], "start_timed_out", "{view:#}");
-    assert!(view["reason"]["detail"].as_str().unwrap().contains("waiting for server x"), "{view:#}");
+    assert!(
+        view["reason"]["detail"]
+            .as_str()
+            .unwrap()
+            .contains("waiting for server x"),
+        "{view:#}"
+    );
 }
 
 #[tokio::test]
@@ -175,14 +205,33 @@ async fn c12_a_mode_the_cli_refuses_is_an_error_and_not_shown() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
-    let refused = rest.put(&path(&id, "permission_mode"), json!({ "mode": "bypassPermissions" })).await;
-    assert!(refused.body["detail"].as_str().unwrap().contains("bypassPermissions"), "{:#}", refused.body);
+    let refused = rest
+        .put(
+            &path(&id, "permission_mode"),
+            json!({ "mode": "bypassPermissions" }),
+        )
+        .await;
+    assert!(
+        refused.body["detail"]
+            .as_str()
+            .unwrap()
+            .contains("bypassPermissions"),
+        "{:#}",
+        refused.body
+    );
     assert_eq!(refused.problem(409), "control_refused");
     assert_eq!(rest.session(&id).await["permission_mode"], "default");
-    rest.put(&path(&id, "permission_mode"), json!({ "mode": "plan" })).await.expect(200);
+    rest.put(&path(&id, "permission_mode"), json!({ "mode": "plan" }))
+        .await
+        .expect(200);
     assert_eq!(rest.session(&id).await["permission_mode"], "plan");
 
-    let mut impossible = body(&daemon, "b", json!({}), json!({ "permission_mode": "bypassPermissions" }));
+    let mut impossible = body(
+        &daemon,
+        "b",
+        json!({}),
+        json!({ "permission_mode": "bypassPermissions" }),
+    );
     impossible["prompt"] = json!("hello");
     let refused = rest.post("/v1/sessions", impossible).await;
     assert_eq!(refused.problem(422), "invalid_option");
@@ -192,8 +241,18 @@ async fn c12_a_mode_the_cli_refuses_is_an_error_and_not_shown() {
 async fn c16_a_refused_flag_is_told_with_the_words_of_the_cli() {
     let daemon = TestDaemon::with_fake().start().await;
     let settings = json!({ "exit_at_start": { "code": 1, "stderr": "Error: permission tool not found\n" } });
-    let reply = daemon.rest().post("/v1/sessions?wait=ready", body(&daemon, "a", settings, json!({}))).await;
-    assert!(reply.body["detail"].as_str().unwrap().contains("permission tool not found"), "{:#}", reply.body);
+    let reply = daemon
+        .rest()
+        .post("/v1/sessions?wait=ready", body(&daemon, "a", settings, json!({})))
+        .await;
+    assert!(
+        reply.body["detail"]
+            .as_str()
+            .unwrap()
+            .contains("permission tool not found"),
+        "{:#}",
+        reply.body
+    );
     assert_eq!(reply.problem(502), "start_failed");
 }
 
@@ -213,7 +272,9 @@ async fn c17_equal_request_ids_of_clients_never_meet() {
     clients[0]
         .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "interrupt" } }))
         .await;
-    let refused = clients[0].find("a refusal", |frame| frame["type"] == "trunkline.error").await;
+    let refused = clients[0]
+        .find("a refusal", |frame| frame["type"] == "trunkline.error")
+        .await;
     assert_eq!(refused["request_id"], "1", "{refused:#}");
     fs::write(&gate, "").unwrap();
     for (client, model) in clients.iter_mut().zip(["model-a", "model-b"]) {
@@ -224,9 +285,13 @@ async fn c17_equal_request_ids_of_clients_never_meet() {
     }
     // The id is free again.
     clients[0]
-        .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "mcp_status" } }))
+        .send(
+            &json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "mcp_status" } }),
+        )
         .await;
-    clients[0].until("another answer", |frame| frame["type"] == "control_response").await;
+    clients[0]
+        .until("another answer", |frame| frame["type"] == "control_response")
+        .await;
     let records = records(&daemon.rest(), &id).await;
     let mut ids: Vec<_> = of_type(&records, "client", "control_request")
         .iter()
@@ -253,10 +318,14 @@ async fn c17_equal_request_ids_of_two_clis_never_meet() {
     // An approval belongs to its session.
     let crossed = rest.decide(&b, of_a, json!({ "decision": "allow" })).await;
     assert_eq!(crossed.problem(404), "approval_not_found");
-    rest.decide(&a, of_a, json!({ "decision": "allow" })).await.expect(200);
+    rest.decide(&a, of_a, json!({ "decision": "allow" }))
+        .await
+        .expect(200);
     rest.in_state(&a, &["idle"]).await;
     assert_eq!(rest.session(&b).await["state"], "waiting");
-    rest.decide(&b, of_b["id"].as_str().unwrap(), json!({ "decision": "deny" })).await.expect(200);
+    rest.decide(&b, of_b["id"].as_str().unwrap(), json!({ "decision": "deny" }))
+        .await
+        .expect(200);
     rest.in_state(&b, &["idle"]).await;
 }
 
@@ -266,7 +335,11 @@ async fn c18_h1_what_nobody_can_answer_gets_a_stated_answer_in_bounded_time() {
     let rest = daemon.rest();
     for attached in [false, true] {
         let id = session(&daemon, &format!("w{attached}"), json!({})).await;
-        let silent = if attached { Some(daemon.attach(&id, None).await) } else { None };
+        let silent = if attached {
+            Some(daemon.attach(&id, None).await)
+        } else {
+            None
+        };
         act_through(&rest, &id, json!([
             { "request": { "subtype": "elicitation", "mcp_server_name": "s", "message": "?" }, "id": "r-1" },
             { "request": { "subtype": "brand_new_thing", "x": 1 }, "id": "r-2" },
@@ -277,7 +350,10 @@ async fn c18_h1_what_nobody_can_answer_gets_a_stated_answer_in_bounded_time() {
         let mut client = daemon.attach(&id, Some(0)).await;
         for request in ["r-1", "r-2"] {
             let heard = answer_heard(&mut client, request).await;
-            assert_eq!(heard["response"]["subtype"], "error", "no invented decision: {heard:#}");
+            assert_eq!(
+                heard["response"]["subtype"], "error",
+                "no invented decision: {heard:#}"
+            );
         }
         let heard = answer_heard(&mut client, "r-3").await;
         assert_eq!(heard["response"]["response"], json!({}), "no opinion: {heard:#}");
@@ -315,7 +391,16 @@ async fn a_waiter_for_a_result_hears_of_the_end_of_the_process() {
     let text = fake_prompt(&json!([{ "text": "begun" }, { "exit": 3 }]));
     let messages = path(&id, "messages?wait=result");
     let waiting = rest.post(&messages, json!({ "text": text }));
-    let reply = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap();
-    assert!(reply.status.is_client_error() || reply.body["turn"]["subtype"] == "interrupted", "{:#}", reply.body);
-    assert_eq!(rest.in_state(&id, &["failed"]).await["reason"]["code"], "cli_exited");
+    let reply = tokio::time::timeout(Duration::from_secs(20), waiting)
+        .await
+        .unwrap();
+    assert!(
+        reply.status.is_client_error() || reply.body["turn"]["subtype"] == "interrupted",
+        "{:#}",
+        reply.body
+    );
+    assert_eq!(
+        rest.in_state(&id, &["failed"]).await["reason"]["code"],
+        "cli_exited"
+    );
 }

@@ -10,7 +10,10 @@ use crate::{
 };
 
 async fn clients(daemon: &TestDaemon, session: &str) -> [Ws; 2] {
-    [daemon.attach(session, Some(0)).await, daemon.attach(session, None).await]
+    [
+        daemon.attach(session, Some(0)).await,
+        daemon.attach(session, None).await,
+    ]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,7 +25,10 @@ async fn f1_a_huge_line_reaches_all_clients() {
     act(&rest, &id, json!([{ "big": 12_000_000 }, { "text": "small" }])).await;
     for client in &mut clients {
         let huge = client.cli_line("assistant").await;
-        assert_eq!(huge["message"]["content"][0]["text"].as_str().unwrap().len(), 12_000_000);
+        assert_eq!(
+            huge["message"]["content"][0]["text"].as_str().unwrap().len(),
+            12_000_000
+        );
         let small = client.cli_line("assistant").await;
         assert_eq!(small["message"]["content"][0]["text"], "small");
         client.cli_line("result").await;
@@ -48,7 +54,12 @@ async fn f1_f11_a_line_above_the_cap_is_told_with_its_size_and_the_next_is_fine(
             .unwrap();
         let bytes = notice["data"]["bytes"].as_u64().unwrap();
         assert!((300_000..301_000).contains(&bytes), "its true size: {notice:#}");
-        assert!(notice["data"]["head"].as_str().unwrap().starts_with(r#"{"type":"assistant""#));
+        assert!(
+            notice["data"]["head"]
+                .as_str()
+                .unwrap()
+                .starts_with(r#"{"type":"assistant""#)
+        );
         client.cli_line("result").await;
     }
     act_through(&rest, &id, json!([{ "text": "and on" }])).await;
@@ -60,7 +71,12 @@ async fn f3_stray_text_is_kept_apart_and_loses_nothing() {
     let settings = json!({ "start": [{ "raw": "Now using node v20\n\n[DEBUG] {half" }] });
     let id = session(&daemon, "a", settings).await;
     let rest = daemon.rest();
-    act_through(&rest, &id, json!([{ "text": "one" }, { "raw": "\u{1b}[31mred" }, { "text": "two" }])).await;
+    act_through(
+        &rest,
+        &id,
+        json!([{ "text": "one" }, { "raw": "\u{1b}[31mred" }, { "text": "two" }]),
+    )
+    .await;
     let records = records(&rest, &id).await;
     let texts: Vec<_> = records
         .iter()
@@ -84,7 +100,9 @@ async fn f4_unicode_line_ends_cut_nothing_in_either_direction() {
     client.cli_line("result").await;
     let text = "x\u{2028}y\u{2029}z\u{85}";
     client
-        .send_text(&format!(r#"{{"type":"user","message":{{"role":"user","content":"{text}"}}}}"#))
+        .send_text(&format!(
+            r#"{{"type":"user","message":{{"role":"user","content":"{text}"}}}}"#
+        ))
         .await;
     let wanted = |frame: &Value| {
         frame["data"]["type"] == "fake_echo" && frame["data"]["line"].as_str().unwrap().contains(text)
@@ -97,9 +115,17 @@ async fn f6_a_lone_surrogate_and_bad_utf8_kill_nobody() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
-    act_through(&rest, &id, json!([{ "surrogate": 1 }, { "invalid_utf8": 1 }, { "text": "after" }])).await;
+    act_through(
+        &rest,
+        &id,
+        json!([{ "surrogate": 1 }, { "invalid_utf8": 1 }, { "text": "after" }]),
+    )
+    .await;
     let journal = journal(&daemon, &id);
-    assert!(journal.contains(r#""content":"cut \ud83d here""#), "byte for byte");
+    assert!(
+        journal.contains(r#""content":"cut \ud83d here""#),
+        "byte for byte"
+    );
     assert!(journal.contains(r#""code":"line_not_utf8""#));
     // Readers of JSON that know no such escape still get all other records.
     let reply = rest.get(&path(&id, "events?after=0&limit=500")).await;
@@ -112,7 +138,12 @@ async fn f6_a_request_with_a_lone_surrogate_is_approved_unchanged() {
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     let raw = r#"{"type":"control_request","request_id":"cut-1","request":{"subtype":"can_use_tool","tool_name":"Write","display_name":"Write","input":{"text":"half \ud83d", "n":1.0},"tool_use_id":"toolu_cut","permission_suggestions":[]}}"#;
-    act(&rest, &id, json!([{ "raw": raw }, { "sleep_ms": 1 }, { "silent": 1 }])).await;
+    act(
+        &rest,
+        &id,
+        json!([{ "raw": raw }, { "sleep_ms": 1 }, { "silent": 1 }]),
+    )
+    .await;
     // The list holds the escape too, which a strict reader of JSON refuses; the snapshot of the session names the approval.
     let view = rest.in_state(&id, &["waiting"]).await;
     let approval = view["pending_approvals"][0]["id"].as_str().unwrap();
@@ -120,7 +151,9 @@ async fn f6_a_request_with_a_lone_surrogate_is_approved_unchanged() {
     assert_eq!(reply.status, 200, "{:?}", reply.body);
     let wanted = r#""updatedInput":{"text":"half \ud83d", "n":1.0}"#;
     crate::support::wait::wait_until("the answer is journaled", crate::support::wait::PATIENCE, || {
-        journal(&daemon, &id).lines().any(|line| line.contains(r#""src":"client""#) && line.contains(wanted))
+        journal(&daemon, &id)
+            .lines()
+            .any(|line| line.contains(r#""src":"client""#) && line.contains(wanted))
     })
     .await;
 }
@@ -132,14 +165,19 @@ async fn f7_only_whole_lines_reach_the_cli() {
     let settings = json!({ "blank_line_exits": true, "record_stdin": kept });
     let id = session(&daemon, "a", settings).await;
     let mut client = daemon.attach(&id, None).await;
-    let prompt = |text: &str| json!({ "type": "user", "message": { "role": "user", "content": text } }).to_string();
+    let prompt =
+        |text: &str| json!({ "type": "user", "message": { "role": "user", "content": text } }).to_string();
     for frame in ["", "\r\n", "\n\n", " "] {
         client.send_text(frame).await;
     }
-    client.send_text(&format!("{}\n{}\r\n", prompt("one"), prompt("two"))).await;
+    client
+        .send_text(&format!("{}\n{}\r\n", prompt("one"), prompt("two")))
+        .await;
     client.send_text("no json").await;
     client.send_text(&format!("{}\r\n", prompt("three"))).await;
-    let error = client.until("an error", |frame| frame["type"] == "trunkline.error").await;
+    let error = client
+        .until("an error", |frame| frame["type"] == "trunkline.error")
+        .await;
     assert_eq!(error.last().unwrap()["code"], "invalid_line");
     daemon.rest().in_state(&id, &["idle"]).await;
     daemon.rest().ask(&id, "four").await;
@@ -178,7 +216,10 @@ async fn f8_what_is_unknown_passes_verbatim_and_the_turn_ends() {
     act_through(&rest, &id, Value::Array(actions)).await;
     let journal = journal(&daemon, &id);
     for line in lines {
-        assert!(journal.contains(&format!(r#""src":"cli","data":{line}}}"#)), "{line}");
+        assert!(
+            journal.contains(&format!(r#""src":"cli","data":{line}}}"#)),
+            "{line}"
+        );
     }
     assert_eq!(rest.session(&id).await["state"], "idle");
 }
@@ -194,10 +235,23 @@ async fn f12_long_prompts_and_system_prompts_are_no_arguments() {
         json!({ "system_prompt": { "type": "preset", "preset": "claude_code", "append": "s".repeat(200_000) } }),
     );
     body["prompt"] = json!("p".repeat(300_000));
-    let reply = daemon.rest().post("/v1/sessions?wait=result", body).await.expect(201);
-    assert_eq!(reply["outcome"]["turn"]["is_error"], false, "{}", reply["outcome"]);
-    let facts: Value = serde_json::from_str(fs::read_to_string(dump).unwrap().lines().next().unwrap()).unwrap();
-    let longest = facts["argv"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap().len());
+    let reply = daemon
+        .rest()
+        .post("/v1/sessions?wait=result", body)
+        .await
+        .expect(201);
+    assert_eq!(
+        reply["outcome"]["turn"]["is_error"], false,
+        "{}",
+        reply["outcome"]
+    );
+    let facts: Value =
+        serde_json::from_str(fs::read_to_string(dump).unwrap().lines().next().unwrap()).unwrap();
+    let longest = facts["argv"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|arg| arg.as_str().unwrap().len());
     assert!(longest.max().unwrap() < 4096);
 }
 
@@ -215,13 +269,21 @@ async fn f13_lines_of_several_senders_never_mix() {
     let interrupt = path(&id, "interrupt");
     let (sent, decided, interrupted) = tokio::join!(
         rest.post(&messages, json!({ "content": image })),
-        rest.decide(&id, approval["id"].as_str().unwrap(), json!({ "decision": "allow" })),
+        rest.decide(
+            &id,
+            approval["id"].as_str().unwrap(),
+            json!({ "decision": "allow" })
+        ),
         rest.post(&interrupt, json!({})),
     );
     sent.expect(202);
     interrupted.expect(200);
     // It came before the interrupt, or the interrupt withdrew the request.
-    assert!([200, 409].contains(&decided.status.as_u16()), "{:#}", decided.body);
+    assert!(
+        [200, 409].contains(&decided.status.as_u16()),
+        "{:#}",
+        decided.body
+    );
     client.cli_line("result").await;
     rest.in_state(&id, &["idle"]).await;
     let stdin = fs::read(kept).unwrap();
@@ -236,7 +298,11 @@ async fn f13_lines_of_several_senders_never_mix() {
 async fn f14_the_last_text_is_the_same_whichever_way_it_came() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    for (name, only) in [("deltas", Some("deltas")), ("whole", Some("whole")), ("both", None)] {
+    for (name, only) in [
+        ("deltas", Some("deltas")),
+        ("whole", Some("whole")),
+        ("both", None),
+    ] {
         let options = json!({ "include_partial_messages": true });
         let id = session_with(&daemon, name, json!({}), options).await;
         let mut action = json!({ "text": "The answer is forty-two." });
@@ -261,7 +327,9 @@ async fn an_answer_goes_back_with_the_bytes_of_the_question() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let mut client = daemon.attach(&id, None).await;
-    let ask = fake_prompt(&json!([{ "ask": { "ids": ["q-1"], "input": { "command": "é\u{2028}", "n": [1, 2.5] } } }]));
+    let ask = fake_prompt(
+        &json!([{ "ask": { "ids": ["q-1"], "input": { "command": "é\u{2028}", "n": [1, 2.5] } } }]),
+    );
     daemon.rest().prompt(&id, &ask).await;
     daemon.rest().pending_approval(&id).await;
     client
@@ -269,5 +337,8 @@ async fn an_answer_goes_back_with_the_bytes_of_the_question() {
         .await;
     let heard = answer_heard(&mut client, "q-1").await;
     assert_eq!(heard["valid"], true, "{heard:#}");
-    assert_eq!(heard["response"]["response"]["updatedInput"], json!({ "command": "é\u{2028}", "n": [1, 2.5] }));
+    assert_eq!(
+        heard["response"]["response"]["updatedInput"],
+        json!({ "command": "é\u{2028}", "n": [1, 2.5] })
+    );
 }

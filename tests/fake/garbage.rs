@@ -15,12 +15,20 @@ async fn garbage_at_the_start_ends_in_a_reason_and_never_in_a_hang() {
         ("text", "Segmentation fault\nwhat?\n"),
         ("half", r#"{"type":"system","subtype":"init","sess"#),
         ("array", "[1,2,3]\n\"text\"\nnull\n7\n"),
-        ("control", r#"{"type":"control_response","response":{"subtype":"success","request_id":"nobody","response":null}}"#),
+        (
+            "control",
+            r#"{"type":"control_response","response":{"subtype":"success","request_id":"nobody","response":null}}"#,
+        ),
         ("braces", "}}}}{{{{\n"),
         ("nothing", "\n\n\r\n \n"),
     ] {
         let settings = json!({ "exit_at_start": { "code": 2, "stdout": stdout } });
-        let reply = rest.post("/v1/sessions?wait=ready", body(&daemon, name, settings, json!({}))).await;
+        let reply = rest
+            .post(
+                "/v1/sessions?wait=ready",
+                body(&daemon, name, settings, json!({})),
+            )
+            .await;
         let id = reply.body["session_id"].as_str().unwrap().to_owned();
         assert_eq!(reply.problem(502), "start_failed");
         records(&rest, &id).await;
@@ -70,7 +78,12 @@ async fn a_line_of_thirty_megabytes_passes() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
-    act_through(&rest, &id, json!([{ "big": 30_000_000 }, { "result": { "result": "short" } }])).await;
+    act_through(
+        &rest,
+        &id,
+        json!([{ "big": 30_000_000 }, { "result": { "result": "short" } }]),
+    )
+    .await;
     let journal = journal(&daemon, &id);
     assert!(journal.len() > 30_000_000);
     act_through(&rest, &id, json!([{ "text": "and on" }])).await;
@@ -81,7 +94,12 @@ async fn half_a_line_at_the_end_is_kept_and_breaks_nothing() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
-    act(&rest, &id, json!([{ "raw": r#"{"type":"assistant","mess"#, "no_newline": 1 }, { "exit": 1 }])).await;
+    act(
+        &rest,
+        &id,
+        json!([{ "raw": r#"{"type":"assistant","mess"#, "no_newline": 1 }, { "exit": 1 }]),
+    )
+    .await;
     rest.in_state(&id, &["failed"]).await;
     let found = records(&rest, &id).await;
     let half = found.iter().find(|record| record["src"] == "stdout_text");

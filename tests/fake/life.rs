@@ -1,6 +1,9 @@
 //! Owns section L: how processes live and end.
 
-use std::{fs, time::{Duration, Instant}};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -38,7 +41,12 @@ async fn gone(pid: i32) {
 #[tokio::test]
 async fn l1_a_cli_that_ignores_everything_is_killed_within_the_graces() {
     let daemon = hasty().await;
-    let id = session(&daemon, "a", json!({ "eof": { "ignore": true }, "term": { "ignore": true } })).await;
+    let id = session(
+        &daemon,
+        "a",
+        json!({ "eof": { "ignore": true }, "term": { "ignore": true } }),
+    )
+    .await;
     let rest = daemon.rest();
     rest.ask(&id, "hello").await;
     let cli = pid(&rest, &id).await;
@@ -61,11 +69,15 @@ async fn l2_nothing_that_a_session_started_is_left() {
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
-    act(&rest, &id, json!([
-        { "child": { "ignore_term": true } },
-        { "child": { "setsid": true, "ignore_term": true } },
-        { "child": { "setsid": true, "double_fork": true, "ignore_term": true, "clear_env": true } },
-    ]))
+    act(
+        &rest,
+        &id,
+        json!([
+            { "child": { "ignore_term": true } },
+            { "child": { "setsid": true, "ignore_term": true } },
+            { "child": { "setsid": true, "double_fork": true, "ignore_term": true, "clear_env": true } },
+        ]),
+    )
     .await;
     let mut children = Vec::new();
     for _ in 0..3 {
@@ -73,7 +85,10 @@ async fn l2_nothing_that_a_session_started_is_left() {
     }
     client.cli_line("result").await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
-    let left: Vec<_> = children.into_iter().filter(|child| proc::is_alive(*child)).collect();
+    let left: Vec<_> = children
+        .into_iter()
+        .filter(|child| proc::is_alive(*child))
+        .collect();
     assert!(left.is_empty(), "left: {left:?}");
 }
 
@@ -83,12 +98,16 @@ async fn l3_an_exit_is_seen_although_a_grandchild_holds_the_output() {
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
-    act(&rest, &id, json!([
-        { "child": { "setsid": true, "double_fork": true, "hold_output": true, "say_ms": 50 } },
-        { "text": "done" },
-        { "result": {} },
-        { "exit": 0 },
-    ]))
+    act(
+        &rest,
+        &id,
+        json!([
+            { "child": { "setsid": true, "double_fork": true, "hold_output": true, "say_ms": 50 } },
+            { "text": "done" },
+            { "result": {} },
+            { "exit": 0 },
+        ]),
+    )
     .await;
     let child = child_of(&mut client).await;
     let began = Instant::now();
@@ -96,7 +115,9 @@ async fn l3_an_exit_is_seen_although_a_grandchild_holds_the_output() {
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     assert_eq!(view["state"], "stopped", "{view:#}");
     gone(child).await;
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     act_through(&rest, &id, json!([{ "text": "again" }])).await;
 }
 
@@ -107,13 +128,32 @@ async fn l4_stderr_never_blocks_the_cli_and_its_end_is_kept() {
     let id = session(&daemon, "a", settings).await;
     let rest = daemon.rest();
     act_through(&rest, &id, json!([{ "stderr": 100_000 }, { "text": "unharmed" }])).await;
-    act(&rest, &id, json!([{ "stderr": "the last words\n" }, { "exit": 9 }])).await;
+    act(
+        &rest,
+        &id,
+        json!([{ "stderr": "the last words\n" }, { "exit": 9 }]),
+    )
+    .await;
     let view = rest.in_state(&id, &["failed"]).await;
-    assert!(view["reason"]["detail"].as_str().unwrap().contains("the last words"), "{view:#}");
+    assert!(
+        view["reason"]["detail"]
+            .as_str()
+            .unwrap()
+            .contains("the last words"),
+        "{view:#}"
+    );
     let runs = rest.get(&path(&id, "runs")).await.expect(200);
     let tail = runs["items"][0]["exit"]["stderr_tail"].as_str().unwrap();
-    assert!(tail.ends_with("the last words\n") && tail.len() <= 16 * 1024, "{} bytes", tail.len());
-    let all: usize = records(&rest, &id).await.iter().map(|record| record.to_string().len()).sum();
+    assert!(
+        tail.ends_with("the last words\n") && tail.len() <= 16 * 1024,
+        "{} bytes",
+        tail.len()
+    );
+    let all: usize = records(&rest, &id)
+        .await
+        .iter()
+        .map(|record| record.to_string().len())
+        .sum();
     assert!(all < 500_000, "stderr is bounded in the journal: {all} bytes");
 }
 
@@ -142,7 +182,9 @@ async fn l11_a_pipe_that_breaks_is_an_event_of_one_session() {
     let rest = daemon.rest();
     let other = session(&daemon, "other", json!({})).await;
     let id = session(&daemon, "a", json!({ "read_bytes_then_exit": 20_000 })).await;
-    let reply = rest.post(&path(&id, "messages"), json!({ "text": "x".repeat(1_000_000) })).await;
+    let reply = rest
+        .post(&path(&id, "messages"), json!({ "text": "x".repeat(1_000_000) }))
+        .await;
     assert!([202, 409].contains(&reply.status.as_u16()), "{:#}", reply.body);
     let view = rest.in_state(&id, &["failed"]).await;
     assert_eq!(view["reason"]["code"], "cli_exited", "{view:#}");
@@ -164,8 +206,13 @@ async fn l15_stop_and_interrupt_and_delete_of_what_is_gone_are_no_errors() {
     for reply in [a, b, c] {
         reply.expect(200);
     }
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
-    let (a, b) = tokio::join!(rest.lifecycle(&id, "stop", json!({})), rest.lifecycle(&id, "stop", json!({})));
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    let (a, b) = tokio::join!(
+        rest.lifecycle(&id, "stop", json!({})),
+        rest.lifecycle(&id, "stop", json!({}))
+    );
     for reply in [a, b] {
         assert_eq!(reply.expect(200)["state"], "stopped");
     }
@@ -173,14 +220,22 @@ async fn l15_stop_and_interrupt_and_delete_of_what_is_gone_are_no_errors() {
     let (a, b) = tokio::join!(rest.delete(&whole), rest.delete(&whole));
     let mut statuses = [a.status.as_u16(), b.status.as_u16()];
     statuses.sort_unstable();
-    assert!(statuses[0] == 204 && [204, 404].contains(&statuses[1]), "{statuses:?}");
+    assert!(
+        statuses[0] == 204 && [204, 404].contains(&statuses[1]),
+        "{statuses:?}"
+    );
 }
 
 #[tokio::test]
 async fn l17_l19_a_delete_answers_after_the_exit_and_leaves_time_for_it() {
     let daemon = TestDaemon::with_fake().start().await;
     let words = daemon.home().join("words");
-    let id = session(&daemon, "a", json!({ "eof": { "delay_ms": 2000, "touch": words } })).await;
+    let id = session(
+        &daemon,
+        "a",
+        json!({ "eof": { "delay_ms": 2000, "touch": words } }),
+    )
+    .await;
     let rest = daemon.rest();
     rest.ask(&id, "hello").await;
     let cli = pid(&rest, &id).await;
@@ -206,13 +261,23 @@ async fn l18_a_shutdown_ends_all_in_one_order_and_in_time() {
             json!({})
         };
         let id = session(&daemon, &format!("w{place}"), settings).await;
-        act_through(&rest, &id, json!([{ "text": "done" }, { "result": {}, "cost": 0.25 }])).await;
+        act_through(
+            &rest,
+            &id,
+            json!([{ "text": "done" }, { "result": {}, "cost": 0.25 }]),
+        )
+        .await;
         clients.push(daemon.attach(&id, Some(0)).await);
         sessions.push(id);
     }
     // One reads nothing, and there is more for it than a socket takes.
     let deaf = daemon.attach(&sessions[1], Some(0)).await;
-    act(&rest, &sessions[1], json!([{ "flood": 20_000, "bytes": 1000 }, { "silent": 1 }])).await;
+    act(
+        &rest,
+        &sessions[1],
+        json!([{ "flood": 20_000, "bytes": 1000 }, { "silent": 1 }]),
+    )
+    .await;
     clients[1]
         .until("the end of the flood", |frame| frame["data"]["n"] == 19_999)
         .await;
@@ -229,7 +294,10 @@ async fn l18_a_shutdown_ends_all_in_one_order_and_in_time() {
     for id in &sessions {
         let view = daemon.rest().session(id).await;
         assert_eq!(view["state"], "stopped", "{view:#}");
-        assert!((view["cost_usd"].as_f64().unwrap() - 0.25).abs() < 1e-9, "the last facts: {view:#}");
+        assert!(
+            (view["cost_usd"].as_f64().unwrap() - 0.25).abs() < 1e-9,
+            "the last facts: {view:#}"
+        );
     }
 }
 
@@ -248,7 +316,12 @@ async fn l24_children_outlive_the_threads_that_started_them() {
         pids.push(pid(&rest, id).await);
     }
     // The pool's threads retire after ten idle seconds; a turn that takes longer passes the time.
-    act_through(&rest, &sessions[0], json!([{ "sleep_ms": 11_500 }, { "text": "later" }])).await;
+    act_through(
+        &rest,
+        &sessions[0],
+        json!([{ "sleep_ms": 11_500 }, { "text": "later" }]),
+    )
+    .await;
     for (id, before) in sessions.iter().zip(pids) {
         assert!(proc::is_alive(before), "{id} lost its process");
         assert_eq!(rest.session(id).await["state"], "idle");
@@ -264,9 +337,13 @@ async fn l25_a_child_killed_from_outside_leaves_a_session_that_works() {
     proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
     let view = rest.in_state(&id, &["failed"]).await;
     assert_eq!(view["reason"]["code"], "cli_killed");
-    let refused = rest.post(&path(&id, "messages"), json!({ "text": "there?" })).await;
+    let refused = rest
+        .post(&path(&id, "messages"), json!({ "text": "there?" }))
+        .await;
     assert_eq!(refused.problem(409), "session_not_live");
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     rest.ask(&id, "there?").await;
     let runs = rest.get(&path(&id, "runs")).await.expect(200);
     assert_eq!(runs["items"].as_array().unwrap().len(), 2);
@@ -287,7 +364,12 @@ async fn b5_a_cli_that_never_reads_blocks_nobody() {
     let mut sending = JoinSet::new();
     for _ in 0..6 {
         let (rest, messages) = (rest.clone(), path(&id, "messages"));
-        sending.spawn(async move { rest.post(&messages, json!({ "text": "x".repeat(400_000) })).await.status.as_u16() });
+        sending.spawn(async move {
+            rest.post(&messages, json!({ "text": "x".repeat(400_000) }))
+                .await
+                .status
+                .as_u16()
+        });
     }
     // The queue is full at some point, and says so.
     let mut statuses = Vec::new();
@@ -324,7 +406,9 @@ async fn y3_a_missing_cli_is_degraded_and_refused_before_anything_is_made() {
     let rest = daemon.rest();
     let not_ready = rest.get("/readyz").await;
     assert_eq!(not_ready.problem(503), "not_ready");
-    let refused = rest.post("/v1/sessions", json!({ "cwd": daemon.work_dir("a") })).await;
+    let refused = rest
+        .post("/v1/sessions", json!({ "cwd": daemon.work_dir("a") }))
+        .await;
     assert_eq!(refused.problem(503), "cli_not_found");
     assert_eq!(rest.get("/v1/sessions").await.expect(200)["items"], json!([]));
     // It is found once it is there: no restart is needed.
@@ -346,13 +430,27 @@ async fn d7_states_are_records_and_alternate() {
     rest.ask(&id, "hello").await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     let frames = client
-        .until("the stop", |frame| frame["data"]["type"] == "state" && frame["data"]["state"] == "stopped")
+        .until("the stop", |frame| {
+            frame["data"]["type"] == "state" && frame["data"]["state"] == "stopped"
+        })
         .await;
-    let seen: Vec<&Value> = frames.iter().filter(|frame| frame["data"]["type"] == "state").collect();
-    let states: Vec<_> = seen.iter().map(|frame| frame["data"]["state"].as_str().unwrap()).collect();
-    assert_eq!(states, ["starting", "idle", "busy", "idle", "stopping", "stopped"]);
+    let seen: Vec<&Value> = frames
+        .iter()
+        .filter(|frame| frame["data"]["type"] == "state")
+        .collect();
+    let states: Vec<_> = seen
+        .iter()
+        .map(|frame| frame["data"]["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        states,
+        ["starting", "idle", "busy", "idle", "stopping", "stopped"]
+    );
     let stored = records(&rest, &id).await;
     assert_eq!(of_type(&stored, "daemon", "state").len(), states.len());
     let live: Vec<_> = frames.iter().filter(|frame| frame["seq"].is_u64()).collect();
-    assert!(live.iter().zip(&stored).all(|(live, stored)| *live == stored), "stored and sent are one");
+    assert!(
+        live.iter().zip(&stored).all(|(live, stored)| *live == stored),
+        "stored and sent are one"
+    );
 }

@@ -1,6 +1,9 @@
 //! Owns section B: clients that do not keep up, and limits.
 
-use std::{fs, time::{Duration, Instant}};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -101,10 +104,14 @@ async fn b6_a_large_prompt_in_one_frame_passes_and_one_above_the_limit_is_told()
         .await;
     let id = session(&daemon, "a", json!({})).await;
     let mut client = daemon.attach(&id, None).await;
-    let prompt = |bytes: usize| json!({ "type": "user", "message": { "role": "user", "content": "x".repeat(bytes) } });
+    let prompt =
+        |bytes: usize| json!({ "type": "user", "message": { "role": "user", "content": "x".repeat(bytes) } });
     client.send(&prompt(20_000_000)).await;
     let rest = daemon.rest();
-    wait_for("the turn", PATIENCE, async || (rest.turns(&id).await.len() == 1).then_some(())).await;
+    wait_for("the turn", PATIENCE, async || {
+        (rest.turns(&id).await.len() == 1).then_some(())
+    })
+    .await;
     // Its own prompt comes back to it, in a frame that this client's library does not take.
     drop(client);
     let mut client = daemon.attach(&id, None).await;
@@ -131,11 +138,16 @@ async fn b7_an_image_in_a_post_passes_and_a_body_above_the_limit_is_told() {
             { "type": "text", "text": "what is it?" },
         ] })
     };
-    let reply = rest.post(&path(&id, "messages?wait=result"), image(6_000_000)).await;
+    let reply = rest
+        .post(&path(&id, "messages?wait=result"), image(6_000_000))
+        .await;
     assert!(reply.status.is_success(), "{:#}", reply.body);
     let refused = rest.post(&path(&id, "messages"), image(8_100_000)).await;
     let code = refused.problem(413);
-    assert!(["prompt_too_large", "body_too_large"].contains(&code.as_str()), "{code}");
+    assert!(
+        ["prompt_too_large", "body_too_large"].contains(&code.as_str()),
+        "{code}"
+    );
 }
 
 #[tokio::test]
@@ -158,11 +170,15 @@ async fn b14_connections_are_limited_and_the_limit_is_told() {
     clients.pop().unwrap().close().await;
     let began = Instant::now();
     loop {
-        if let Ok(client) = Ws::try_connect(daemon.url(), &ws, &["trunkline.v1"], Some(daemon.token())).await {
+        if let Ok(client) = Ws::try_connect(daemon.url(), &ws, &["trunkline.v1"], Some(daemon.token())).await
+        {
             clients.push(client);
             break;
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "the place is not free again");
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "the place is not free again"
+        );
     }
 }
 
@@ -187,12 +203,22 @@ async fn d1_d8_d11_results_and_edits_at_once_lose_nothing() {
     for id in work.join_all().await {
         let view = rest.session(&id).await;
         assert_eq!(view["turns"], 10);
-        assert!((view["cost_usd"].as_f64().unwrap() - 0.1).abs() < 1e-9, "{view:#}");
+        assert!(
+            (view["cost_usd"].as_f64().unwrap() - 0.1).abs() < 1e-9,
+            "{view:#}"
+        );
         assert_eq!(view["title"], "round 9");
         assert_eq!(view["state"], "idle");
     }
     // Reading and attaching move nothing in the list.
-    let order = |list: Value| -> Vec<Value> { list["items"].as_array().unwrap().iter().map(|item| item["id"].clone()).collect() };
+    let order = |list: Value| -> Vec<Value> {
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["id"].clone())
+            .collect()
+    };
     let before = order(rest.get("/v1/sessions").await.expect(200));
     for id in &before {
         let id = id.as_str().unwrap();
@@ -214,6 +240,9 @@ async fn b4_a_client_that_vanishes_frees_its_place() {
     // It neither reads nor answers pings, and sends no goodbye.
     let silent = daemon.attach(&id, None).await;
     let log = "client silent";
-    wait_until("the silent client is dropped", PATIENCE, || daemon.log().contains(log)).await;
+    wait_until("the silent client is dropped", PATIENCE, || {
+        daemon.log().contains(log)
+    })
+    .await;
     drop(silent);
 }

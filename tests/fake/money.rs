@@ -41,7 +41,9 @@ async fn k1_running_totals_become_turns_over_a_lost_counter() {
         json!({ "costs": [0.05, 0.08] }).to_string(),
     )
     .unwrap();
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     for _ in 0..2 {
         rest.ask(&id, "hello").await;
     }
@@ -61,11 +63,16 @@ async fn k1_a_clean_resume_and_a_fork_go_on_counting() {
     let id = session(&daemon, "a", json!({ "cost": 0.1 })).await;
     rest.ask(&id, "one").await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     rest.ask(&id, "two").await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     check_turns(&rest, &id, &[0.1, 0.1]).await;
-    let fork = rest.lifecycle(&id, "fork?wait=ready", json!({})).await.expect(201);
+    let fork = rest
+        .lifecycle(&id, "fork?wait=ready", json!({}))
+        .await
+        .expect(201);
     let fork = fork["id"].as_str().unwrap();
     rest.ask(fork, "three").await;
     check_turns(&rest, fork, &[0.1]).await;
@@ -88,7 +95,10 @@ async fn k3_k5_lines_and_stream_events_add_nothing() {
         .await;
         let turns = rest.turns(&id).await;
         assert_eq!(turns[0]["usage"]["output_tokens"], 245, "{turns:#?}");
-        sums.push((turns[0]["usage"].clone(), rest.session(&id).await["usage"].clone()));
+        sums.push((
+            turns[0]["usage"].clone(),
+            rest.session(&id).await["usage"].clone(),
+        ));
     }
     assert_eq!(sums[0], sums[1], "partial messages change no sum");
 }
@@ -112,9 +122,7 @@ async fn k8_models_and_token_classes_are_kept_apart() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let id = session(&daemon, "a", json!({})).await;
-    let model = |input: u64, cost: f64| {
-        json!({ "inputTokens": input, "outputTokens": 2, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4, "webSearchRequests": 0, "costUSD": cost })
-    };
+    let model = |input: u64, cost: f64| json!({ "inputTokens": input, "outputTokens": 2, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4, "webSearchRequests": 0, "costUSD": cost });
     act_through(&rest, &id, json!([{ "result": { "total_cost_usd": 0.3, "modelUsage": { "big": model(10, 0.2), "small": model(1000, 0.1) } } }])).await;
     act_through(&rest, &id, json!([{ "result": { "total_cost_usd": 0.5, "modelUsage": { "big": model(10, 0.2), "small": model(3000, 0.3) } } }])).await;
     let turns = rest.turns(&id).await;
@@ -123,7 +131,11 @@ async fn k8_models_and_token_classes_are_kept_apart() {
     let usage = rest.get("/v1/usage?group_by=model").await.expect(200);
     let of = |name: &str| {
         let items = usage["items"].as_array().unwrap();
-        items.iter().find(|item| item["key"] == name).unwrap_or_else(|| panic!("no {name}: {usage:#}")).clone()
+        items
+            .iter()
+            .find(|item| item["key"] == name)
+            .unwrap_or_else(|| panic!("no {name}: {usage:#}"))
+            .clone()
     };
     close(&of("big")["cost_usd"], 0.2);
     close(&of("small")["cost_usd"], 0.3);
@@ -135,7 +147,12 @@ async fn a_cost_that_is_missing_is_unknown_and_not_nothing() {
     let rest = daemon.rest();
     let id = session(&daemon, "a", json!({ "cost": 0.1 })).await;
     rest.ask(&id, "one").await;
-    act_through(&rest, &id, json!([{ "result": { "total_cost_usd": null, "modelUsage": null } }])).await;
+    act_through(
+        &rest,
+        &id,
+        json!([{ "result": { "total_cost_usd": null, "modelUsage": null } }]),
+    )
+    .await;
     let turns = rest.turns(&id).await;
     assert_eq!(turns[1]["cost_usd"], Value::Null, "{turns:#?}");
     let view = rest.session(&id).await;

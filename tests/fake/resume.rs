@@ -22,14 +22,18 @@ async fn s1_a_resume_that_reports_another_id_can_be_resumed_again() {
     let settings = json!({ "resume_prints": OTHER, "resume_keeps": "new" });
     let file = daemon.work_dir("a").join(".fake-claude.json");
     fs::write(&file, settings.to_string()).unwrap();
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     rest.ask(&id, "who are you?").await;
     let view = rest.session(&id).await;
     assert_eq!(view["cli"]["session_id"], OTHER, "{view:#}");
     assert_ne!(view["cli"]["session_id"], first);
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     fs::write(&file, "{}").unwrap();
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     rest.ask(&id, "and now?").await;
     assert_eq!(rest.session(&id).await["turns"], 3);
 }
@@ -71,11 +75,19 @@ async fn s5_a_session_has_one_process_at_most() {
     let replies = [a, b, c];
     let good = replies.iter().filter(|reply| reply.status == 200).count();
     assert_eq!(good, 1, "{replies:#?}");
-    assert!(replies.iter().all(|reply| [200, 409].contains(&reply.status.as_u16())), "{replies:#?}");
+    assert!(
+        replies
+            .iter()
+            .all(|reply| [200, 409].contains(&reply.status.as_u16())),
+        "{replies:#?}"
+    );
     rest.in_state(&id, &["idle"]).await;
     rest.ask(&id, "again").await;
     let clis = daemon.session_processes();
-    let clis = clis.iter().filter(|process| process.command.contains("fake_claude")).count();
+    let clis = clis
+        .iter()
+        .filter(|process| process.command.contains("fake_claude"))
+        .count();
     assert_eq!(clis, 1);
 }
 
@@ -87,7 +99,12 @@ async fn s12_a_fork_leaves_its_busy_parent_alone() {
     let id = session(&daemon, "a", json!({})).await;
     rest.ask(&id, "hello").await;
     let before = pid(&rest, &id).await;
-    act(&rest, &id, json!([{ "wait_file": gate }, { "text": "the parent is done" }])).await;
+    act(
+        &rest,
+        &id,
+        json!([{ "wait_file": gate }, { "text": "the parent is done" }]),
+    )
+    .await;
     let fork = rest
         .lifecycle(&id, "fork?wait=ready", json!({ "title": "branch" }))
         .await
@@ -101,7 +118,10 @@ async fn s12_a_fork_leaves_its_busy_parent_alone() {
     let parent = rest.in_state(&id, &["idle"]).await;
     assert_eq!(parent["turns"], 2);
     assert_eq!(pid(&rest, &id).await, before);
-    assert_ne!(rest.session(fork_id).await["cli"]["session_id"], parent["cli"]["session_id"]);
+    assert_ne!(
+        rest.session(fork_id).await["cli"]["session_id"],
+        parent["cli"]["session_id"]
+    );
     assert_eq!(rest.session(fork_id).await["turns"], 1);
 }
 
@@ -119,14 +139,27 @@ async fn s11_a_clear_changes_the_id_and_the_next_resume_follows_it() {
     let cleared = rest.session(id).await["cli"]["session_id"].clone();
     assert_ne!(cleared, view["cli"]["session_id"]);
     rest.lifecycle(id, "stop", json!({})).await.expect(200);
-    rest.lifecycle(id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     rest.ask(id, "on").await;
     let text = fs::read_to_string(dump).unwrap();
-    for start in text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+    for start in text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+    {
         let flags = start["argv"].to_string();
-        assert!(!(flags.contains("--session-id=") && flags.contains("--resume=")), "never both: {flags}");
+        assert!(
+            !(flags.contains("--session-id=") && flags.contains("--resume=")),
+            "never both: {flags}"
+        );
     }
-    assert!(text.lines().last().unwrap().contains(&format!("--resume={}", cleared.as_str().unwrap())));
+    assert!(
+        text.lines()
+            .last()
+            .unwrap()
+            .contains(&format!("--resume={}", cleared.as_str().unwrap()))
+    );
 }
 
 #[tokio::test]
@@ -135,10 +168,13 @@ async fn a_stop_in_the_middle_of_a_turn_can_be_resumed() {
     let rest = daemon.rest();
     let id = session(&daemon, "a", json!({})).await;
     rest.ask(&id, "hello").await;
-    rest.prompt(&id, &fake_prompt(&json!([{ "text": "half" }, { "silent": 1 }]))).await;
+    rest.prompt(&id, &fake_prompt(&json!([{ "text": "half" }, { "silent": 1 }])))
+        .await;
     rest.in_state(&id, &["busy"]).await;
     let view = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     assert_eq!(view["state"], "stopped", "{view:#}");
-    rest.lifecycle(&id, "resume?wait=ready", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
     rest.ask(&id, "go on").await;
 }

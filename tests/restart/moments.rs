@@ -133,7 +133,11 @@ impl Life {
         assert_eq!(results.len(), self.sent.len(), "results");
         assert_eq!(journal::own(&records, "run_started").len(), 1, "runs");
         let answers = journal::cli_lines(&records, "fake_answer");
-        assert_eq!(answers.len(), 2 * self.sent.len(), "each request is answered once");
+        assert_eq!(
+            answers.len(),
+            2 * self.sent.len(),
+            "each request is answered once"
+        );
         assert!(answers.iter().all(|answer| answer["expected"] == true));
 
         // The books.
