@@ -35,7 +35,7 @@ pub use model::{
 pub use page::{BadLimit, Page, PageRequest};
 
 use crate::domain::{
-    ApprovalId, CliSessionId, Projection, PromptState, PromptUuid, SessionId, Timestamp, TurnEnd,
+    ApprovalId, CliSessionId, Projection, PromptState, PromptUuid, Seq, SessionId, Timestamp, TurnEnd,
     fact::CliTotals,
 };
 use connect::Identity;
@@ -188,6 +188,16 @@ impl Store {
     ) -> Result<Vec<PromptRow>, StoreError> {
         let states = states.to_vec();
         self.read(move |pool| async move { history::prompts(&pool, session, &states).await })
+            .await
+    }
+
+    /// The prompts of a session whose first record came before this one, with that record.
+    pub async fn prompts_before(
+        &self,
+        session: SessionId,
+        before: Seq,
+    ) -> Result<Vec<(PromptUuid, Seq)>, StoreError> {
+        self.read(move |pool| async move { history::prompts_before(&pool, session, before).await })
             .await
     }
 

@@ -295,14 +295,15 @@ impl SessionHandle {
         self.ask(|reply| Command::WaitTurn { prompt, reply }).await
     }
 
-    /// Waits until the state is another than `starting`, and gives the view then.
+    /// Waits until the process is ready, or none is left, and gives the view then. A start that is being given up, as at
+    /// its deadline, is neither: why it failed is known at its end.
     ///
     /// # Errors
     /// `Ended` when the session is gone.
     pub async fn wait_started(&self) -> Result<Arc<LiveView>, SessionError> {
         let mut view = self.view.clone();
         let started = view
-            .wait_for(|view| view.state != SessionState::Starting)
+            .wait_for(|view| !matches!(view.state, SessionState::Starting | SessionState::Stopping))
             .await
             .map_err(|_| SessionError::Ended)?;
         Ok(Arc::clone(&started))

@@ -9,7 +9,7 @@ use super::{
     column::{Columns, integer},
 };
 use crate::domain::{
-    CliSessionId, ModelUsage, PromptState, PromptUuid, RunExit, SessionId, TurnEnd, fact::CliTotals,
+    CliSessionId, ModelUsage, PromptState, PromptUuid, RunExit, Seq, SessionId, TurnEnd, fact::CliTotals,
 };
 
 /// The name of the list of turns in its cursors.
@@ -188,6 +188,27 @@ pub(super) async fn prompts(
     query.push(" ORDER BY seq, uuid");
     let rows = query.build().fetch_all(pool).await?;
     rows.iter().map(prompt_row).collect()
+}
+
+pub(super) async fn prompts_before(
+    pool: &SqlitePool,
+    session: SessionId,
+    before: Seq,
+) -> Result<Vec<(PromptUuid, Seq)>, QueryError> {
+    let rows = sqlx::query("SELECT uuid, seq FROM prompts WHERE session_id = ?1 AND seq < ?2 ORDER BY seq")
+        .bind(session.to_string())
+        .bind(integer(before.get()))
+        .fetch_all(pool)
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let columns = Columns {
+                table: "prompts",
+                row,
+            };
+            Ok((columns.parsed("uuid")?, columns.seq("seq")?))
+        })
+        .collect()
 }
 
 pub(super) async fn prompt(

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     claude::{Start, options::PermissionMode},
-    domain::{CliSessionId, Clock, FailReason, PromptUuid, Seq, SessionId, SessionState, StartMode},
+    domain::{CliSessionId, Clock, FailReason, SessionId, SessionState, StartMode},
     journal::ReadError,
     keeper::StdinLine,
     session::{self, AtRest, SessionError, SessionHandle, SessionParts, SessionSettings},
@@ -374,13 +374,6 @@ impl Supervisor {
         cwd::check(cwd, &self.shared.settings.cwd_roots)
     }
 
-    /// The prompts of the runs before the last one.
-    async fn earlier_prompts(&self, row: &SessionRow) -> Result<Vec<(PromptUuid, Seq)>, SupervisorError> {
-        let prompts = self.shared.store.prompts(row.id, &[]).await?;
-        let earlier = prompts.into_iter().filter(|prompt| prompt.seq < row.run_seq);
-        Ok(earlier.map(|prompt| (prompt.uuid, prompt.seq)).collect())
-    }
-
     /// Opens the actor of a session.
     pub(super) async fn open(
         &self,
@@ -404,8 +397,8 @@ impl Supervisor {
             },
             journal_dir: settings.session_dir(row.id),
             read_after: crate::domain::Seq::new(before_run),
-            earlier_prompts: self.earlier_prompts(row).await?,
             projected: row.projected_seq,
+            earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
             link,
             fresh,
             projections: self.shared.projector.sink(),

@@ -117,7 +117,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until a session is not `starting` any more.
+    /// Waits until a session is ready, or came to rest instead.
     ///
     /// # Errors
     /// `SessionNotFound`, `WaitTimeout`; `StartFailed` when it failed.

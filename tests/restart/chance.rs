@@ -11,9 +11,10 @@ pub(crate) struct Chance(u64);
 
 impl Chance {
     /// Takes the seed of the environment, else a new one, and says which.
+    #[expect(clippy::print_stdout, reason = "shown when the test fails")]
     pub(crate) fn new() -> Self {
         let seed = match std::env::var(SEED) {
-            Ok(seed) => seed.parse().expect("the seed is a number"),
+            Ok(seed) => seed.parse().unwrap(),
             Err(_) => {
                 let mut bytes = [0; 8];
                 getrandom::fill(&mut bytes).unwrap();

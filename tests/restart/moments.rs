@@ -67,8 +67,12 @@ impl Life {
             (lines, json!({ "flood": lines, "rate": 1000, "bytes": 250 }))
         };
         let cost = 1 + chance.below(500);
+        // A request of the CLI: it is answered once, whichever daemon lives then.
+        let hook = json!({ "subtype": "hook_callback", "callback_id": "h", "input": {} });
         let text = fake_prompt(&json!([
+            { "request": hook, "wait": false },
             flood,
+            { "request": hook },
             { "text": format!("{lines} lines") },
             { "result": {}, "cost": dollars(cost) },
         ]));
@@ -128,6 +132,13 @@ impl Life {
         let results = journal::cli_lines(&records, "result");
         assert_eq!(results.len(), self.sent.len(), "results");
         assert_eq!(journal::own(&records, "run_started").len(), 1, "runs");
+        let answers = journal::cli_lines(&records, "fake_answer");
+        assert_eq!(
+            answers.len(),
+            2 * self.sent.len(),
+            "each request is answered once"
+        );
+        assert!(answers.iter().all(|answer| answer["expected"] == true));
 
         // The books.
         assert_eq!(turns.len(), self.sent.len(), "{turns:#?}");

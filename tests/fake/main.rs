@@ -1,0 +1,16 @@
+//! Owns the tests of a daemon whose CLI misbehaves: each is named by the row of the catalogue of faults that it shows.
+#![expect(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
+
+mod approvals;
+mod bed;
+mod clients;
+mod control;
+mod framing;
+mod garbage;
+mod life;
+mod load;
+mod money;
+mod resume;
+mod start;
+#[path = "../support/mod.rs"]
+mod support;

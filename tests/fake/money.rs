@@ -1,0 +1,163 @@
+//! Owns section K: costs and tokens.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{act_through, path, pid, session, session_with},
+    support::{daemon::TestDaemon, proc, rest::Rest},
+};
+
+fn close(found: &Value, expected: f64) {
+    let found = found.as_f64().unwrap();
+    assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
+}
+
+async fn check_turns(rest: &Rest, session: &str, expected: &[f64]) {
+    let turns = rest.turns(session).await;
+    assert_eq!(turns.len(), expected.len(), "{turns:#?}");
+    for (turn, expected) in turns.iter().zip(expected) {
+        close(&turn["cost_usd"], *expected);
+    }
+    let sum: f64 = expected.iter().sum();
+    close(&rest.session(session).await["cost_usd"], sum);
+}
+
+#[tokio::test]
+async fn k1_running_totals_become_turns_over_a_lost_counter() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({ "costs": [0.10, 0.25, 0.40] })).await;
+    for _ in 0..3 {
+        rest.ask(&id, "hello").await;
+    }
+    // Killed, so that its saved total is lost.
+    proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
+    rest.in_state(&id, &["failed"]).await;
+    fs::write(
+        daemon.work_dir("a").join(".fake-claude.json"),
+        json!({ "costs": [0.05, 0.08] }).to_string(),
+    )
+    .unwrap();
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    for _ in 0..2 {
+        rest.ask(&id, "hello").await;
+    }
+    let expected = [0.10, 0.15, 0.15, 0.05, 0.03];
+    check_turns(&rest, &id, &expected).await;
+    daemon.kill();
+    daemon.start().await;
+    check_turns(&daemon.rest(), &id, &expected).await;
+    let usage = daemon.rest().get("/v1/usage?group_by=session").await.expect(200);
+    close(&usage["items"][0]["cost_usd"], 0.48);
+}
+
+#[tokio::test]
+async fn k1_a_clean_resume_and_a_fork_go_on_counting() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({ "cost": 0.1 })).await;
+    rest.ask(&id, "one").await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(&id, "two").await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    check_turns(&rest, &id, &[0.1, 0.1]).await;
+    let fork = rest
+        .lifecycle(&id, "fork?wait=ready", json!({}))
+        .await
+        .expect(201);
+    let fork = fork["id"].as_str().unwrap();
+    rest.ask(fork, "three").await;
+    check_turns(&rest, fork, &[0.1]).await;
+    check_turns(&rest, &id, &[0.1, 0.1]).await;
+}
+
+#[tokio::test]
+async fn k3_k5_lines_and_stream_events_add_nothing() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut sums = Vec::new();
+    for partial in [false, true] {
+        let options = json!({ "include_partial_messages": partial });
+        let id = session_with(&daemon, &format!("w{partial}"), json!({}), options).await;
+        act_through(&rest, &id, json!([
+            { "text": "a", "id": "msg_1", "copies": 2, "usage": { "input_tokens": 100, "output_tokens": 1 } },
+            { "text": "b", "id": "msg_1", "usage": { "input_tokens": 100, "output_tokens": 245 } },
+            { "result": { "usage": { "input_tokens": 100, "output_tokens": 245, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 3 } } },
+        ]))
+        .await;
+        let turns = rest.turns(&id).await;
+        assert_eq!(turns[0]["usage"]["output_tokens"], 245, "{turns:#?}");
+        sums.push((
+            turns[0]["usage"].clone(),
+            rest.session(&id).await["usage"].clone(),
+        ));
+    }
+    assert_eq!(sums[0], sums[1], "partial messages change no sum");
+}
+
+#[tokio::test]
+async fn k6_a_compaction_takes_nothing_back() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({ "cost": 0.1 })).await;
+    rest.ask(&id, "one").await;
+    act_through(&rest, &id, json!([
+        { "line": { "type": "system", "subtype": "compact_boundary", "compact_metadata": { "trigger": "auto", "pre_tokens": 100 }, "session_id": "$SESSION_ID", "uuid": "$UUID" } },
+        { "text": "two" },
+    ]))
+    .await;
+    check_turns(&rest, &id, &[0.1, 0.1]).await;
+}
+
+#[tokio::test]
+async fn k8_models_and_token_classes_are_kept_apart() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let model = |input: u64, cost: f64| json!({ "inputTokens": input, "outputTokens": 2, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4, "webSearchRequests": 0, "costUSD": cost });
+    act_through(&rest, &id, json!([{ "result": { "total_cost_usd": 0.3, "modelUsage": { "big": model(10, 0.2), "small": model(1000, 0.1) } } }])).await;
+    act_through(&rest, &id, json!([{ "result": { "total_cost_usd": 0.5, "modelUsage": { "big": model(10, 0.2), "small": model(3000, 0.3) } } }])).await;
+    let turns = rest.turns(&id).await;
+    assert_eq!(turns[0]["models"].as_array().unwrap().len(), 2);
+    assert_eq!(turns[1]["models"].as_array().unwrap().len(), 1, "{turns:#?}");
+    let usage = rest.get("/v1/usage?group_by=model").await.expect(200);
+    let of = |name: &str| {
+        let items = usage["items"].as_array().unwrap();
+        items
+            .iter()
+            .find(|item| item["key"] == name)
+            .unwrap_or_else(|| panic!("no {name}: {usage:#}"))
+            .clone()
+    };
+    close(&of("big")["cost_usd"], 0.2);
+    close(&of("small")["cost_usd"], 0.3);
+}
+
+#[tokio::test]
+async fn a_cost_that_is_missing_is_unknown_and_not_nothing() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({ "cost": 0.1 })).await;
+    rest.ask(&id, "one").await;
+    act_through(
+        &rest,
+        &id,
+        json!([{ "result": { "total_cost_usd": null, "modelUsage": null } }]),
+    )
+    .await;
+    let turns = rest.turns(&id).await;
+    assert_eq!(turns[1]["cost_usd"], Value::Null, "{turns:#?}");
+    let view = rest.session(&id).await;
+    close(&view["cost_usd"], 0.1);
+    assert_eq!(view["turns_with_unknown_cost"], 1);
+    let page = rest.get(&path(&id, "turns?limit=1")).await.expect(200);
+    assert_eq!(page["items"].as_array().unwrap().len(), 1);
+}

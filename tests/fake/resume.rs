@@ -1,0 +1,180 @@
+//! Owns section S: resume, fork, and the CLI's own ids.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{act, act_through, body, pid, session},
+    support::{daemon::TestDaemon, programs::fake_prompt},
+};
+
+const OTHER: &str = "7e6f2a34-5d1c-4b7e-9a51-0c0ffee00009";
+
+#[tokio::test]
+async fn s1_a_resume_that_reports_another_id_can_be_resumed_again() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    rest.ask(&id, "hello").await;
+    let first = rest.session(&id).await["cli"]["session_id"].clone();
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    let settings = json!({ "resume_prints": OTHER, "resume_keeps": "new" });
+    let file = daemon.work_dir("a").join(".fake-claude.json");
+    fs::write(&file, settings.to_string()).unwrap();
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(&id, "who are you?").await;
+    let view = rest.session(&id).await;
+    assert_eq!(view["cli"]["session_id"], OTHER, "{view:#}");
+    assert_ne!(view["cli"]["session_id"], first);
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    fs::write(&file, "{}").unwrap();
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(&id, "and now?").await;
+    assert_eq!(rest.session(&id).await["turns"], 3);
+}
+
+#[tokio::test]
+async fn s4_a_conversation_that_is_gone_is_named() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    rest.ask(&id, "hello").await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    fs::remove_dir_all(daemon.home().join(".claude-fake")).unwrap();
+    let reply = rest.lifecycle(&id, "resume?wait=ready", json!({})).await;
+    assert_eq!(reply.body["reason"], "conversation_not_found", "{:#}", reply.body);
+    assert_eq!(reply.problem(502), "start_failed");
+    let view = rest.session(&id).await;
+    assert_eq!(view["reason"]["code"], "conversation_not_found", "{view:#}");
+    assert_eq!(view["turns"], 1, "what is known of it is kept");
+    for bad in ["local_7e6f2a34-5d1c-4b7e-9a51-0c0ffee00009", "..%2Fx"] {
+        let refused = rest.lifecycle(bad, "resume", json!({})).await;
+        assert_eq!(refused.problem(400), "invalid_id");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_a_session_has_one_process_at_most() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    rest.ask(&id, "hello").await;
+    let live = rest.lifecycle(&id, "resume", json!({})).await;
+    assert_eq!(live.problem(409), "session_already_live");
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    let (a, b, c) = tokio::join!(
+        rest.lifecycle(&id, "resume", json!({})),
+        rest.lifecycle(&id, "resume", json!({})),
+        rest.lifecycle(&id, "resume", json!({})),
+    );
+    let replies = [a, b, c];
+    let good = replies.iter().filter(|reply| reply.status == 200).count();
+    assert_eq!(good, 1, "{replies:#?}");
+    assert!(
+        replies
+            .iter()
+            .all(|reply| [200, 409].contains(&reply.status.as_u16())),
+        "{replies:#?}"
+    );
+    rest.in_state(&id, &["idle"]).await;
+    rest.ask(&id, "again").await;
+    let clis = daemon.session_processes();
+    let clis = clis
+        .iter()
+        .filter(|process| process.command.contains("fake_claude"))
+        .count();
+    assert_eq!(clis, 1);
+}
+
+#[tokio::test]
+async fn s12_a_fork_leaves_its_busy_parent_alone() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let gate = daemon.home().join("gate");
+    let id = session(&daemon, "a", json!({})).await;
+    rest.ask(&id, "hello").await;
+    let before = pid(&rest, &id).await;
+    act(
+        &rest,
+        &id,
+        json!([{ "wait_file": gate }, { "text": "the parent is done" }]),
+    )
+    .await;
+    let fork = rest
+        .lifecycle(&id, "fork?wait=ready", json!({ "title": "branch" }))
+        .await
+        .expect(201);
+    let fork_id = fork["id"].as_str().unwrap();
+    assert_eq!(fork["parent_id"], id);
+    act_through(&rest, fork_id, json!([{ "text": "the fork goes its way" }])).await;
+    let parent = rest.session(&id).await;
+    assert_eq!(parent["state"], "busy", "{parent:#}");
+    fs::write(&gate, "").unwrap();
+    let parent = rest.in_state(&id, &["idle"]).await;
+    assert_eq!(parent["turns"], 2);
+    assert_eq!(pid(&rest, &id).await, before);
+    assert_ne!(
+        rest.session(fork_id).await["cli"]["session_id"],
+        parent["cli"]["session_id"]
+    );
+    assert_eq!(rest.session(fork_id).await["turns"], 1);
+}
+
+#[tokio::test]
+async fn s11_a_clear_changes_the_id_and_the_next_resume_follows_it() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let dump = daemon.home().join("dump");
+    let mut create = body(&daemon, "a", json!({ "dump": dump }), json!({}));
+    create["prompt"] = json!("hello");
+    let view = rest.post("/v1/sessions?wait=result", create).await.expect(201);
+    let id = view["id"].as_str().unwrap();
+    rest.ask(id, "/clear").await;
+    rest.ask(id, "fresh").await;
+    let cleared = rest.session(id).await["cli"]["session_id"].clone();
+    assert_ne!(cleared, view["cli"]["session_id"]);
+    rest.lifecycle(id, "stop", json!({})).await.expect(200);
+    rest.lifecycle(id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(id, "on").await;
+    let text = fs::read_to_string(dump).unwrap();
+    for start in text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+    {
+        let flags = start["argv"].to_string();
+        assert!(
+            !(flags.contains("--session-id=") && flags.contains("--resume=")),
+            "never both: {flags}"
+        );
+    }
+    assert!(
+        text.lines()
+            .last()
+            .unwrap()
+            .contains(&format!("--resume={}", cleared.as_str().unwrap()))
+    );
+}
+
+#[tokio::test]
+async fn a_stop_in_the_middle_of_a_turn_can_be_resumed() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    rest.ask(&id, "hello").await;
+    rest.prompt(&id, &fake_prompt(&json!([{ "text": "half" }, { "silent": 1 }])))
+        .await;
+    rest.in_state(&id, &["busy"]).await;
+    let view = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    assert_eq!(view["state"], "stopped", "{view:#}");
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(&id, "go on").await;
+}
