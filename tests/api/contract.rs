@@ -189,10 +189,8 @@ fn validate(document: &Value, schema: &Value, value: &Value, at: &str, faults: &
                     faults.push(fault(format!("{value} is none of {allowed:?}")));
                 }
             }
-            "enum" => {
-                if !rule.as_array().unwrap().contains(value) {
-                    faults.push(fault(format!("{value} is none of {rule}")));
-                }
+            "enum" if !rule.as_array().unwrap().contains(value) => {
+                faults.push(fault(format!("{value} is none of {rule}")));
             }
             "format" => {
                 let text = value.as_str().unwrap_or_default();
@@ -205,13 +203,8 @@ fn validate(document: &Value, schema: &Value, value: &Value, at: &str, faults: &
                     faults.push(fault(format!("{value} is no {rule}")));
                 }
             }
-            "minimum" => {
-                if value
-                    .as_f64()
-                    .is_some_and(|number| number < rule.as_f64().unwrap())
-                {
-                    faults.push(fault(format!("{value} is below {rule}")));
-                }
+            "minimum" if value.as_f64() < rule.as_f64() && value.is_number() => {
+                faults.push(fault(format!("{value} is below {rule}")));
             }
             "required" => {
                 for name in rule.as_array().unwrap() {

@@ -1,5 +1,12 @@
 //! Owns the tests of the HTTP and WebSocket interface of the running daemon, seen by a careless user and by an attacker.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "tests fail by panicking, mint ids and start programs of their own"
+)]
+
 #[path = "../support/mod.rs"]
 mod support;
 

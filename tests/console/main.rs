@@ -1,5 +1,11 @@
 //! Owns the tests of the command line as a person uses it: what is printed where, exit codes, prompts in a terminal.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests fail by panicking and start the programs that they look at"
+)]
+
 #[path = "../support/mod.rs"]
 mod support;
 
