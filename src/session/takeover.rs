@@ -60,12 +60,13 @@ impl Actor {
         self.link = None;
         self.cli_pid = None;
         self.read_to_the_end();
-        if let Some(run_id) = self.machine.run_id()
-            && !self.append(&Note::RunLost { run_id })
-        {
-            let next = now + CLOSE_PAUSE;
-            self.takeover = Some(Takeover { next, ..takeover });
-            return;
+        if let Some(run_id) = self.machine.run_id() {
+            if !self.append(&Note::RunLost { run_id }) {
+                let next = now + CLOSE_PAUSE;
+                self.takeover = Some(Takeover { next, ..takeover });
+                return;
+            }
+            self.kill_leftovers(run_id);
         }
         self.takeover = None;
         for note in std::mem::take(&mut self.late_notes) {

@@ -175,14 +175,21 @@ impl Supervisor {
             Err(SupervisorError::Session(SessionError::Journal(ReadError::NotFound { .. }))) => None,
             Err(error) => return Err(error),
         };
-        if let Some(session) = &session {
-            session.stop(by, self.shared.settings.stop_deadline()).await?;
-        }
+        let stopped = match &session {
+            Some(session) => session.stop(by, self.shared.settings.stop_deadline()).await,
+            None => Ok(()),
+        };
         let _exclusive = self.shared.registry.exclusive(id).await;
-        if let Some(session) = &session {
-            // Somebody may have resumed it since: a process must not outlive its journal.
-            session.retire().await?;
+        // Somebody may have resumed it since: a process must not outlive its journal.
+        let retired = match (&session, stopped) {
+            (Some(session), Ok(())) => session.retire().await,
+            (_, stopped) => stopped,
+        };
+        if matches!(retired, Err(SessionError::Ended)) {
+            // Somebody else deleted it meanwhile: then there is no row.
+            self.row(id).await?;
         }
+        retired?;
         self.shared.registry.remove(id);
         self.catch_up().await?;
         let dir = self.shared.settings.session_dir(id);

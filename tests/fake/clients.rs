@@ -210,8 +210,8 @@ async fn r12_attaching_changes_nothing() {
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     act(&rest, &id, json!([{ "text": "begun" }, { "silent": 1 }])).await;
-    let mut client = daemon.attach(&id, None).await;
-    rest.in_state(&id, &["busy"]).await;
+    let mut client = daemon.attach(&id, Some(0)).await;
+    client.cli_line("assistant").await;
     let before = rest.session(&id).await;
     for after in [Some(0), None, Some(1)] {
         daemon.attach(&id, after).await.close().await;
