@@ -147,7 +147,7 @@ impl RawSocket {
             .unwrap_or_else(|_| panic!("no frame after {}", self.last))
     }
 
-    /// Reads records from `after` on until a turn has ended and the session is idle; each follows the one before.
+    /// Reads records from `after` on until a turn has ended and the CLI says that it is idle; each follows the one before.
     async fn records_to_idle(&mut self, after: u64) -> Vec<String> {
         let (mut seq, mut ended, mut records) = (after, false, Vec::new());
         loop {
@@ -162,7 +162,7 @@ impl RawSocket {
             seq += 1;
             records.push(text);
             ended |= is_result(&record);
-            if ended && record["data"]["type"] == "state" && record["data"]["state"] == "idle" {
+            if ended && record["data"]["subtype"] == "session_state_changed" {
                 return records;
             }
         }
