@@ -427,13 +427,17 @@ async fn d7_states_are_records_and_alternate() {
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     let mut client = daemon.attach(&id, Some(0)).await;
-    rest.ask(&id, "hello").await;
+    // A state that nobody could have seen is not told: this turn stays until it was.
+    let gate = daemon.home().join("gate");
+    act(&rest, &id, json!([{ "wait_file": gate }, { "text": "done" }])).await;
+    let is = |state: &'static str| {
+        move |frame: &Value| frame["data"]["type"] == "state" && frame["data"]["state"] == state
+    };
+    let mut frames = client.until("busy", is("busy")).await;
+    fs::write(&gate, "").unwrap();
+    frames.extend(client.until("idle", is("idle")).await);
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
-    let frames = client
-        .until("the stop", |frame| {
-            frame["data"]["type"] == "state" && frame["data"]["state"] == "stopped"
-        })
-        .await;
+    frames.extend(client.until("the stop", is("stopped")).await);
     let seen: Vec<&Value> = frames
         .iter()
         .filter(|frame| frame["data"]["type"] == "state")
