@@ -160,9 +160,14 @@ fn the_ready_line_says_how_to_reach_the_daemon_and_that_it_is_simulated() {
     }
     // The hints follow the ready line.
     let log = || fs::read_to_string(home.path().join("log")).unwrap();
-    let told = holds_within(Duration::from_secs(30), || log().contains("try:") && log().ends_with('\n'));
+    let told = holds_within(Duration::from_secs(30), || {
+        log().contains("try:") && log().ends_with('\n')
+    });
     let log = log();
-    assert!(told && log.contains("SIMULATED") && log.contains("curl -H"), "{log}");
+    assert!(
+        told && log.contains("SIMULATED") && log.contains("curl -H"),
+        "{log}"
+    );
 
     // The line that it offers works as it is.
     let offered = log
