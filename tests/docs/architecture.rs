@@ -4,11 +4,12 @@ use std::path::Path;
 
 use crate::read;
 
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "README.md",
     "AGENTS.md",
     "docs/ARCHITECTURE.md",
     "docs/LOGGING.md",
+    "docs/PERFORMANCE.md",
     "docs/PROTOCOL.md",
     "tests/programs/README.md",
 ];
