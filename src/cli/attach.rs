@@ -197,12 +197,18 @@ impl Terminal {
         match self.dialog.reply(line) {
             Reply::Again(question) => self.ask(Some(&question)),
             Reply::Decided { approval, decision } => {
-                // Somebody else may have been faster; the records tell how it ended.
                 match approvals::decide(client, &self.session, &approval, &decision).await {
-                    Ok(_) => {}
-                    Err(error) => note(&error.chain()),
+                    // Its record may come later than the next line is typed, which is no answer to it any more.
+                    Ok(_) => {
+                        let next = self.dialog.settled(&approval);
+                        self.ask(next.as_deref())
+                    }
+                    // Somebody else may have been faster; the records tell how it ended.
+                    Err(error) => {
+                        note(&error.chain());
+                        Ok(())
+                    }
                 }
-                Ok(())
             }
             Reply::NotAsked => {
                 if !line.trim().is_empty() {

@@ -218,9 +218,10 @@ async fn the_keeper_alone_sees_the_end_of_the_cli() {
     .await;
     let approval = rest.pending_approval(&session).await;
     let cli = cli_of(&rest.session(&session).await);
+    let keeper = keeper_of(cli);
     daemon.kill();
     proc::signal(cli, Signal::SIGKILL);
-    gone(keeper_of(cli)).await;
+    gone(keeper).await;
     daemon.start().await;
     let rest = daemon.rest();
     let view = rest.session(&session).await;
