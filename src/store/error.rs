@@ -11,6 +11,9 @@ mod code {
     pub(super) const BUSY: i32 = 5;
     pub(super) const READONLY: i32 = 8;
     pub(super) const FULL: i32 = 13;
+
+    /// Failures of the machine, whatever was to be written: of memory, of input and output, of opening a file, of a lock.
+    pub(super) const OF_THE_MACHINE: [i32; 4] = [7, 10, 14, 15];
 }
 
 /// A failure of the store. Cheap to clone: one failed transaction answers everybody who waited for it.
@@ -84,6 +87,21 @@ impl StoreError {
     /// Whether the same call may work later without anybody's doing.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Locked | Self::Full)
+    }
+
+    /// Whether it is what was to be written that cannot be stored, so that another try is of no use.
+    pub fn blames_the_data(&self) -> bool {
+        match self {
+            Self::Database(error) => match primary_code(error) {
+                Some(code) => !code::OF_THE_MACHINE.contains(&code),
+                None => !matches!(
+                    **error,
+                    sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed
+                ),
+            },
+            Self::Corrupt { .. } => true,
+            _ => false,
+        }
     }
 
     /// Names the failure of a query on the open database at `path`.

@@ -125,7 +125,7 @@ async fn apply(
                 answer(std::mem::take(waiting), false);
                 return;
             }
-            StoreError::Database(_) | StoreError::Corrupt { .. } => {
+            error if error.blames_the_data() => {
                 find_culprits(store, batch, set_aside).await;
             }
             _ => {}
@@ -147,22 +147,26 @@ async fn apply(
 /// Stores what can be stored, and sets the sessions aside whose facts the store will never take: they must not hold up the
 /// others. The next start of the daemon reads their journals again.
 async fn find_culprits(store: &Store, batch: &mut Vec<Projection>, set_aside: &mut HashSet<SessionId>) {
-    let mut left = Vec::new();
-    for projection in std::mem::take(batch) {
+    let mut left = std::mem::take(batch).into_iter();
+    while let Some(projection) = left.next() {
         if set_aside.contains(&projection.session) {
             continue;
         }
         match store.apply(vec![projection.clone()]).await {
             Ok(()) => {}
-            Err(error @ (StoreError::Database(_) | StoreError::Corrupt { .. })) => {
+            Err(error) if error.blames_the_data() => {
                 let error = telemetry::chain(&error);
                 tracing::error!(session.id = %projection.session, error, "the store does not take a session's facts");
                 set_aside.insert(projection.session);
             }
-            Err(_) => left.push(projection),
+            // Nothing that follows may go before it.
+            Err(_) => {
+                batch.push(projection);
+                break;
+            }
         }
     }
-    *batch = left;
+    batch.extend(left);
 }
 
 fn answer(waiting: Vec<oneshot::Sender<bool>>, stored: bool) {
