@@ -65,8 +65,12 @@ impl Entry {
         }
     }
 
-    /// Takes room for the entry; `false` when there is too little left. An entry of any size fits an empty outbox.
+    /// Takes room for the entry, unless it has some; `false` when there is too little left. An entry of any size fits an
+    /// empty outbox.
     pub(super) fn take_room(&mut self, room: &Arc<Semaphore>) -> bool {
+        if self.room.is_some() {
+            return true;
+        }
         let bytes = match &self.payload {
             Payload::Line { line, .. } => line.len(),
             Payload::Note(data) => data.len(),
@@ -109,5 +113,35 @@ pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, un
         {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(bytes: usize) -> Entry {
+        let line = Bytes::from(vec![b' '; bytes]);
+        let by = "rest".to_owned();
+        Entry::new(Payload::Line { by, line }, Subject::Nobody)
+    }
+
+    #[test]
+    fn the_room_is_bounded_and_given_back() {
+        let room = room();
+        let all = OUTBOX_KIB as usize * 1024;
+        let mut large = entry(2 * all);
+        assert!(
+            large.take_room(&room),
+            "an empty outbox takes an entry of any size"
+        );
+        assert!(
+            large.take_room(&room),
+            "what was held for a start has its room already"
+        );
+        assert!(!entry(1).take_room(&room));
+        drop(large);
+        assert!(entry(all / 2).take_room(&room));
+        assert_eq!(room.available_permits(), OUTBOX_KIB as usize);
     }
 }
