@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{Effect, INITIALIZE_ID, Machine, Outcome, OwnRequest, prompt_fact};
-use crate::session::{approvals, turns};
+use crate::session::{OpenPrompt, approvals, turns};
 
 impl Machine {
     pub(super) fn on_cli(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -67,7 +67,12 @@ impl Machine {
         } else if let Some(state) = facts::session_state(line) {
             // The CLI's own word that nothing runs. A prompt that it had begun and never closed is done.
             if state == "idle" && self.turn.is_none() {
-                self.close_prompts(|prompt| prompt.state == PromptState::Started, record.at, out);
+                let begun = |prompt: &OpenPrompt| prompt.state == PromptState::Started;
+                let done = self.prompts.iter().filter(|prompt| begun(prompt));
+                let dropped =
+                    |prompt: &OpenPrompt| Effect::PromptDropped(prompt.uuid, PromptState::Completed);
+                out.effects.extend(done.map(dropped));
+                self.close_prompts(begun, record.at, out);
             }
         } else {
             self.set_permission_mode(facts::status_permission_mode(line), out);

@@ -181,6 +181,32 @@ fn a_turn_goes_from_idle_over_busy_to_idle() {
 }
 
 #[test]
+fn a_prompt_that_was_begun_and_never_closed_ends_with_the_word_that_nothing_runs() {
+    let mut bench = Bench::ready();
+    let begun = bench.prompt(1);
+    bench.lifecycle(begun, "started");
+    bench.result(r#","origin":{"kind":"task-notification"}"#);
+    let queued = bench.prompt(2);
+    bench.cli(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
+    assert_eq!(bench.last_state_of(begun), Some(PromptState::Completed));
+    assert_eq!(bench.last_state_of(queued), Some(PromptState::Sent));
+    let told: Vec<_> = bench
+        .out
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::PromptDropped(uuid, state) => Some((*uuid, *state)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [(begun, PromptState::Completed)],
+        "who waits for it is told"
+    );
+}
+
+#[test]
 fn a_prompt_sent_while_starting_waits() {
     let mut bench = Bench::started();
     bench.prompt(1);
