@@ -117,6 +117,7 @@ impl Stdin {
     pub(super) fn discard(&mut self) -> Option<ReplyTo> {
         let line = self.queue.remove(self.recorded)?;
         self.queued_bytes -= line.cost();
+        self.close_if_done();
         line.reply_to
     }
 
@@ -168,9 +169,7 @@ impl Stdin {
     /// Forgets the lines of a connection that have no record: nobody can know any more that they were sent.
     pub(super) fn forget_connection(&mut self, connection: u64) {
         self.forget(|line| line.reply_to.is_some_and(|to| to.connection == connection));
-        if self.closing {
-            self.close_if_done();
-        }
+        self.close_if_done();
     }
 
     /// Closes the pipe at once. Gives how many lines have a record and were not written whole, and who waits for the others.
