@@ -8,7 +8,8 @@ use std::{
 };
 
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot, watch},
+    sync::{Semaphore, mpsc, watch},
+    task::AbortHandle,
     time::Instant,
 };
 use tokio_util::task::TaskTracker;
@@ -111,7 +112,9 @@ pub(super) struct Actor {
     pub(super) launching: Option<Launching>,
     pub(super) start_deadline: Option<Instant>,
     pub(super) takeover: Option<Takeover>,
-    pub(super) stop_waiters: Vec<oneshot::Sender<()>>,
+    pub(super) stop_waiters: Vec<Stop>,
+    /// The attempt to attach to a keeper that lost us.
+    pub(super) attaching: Option<AbortHandle>,
     /// Refused because the link went: whether they were taken is known once the journal was read.
     pub(super) uncertain: Vec<Unsent>,
     /// Records that are due once the keeper is gone.
@@ -190,6 +193,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         ended_turns: VecDeque::new(),
         launching: None,
         stop_waiters: Vec::new(),
+        attaching: None,
         reader,
         journal_dir: parts.journal_dir,
         position,
@@ -269,7 +273,7 @@ impl Actor {
                         return;
                     }
                     Some(Command::Retire { reply }) => {
-                        if self.launching.is_none() && self.link.is_none() {
+                        if self.launching.is_none() && !self.may_have_keeper() {
                             self.flush_facts().await;
                             self.feed.close();
                             reply.send(Ok(())).ok();

@@ -148,7 +148,7 @@ impl Actor {
     fn refuse_held(&mut self, held: Vec<Entry>) {
         for Entry { subject, .. } in held {
             let error = WriteError::Gone;
-            self.on_unsent(Unsent { subject, error });
+            self.refuse(Unsent { subject, error });
         }
     }
 
@@ -195,19 +195,20 @@ impl Actor {
     }
 
     /// Takes back a start that waits and was stopped before it began.
-    pub(super) fn take_back_start(&mut self) {
+    fn take_back_start(&mut self) {
         let stopped = |launching: &mut Launching| launching.waits() && launching.stop_asked.is_some();
         if let Some(launching) = self.launching.take_if(stopped) {
             self.refuse_held(launching.held);
+            self.drop_launch_prompts();
             launching.reply.send(Err(SessionError::Stopping)).ok();
         }
     }
 
     /// Tells who asked for a stop that nothing runs any more.
     pub(super) fn answer_stops(&mut self) {
-        for waiter in self.stop_waiters.drain(..) {
+        for stop in self.stop_waiters.drain(..) {
             // Who asked may have left.
-            waiter.send(()).ok();
+            stop.reply.send(()).ok();
         }
     }
 
@@ -223,12 +224,14 @@ impl Actor {
 
     pub(super) fn on_stop(&mut self, stop: Stop) {
         if let Some(launching) = &mut self.launching {
-            launching.stop_asked = Some(stop.by);
-            self.stop_waiters.push(stop.reply);
-        } else if self.link.is_some() {
-            self.stop_waiters.push(stop.reply);
+            launching.stop_asked = Some(stop.by.clone());
+            self.stop_waiters.push(stop);
+            self.take_back_start();
+        } else if self.may_have_keeper() {
+            let by = stop.by.clone();
+            self.stop_waiters.push(stop);
             if self.machine.has_run() {
-                self.stop_process(stop.by, None);
+                self.stop_process(by, None);
             }
         } else {
             // Nothing runs. The asker may have left.
@@ -264,11 +267,14 @@ impl Actor {
     }
 
     pub(super) fn on_unsent(&mut self, unsent: Unsent) {
-        if unsent.error == WriteError::Gone && self.link.is_some() {
-            self.uncertain.push(unsent);
-            return;
+        match &self.link {
+            Some(link) if unsent.error == WriteError::Gone && link.over().is_cancelled() => {
+                self.uncertain.push(unsent);
+            }
+            // Of the connection before this one, whose keeper is attached to again.
+            Some(_) if unsent.error == WriteError::Gone => self.refuse_unrecorded(unsent),
+            _ => self.refuse(unsent),
         }
-        self.refuse(unsent);
     }
 
     /// Tells who waits that an entry was not taken.

@@ -30,6 +30,8 @@ pub(super) struct Takeover {
     attach_at: Instant,
     /// When its process is ended, so that it ends.
     kill_at: Option<Instant>,
+    /// Whether it held its lock when that was looked at last: then it may live.
+    is_locked: bool,
 }
 
 impl Actor {
@@ -43,6 +45,7 @@ impl Actor {
             next: now,
             attach_at: now + LOCK_PAUSE,
             kill_at: Some(now + KEEPER_PATIENCE),
+            is_locked: true,
         });
         self.take_over(now);
     }
@@ -57,16 +60,24 @@ impl Actor {
             self.wait_for_lock(takeover, now);
             return;
         }
+        if let Some(attaching) = self.attaching.take() {
+            attaching.abort();
+        }
         self.link = None;
         self.cli_pid = None;
         self.read_to_the_end();
         if let Some(run_id) = self.machine.run_id() {
+            // Also when the disk refuses the record.
+            self.kill_leftovers(run_id);
             if !self.append(&Note::RunLost { run_id }) {
-                let next = now + CLOSE_PAUSE;
-                self.takeover = Some(Takeover { next, ..takeover });
+                self.takeover = Some(Takeover {
+                    next: now + CLOSE_PAUSE,
+                    is_locked: false,
+                    ..takeover
+                });
+                self.answer_stops();
                 return;
             }
-            self.kill_leftovers(run_id);
         }
         self.takeover = None;
         for note in std::mem::take(&mut self.late_notes) {
@@ -76,13 +87,13 @@ impl Actor {
             self.on_unsent(unsent);
         }
         self.settle();
-        self.take_back_start();
         self.answer_stops();
         self.spawn_keeper();
     }
 
     fn wait_for_lock(&mut self, mut takeover: Takeover, now: Instant) {
-        takeover.next = now + LOCK_PAUSE;
+        let is_ending = takeover.kill_at.is_some_and(|at| now < at);
+        takeover.next = now + if is_ending { LOCK_PAUSE } else { ATTACH_PAUSE };
         if let Some(run_id) = self.machine.run_id() {
             if takeover.kill_at.take_if(|at| *at <= now).is_some() {
                 // A keeper that lives and can't be reached: with its process it ends.
@@ -95,15 +106,24 @@ impl Actor {
         self.takeover = Some(takeover);
     }
 
-    fn attach_again(&self) {
+    /// Tries it once at a time: of two connections the keeper would drop the first.
+    fn attach_again(&mut self) {
+        if self
+            .attaching
+            .as_ref()
+            .is_some_and(|attaching| !attaching.is_finished())
+        {
+            return;
+        }
         let identity = self.settings.identity_file.clone();
         let (tracker, attached) = (self.tracker.clone(), self.launched_sender.clone());
-        self.tracker.spawn(async move {
+        let attaching = self.tracker.spawn(async move {
             // That it can't be reached now is what the next try and the patience are for.
             if let Ok(link) = keeper::attach(&identity, &tracker).await {
                 attached.send(Ok(link)).await.ok();
             }
         });
+        self.attaching = Some(attaching.abort_handle());
     }
 
     /// Goes on with a keeper that lived and had lost us.
@@ -111,12 +131,28 @@ impl Actor {
         self.takeover = None;
         self.take_link(link);
         for unsent in std::mem::take(&mut self.uncertain) {
-            // Before it greets a keeper has recorded all that it took: this was not among it.
-            self.refuse(Unsent {
-                error: WriteError::Busy,
-                ..unsent
-            });
+            self.refuse_unrecorded(unsent);
         }
+        // A stop that was asked for meanwhile has not reached it.
+        self.stop_sent = false;
+        let asked = self.stop_waiters.last().map(|stop| stop.by.clone());
+        if let Some(by) = asked.filter(|_| self.machine.has_run()) {
+            self.stop_process(by, None);
+        }
+    }
+
+    /// Tells who waits that an entry was not taken by a keeper that was attached to again: before it greets, a keeper has
+    /// recorded all that it took, and all that was read.
+    pub(super) fn refuse_unrecorded(&mut self, unsent: Unsent) {
+        self.refuse(Unsent {
+            error: WriteError::Busy,
+            ..unsent
+        });
+    }
+
+    /// Whether there is a keeper, or one whose connection is over and that may live.
+    pub(super) fn may_have_keeper(&self) -> bool {
+        self.link.is_some() || self.takeover.is_some_and(|takeover| takeover.is_locked)
     }
 
     pub(super) fn read_to_the_end(&mut self) {
@@ -128,8 +164,11 @@ impl Actor {
     /// After a start of the daemon: the records may say that a process lives although none does.
     pub(super) fn mend_without_process(&mut self) -> Result<(), SessionError> {
         if let Some(run_id) = self.machine.run_id() {
+            // Also when the disk refuses the record. But what a keeper holds is not left over.
+            if !is_locked(&self.journal_dir) {
+                self.kill_leftovers(run_id);
+            }
             self.try_append(&Note::RunLost { run_id })?;
-            self.kill_leftovers(run_id);
         } else if self.machine.state().is_live() {
             let reason = FailReason {
                 code: "start_failed".to_owned(),

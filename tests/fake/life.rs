@@ -5,9 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
+use trunkline::keeper::attach;
 
 use crate::{
     bed::{act, act_through, of_type, path, pid, records, session},
@@ -61,6 +66,33 @@ async fn l1_a_cli_that_ignores_everything_is_killed_within_the_graces() {
     assert_eq!(exit["signal"], 9);
     assert_eq!(exit["intent"], "stop");
     assert_eq!(rest.delete(&format!("/v1/sessions/{id}")).await.status, 204);
+}
+
+#[tokio::test]
+async fn l1_a_stop_reaches_a_keeper_that_had_lost_the_daemon() {
+    let daemon = hasty().await;
+    let id = session(&daemon, "a", json!({})).await;
+    let rest = daemon.rest();
+    let cli = pid(&rest, &id).await;
+    let dir = daemon.data_dir().join("sessions").join(&id);
+    let identity: Value = serde_json::from_slice(&fs::read(dir.join("keeper.json")).unwrap()).unwrap();
+    let keeper = Pid::from_raw(i32::try_from(identity["pid"].as_i64().unwrap()).unwrap());
+
+    // Another connection takes the keeper, which then stands still: the daemon can't get it back yet.
+    let tracker = TaskTracker::new();
+    let other = attach(&dir.join("keeper.json"), &tracker).await.unwrap();
+    kill(keeper, Signal::SIGSTOP).unwrap();
+    let mut stop = {
+        let (rest, id) = (rest.clone(), id.clone());
+        tokio::spawn(async move { rest.lifecycle(&id, "stop", json!({})).await.expect(200) })
+    };
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut stop).await;
+    kill(keeper, Signal::SIGCONT).unwrap();
+    assert!(early.is_err(), "stopped while the process lives: {early:?}");
+    let view = stop.await.unwrap();
+    assert_eq!(view["state"], "stopped", "{view:#}");
+    assert!(!proc::is_alive(cli));
+    drop(other);
 }
 
 #[tokio::test]

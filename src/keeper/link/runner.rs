@@ -75,6 +75,9 @@ pub(super) fn start(greeted: Greeted, tracker: &TaskTracker) -> Link {
 /// The task that owns the socket. Both directions are served by readiness, with all progress in its fields, so no branch of
 /// its select can lose anything.
 struct LinkRunner {
+    /// Says that the connection is over, however this task ends, and before anybody who waits is told: fields are dropped in
+    /// this order.
+    _over: DropGuard,
     stream: UnixStream,
     frames: FrameReader,
     submissions: mpsc::Receiver<Submission>,
@@ -84,8 +87,6 @@ struct LinkRunner {
     outgoing: VecDeque<Bytes>,
     replies: HashMap<u64, oneshot::Sender<Result<Seq, WriteError>>>,
     next_id: u64,
-    /// Says that the connection is over, however this task ends.
-    _over: DropGuard,
 }
 
 /// Whether the connection goes on.
