@@ -148,7 +148,7 @@ async fn apply(
 /// others. The next start of the daemon reads their journals again.
 async fn find_culprits(store: &Store, batch: &mut Vec<Projection>, set_aside: &mut HashSet<SessionId>) {
     let mut left = std::mem::take(batch).into_iter();
-    while let Some(projection) = left.next() {
+    for projection in left.by_ref() {
         if set_aside.contains(&projection.session) {
             continue;
         }

@@ -84,7 +84,7 @@ async fn l1_a_stop_reaches_a_keeper_that_had_lost_the_daemon() {
     kill(keeper, Signal::SIGSTOP).unwrap();
     let mut stop = {
         let (rest, id) = (rest.clone(), id.clone());
-        tokio::spawn(async move { rest.lifecycle(&id, "stop", json!({})).await.expect(200) })
+        tracker.spawn(async move { rest.lifecycle(&id, "stop", json!({})).await.expect(200) })
     };
     let early = tokio::time::timeout(Duration::from_millis(500), &mut stop).await;
     kill(keeper, Signal::SIGCONT).unwrap();
