@@ -202,6 +202,7 @@ async fn without_a_terminal_it_only_watches() {
     watching.shows("trunkline approve").await;
     tl(&daemon, &["approve", &id]).good();
     watching.shows("made").await;
+    daemon.rest().in_state(&id, &["idle"]).await;
     assert_eq!(daemon.rest().turns(&id).await.len(), 2, "what was typed was sent");
     // The session is deleted: the watcher ends and says why.
     tl(&daemon, &["rm", &id]).good();
