@@ -20,7 +20,15 @@ const ECHO: &str = "for text in sys.stdin: say(type='echo', n=json.loads(text)['
 async fn daemons_come_and_go_in_a_stream_and_no_record_is_lost_or_doubled() {
     let bed = Bed::new();
     let mut link = bed
-        .launch(&bed.python("for n in range(20000): say(type='tick', n=n)\nsys.stdin.readline()"))
+        .launch(&bed.python(
+            "
+import select
+n = 0
+while not select.select([sys.stdin], [], [], 0.0001)[0]:
+    say(type='tick', n=n)
+    n += 1
+",
+        ))
         .await;
     let mut seen = link.hello.head;
     for round in 0..10 {
@@ -36,10 +44,7 @@ async fn daemons_come_and_go_in_a_stream_and_no_record_is_lost_or_doubled() {
         assert!(link.hello.head.seq >= seen.seq);
         seen = link.hello.head;
     }
-    wait_for("the last line", || {
-        bed.data("cli").last().is_some_and(|data| data["n"] == 19_999)
-    })
-    .await;
+    // It ticks until it is told something, so that every daemon finds it in its stream.
     send(&link, "again", "{}".to_owned()).await;
     assert_eq!(bed.ended(&mut link).await.code, Some(0));
     let ticks: Vec<_> = bed
@@ -47,7 +52,12 @@ async fn daemons_come_and_go_in_a_stream_and_no_record_is_lost_or_doubled() {
         .iter()
         .map(|data| data["n"].as_u64().unwrap())
         .collect();
-    assert_eq!(ticks, (0..20_000).collect::<Vec<_>>());
+    assert!(
+        ticks.len() >= 10,
+        "each daemon saw the stream go on: {}",
+        ticks.len()
+    );
+    assert_eq!(ticks, (0..ticks.len() as u64).collect::<Vec<_>>());
 }
 
 #[test]
