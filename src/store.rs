@@ -10,6 +10,7 @@ mod connect;
 mod edit;
 mod error;
 mod history;
+mod idempotency;
 mod model;
 mod page;
 mod sessions;
@@ -28,6 +29,7 @@ use sqlx::SqlitePool;
 use tokio_util::task::TaskTracker;
 
 pub use error::StoreError;
+pub use idempotency::{EndedRequest, KeptAnswer, KeyedEnd, KeyedRequest, RequestDigest, RequestKey};
 pub use model::{
     ApprovalFilter, ApprovalRow, CliSessionSpan, MetaPatch, NewSession, PromptRow, RunEnd, RunRow,
     SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
@@ -116,6 +118,45 @@ impl Store {
     /// Other writes wait meanwhile, so a long catch-up goes in parts of some hundred facts.
     pub async fn apply(&self, projections: Vec<Projection>) -> Result<(), StoreError> {
         self.writer.run(Edit::Apply(projections)).await.map(drop)
+    }
+
+    /// Writes down that the request with this key begins. `None`: it is new, and may run. Else what is known of the one
+    /// that had the key since `keep_from`; older ones are forgotten, some at each call.
+    pub async fn begin_request(
+        &self,
+        key: RequestKey,
+        digest: RequestDigest,
+        at: Timestamp,
+        keep_from: Timestamp,
+    ) -> Result<Option<KeyedRequest>, StoreError> {
+        loop {
+            let begin = Edit::BeginRequest {
+                key: key.clone(),
+                digest,
+                at,
+                keep_from,
+            };
+            if self.writer.run(begin).await? {
+                return Ok(None);
+            }
+            let known = key.clone();
+            let known = self.read(move |pool| async move { idempotency::find(&pool, &known).await });
+            // Its row may have become too old just now; then it is new.
+            if let Some(known) = known.await? {
+                return Ok(Some(known));
+            }
+        }
+    }
+
+    /// Writes down how a request ended that began.
+    pub async fn end_request(&self, ended: EndedRequest) -> Result<(), StoreError> {
+        let edit = Edit::EndRequest(Box::new(ended));
+        self.writer.run(edit).await.map(drop)
+    }
+
+    /// Forgets a request that began and did nothing, so that its key is free again.
+    pub async fn forget_request(&self, key: RequestKey) -> Result<(), StoreError> {
+        self.writer.run(Edit::ForgetRequest(key)).await.map(drop)
     }
 
     /// The session with this id.

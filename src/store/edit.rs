@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::SqliteConnection;
 
-use super::{MetaPatch, NewSession, QueryError, StoreError};
+use super::{MetaPatch, NewSession, QueryError, StoreError, idempotency};
 use crate::domain::{SessionId, Timestamp};
 
 /// Adds a session; `false` when its id is taken.
@@ -113,6 +113,7 @@ pub(super) async fn delete_session(
     .bind(id.to_string())
     .execute(&mut *connection)
     .await?;
+    idempotency::drop_answers(connection, id).await?;
     let deleted = sqlx::query("DELETE FROM sessions WHERE id = ?1")
         .bind(id.to_string())
         .execute(connection)

@@ -2,6 +2,7 @@
 
 mod edits;
 mod files;
+mod idempotency;
 mod lists;
 mod load;
 mod money;

@@ -6,7 +6,9 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOp
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-use super::{MetaPatch, NewSession, QueryError, StoreError, apply, edit};
+use super::{
+    EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit, idempotency,
+};
 use crate::domain::{Projection, SessionId, Timestamp};
 
 /// Requests that may wait. A caller waits for a place when there is none.
@@ -14,7 +16,7 @@ const QUEUE: usize = 256;
 /// Most requests in one transaction, so that the first of them does not wait long.
 const BATCH: usize = 64;
 
-/// One thing to write. Its answer is whether the session that it names was there (for a new one: was not).
+/// One thing to write. Its answer is whether the session or request that it names was there (for a new one: was not).
 pub(super) enum Edit {
     InsertSession(Box<NewSession>),
     UpdateMeta {
@@ -24,6 +26,14 @@ pub(super) enum Edit {
     },
     DeleteSession(SessionId),
     Apply(Vec<Projection>),
+    BeginRequest {
+        key: RequestKey,
+        digest: RequestDigest,
+        at: Timestamp,
+        keep_from: Timestamp,
+    },
+    EndRequest(Box<EndedRequest>),
+    ForgetRequest(RequestKey),
     Ping,
     /// Close the connection after everything that came before.
     Close,
@@ -174,6 +184,14 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
         Edit::DeleteSession(id) => edit::delete_session(connection, id).await,
         Edit::Apply(projections) => apply::apply(connection, projections).await.map(|()| true),
+        Edit::BeginRequest {
+            key,
+            digest,
+            at,
+            keep_from,
+        } => idempotency::begin(connection, &key, &digest, at, keep_from).await,
+        Edit::EndRequest(ended) => idempotency::end(connection, &ended).await.map(|()| true),
+        Edit::ForgetRequest(key) => idempotency::forget(connection, &key).await,
         Edit::Ping => edit::probe(connection).await.map(|()| true),
         Edit::Close => Ok(true),
     }
