@@ -8,6 +8,7 @@ mod dto;
 mod error;
 mod extract;
 mod guard;
+mod idempotency;
 mod observe;
 mod openapi;
 mod routes;

@@ -10,9 +10,13 @@ use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 
 use super::{CliError, daemon_file::DaemonFile};
+use crate::domain::RequestId;
 
 /// Longest time for an answer to a request that does not wait for a turn.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// The header by which the daemon knows a request that comes again.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// A client of one daemon.
 #[derive(Clone, Debug)]
@@ -154,13 +158,25 @@ impl Client {
     ) -> Result<Value, CliError> {
         let mut request = self
             .http
-            .request(method, url)
+            .request(method.clone(), url)
             .bearer_auth(&self.token.0)
             .timeout(timeout);
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request.send().await.map_err(|error| self.unreachable(error))?;
+        // With a key the daemon carries a request out once, so one whose connection broke can be sent again.
+        let mut again = None;
+        if method == Method::POST {
+            request = request.header(IDEMPOTENCY_KEY, RequestId::new().to_string());
+            again = request.try_clone();
+        }
+        let response = match (request.send().await, again) {
+            (Err(error), Some(again)) if error.is_request() && !error.is_connect() && !error.is_timeout() => {
+                again.send().await
+            }
+            (outcome, _) => outcome,
+        };
+        let response = response.map_err(|error| self.unreachable(error))?;
         let status = response.status();
         let bytes = response.bytes().await.context("the answer broke off")?;
         if status.is_success() {
@@ -278,5 +294,43 @@ mod tests {
             .await
             .unwrap_err();
         assert!(matches!(error, CliError::NotRunning { .. }), "{error:?}");
+    }
+
+    /// Takes one request and answers it, or breaks the connection. The request's key.
+    async fn serve(listener: &tokio::net::TcpListener, answer: Option<&str>) -> Option<String> {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"{}") && !request.ends_with(b"\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+        }
+        if let Some(answer) = answer {
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+        let request = String::from_utf8(request).unwrap();
+        let key = request.lines().find_map(|line| line.strip_prefix("idempotency-key: "));
+        key.map(str::to_owned)
+    }
+
+    #[tokio::test]
+    async fn a_post_whose_connection_broke_is_sent_once_more_under_its_key() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = client(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let served = async {
+            let keys = [serve(&listener, None).await, serve(&listener, Some("7")).await];
+            // The next request has a key of its own, and is not sent a third time.
+            (keys, [serve(&listener, None).await, serve(&listener, None).await])
+        };
+        let body = json!({});
+        let path = ["v1", "sessions"];
+        let asked = async { (client.post(&path, &body).await, client.post(&path, &body).await) };
+        let ((first, second), (answered, failed)) = tokio::join!(served, asked);
+        assert_eq!(answered.unwrap(), 7);
+        assert!(failed.is_err());
+        assert!(first[0].is_some() && first[0] == first[1], "{first:?}");
+        assert!(second[0].is_some() && second[0] == second[1], "{second:?}");
+        assert_ne!(first[0], second[0]);
     }
 }

@@ -52,7 +52,8 @@ fn content_type(request: &Request) -> Option<&str> {
     request.headers().get(header::CONTENT_TYPE)?.to_str().ok()
 }
 
-async fn read(request: Request, state: &AppState) -> Result<Bytes, ApiError> {
+/// The whole body, up to the route's limit.
+pub(super) async fn read(request: Request, state: &AppState) -> Result<Bytes, ApiError> {
     Bytes::from_request(request, state)
         .await
         .map_err(|rejection| match rejection {

@@ -6,12 +6,14 @@ use axum::{
 };
 use utoipa::openapi::{
     Components, Content, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, ResponseBuilder,
-    path::{Operation, ParameterIn, PathItem},
+    header::HeaderBuilder,
+    path::{Operation, ParameterBuilder, ParameterIn, PathItem},
+    schema::{ObjectBuilder, Type},
     security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
     tag::TagBuilder,
 };
 
-use super::{PROBLEM_JSON, dto::Problem, guard::HEALTH_PATH, routes};
+use super::{PROBLEM_JSON, dto::Problem, guard::HEALTH_PATH, idempotency, routes};
 
 /// The name of the security scheme.
 const TOKEN: &str = "token";
@@ -23,6 +25,9 @@ const ANY_STATUS: [&str; 6] = ["400", "401", "403", "421", "500", "503"];
 const SESSION_STATUS: [&str; 1] = ["404"];
 /// What routes that take a body may answer besides.
 const BODY_STATUS: [&str; 4] = ["409", "413", "415", "422"];
+
+/// What requests that may carry an idempotency key may answer besides.
+const KEYED_STATUS: [&str; 2] = ["409", "410"];
 
 /// The document without its paths.
 pub(super) fn frame() -> OpenApi {
@@ -68,6 +73,9 @@ fn document() -> OpenApi {
     for (path, item) in &mut document.paths.paths {
         let guarded = path != HEALTH_PATH;
         let of_session = path.contains("{id}");
+        if let Some(operation) = &mut item.post {
+            add_key(operation);
+        }
         for operation in operations(item) {
             add_problems(operation, guarded, of_session);
         }
@@ -93,6 +101,44 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     ]
     .into_iter()
     .filter_map(Option::as_mut)
+}
+
+/// Every POST takes an idempotency key.
+fn add_key(operation: &mut Operation) {
+    let key = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(idempotency::MAX_KEY))
+        .pattern(Some("^[!-~]+$"))
+        .build();
+    let key = ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .description(Some(
+            "A name for this request. A repeat with the same key, path, query and body gets the first answer and is \
+             not run again, for 24 hours.",
+        ))
+        .schema(Some(key))
+        .build();
+    operation
+        .parameters
+        .get_or_insert_default()
+        .push(RefOr::T(key));
+    let responses = &mut operation.responses.responses;
+    for response in responses.values_mut() {
+        if let RefOr::T(response) = response {
+            let replayed = HeaderBuilder::new()
+                .schema(Some(ObjectBuilder::new().schema_type(Type::Boolean)))
+                .description(Some("`true` when this is the answer of an earlier request with the same key"))
+                .build();
+            response.headers.insert("idempotency-replayed".to_owned(), RefOr::T(replayed));
+        }
+    }
+    for status in KEYED_STATUS {
+        responses
+            .entry(status.to_owned())
+            .or_insert_with(|| RefOr::Ref(Ref::from_response_name(PROBLEM)));
+    }
 }
 
 fn add_problems(operation: &mut Operation, guarded: bool, of_session: bool) {

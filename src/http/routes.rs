@@ -20,7 +20,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{ApiError, AppState, ErrorCode, guard, observe, openapi, ws};
+use super::{ApiError, AppState, ErrorCode, guard, idempotency, observe, openapi, ws};
 
 /// Largest body of a request that carries no prompt, in bytes.
 const SMALL_BODY_BYTES: usize = 1024 * 1024;
@@ -33,7 +33,11 @@ pub fn router(state: AppState) -> Router {
         .config()
         .max_prompt_bytes
         .saturating_add(PROMPT_OVERHEAD_BYTES);
-    let (router, _) = parts(prompt_bytes);
+    let once = middleware::from_fn_with_state(state.clone(), idempotency::once);
+    let (router, _) = OpenApiRouter::new()
+        .merge(limited(with_prompt().layer(once.clone()), prompt_bytes))
+        .merge(limited(without_prompt().layer(once), SMALL_BODY_BYTES))
+        .split_for_parts();
     // The last layer is the first that sees a request.
     router
         .fallback(not_found)
@@ -57,19 +61,29 @@ fn header_if_absent(name: HeaderName, value: &'static str) -> SetResponseHeaderL
 
 /// The OpenAPI document of the routes.
 pub(super) fn document() -> OpenApi {
-    parts(SMALL_BODY_BYTES).1
+    OpenApiRouter::<AppState>::with_openapi(openapi::frame())
+        .merge(with_prompt())
+        .merge(without_prompt())
+        .into_openapi()
 }
 
-fn parts(prompt_bytes: usize) -> (Router<AppState>, OpenApi) {
-    let with_prompt = OpenApiRouter::new()
+/// The limit is known to the layers inside.
+fn limited(routes: OpenApiRouter<AppState>, bytes: usize) -> OpenApiRouter<AppState> {
+    routes.layer(DefaultBodyLimit::max(bytes))
+}
+
+fn with_prompt() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::fork))
         .routes(routes!(messages::send, messages::list))
         // A decision may carry a tool's whole input, and a control request a file.
         .routes(routes!(approvals::get, approvals::decide))
         .routes(routes!(controls::control))
-        .layer(DefaultBodyLimit::max(prompt_bytes));
-    let without_prompt = OpenApiRouter::new()
+}
+
+fn without_prompt() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(sessions::get, sessions::update, sessions::delete))
         .routes(routes!(sessions::resume))
         .routes(routes!(sessions::stop))
@@ -87,11 +101,6 @@ fn parts(prompt_bytes: usize) -> (Router<AppState>, OpenApi) {
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(openapi::serve_document))
-        .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES));
-    OpenApiRouter::with_openapi(openapi::frame())
-        .merge(with_prompt)
-        .merge(without_prompt)
-        .split_for_parts()
 }
 
 async fn not_found() -> ApiError {

@@ -9,7 +9,7 @@ use super::{AppState, router};
 
 /// How long requests that are under way at a shutdown may take. A client that does not read its answer must not hold up
 /// the daemon.
-const DRAIN: Duration = Duration::from_secs(5);
+pub(super) const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves HTTP on `listener` until the state's shutdown token is cancelled.
 ///

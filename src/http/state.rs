@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{HttpConfig, connections::Connections, guard::HostPolicy};
+use super::{HttpConfig, connections::Connections, guard::HostPolicy, idempotency::Running};
 use crate::{auth::Token, supervisor::Supervisor};
 
 /// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
@@ -17,6 +17,7 @@ struct Parts {
     config: HttpConfig,
     hosts: HostPolicy,
     connections: Connections,
+    running: Running,
     shutdown: CancellationToken,
     tracker: TaskTracker,
 }
@@ -33,6 +34,7 @@ impl AppState {
         Self(Arc::new(Parts {
             hosts: HostPolicy::new(&config.allowed_hosts, &config.allowed_origins),
             connections: Connections::new(config.max_connections, config.max_connections_per_session),
+            running: Running::default(),
             supervisor,
             token,
             config,
@@ -59,6 +61,10 @@ impl AppState {
 
     pub(super) fn connections(&self) -> &Connections {
         &self.0.connections
+    }
+
+    pub(super) fn running(&self) -> &Running {
+        &self.0.running
     }
 
     pub(super) fn shutdown(&self) -> &CancellationToken {

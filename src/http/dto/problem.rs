@@ -46,6 +46,9 @@ pub(in crate::http) struct Problem {
     searched: Option<Vec<String>>,
     /// The CLI's own code, for `control_refused`.
     error_code: Option<String>,
+    /// The status of the first answer, for `answer_not_kept`.
+    #[schema(example = 201)]
+    answered_status: Option<u16>,
     /// The id of the message, for `prompt_conflict` and `wait_timeout`.
     uuid: Option<uuid::Uuid>,
 }

@@ -113,6 +113,22 @@ codes! {
     InvalidCursor, "invalid_cursor", BAD_REQUEST, final, none,
         "The cursor was not made by this list",
         "Use the next_cursor of the page before, or none.";
+    // Requests with a key.
+    InvalidIdempotencyKey, "invalid_idempotency_key", BAD_REQUEST, final, none,
+        "The Idempotency-Key header is no key",
+        "Send it once, with 1 to 255 visible ASCII characters.";
+    IdempotencyConflict, "idempotency_conflict", CONFLICT, final, none,
+        "The idempotency key was used for another request",
+        "Use a new key for a new request; a repeat has the same query and the same body, byte for byte.";
+    IdempotencyInProgress, "idempotency_in_progress", CONFLICT, retry, effect,
+        "The first request with this idempotency key still runs",
+        "Repeat the request later with the same key.";
+    OutcomeUncertain, "outcome_uncertain", CONFLICT, final, effect,
+        "The request began, and how it ended is not known",
+        "It is not run again under this key. Look at what it did, and use a new key if it is to be run again.";
+    AnswerNotKept, "answer_not_kept", GONE, final, effect,
+        "The request was carried out, and its answer is no longer kept",
+        "The answer was very large, or its session was deleted. The member 'answered_status' is its status.";
     // Streams and sockets.
     UpgradeRequired, "upgrade_required", UPGRADE_REQUIRED, final, none,
         "This path is a WebSocket",

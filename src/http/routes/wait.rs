@@ -35,7 +35,8 @@ pub(super) fn deadline(timeout_ms: Option<u64>) -> Result<Duration, ApiError> {
     Err(ApiError::new(ErrorCode::InvalidQuery).detail(format!("timeout_ms is outside 1 to {MAX_TIMEOUT_MS}")))
 }
 
-/// Waits until the session is not starting any more.
+/// Waits until the session is not starting any more. A shutdown ends the wait; what was asked for is done already, so the
+/// answer must not say that nothing was.
 pub(super) async fn ready(
     state: &AppState,
     id: SessionId,
@@ -43,7 +44,7 @@ pub(super) async fn ready(
 ) -> Result<SessionView, ApiError> {
     tokio::select! {
         view = state.supervisor().wait_ready(id, deadline) => Ok(view?),
-        () = state.shutdown().cancelled() => Err(ErrorCode::ShuttingDown.into()),
+        () = state.shutdown().cancelled() => Err(ErrorCode::WaitTimeout.into()),
     }
 }
 
@@ -56,7 +57,7 @@ pub(super) async fn turn(
 ) -> Result<TurnResult, ApiError> {
     let outcome = tokio::select! {
         outcome = state.supervisor().wait_turn(id, prompt, deadline) => outcome,
-        () = state.shutdown().cancelled() => Err(SupervisorError::ShuttingDown),
+        () = state.shutdown().cancelled() => Err(SupervisorError::WaitTimeout),
     };
     let error = match outcome {
         Ok(outcome) => return Ok(outcome.as_ref().into()),

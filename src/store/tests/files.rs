@@ -192,7 +192,7 @@ fn errors_say_what_is_wrong_and_leave_the_source_to_the_chain() {
     the database /data/trunkline.db was moved or deleted while in use
     no space left for the database
     another program holds the database locked
-    the database has schema version 9, this program knows versions up to 2
+    the database has schema version 9, this program knows versions up to 1
     cannot migrate the database
     no session 00000000-0000-0000-0000-000000000000
     session 00000000-0000-0000-0000-000000000000 exists already
