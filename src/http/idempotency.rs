@@ -37,7 +37,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a repeat waits for the first request, which is what a client that lost its connection wants. It is below the
 /// timeout of most clients, so that they learn what is the matter.
-const REPEAT_WAIT: Duration = Duration::from_secs(20);
+const REPEAT_WAIT: Duration = Duration::from_secs(10);
 /// Largest body of an answer that is kept. Only an answer with a long result or a file in it is larger.
 const MAX_KEPT_BYTES: usize = 1024 * 1024;
 

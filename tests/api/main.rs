@@ -14,6 +14,7 @@ mod approvals;
 mod common;
 mod contract;
 mod cwd;
+mod idempotency;
 mod input;
 mod lifecycle;
 mod options;
