@@ -310,7 +310,9 @@ mod tests {
             stream.write_all(answer.as_bytes()).await.unwrap();
         }
         let request = String::from_utf8(request).unwrap();
-        let key = request.lines().find_map(|line| line.strip_prefix("idempotency-key: "));
+        let key = request
+            .lines()
+            .find_map(|line| line.strip_prefix("idempotency-key: "));
         key.map(str::to_owned)
     }
 

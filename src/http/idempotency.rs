@@ -107,7 +107,11 @@ async fn carry_out(state: AppState, claim: Claim, request: Request, next: Next) 
     let (mut parts, body) = response.into_parts();
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) => return ApiError::new(ErrorCode::Internal).caused_by(error).into_response(),
+        Err(error) => {
+            return ApiError::new(ErrorCode::Internal)
+                .caused_by(error)
+                .into_response();
+        }
     };
     let problem = parts.extensions.get::<ApiError>().map(|error| error.problem(id));
     let written = match problem.as_ref().map_or(Fate::Kept, fate) {
@@ -172,7 +176,9 @@ fn session_of(
     if status == StatusCode::NOT_FOUND {
         return None;
     }
-    let made = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+    let made = headers
+        .get(header::LOCATION)
+        .and_then(|value| value.to_str().ok());
     let made = made.and_then(session_in);
     let named = problem.and_then(|problem| problem.get("session_id")?.as_str()?.parse().ok());
     made.or(named).or_else(|| session_in(uri.path()))
@@ -208,8 +214,8 @@ fn repeated(claim: &Claim, known: KeyedRequest) -> Result<Response, ApiError> {
     let not_kept = || ApiError::new(ErrorCode::AnswerNotKept).member("answered_status", end.status);
     let answer = end.answer.ok_or_else(not_kept)?;
     let mut response = Response::new(Body::from(answer.body));
-    *response.status_mut() =
-        StatusCode::from_u16(end.status).map_err(|error| ApiError::new(ErrorCode::StorageFailed).caused_by(error))?;
+    *response.status_mut() = StatusCode::from_u16(end.status)
+        .map_err(|error| ApiError::new(ErrorCode::StorageFailed).caused_by(error))?;
     for (name, value) in [
         (header::CONTENT_TYPE, answer.content_type),
         (header::LOCATION, answer.location),

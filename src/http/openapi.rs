@@ -120,18 +120,19 @@ fn add_key(operation: &mut Operation) {
         ))
         .schema(Some(key))
         .build();
-    operation
-        .parameters
-        .get_or_insert_default()
-        .push(RefOr::T(key));
+    operation.parameters.get_or_insert_default().push(RefOr::T(key));
     let responses = &mut operation.responses.responses;
     for response in responses.values_mut() {
         if let RefOr::T(response) = response {
             let replayed = HeaderBuilder::new()
                 .schema(Some(ObjectBuilder::new().schema_type(Type::Boolean)))
-                .description(Some("`true` when this is the answer of an earlier request with the same key"))
+                .description(Some(
+                    "`true` when this is the answer of an earlier request with the same key",
+                ))
                 .build();
-            response.headers.insert("idempotency-replayed".to_owned(), RefOr::T(replayed));
+            response
+                .headers
+                .insert("idempotency-replayed".to_owned(), RefOr::T(replayed));
         }
     }
     for status in KEYED_STATUS {

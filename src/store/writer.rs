@@ -7,7 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::{
-    EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit, idempotency,
+    EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit,
+    idempotency,
 };
 use crate::domain::{Projection, SessionId, Timestamp};
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    common::{assert_nothing_made, asking, call, endless, id_of, operations, problem},
+    common::{asking, assert_nothing_made, call, endless, id_of, operations, problem},
     support::{
         daemon::TestDaemon,
         programs::fake_claude,
@@ -113,7 +113,10 @@ async fn a_repeated_create_makes_one_session_also_after_the_daemon_was_killed() 
     }
     // Another key, and no key, are other requests.
     let rest = daemon.rest();
-    let other = post(&rest, "/v1/sessions", "other", &body).await.first().expect(201);
+    let other = post(&rest, "/v1/sessions", "other", &body)
+        .await
+        .first()
+        .expect(201);
     let none = [rest.create(body.clone()).await, rest.create(body).await];
     let ids = [&made, &other, &none[0], &none[1]].map(id_of);
     let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
@@ -232,7 +235,10 @@ async fn what_the_daemon_died_over_is_uncertain_and_not_run_again() {
     let first = tokio::spawn(keyed(&rest, "/v1/sessions?wait=ready", "k", &create).send());
     let id = the_session(&rest).await;
     daemon.kill();
-    assert!(first.await.unwrap().is_err(), "the daemon died before it answered");
+    assert!(
+        first.await.unwrap().is_err(),
+        "the daemon died before it answered"
+    );
     daemon.start().await;
     fs::write(&gate, "").unwrap();
     let rest = daemon.rest();
@@ -383,7 +389,11 @@ async fn an_answer_too_large_to_keep_is_not_asked_for_twice() {
     let body = json!({"subtype": "get_context_usage"});
     let answer = post(&rest, &path, "k", &body).await.first().expect(200);
     assert_eq!(answer["response"], payload);
-    let again = problem(post(&rest, &path, "k", &body).await.first(), 410, "answer_not_kept");
+    let again = problem(
+        post(&rest, &path, "k", &body).await.first(),
+        410,
+        "answer_not_kept",
+    );
     assert_eq!(again["answered_status"], 200);
     let asked = fs::read_to_string(&stdin).unwrap();
     assert_eq!(asked.matches("get_context_usage").count(), 1);
@@ -406,11 +416,7 @@ async fn a_key_that_is_none_is_refused_on_every_post_before_anything_is_done() {
     }
     let body = json!({"cwd": daemon.work_dir("w")});
     let twice = keyed(&rest, "/v1/sessions", "a", &body).header("idempotency-key", "a");
-    problem(
-        Keyed::of(twice).await.first(),
-        400,
-        "invalid_idempotency_key",
-    );
+    problem(Keyed::of(twice).await.first(), 400, "invalid_idempotency_key");
     assert_nothing_made(&daemon).await;
     post(&rest, "/v1/sessions", &"k".repeat(255), &body)
         .await
@@ -455,10 +461,19 @@ async fn every_post_of_the_contract_takes_a_key() {
             first.body
         );
         let again = post(&rest, &path, "k", &body).await.again();
-        assert_eq!((again.status, again.body), (first.status, first.body), "{}", operation.id);
+        assert_eq!(
+            (again.status, again.body),
+            (first.status, first.body),
+            "{}",
+            operation.id
+        );
         if operation.id == "decide_approval" {
             // Without the key the second decision is one.
-            problem(call(&rest, &operation, &id, &approval).await, 409, "already_decided");
+            problem(
+                call(&rest, &operation, &id, &approval).await,
+                409,
+                "already_decided",
+            );
             rest.in_state(&id, &["idle"]).await;
         }
     }
