@@ -52,6 +52,10 @@ pub(super) async fn once(State(state): State<AppState>, request: Request, next: 
 
 async fn answer(state: &AppState, request: Request, next: Next) -> Result<Response, ApiError> {
     let key = request_key(&request)?;
+    if state.shutdown().is_cancelled() {
+        // What would begin now might be cut off; the next daemon runs it.
+        return Err(ErrorCode::ShuttingDown.into());
+    }
     let (parts, body) = request.into_parts();
     let body = extract::read(Request::from_parts(parts.clone(), body), state).await?;
     let digest = digest(parts.uri.query(), &body);
@@ -113,15 +117,15 @@ async fn carry_out(state: AppState, claim: Claim, request: Request, next: Next) 
                 .into_response();
         }
     };
-    let problem = parts.extensions.get::<ApiError>().map(|error| error.problem(id));
-    let written = match problem.as_ref().map_or(Fate::Kept, fate) {
+    let error = parts.extensions.get::<ApiError>();
+    let problem = error.map(|error| Value::Object(error.problem(id)));
+    let written = match error.map_or(Fate::Kept, |error| fate(error.code())) {
         Fate::Forgotten => {
             let key = claim.key().clone();
             state.supervisor().store().forget_request(key).await
         }
         Fate::Unknown => Ok(()),
         Fate::Kept => {
-            let problem = problem.map(Value::Object);
             let session = session_of(&uri, parts.status, &parts.headers, problem.as_ref());
             let body = problem.map_or_else(|| body.clone(), |problem| problem.to_string().into());
             let ended = EndedRequest {
@@ -144,26 +148,24 @@ async fn carry_out(state: AppState, claim: Claim, request: Request, next: Next) 
 }
 
 /// What becomes of an answer.
+#[derive(Debug, PartialEq, Eq)]
 enum Fate {
     /// Repeats get it.
     Kept,
     /// Nothing was done, and a repeat may fare better: it is run.
     Forgotten,
-    /// Storage failed on the way. What was done before is not known.
+    /// The daemon failed or ended on the way. What was done before is not known.
     Unknown,
 }
 
-fn fate(problem: &serde_json::Map<String, Value>) -> Fate {
-    let says = |flag: &str| problem.get(flag).and_then(Value::as_bool).unwrap_or(false);
-    let status = problem.get("status").and_then(Value::as_u64).unwrap_or(0);
-    if problem.get("code").and_then(Value::as_str) == Some(ErrorCode::StorageUnavailable.as_str()) {
-        return Fate::Unknown;
+fn fate(code: ErrorCode) -> Fate {
+    let may_fare_better = code.retryable() || matches!(code.status().as_u16(), 429 | 503);
+    match code {
+        // These come from any depth, also after something was done.
+        ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown => Fate::Unknown,
+        code if may_fare_better && !code.side_effect_possible() => Fate::Forgotten,
+        _ => Fate::Kept,
     }
-    let may_fare_better = says("retryable") || matches!(status, 429 | 503);
-    if may_fare_better && !says("side_effect_possible") {
-        return Fate::Forgotten;
-    }
-    Fate::Kept
 }
 
 /// The session that an answer tells about: the one that was made, else the one in the path.
@@ -233,4 +235,49 @@ fn repeated(claim: &Claim, known: KeyedRequest) -> Result<Response, ApiError> {
 fn keep_from(now: Timestamp) -> Timestamp {
     let retention = i64::try_from(RETENTION.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(now.as_micros().saturating_sub(retention))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_says_that_nothing_was_done_is_run_again() {
+        use ErrorCode as E;
+        for code in E::ALL.iter().copied() {
+            let expected = match code {
+                E::StorageUnavailable | E::ShuttingDown => Fate::Unknown,
+                E::Busy | E::SessionStopping | E::CliNotFound | E::NotReady | E::BodyUnreadable => {
+                    Fate::Forgotten
+                }
+                E::TooManyClients | E::TooManyConnections => Fate::Forgotten,
+                _ => Fate::Kept,
+            };
+            assert_eq!(fate(code), expected, "{}", code.as_str());
+        }
+    }
+
+    #[test]
+    fn an_answer_belongs_to_the_session_that_was_made_else_to_the_one_in_the_path() {
+        let [parent, child] = [SessionId::new(), SessionId::new()];
+        let fork: Uri = format!("/v1/sessions/{parent}/fork").parse().unwrap();
+        let create = Uri::from_static("/v1/sessions");
+        let mut made = HeaderMap::new();
+        let location = format!("/v1/sessions/{child}");
+        made.insert(header::LOCATION, location.parse().unwrap());
+        let none = HeaderMap::new();
+        let problem = serde_json::json!({"session_id": child.to_string()});
+        for (uri, status, headers, problem, expected) in [
+            (&fork, 201, &made, None, Some(child)),
+            (&fork, 504, &none, Some(&problem), Some(child)),
+            (&fork, 409, &none, None, Some(parent)),
+            (&fork, 404, &none, None, None),
+            (&create, 201, &made, None, Some(child)),
+            (&create, 422, &none, None, None),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let found = session_of(uri, status, headers, problem);
+            assert_eq!(found, expected, "{uri} {status}");
+        }
+    }
 }
