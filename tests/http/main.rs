@@ -11,6 +11,7 @@ mod conversation;
 mod events;
 mod guards;
 mod harness;
+mod idempotency;
 mod protocol;
 mod sessions;
 mod sockets;
