@@ -198,6 +198,21 @@ mod tests {
         }
     }
 
+    /// The examples of the page are decisions that the API takes.
+    #[test]
+    fn the_documented_decisions_are_taken() {
+        const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/PROTOCOL.md"));
+        let examples: Vec<&str> = PAGE
+            .split("```json decision\n")
+            .skip(1)
+            .filter_map(|rest| rest.split("```").next())
+            .collect();
+        assert!(examples.len() > 7, "{examples:?}");
+        for example in examples {
+            assert!(decide(example).is_ok(), "{example}");
+        }
+    }
+
     #[test]
     fn a_changed_input_keeps_its_bytes() {
         let decision = decide(r#"{"decision":"allow","updated_input":{"n":1.0,  "x":"\ud83d"}}"#).unwrap();
