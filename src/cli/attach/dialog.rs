@@ -128,7 +128,7 @@ impl Dialog {
     }
 
     /// The question that is to be answered now.
-    fn question(&self) -> Option<String> {
+    pub(super) fn question(&self) -> Option<String> {
         let approval = self.waiting.front()?;
         let questions = approvals::questions(approval);
         if let Some(question) = questions.get(self.typed.len()) {
