@@ -369,6 +369,24 @@ async fn the_inbox_is_listed_and_a_form_is_filled_in() {
     let content = &decided["items"][0]["resolution"]["response"]["content"];
     assert_eq!(*content, serde_json::json!({ "name": "Ada", "colour": "blue" }));
 
+    let plan = bin.path().join("plan.md");
+    fs::write(&plan, "# Mine\n").unwrap();
+    rest.prompt(&id, "make a plan").await;
+    rest.pending_approval(&id).await;
+    let path = plan.to_str().unwrap();
+    run(
+        &daemon,
+        &["approve", "last", "--plan", path, "--next-mode", "acceptEdits"],
+    )
+    .ok();
+    assert_eq!(
+        rest.in_state(&id, &["idle"]).await["permission_mode"],
+        "acceptEdits"
+    );
+    let decided = json(&daemon, &["approvals", "--state", "allowed", "--kind", "plan"]);
+    let resolution = &decided["items"][0]["resolution"];
+    assert_eq!(resolution["response"]["updatedInput"]["plan"], "# Mine\n");
+
     rest.prompt(&id, "another form").await;
     rest.pending_approval(&id).await;
     run(&daemon, &["deny", "last", "--cancel"]).ok();

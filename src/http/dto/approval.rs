@@ -195,7 +195,8 @@ impl From<ApprovalRow> for Approval {
             tool_name: is_tool.then(|| subject.clone()),
             subject,
             input_sha256,
-            requires_user_interaction: !is_tool || interaction.is_some_and(|raw| raw.get() == "true"),
+            requires_user_interaction: kind != ApprovalKind::Tool
+                || interaction.is_some_and(|raw| raw.get() == "true"),
             title,
             display_name,
             description,
@@ -339,7 +340,7 @@ mod tests {
 
         let question = shown(
             ApprovalKind::Question,
-            r#"{"tool_name":"what","input":{"questions":[{"question":"?"}]},"requires_user_interaction":true}"#,
+            r#"{"tool_name":"what","input":{"questions":[{"question":"?"}]}}"#,
         );
         assert_eq!(question["questions"], json!([{"question": "?"}]));
         assert_eq!(question["requires_user_interaction"], true);

@@ -13,9 +13,8 @@ use crate::{
     http::{
         ApiError, AppState, ErrorCode,
         dto::{APPROVALS_CSV_HEADING, Approval},
-        extract::page,
     },
-    store::ApprovalFilter,
+    store::{ApprovalFilter, BadLimit, PageRequest, StoreError},
 };
 
 /// Approvals that are read at once. Each may hold a whole file that a tool wants to write.
@@ -124,10 +123,12 @@ impl Export {
             // A page that is read in vain costs nothing.
             let read = tokio::select! {
                 () = shutdown.cancelled() => Err(io::Error::other("the daemon is shutting down")),
-                read = self.read() => read.map_err(|_| io::Error::other("the approvals cannot be read")),
+                read = self.read() => read.map_err(|error| {
+                    tracing::error!(error = &error as &dyn std::error::Error, "an export ended early");
+                    io::Error::other("the approvals cannot be read")
+                }),
             };
             if let Err(error) = read {
-                tracing::error!(error = &error as &dyn std::error::Error, "an export ended early");
                 self.is_done = true;
                 return Some(Err(error));
             }
@@ -136,15 +137,13 @@ impl Export {
     }
 
     /// Reads the next page.
-    async fn read(&mut self) -> Result<(), ApiError> {
-        let page = page(Some(PAGE), self.cursor.take())?;
+    async fn read(&mut self) -> Result<(), ReadFailed> {
+        let page = PageRequest::new(PAGE, self.cursor.take())?;
         let store = self.state.supervisor().store();
         let page = store.approvals(self.filter.clone(), page).await?;
         let mut out = Vec::new();
         for row in page.items {
-            self.form
-                .write(&Approval::from(row), &mut out)
-                .map_err(|error| ApiError::new(ErrorCode::Internal).caused_by(error))?;
+            self.form.write(&Approval::from(row), &mut out)?;
         }
         if !out.is_empty() {
             self.ready.push_back(out.into());
@@ -152,6 +151,26 @@ impl Export {
         self.is_done = page.next.is_none();
         self.cursor = page.next;
         Ok(())
+    }
+}
+
+/// Why a page could not be read or written.
+#[derive(Debug, thiserror::Error)]
+enum ReadFailed {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Limit(#[from] BadLimit),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+impl From<ReadFailed> for ApiError {
+    fn from(failed: ReadFailed) -> Self {
+        match failed {
+            ReadFailed::Store(error) => error.into(),
+            failed => Self::new(ErrorCode::Internal).caused_by(failed),
+        }
     }
 }
 
