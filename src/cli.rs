@@ -83,6 +83,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
             let id = resolve::session(&client, &attach.session).await?;
             attach::run(common, &id, attach.after).await
         }
+        Command::Approvals(list) => approvals::list(&client, output, &list).await,
         Command::Approve(approve) => approvals::approve(&client, output, &approve).await,
         Command::Deny(deny) => approvals::deny(&client, output, &deny).await,
         Command::Interrupt(interrupt) => sessions::interrupt(&client, output, &interrupt).await,

@@ -11,7 +11,7 @@ pub mod seq;
 pub mod state;
 pub mod turn;
 
-pub use approval::{Approval, ApprovalKind, ApprovalState, Resolution};
+pub use approval::{Approval, ApprovalHow, ApprovalKind, ApprovalState, Resolution};
 pub use clock::{Clock, Timestamp};
 pub use fact::{Chosen, Fact, Projection};
 pub use ids::{ApprovalId, CliSessionId, ConnectionId, RequestId, RunId, SessionId};

@@ -1,13 +1,25 @@
-//! Owns the answers to `can_use_tool`: how a client's answer is completed so that the CLI takes it, and how ours are
-//! built. What the model wrote is kept byte for byte.
+//! Owns the answers to what the CLI asks of a person; here those about tools.
+//!
+//! A client's answer is completed so that the CLI takes it, and ours are built. What the model wrote is kept byte for byte.
 
-use std::collections::BTreeMap;
+mod dialog;
+mod elicitation;
+mod form;
+mod plan;
+mod questions;
 
 use serde_json::value::RawValue;
 
 use super::{
     control::{CanUseTool, raw_value},
     json,
+};
+
+pub use self::{
+    dialog::{cancel_dialog, complete_dialog, complete_dialog_answer},
+    elicitation::{ElicitationAction, answer_elicitation, complete_elicitation},
+    plan::accept_plan,
+    questions::{Chosen, QuestionAnswers, answer_questions},
 };
 
 /// What a person is told to have said who denied without a word.
@@ -43,6 +55,33 @@ pub enum BadAnswer {
     /// An answer or a remark to a question that was not asked.
     #[error("the question {0:?} was not asked")]
     UnknownQuestion(String),
+    /// Several answers to a question that takes one.
+    #[error("the question {0:?} takes one answer")]
+    OneAnswerOnly(String),
+    /// An empty list of answers.
+    #[error("the question {0:?} has an empty answer; name it in skipped to leave it open")]
+    EmptyAnswer(String),
+    /// A question is answered and skipped at once.
+    #[error("the question {0:?} is both answered and skipped")]
+    AnsweredAndSkipped(String),
+    /// `annotations` come beside the fields that they are made from.
+    #[error("annotations do not go with notes or skipped")]
+    TwoAnnotations,
+    /// The decision is one for another kind of request.
+    #[error("the decision does not go with this kind of request, which takes {0}")]
+    WrongKind(&'static str),
+    /// The `action` of an answer to an elicitation is missing or unknown.
+    #[error("action must be accept, decline or cancel")]
+    UnknownAction,
+    /// The content of an elicitation is not what its schema asks for.
+    #[error("content: {0}")]
+    BadContent(String),
+    /// The `behavior` of an answer to a dialog is missing or unknown.
+    #[error("behavior must be completed or cancelled")]
+    UnknownDialogBehavior,
+    /// A dialog is completed without a result.
+    #[error("result is missing")]
+    NoResult,
 }
 
 /// What an answer does.
@@ -149,52 +188,27 @@ pub fn deny(message: Option<&str>, interrupt: bool) -> Result<Box<RawValue>, Bad
     .ok_or(BadAnswer::BadMessage)
 }
 
-/// The answer to questions (`AskUserQuestion`): question text → label or free text.
-///
-/// Several labels are joined with `, `. A question without an answer stays unanswered. `annotations` (question text →
-/// remarks) passes as it is.
-///
-/// # Errors
-/// `request` asks no questions, or not one that is answered.
-pub fn answer_questions(
-    request: &RawValue,
-    answers: &BTreeMap<String, String>,
-    annotations: Option<&RawValue>,
-) -> Result<Box<RawValue>, BadAnswer> {
-    let tool = CanUseTool::read(request.get()).ok_or(BadAnswer::NotATool)?;
-    let asked = questions(tool.input).ok_or(BadAnswer::NoQuestions)?;
-    let mut named: Vec<String> = answers.keys().cloned().collect();
-    if let Some(annotations) = annotations {
-        json::for_each_member(annotations.get(), |question, _| named.push(question.to_owned()))
-            .ok_or(BadAnswer::NotAnObject)?;
+/// Whether an allowance gives the tool another input than `asked`. Spacing and the order of names do not count.
+pub fn changes_input(asked: &str, answer: &RawValue) -> bool {
+    let Some([Some(given)]) = json::members(answer.get(), ["updatedInput"]) else {
+        return false;
+    };
+    if given == asked || given == "null" {
+        return false;
     }
-    if let Some(unknown) = named.into_iter().find(|question| !asked.contains(question)) {
-        return Err(BadAnswer::UnknownQuestion(unknown));
+    let value = |text| serde_json::from_str::<serde_json::Value>(text).ok();
+    match (value(asked), value(given)) {
+        (Some(asked), Some(given)) => asked != given,
+        _ => true,
     }
-    let answers: Vec<String> = answers
-        .iter()
-        .map(|(question, answer)| format!("{}:{}", quoted(question), quoted(answer)))
-        .collect();
-    let body = tool.input.strip_suffix('}').ok_or(BadAnswer::NoQuestions)?;
-    let annotations = annotations.map_or_else(String::new, |annotations| {
-        format!(r#","annotations":{annotations}"#)
-    });
-    // The input has `questions` at least, so a comma is always needed.
-    let input = format!(r#"{body},"answers":{{{}}}{annotations}}}"#, answers.join(","));
-    raw_value(&format!(r#"{{"behavior":"allow","updatedInput":{input}}}"#)).ok_or(BadAnswer::NoQuestions)
 }
 
-/// The texts of the questions of an `AskUserQuestion` input; `None` when it asks none.
-pub fn questions(input: &str) -> Option<Vec<String>> {
-    let [questions] = json::members(input, ["questions"])?;
-    let texts: Vec<String> = json::items(questions?)?
-        .into_iter()
-        .filter_map(|question| {
-            let [text] = json::members(question, ["question"])?;
-            Some(json::decode_lossy(text?)?.into_owned())
-        })
-        .collect();
-    (!texts.is_empty()).then_some(texts)
+/// Whether an answer changes permission rules or the mode.
+pub fn updates_permissions(answer: &RawValue) -> bool {
+    let Some([Some(updates)]) = json::members(answer.get(), ["updatedPermissions"]) else {
+        return false;
+    };
+    json::items(updates).is_some_and(|updates| !updates.is_empty())
 }
 
 fn check_permissions(permissions: Option<&str>) -> Result<(), BadAnswer> {
@@ -218,10 +232,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::claude::{
-        ControlRequest,
-        recordings::{envelopes, recording},
-    };
 
     const TOOL: &str =
         r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"z":1.50,"command":"x \ud83d","z":2}}"#;
@@ -326,63 +336,19 @@ mod tests {
         assert_eq!(behavior(&silent), Some(Behavior::Deny));
     }
 
-    fn asked() -> ControlRequest {
-        let lines = envelopes(recording!("12-ask-user-question"));
-        lines.iter().find_map(ControlRequest::read).unwrap()
-    }
-
-    fn answers(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs
-            .iter()
-            .map(|(question, answer)| ((*question).to_owned(), (*answer).to_owned()))
-            .collect()
-    }
-
-    /// The same input that the official host gave in the recorded session.
     #[test]
-    fn questions_are_answered_as_the_real_cli_takes_it() {
-        let theirs = recording!("12-ask-user-question.stdin")
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap())
-            .find(|line| line["type"] == "control_response")
-            .unwrap();
-        let theirs = &theirs["response"]["response"];
-        let given: BTreeMap<String, String> =
-            serde_json::from_value(theirs["updatedInput"]["answers"].clone()).unwrap();
-        assert!(!given.is_empty());
-        let ours = answer_questions(&asked().request, &given, None).unwrap();
-        let ours: Value = serde_json::from_str(ours.get()).unwrap();
-        assert_eq!(ours["behavior"], theirs["behavior"]);
-        assert_eq!(ours["updatedInput"]["answers"], theirs["updatedInput"]["answers"]);
-        assert_eq!(
-            ours["updatedInput"]["questions"],
-            theirs["updatedInput"]["questions"]
-        );
-    }
-
-    #[test]
-    fn only_questions_that_were_asked_are_answered() {
-        let request = asked().request;
-        let notes = raw(r#"{"Which colour?":{"notes":"\ud800"}}"#);
-        let answer =
-            answer_questions(&request, &answers(&[("Which sizes?", "S, \"L\"")]), Some(&notes)).unwrap();
-        assert!(
-            answer
-                .get()
-                .contains(r#""annotations":{"Which colour?":{"notes":"\ud800"}}"#)
-        );
-        assert!(answer.get().contains(r#""answers":{"Which sizes?":"S, \"L\""}"#));
-        assert_eq!(
-            answer_questions(&request, &answers(&[("Which size?", "S")]), None).unwrap_err(),
-            BadAnswer::UnknownQuestion("Which size?".to_owned())
-        );
-        let stray = raw(r#"{"Why?":{}}"#);
-        assert!(answer_questions(&request, &answers(&[]), Some(&stray)).is_err());
-        assert_eq!(
-            answer_questions(&raw(TOOL), &answers(&[]), None).unwrap_err(),
-            BadAnswer::NoQuestions
-        );
-        let unanswered = answer_questions(&request, &answers(&[]), None).unwrap();
-        assert!(unanswered.get().contains(r#""answers":{}"#));
+    fn what_an_answer_changes_is_seen() {
+        let asked = r#"{"command":"ls","timeout":5}"#;
+        for (answer, changes) in [
+            (r#"{"behavior":"allow"}"#, false),
+            (r#"{"updatedInput":{"command":"ls","timeout":5}}"#, false),
+            (r#"{"updatedInput":{ "timeout": 5, "command": "ls" }}"#, false),
+            (r#"{"updatedInput":{"command":"ls -l","timeout":5}}"#, true),
+            (r#"{"updatedInput":{"command":"\ud800"}}"#, true),
+        ] {
+            assert_eq!(changes_input(asked, &raw(answer)), changes, "{answer}");
+        }
+        assert!(!updates_permissions(&raw(r#"{"updatedPermissions":[]}"#)));
+        assert!(updates_permissions(&raw(r#"{"updatedPermissions":[{}]}"#)));
     }
 }

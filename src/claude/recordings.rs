@@ -4,7 +4,12 @@ use super::{Envelope, envelope};
 
 macro_rules! recording {
     ($name:literal) => {
-        include_str!(concat!("../../tests/fixtures/recordings/", $name, ".ndjson"))
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/recordings/",
+            $name,
+            ".ndjson"
+        ))
     };
 }
 pub(crate) use recording;

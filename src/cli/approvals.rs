@@ -1,4 +1,6 @@
-//! Owns `approve` and `deny`, and the JSON of decisions.
+//! Owns `approvals`, `approve` and `deny`, and the JSON of decisions.
+
+pub(super) mod form;
 
 use serde_json::{Map, Value, json};
 
@@ -9,6 +11,48 @@ use super::{
     resolve, view,
 };
 
+/// `approvals`
+pub(super) async fn list(client: &Client, output: &Output, list: &args::Approvals) -> Result<(), CliError> {
+    let limit = list.limit.to_string();
+    let session = match &list.session {
+        Some(name) => Some(resolve::session(client, name).await?),
+        None => None,
+    };
+    let mut query = vec![("limit", limit.as_str())];
+    if list.state != "all" {
+        query.push(("state", list.state.as_str()));
+    }
+    for (key, value) in [("session", &session), ("kind", &list.kind), ("tool", &list.tool)] {
+        query.extend(value.as_deref().map(|value| (key, value)));
+    }
+    let page = client.get(&["v1", "approvals"], &query).await?;
+    if output.is_json() {
+        return output.value(&page);
+    }
+    let approvals = view::list(&page, &["items"]);
+    if approvals.is_empty() {
+        note("nothing waits for a person");
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = approvals
+        .iter()
+        .map(|approval| {
+            vec![
+                view::text(approval, &["session_id"]).into(),
+                view::text(approval, &["id"]).into(),
+                view::text(approval, &["kind"]).into(),
+                match view::text(approval, &["resolution", "by"]) {
+                    "" => view::text(approval, &["state"]).into(),
+                    by => format!("{} by {by}", view::text(approval, &["state"])),
+                },
+                view::ago(view::text(approval, &["requested_at"])),
+                resolve::describe_approval(approval),
+            ]
+        })
+        .collect();
+    output.table(&["SESSION", "APPROVAL", "KIND", "STATE", "ASKED", "WHAT"], &rows)
+}
+
 /// `approve`
 pub(super) async fn approve(
     client: &Client,
@@ -17,46 +61,132 @@ pub(super) async fn approve(
 ) -> Result<(), CliError> {
     let session = resolve::session(client, &approve.session).await?;
     let approval = resolve::approval(client, &session, approve.approval.as_deref()).await?;
-    let questions = questions(&approval);
-    let decision = if !questions.is_empty() {
-        if approve.answers.len() != questions.len() {
-            return Err(CliError::Usage(format!(
-                "there {}; give one --answer for each:\n{}",
-                match questions.len() {
-                    1 => "is one question".to_owned(),
-                    count => format!("are {count} questions"),
-                },
-                questions
-                    .iter()
-                    .map(describe_question)
-                    .collect::<Vec<_>>()
-                    .join("\n")
-            )));
+    let decision = approval_of(&approval, approve)?;
+    settle(client, output, &session, &approval, &decision).await
+}
+
+/// The decision that approves; an option that does not go with the kind of request is refused.
+fn approval_of(approval: &Value, approve: &args::Approve) -> Result<Value, CliError> {
+    let kind = view::text(approval, &["kind"]);
+    let given = [
+        ("--answer", &["question"][..], !approve.answers.is_empty()),
+        ("--input", &["tool", "plan"], approve.input.is_some()),
+        ("--plan", &["plan"], approve.plan.is_some()),
+        ("--next-mode", &["plan"], approve.next_mode.is_some()),
+        ("--field", &["elicitation"], !approve.fields.is_empty()),
+        ("--content", &["elicitation"], approve.content.is_some()),
+        ("--result", &["dialog"], approve.result.is_some()),
+    ];
+    if let Some((option, ..)) = given
+        .iter()
+        .find(|(_, kinds, given)| *given && !kinds.contains(&kind))
+    {
+        return Err(CliError::Usage(format!(
+            "nothing was asked that takes {option}: it is a {kind}"
+        )));
+    }
+    match kind {
+        "question" => answers(approval, approve),
+        "elicitation" => accept(approval, approve),
+        "dialog" => match &approve.result {
+            Some(result) => Ok(json!({"decision": "complete", "result": parsed("--result", result)?})),
+            None => Err(CliError::Usage("a dialog takes a --result".into())),
+        },
+        _ => {
+            let mut decision = allow(approve.input.as_deref())?;
+            if let Value::Object(fields) = &mut decision {
+                if let Some(path) = &approve.plan {
+                    let plan = std::fs::read_to_string(path).map_err(|error| {
+                        CliError::Usage(format!("cannot read {}: {error}", path.display()))
+                    })?;
+                    fields.insert("plan".into(), plan.into());
+                }
+                if let Some(mode) = &approve.next_mode {
+                    fields.insert("next_mode".into(), mode.as_str().into());
+                }
+            }
+            Ok(decision)
         }
-        answer(
+    }
+}
+
+fn answers(approval: &Value, approve: &args::Approve) -> Result<Value, CliError> {
+    let questions = questions(approval);
+    if approve.answers.len() != questions.len() {
+        return Err(CliError::Usage(format!(
+            "there {}; give one --answer for each:\n{}",
+            match questions.len() {
+                1 => "is one question".to_owned(),
+                count => format!("are {count} questions"),
+            },
             questions
                 .iter()
-                .zip(&approve.answers)
-                .map(|(question, text)| (question, text.as_str())),
-        )
-    } else if approve.answers.is_empty() {
-        allow(approve.input.as_deref())?
-    } else {
-        return Err(CliError::Usage("nothing was asked that takes an --answer".into()));
-    };
-    settle(client, output, &session, &approval, &decision).await
+                .map(describe_question)
+                .collect::<Vec<_>>()
+                .join("\n")
+        )));
+    }
+    let typed = approve.answers.iter().map(String::as_str);
+    Ok(answer(questions.iter().zip(typed)))
+}
+
+fn accept(approval: &Value, approve: &args::Approve) -> Result<Value, CliError> {
+    if let Some(content) = &approve.content {
+        return Ok(json!({"decision": "accept", "content": parsed("--content", content)?}));
+    }
+    let fields = form::fields(approval);
+    let mut typed = Vec::new();
+    for given in &approve.fields {
+        let field = given
+            .split_once('=')
+            .and_then(|(name, text)| Some((fields.iter().find(|field| field.name == name)?, text)));
+        typed.push(field.ok_or_else(|| {
+            let known: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+            CliError::Usage(format!(
+                "--field takes NAME=VALUE, of the fields: {}",
+                known.join(", ")
+            ))
+        })?);
+    }
+    if fields.is_empty() {
+        return Ok(json!({"decision": "accept"}));
+    }
+    Ok(json!({"decision": "accept", "content": form::content(typed.into_iter())}))
+}
+
+fn parsed(option: &str, text: &str) -> Result<Value, CliError> {
+    serde_json::from_str(text).map_err(|_| CliError::Usage(format!("{option} takes JSON")))
 }
 
 /// `deny`
 pub(super) async fn deny(client: &Client, output: &Output, deny: &args::Deny) -> Result<(), CliError> {
     let session = resolve::session(client, &deny.session).await?;
     let approval = resolve::approval(client, &session, deny.approval.as_deref()).await?;
-    let mut decision = refuse(deny.message.as_deref());
-    if deny.interrupt
-        && let Value::Object(fields) = &mut decision
-    {
-        fields.insert("interrupt".into(), true.into());
-    }
+    let kind = view::text(&approval, &["kind"]);
+    let says_why = deny.message.is_some() || deny.interrupt;
+    let decision = match kind {
+        "elicitation" | "dialog" if says_why => {
+            return Err(CliError::Usage(format!(
+                "--message and --interrupt do not go with this: it is a {kind}"
+            )));
+        }
+        "elicitation" if !deny.cancel => json!({"decision": "decline"}),
+        "elicitation" | "dialog" => json!({"decision": "cancel"}),
+        _ if deny.cancel => {
+            return Err(CliError::Usage(format!(
+                "--cancel goes with forms and dialogs: it is a {kind}"
+            )));
+        }
+        _ => {
+            let mut decision = refuse(deny.message.as_deref());
+            if deny.interrupt
+                && let Value::Object(fields) = &mut decision
+            {
+                fields.insert("interrupt".into(), true.into());
+            }
+            decision
+        }
+    };
     settle(client, output, &session, &approval, &decision).await
 }
 
@@ -83,11 +213,7 @@ async fn settle(
     if output.is_json() {
         return output.value(&decided);
     }
-    let word = if view::text(decision, &["decision"]) == "deny" {
-        "denied"
-    } else {
-        "allowed"
-    };
+    let word = view::text(&decided, &["state"]);
     note(&format!("{word}: {}", resolve::describe_approval(approval)));
     Ok(())
 }

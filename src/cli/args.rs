@@ -103,7 +103,9 @@ pub(super) enum Command {
     Send(Send),
     /// Watch a session and talk to it: type to send, Ctrl-C interrupts the turn, Ctrl-D leaves.
     Attach(Attach),
-    /// Allow what a session asks for, or answer its questions.
+    /// List what waits for a person, over all sessions; or what was decided.
+    Approvals(Approvals),
+    /// Allow what a session asks for, answer its questions, fill in its form.
     Approve(Approve),
     /// Deny what a session asks for.
     Deny(Deny),
@@ -296,6 +298,30 @@ pub(super) struct Attach {
     pub(super) after: Option<u64>,
 }
 
+/// `approvals`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Approvals {
+    /// In this state: pending, allowed, denied, cancelled, withdrawn, abandoned, or all.
+    #[arg(long, default_value = "pending")]
+    pub(super) state: String,
+
+    /// Only of this session: id, unique beginning of it, or `last`.
+    #[arg(long)]
+    pub(super) session: Option<String>,
+
+    /// Only of this kind: tool, question, plan, elicitation, dialog.
+    #[arg(long)]
+    pub(super) kind: Option<String>,
+
+    /// Only about this tool, MCP server or kind of dialog.
+    #[arg(long, value_name = "NAME")]
+    pub(super) tool: Option<String>,
+
+    /// At most this many.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(super) limit: u32,
+}
+
 /// `approve`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Approve {
@@ -312,6 +338,26 @@ pub(super) struct Approve {
     /// JSON to run the tool with instead of what the agent asked for.
     #[arg(long, value_name = "JSON")]
     pub(super) input: Option<String>,
+
+    /// File with the plan to carry out instead of the agent's.
+    #[arg(long, value_name = "FILE")]
+    pub(super) plan: Option<PathBuf>,
+
+    /// Permission mode to go on in after a plan: default, acceptEdits, ...
+    #[arg(long, value_name = "MODE")]
+    pub(super) next_mode: Option<String>,
+
+    /// Field of a form; may be repeated.
+    #[arg(long = "field", value_name = "NAME=VALUE")]
+    pub(super) fields: Vec<String>,
+
+    /// JSON of the whole form.
+    #[arg(long, value_name = "JSON", conflicts_with = "fields")]
+    pub(super) content: Option<String>,
+
+    /// JSON that a dialog is completed with.
+    #[arg(long, value_name = "JSON")]
+    pub(super) result: Option<String>,
 }
 
 /// `deny`
@@ -330,6 +376,10 @@ pub(super) struct Deny {
     /// Also end the turn.
     #[arg(long)]
     pub(super) interrupt: bool,
+
+    /// Close a form without an answer instead of declining it.
+    #[arg(long)]
+    pub(super) cancel: bool,
 }
 
 /// `interrupt`

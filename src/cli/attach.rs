@@ -203,10 +203,10 @@ impl Terminal {
                         let next = self.dialog.settled(&approval);
                         self.ask(next.as_deref())
                     }
-                    // Somebody else may have been faster; the records tell how it ended.
+                    // It may fit no field of a form: it is asked again. When somebody else was faster, the records say so.
                     Err(error) => {
                         note(&error.chain());
-                        Ok(())
+                        self.ask(self.dialog.question().as_deref())
                     }
                 }
             }

@@ -70,7 +70,7 @@ pub(super) async fn approval(client: &Client, session: &str, name: Option<&str>)
 
 /// What an approval asks for, in a few words.
 pub(super) fn describe_approval(approval: &Value) -> String {
-    let tool = view::text(approval, &["tool_name"]);
+    let subject = view::text(approval, &["subject"]);
     let input = view::at(approval, &["request", "input"]).unwrap_or(&Value::Null);
     match view::text(approval, &["kind"]) {
         "question" => view::list(input, &["questions"])
@@ -79,7 +79,15 @@ pub(super) fn describe_approval(approval: &Value) -> String {
             .collect::<Vec<_>>()
             .join(" / "),
         "plan" => "carry out the plan?".into(),
-        _ => format!("{tool} {}", view::tool_input(input)),
+        "elicitation" => format!(
+            "{subject} asks: {}",
+            [&["request", "message"], &["request", "url"]]
+                .map(|path| view::text(approval, path))
+                .join(" ")
+                .trim_end()
+        ),
+        "dialog" => format!("dialog {subject}"),
+        _ => format!("{subject} {}", view::tool_input(input)),
     }
 }
 

@@ -15,6 +15,10 @@ pub enum ApprovalKind {
     Question,
     /// May the plan be carried out?
     Plan,
+    /// A form, or a page to visit, of an MCP server.
+    Elicitation,
+    /// A dialog of the CLI, of a kind that the session's options declare.
+    Dialog,
 }
 
 impl ApprovalKind {
@@ -24,14 +28,22 @@ impl ApprovalKind {
             Self::Tool => "tool",
             Self::Question => "question",
             Self::Plan => "plan",
+            Self::Elicitation => "elicitation",
+            Self::Dialog => "dialog",
         }
     }
 
     /// The kind with this JSON name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Tool, Self::Question, Self::Plan]
-            .into_iter()
-            .find(|kind| kind.as_str() == name)
+        [
+            Self::Tool,
+            Self::Question,
+            Self::Plan,
+            Self::Elicitation,
+            Self::Dialog,
+        ]
+        .into_iter()
+        .find(|kind| kind.as_str() == name)
     }
 }
 
@@ -41,10 +53,12 @@ impl ApprovalKind {
 pub enum ApprovalState {
     /// Nobody has answered.
     Pending,
-    /// Somebody allowed it.
+    /// Somebody allowed it, or answered it.
     Allowed,
     /// Somebody denied it.
     Denied,
+    /// Somebody closed the form or the dialog without an answer.
+    Cancelled,
     /// The CLI took the request back.
     Withdrawn,
     /// The process ended before an answer came.
@@ -58,9 +72,15 @@ impl ApprovalState {
             Self::Pending => "pending",
             Self::Allowed => "allowed",
             Self::Denied => "denied",
+            Self::Cancelled => "cancelled",
             Self::Withdrawn => "withdrawn",
             Self::Abandoned => "abandoned",
         }
+    }
+
+    /// Whether somebody's answer ended it.
+    pub const fn is_answered(self) -> bool {
+        matches!(self, Self::Allowed | Self::Denied | Self::Cancelled)
     }
 
     /// The state with this JSON name.
@@ -69,6 +89,7 @@ impl ApprovalState {
             Self::Pending,
             Self::Allowed,
             Self::Denied,
+            Self::Cancelled,
             Self::Withdrawn,
             Self::Abandoned,
         ]
@@ -90,12 +111,38 @@ pub struct Approval {
     pub request_id: String,
     /// What kind of answer is needed.
     pub kind: ApprovalKind,
-    /// The tool's name.
-    pub tool_name: String,
+    /// What it is about: the tool's name, the MCP server's of an elicitation, the kind of a dialog.
+    pub subject: String,
     /// The CLI's whole `request` object, byte for byte.
     pub request: Box<RawValue>,
+    /// SHA-256, in hex, of what was asked, byte for byte: a tool's `input`, else the whole `request` object. `None` for one
+    /// that was stored before these were kept.
+    pub input_sha256: Option<String>,
     /// When the CLI asked.
     pub requested_at: Timestamp,
+}
+
+/// By what an approval ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalHow {
+    /// A person, or a program of theirs, answered.
+    Person,
+    /// The CLI took the request back.
+    Withdrawal,
+    /// The process ended first.
+    Abandonment,
+}
+
+impl ApprovalHow {
+    /// The JSON name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Withdrawal => "withdrawal",
+            Self::Abandonment => "abandonment",
+        }
+    }
 }
 
 /// How an approval ended.
@@ -103,10 +150,16 @@ pub struct Approval {
 pub struct Resolution {
     /// The state it ended in.
     pub state: ApprovalState,
+    /// By what.
+    pub how: ApprovalHow,
     /// Who answered (`rest`, `ws:<connection>`, …); `cli` for a withdrawal, `daemon` for an abandonment.
     pub by: String,
     /// The answer that was given to the CLI, byte for byte.
     pub response: Option<Box<RawValue>>,
+    /// Whether the tool got another input than it asked for. Answers to questions count: the CLI takes them as input.
+    pub input_changed: bool,
+    /// Whether the answer changed permission rules or the mode.
+    pub permissions_updated: bool,
     /// When it ended.
     pub at: Timestamp,
 }

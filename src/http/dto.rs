@@ -9,7 +9,7 @@ mod session;
 mod status;
 mod turn;
 
-pub(super) use approval::{Approval, ApprovalPage, ApprovalSummary, DecisionRequest};
+pub(super) use approval::{APPROVALS_CSV_HEADING, Approval, ApprovalPage, ApprovalSummary, DecisionRequest};
 pub(super) use message::{
     ControlReply, ControlRequest, ConversationItem, ConversationPage, EventPage, InterruptRequest,
     ModelRequest, PermissionModeRequest, Prompt, Role, SendReply, SendRequest, ThinkingRequest,

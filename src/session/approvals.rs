@@ -1,12 +1,24 @@
 //! Owns what an approval is made from: the CLI's request at one end, the answer to it at the other. Pure.
 
+use std::fmt::Write as _;
+
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlRequest, ControlResponse, glance},
-    domain::{Approval, ApprovalId, ApprovalKind, ApprovalState, Resolution, RunId, SessionId, Timestamp},
+    claude::{
+        BadAnswer, ControlRequest, ControlResponse,
+        answer::{self, Behavior, ElicitationAction},
+        control::CanUseTool,
+        glance,
+    },
+    domain::{
+        Approval, ApprovalHow, ApprovalId, ApprovalKind, ApprovalState, Resolution, RunId, SessionId,
+        Timestamp,
+    },
     journal::RecordRef,
 };
+
+use super::{handle::Decision, machine::digest};
 
 /// The approval that a request opens; `None` for a request that needs no person.
 pub(super) fn from_request(
@@ -15,11 +27,26 @@ pub(super) fn from_request(
     run: RunId,
     record: &RecordRef<'_>,
 ) -> Option<Approval> {
-    let tool = request.can_use_tool()?;
-    let kind = match tool.tool_name.as_ref() {
-        "AskUserQuestion" => ApprovalKind::Question,
-        "ExitPlanMode" => ApprovalKind::Plan,
-        _ => ApprovalKind::Tool,
+    let whole = request.request.get();
+    let (kind, subject, asked) = match request.subtype.as_str() {
+        "can_use_tool" => {
+            let tool = request.can_use_tool()?;
+            let kind = match tool.tool_name.as_ref() {
+                "AskUserQuestion" => ApprovalKind::Question,
+                "ExitPlanMode" => ApprovalKind::Plan,
+                _ => ApprovalKind::Tool,
+            };
+            (kind, tool.tool_name.into_owned(), tool.input)
+        }
+        "elicitation" => {
+            let server = glance::member_text(whole, "mcp_server_name").unwrap_or_default();
+            (ApprovalKind::Elicitation, server, whole)
+        }
+        "request_user_dialog" => {
+            let kind = glance::member_text(whole, "dialog_kind")?;
+            (ApprovalKind::Dialog, kind, whole)
+        }
+        _ => return None,
     };
     Some(Approval {
         id: ApprovalId::of_record(session, record.seq),
@@ -27,27 +54,129 @@ pub(super) fn from_request(
         seq: record.seq,
         request_id: request.request_id.clone(),
         kind,
-        tool_name: tool.tool_name.into_owned(),
+        subject,
         request: request.request.clone(),
+        input_sha256: Some(hex(&digest(asked.as_bytes()))),
         requested_at: record.at,
     })
 }
 
+/// The answer that the CLI gets.
+pub(super) fn complete(approval: &Approval, decision: &Decision) -> Result<Box<RawValue>, BadAnswer> {
+    use ApprovalKind as Kind;
+    let request = &approval.request;
+    match (approval.kind, decision) {
+        (Kind::Tool | Kind::Question | Kind::Plan, Decision::Raw(raw)) => {
+            answer::complete_answer(request, raw)
+        }
+        (Kind::Elicitation, Decision::Raw(raw)) => answer::complete_elicitation(request, raw),
+        (Kind::Dialog, Decision::Raw(raw)) => answer::complete_dialog_answer(raw),
+        (
+            Kind::Tool | Kind::Question | Kind::Plan,
+            Decision::Allow {
+                updated_input,
+                updated_permissions,
+            },
+        ) => answer::allow(request, updated_input.as_deref(), updated_permissions.as_deref()),
+        (Kind::Tool | Kind::Question | Kind::Plan, Decision::Deny { message, interrupt }) => {
+            answer::deny(message.as_deref(), *interrupt)
+        }
+        (Kind::Plan, Decision::Plan { plan, next_mode }) => {
+            answer::accept_plan(request, plan.as_deref(), *next_mode)
+        }
+        (Kind::Question, Decision::Answers(answers)) => answer::answer_questions(request, answers),
+        (Kind::Elicitation, Decision::Accept(content)) => {
+            answer::answer_elicitation(request, ElicitationAction::Accept, content.as_deref())
+        }
+        (Kind::Elicitation, Decision::Decline) => {
+            answer::answer_elicitation(request, ElicitationAction::Decline, None)
+        }
+        (Kind::Elicitation, Decision::Cancel) => {
+            answer::answer_elicitation(request, ElicitationAction::Cancel, None)
+        }
+        (Kind::Dialog, Decision::Complete(result)) => answer::complete_dialog(result),
+        (Kind::Dialog, Decision::Cancel) => answer::cancel_dialog(),
+        (kind, _) => Err(BadAnswer::WrongKind(match kind {
+            Kind::Tool => "allow or deny",
+            Kind::Question => "answer, allow or deny",
+            Kind::Plan => "allow, with plan and next_mode, or deny",
+            Kind::Elicitation => "accept, decline or cancel",
+            Kind::Dialog => "complete or cancel",
+        })),
+    }
+}
+
 /// How an approval ended, by the answer that was written to the CLI.
-pub(super) fn resolution_of(answer: ControlResponse, by: &str, at: Timestamp) -> Resolution {
+pub(super) fn resolution_of(
+    approval: &Approval,
+    answer: ControlResponse,
+    by: &str,
+    at: Timestamp,
+) -> Resolution {
     let response = answer.outcome.ok().flatten();
-    let allowed = response
-        .as_deref()
-        .and_then(|payload: &RawValue| glance::member_text(payload.get(), "behavior"))
-        .is_some_and(|behavior| behavior == "allow");
-    Resolution {
-        state: if allowed {
-            ApprovalState::Allowed
-        } else {
-            ApprovalState::Denied
+    let given = response.as_deref();
+    let state = match approval.kind {
+        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan => {
+            match given.and_then(answer::behavior) {
+                Some(Behavior::Allow) => ApprovalState::Allowed,
+                Some(Behavior::Deny) | None => ApprovalState::Denied,
+            }
+        }
+        ApprovalKind::Elicitation => match given.and_then(ElicitationAction::of) {
+            Some(ElicitationAction::Accept) => ApprovalState::Allowed,
+            Some(ElicitationAction::Decline) => ApprovalState::Denied,
+            Some(ElicitationAction::Cancel) | None => ApprovalState::Cancelled,
         },
+        ApprovalKind::Dialog => {
+            let behavior = given.and_then(|payload| glance::member_text(payload.get(), "behavior"));
+            if behavior.as_deref() == Some("completed") {
+                ApprovalState::Allowed
+            } else {
+                ApprovalState::Cancelled
+            }
+        }
+    };
+    let allowed_tool = given.zip(CanUseTool::read(approval.request.get()));
+    let allowed_tool = allowed_tool.filter(|_| state == ApprovalState::Allowed);
+    Resolution {
+        state,
+        how: ApprovalHow::Person,
         by: by.to_owned(),
+        input_changed: allowed_tool
+            .as_ref()
+            .is_some_and(|(given, tool)| answer::changes_input(tool.input, given)),
+        permissions_updated: allowed_tool.is_some_and(|(given, _)| answer::updates_permissions(given)),
         response,
         at,
     }
+}
+
+/// The end of an approval that the CLI took back.
+pub(super) fn withdrawn(at: Timestamp) -> Resolution {
+    unanswered(ApprovalState::Withdrawn, ApprovalHow::Withdrawal, "cli", at)
+}
+
+/// The end of an approval whose process ended.
+pub(super) fn abandoned(at: Timestamp) -> Resolution {
+    unanswered(ApprovalState::Abandoned, ApprovalHow::Abandonment, "daemon", at)
+}
+
+fn unanswered(state: ApprovalState, how: ApprovalHow, by: &str, at: Timestamp) -> Resolution {
+    Resolution {
+        state,
+        how,
+        by: by.to_owned(),
+        response: None,
+        input_changed: false,
+        permissions_updated: false,
+        at,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -7,20 +7,14 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::{
-    claude::{
-        ClientLine, ControlResponse,
-        answer::{self, BadAnswer},
-        control::Fields,
-        json, stdin,
-    },
-    domain::{
-        Approval, ApprovalId, ApprovalState, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState,
-    },
+    claude::{BadAnswer, ClientLine, ControlResponse, control::Fields, json, stdin},
+    domain::{ApprovalId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
 };
 
 use super::{
     SessionError,
     actor::Actor,
+    approvals,
     control::{Asker, Waiting},
     decisions::DecisionReply,
     handle::{Attachment, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome},
@@ -180,7 +174,7 @@ impl Actor {
             self.deciding.add(id, reply);
             return;
         }
-        let answer = match complete(&approval, decision) {
+        let answer = match approvals::complete(&approval, decision) {
             Ok(answer) => answer,
             Err(bad) => {
                 self.answer_decision(reply, id, Err(SessionError::InvalidDecision(bad)));
@@ -217,7 +211,7 @@ impl Actor {
     }
 
     pub(super) fn on_approval_closed(&mut self, id: ApprovalId, resolution: Resolution) {
-        let by_answer = matches!(resolution.state, ApprovalState::Allowed | ApprovalState::Denied);
+        let by_answer = resolution.state.is_answered();
         for (place, reply) in self.deciding.take(id).into_iter().enumerate() {
             let outcome = if place == 0 && by_answer {
                 Ok(resolution.clone())
@@ -358,25 +352,6 @@ impl Actor {
             request_id,
         };
         self.decide(id, &Decision::Raw(answer), by, reply);
-    }
-}
-
-/// The answer that the CLI gets.
-fn complete(approval: &Approval, decision: &Decision) -> Result<Box<RawValue>, BadAnswer> {
-    match decision {
-        Decision::Allow {
-            updated_input,
-            updated_permissions,
-        } => answer::allow(
-            &approval.request,
-            updated_input.as_deref(),
-            updated_permissions.as_deref(),
-        ),
-        Decision::Deny { message, interrupt } => answer::deny(message.as_deref(), *interrupt),
-        Decision::Answers { answers, annotations } => {
-            answer::answer_questions(&approval.request, answers, annotations.as_deref())
-        }
-        Decision::Raw(raw) => answer::complete_answer(&approval.request, raw),
     }
 }
 

@@ -59,10 +59,8 @@ mod tests {
             r#"{"subtype":"mcp_message","server_name":"calc","message":{"jsonrpc":"2.0","id":"a","method":"x"}}"#,
             r#""id":"a","error""#,
         );
-        check(
-            r#"{"subtype":"elicitation","message":"?"}"#,
-            "unsupported_request",
-        );
+        // A dialog that does not say of which kind it is.
+        check(r#"{"subtype":"request_user_dialog"}"#, "unsupported_request");
         check(r#"{"subtype":"brand_new_thing"}"#, "unsupported_request");
     }
 }

@@ -1,13 +1,13 @@
 //! Owns the outside of a session: the handle that others hold, and the commands that its actor takes.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    claude::ControlResponse,
+    claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
     domain::{ApprovalId, ConnectionId, PromptUuid, Resolution, Seq, SessionId, SessionState, TurnEnd},
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
@@ -30,6 +30,13 @@ pub enum Decision {
         /// Permission updates, as the CLI takes them.
         updated_permissions: Option<Box<RawValue>>,
     },
+    /// Yes to a plan, perhaps edited, perhaps with the mode to go on in.
+    Plan {
+        /// The plan as it shall be carried out.
+        plan: Option<String>,
+        /// The permission mode from here on.
+        next_mode: Option<PermissionMode>,
+    },
     /// No.
     Deny {
         /// What the model is told.
@@ -37,14 +44,17 @@ pub enum Decision {
         /// Whether the turn ends as well.
         interrupt: bool,
     },
-    /// Answers to the questions, by question text.
-    Answers {
-        /// A label, several joined by a comma, or free text.
-        answers: BTreeMap<String, String>,
-        /// Notes by question text, as the CLI takes them.
-        annotations: Option<Box<RawValue>>,
-    },
-    /// A permission result as the CLI takes it.
+    /// Answers to the questions.
+    Answers(QuestionAnswers),
+    /// An elicitation is filled in; without content, its page was visited.
+    Accept(Option<Box<RawValue>>),
+    /// An elicitation is refused.
+    Decline,
+    /// An elicitation or a dialog is closed without an answer.
+    Cancel,
+    /// A dialog is completed with this result.
+    Complete(Box<RawValue>),
+    /// An answer as the CLI takes it.
     Raw(Box<RawValue>),
 }
 

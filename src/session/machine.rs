@@ -403,12 +403,7 @@ impl Machine {
         };
         let cut_short = self.turn.is_some() || !self.prompts.is_empty();
         for approval in std::mem::take(&mut self.approvals) {
-            let resolution = Resolution {
-                state: ApprovalState::Abandoned,
-                by: "daemon".to_owned(),
-                response: None,
-                at: record.at,
-            };
+            let resolution = approvals::abandoned(record.at);
             self.close_approval(&approval, resolution, out);
         }
         if let Some(turn) = self.turn.take() {
@@ -457,7 +452,8 @@ impl Machine {
                     self.asked.remove(&answer.request_id);
                     if let Some(approval) = self.take_approval(&answer.request_id) {
                         let by = record.by.unwrap_or("daemon");
-                        self.close_approval(&approval, approvals::resolution_of(answer, by, record.at), out);
+                        let resolution = approvals::resolution_of(&approval, answer, by, record.at);
+                        self.close_approval(&approval, resolution, out);
                     }
                 }
             }

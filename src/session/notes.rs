@@ -42,7 +42,9 @@ pub(super) enum Note {
         request_id: String,
         seq: Seq,
         kind: ApprovalKind,
-        tool_name: String,
+        /// The tool, the MCP server or the kind of dialog.
+        #[serde(alias = "tool_name")]
+        subject: String,
     },
     /// It needs nobody any more.
     Decision {

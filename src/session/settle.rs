@@ -55,7 +55,7 @@ impl Actor {
                 request_id: approval.request_id.clone(),
                 seq: approval.seq,
                 kind: approval.kind,
-                tool_name: approval.tool_name.clone(),
+                subject: approval.subject.clone(),
             })
             .collect();
         due.extend(

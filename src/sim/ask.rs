@@ -61,6 +61,28 @@ impl<W: Write> Agent<W> {
                 fields.insert("permission_suggestions".into(), rule);
             }
         }
+        self.request(request)
+    }
+
+    /// Shows the form of a simulated server. Returns its content, if it was filled in.
+    pub(super) fn form(&mut self) -> Result<Option<Value>, Cut> {
+        self.request(json!({
+            "subtype": "elicitation", "mcp_server_name": "simulated", "mode": "form",
+            "message": "Who are you? (simulated form)", "property_order": ["name", "colour"],
+            "requested_schema": {"type": "object", "required": ["name"], "properties": {
+                "name": {"type": "string", "title": "Your name"},
+                "colour": {"type": "string", "title": "A colour", "enum": ["red", "blue"]},
+            }},
+        }))?;
+        let answer = self.wait_for_answer()?;
+        self.state("running")?;
+        let accepted = answer
+            .ok()
+            .filter(|answer| answer.get("action").is_some_and(|it| it == "accept"));
+        Ok(accepted.map(|answer| answer.get("content").cloned().unwrap_or(json!({}))))
+    }
+
+    fn request(&mut self, request: Value) -> Result<(), Fatal> {
         let request_id = self.wire.new_id();
         self.state("requires_action")?;
         self.asked = Some(Asked {

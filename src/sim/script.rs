@@ -11,6 +11,8 @@ pub(super) enum Act {
     Question,
     /// A plan is shown for approval.
     Plan,
+    /// A form of a server is shown.
+    Form,
     /// A long answer.
     Slow,
     /// The turn fails.
@@ -31,6 +33,7 @@ pub(super) fn act(prompt: &str) -> Act {
             "tool" | "tools" => Some(Act::Tool),
             "question" | "questions" => Some(Act::Question),
             "plan" => Some(Act::Plan),
+            "form" => Some(Act::Form),
             "slow" => Some(Act::Slow),
             "error" => Some(Act::Error),
             _ => None,
@@ -48,7 +51,7 @@ pub(super) fn answer(prompt: &str, turn: u64, first_prompt: Option<&str>) -> Str
     });
     format!(
         "Hello! I am Trunkline's simulated agent: no model was asked, and nothing was run. You wrote {} words: \
-         \"{}\".{history} Put one of the words tool, question, plan, slow or error into your message to see what else \
+         \"{}\".{history} Put one of the words tool, question, plan, form, slow or error into your message to see what else \
          I can do.",
         prompt.split_whitespace().count(),
         beginning(prompt)
@@ -88,6 +91,7 @@ mod tests {
             ("a slow plan", Act::Slow),
             ("QUESTION?", Act::Question),
             ("error", Act::Error),
+            ("fill in a form", Act::Form),
         ] {
             assert_eq!(act(prompt), expected, "{prompt}");
         }

@@ -293,6 +293,22 @@ fn questions_and_plans_are_asked_in_every_mode() {
 }
 
 #[test]
+fn a_form_is_filled_in_or_declined() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::start(dir.path(), &["--permission-prompt-tool=stdio"], Duration::ZERO);
+    host.prompt("show me a form");
+    let (asked, _) = host.until("control_request");
+    assert_eq!(asked["request"]["subtype"], "elicitation");
+    host.answer(&asked, &json!({"action": "accept", "content": {"name": "Ada"}}));
+    assert!(host.result()["result"].as_str().unwrap().contains("Ada"));
+    host.prompt("form");
+    let (asked, _) = host.until("control_request");
+    host.answer(&asked, &json!({"action": "decline"}));
+    assert!(host.result()["result"].as_str().unwrap().contains("did not"));
+    host.end().unwrap();
+}
+
+#[test]
 fn an_interrupt_ends_the_turn_and_not_the_agent() {
     let dir = tempfile::tempdir().unwrap();
     let flags = ["--permission-prompt-tool=stdio", "--include-partial-messages"];

@@ -109,6 +109,13 @@ impl<W: Write> Agent<W> {
                 };
                 self.say(record, words, 1)
             }
+            Act::Form => {
+                let words = match self.form()? {
+                    Some(content) => format!("The simulated agent read your form: {content}"),
+                    None => "You did not fill in the simulated form.".into(),
+                };
+                self.say(record, &words, 1)
+            }
             Act::Error => {
                 let text = "API Error: 500 simulated failure";
                 record.error = Some(text.into());

@@ -302,9 +302,9 @@ impl Session {
     ) -> Result<(), QueryError> {
         self.worked(approval.requested_at);
         sqlx::query(
-            "INSERT INTO approvals (id, session_id, run_id, seq, request_id, kind, tool_name, request, requested_at,
-                state)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            "INSERT INTO approvals (id, session_id, run_id, seq, request_id, kind, subject, request, requested_at,
+                state, input_sha256)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
              ON CONFLICT (id) DO NOTHING",
         )
         .bind(approval.id.to_string())
@@ -313,10 +313,11 @@ impl Session {
         .bind(integer(approval.seq.get()))
         .bind(&approval.request_id)
         .bind(approval.kind.as_str())
-        .bind(&approval.tool_name)
+        .bind(&approval.subject)
         .bind(approval.request.get())
         .bind(approval.requested_at.as_micros())
         .bind(ApprovalState::Pending.as_str())
+        .bind(&approval.input_sha256)
         .execute(connection)
         .await?;
         Ok(())
@@ -329,11 +330,12 @@ impl Session {
         id: ApprovalId,
         resolution: &Resolution,
     ) -> Result<(), QueryError> {
-        if matches!(resolution.state, ApprovalState::Allowed | ApprovalState::Denied) {
+        if resolution.state.is_answered() {
             self.worked(resolution.at);
         }
         sqlx::query(
-            "UPDATE approvals SET state = ?2, resolved_by = ?3, response = ?4, resolved_at = ?5
+            "UPDATE approvals SET state = ?2, resolved_by = ?3, response = ?4, resolved_at = ?5, how = ?8,
+                input_changed = ?9, permissions_updated = ?10
              WHERE id = ?1 AND session_id = ?6 AND state = ?7",
         )
         .bind(id.to_string())
@@ -343,6 +345,9 @@ impl Session {
         .bind(resolution.at.as_micros())
         .bind(self.id.to_string())
         .bind(ApprovalState::Pending.as_str())
+        .bind(resolution.how.as_str())
+        .bind(resolution.input_changed)
+        .bind(resolution.permissions_updated)
         .execute(connection)
         .await?;
         Ok(())

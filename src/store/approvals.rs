@@ -21,7 +21,7 @@ pub(super) async fn list(
     filter: ApprovalFilter,
     page: &PageRequest,
 ) -> Result<Page<ApprovalRow>, QueryError> {
-    let rows = select(filter, page)?.build().fetch_all(pool).await?;
+    let rows = select(&filter, page)?.build().fetch_all(pool).await?;
     let rows = rows.iter().map(approval).collect::<Result<_, _>>()?;
     Ok(page.page(LIST, rows, |row: &ApprovalRow| {
         (row.approval.requested_at.as_micros(), row.approval.id.to_string())
@@ -29,7 +29,10 @@ pub(super) async fn list(
 }
 
 /// The query for a page of the list.
-pub(super) fn select(filter: ApprovalFilter, page: &PageRequest) -> Result<QueryBuilder<Sqlite>, QueryError> {
+pub(super) fn select(
+    filter: &ApprovalFilter,
+    page: &PageRequest,
+) -> Result<QueryBuilder<Sqlite>, QueryError> {
     let mut query = QueryBuilder::<Sqlite>::new("SELECT * FROM approvals WHERE TRUE");
     if let Some(session) = filter.session {
         query.push(" AND session_id = ").push_bind(session.to_string());
@@ -39,6 +42,18 @@ pub(super) fn select(filter: ApprovalFilter, page: &PageRequest) -> Result<Query
     }
     if let Some(kind) = filter.kind {
         query.push(" AND kind = ").push_bind(kind.as_str());
+    }
+    if let Some(subject) = &filter.subject {
+        query.push(" AND subject = ").push_bind(subject.clone());
+    }
+    if let Some(by) = &filter.by {
+        query.push(" AND resolved_by = ").push_bind(by.clone());
+    }
+    if let Some(from) = filter.from {
+        query.push(" AND requested_at >= ").push_bind(from.as_micros());
+    }
+    if let Some(to) = filter.to {
+        query.push(" AND requested_at < ").push_bind(to.as_micros());
     }
     if let Some((requested_at, id)) = page.key::<(i64, String)>(LIST)? {
         query
@@ -64,11 +79,15 @@ fn approval(row: &SqliteRow) -> Result<ApprovalRow, QueryError> {
         ApprovalState::Pending => None,
         ApprovalState::Allowed
         | ApprovalState::Denied
+        | ApprovalState::Cancelled
         | ApprovalState::Withdrawn
         | ApprovalState::Abandoned => Some(Resolution {
             state,
+            how: columns.named("how")?,
             by: columns.get("resolved_by")?,
             response: columns.raw_json_opt("response")?,
+            input_changed: columns.get("input_changed")?,
+            permissions_updated: columns.get("permissions_updated")?,
             at: columns.time("resolved_at")?,
         }),
     };
@@ -80,8 +99,9 @@ fn approval(row: &SqliteRow) -> Result<ApprovalRow, QueryError> {
             seq: columns.seq("seq")?,
             request_id: columns.get("request_id")?,
             kind: columns.named("kind")?,
-            tool_name: columns.get("tool_name")?,
+            subject: columns.get("subject")?,
             request: columns.raw_json("request")?,
+            input_sha256: columns.get("input_sha256")?,
             requested_at: columns.time("requested_at")?,
         },
         resolution,

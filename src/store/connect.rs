@@ -16,7 +16,7 @@ use sqlx::{
 
 use super::{StoreError, error};
 
-static MIGRATIONS: Migrator = sqlx::migrate!();
+pub(super) static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// How long a connection waits for another program's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

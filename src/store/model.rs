@@ -183,7 +183,7 @@ impl ApprovalRow {
 }
 
 /// Which approvals are wanted: those that match every field that is set.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ApprovalFilter {
     /// Of this session.
     pub session: Option<SessionId>,
@@ -191,6 +191,14 @@ pub struct ApprovalFilter {
     pub state: Option<ApprovalState>,
     /// Of this kind.
     pub kind: Option<ApprovalKind>,
+    /// About this tool, MCP server or kind of dialog.
+    pub subject: Option<String>,
+    /// That ended by this hand.
+    pub by: Option<String>,
+    /// Asked at this time or later.
+    pub from: Option<Timestamp>,
+    /// Asked before this time.
+    pub to: Option<Timestamp>,
 }
 
 /// An id that the CLI gave the conversation, and since when.

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::domain::{
-    Approval, ApprovalKind, ApprovalState, CliSessionId, Fact, FailReason, ModelUsage, Resolution, RunExit,
-    RunId, Seq, SessionState, StartMode, StopIntent, TokenUsage, Usd,
+    Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, Fact, FailReason, ModelUsage,
+    Resolution, RunExit, RunId, Seq, SessionState, StartMode, StopIntent, TokenUsage, Usd,
 };
 
 /// A store in a directory of its own.
@@ -169,8 +169,9 @@ fn approval(session: SessionId, seq: u64, request: &str) -> Approval {
         seq: Seq::new(seq),
         request_id: format!("request-{seq}"),
         kind: ApprovalKind::Tool,
-        tool_name: "Bash".to_owned(),
+        subject: "Bash".to_owned(),
         request: raw(request),
+        input_sha256: Some("00ff".to_owned()),
         requested_at: at(i64::try_from(seq).unwrap()),
     }
 }

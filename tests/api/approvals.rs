@@ -65,7 +65,8 @@ async fn a_wrong_decision_leaves_the_approval_pending() {
             "invalid_decision",
         ),
     ] {
-        problem(rest.decide(&id, &approval, decision.clone()).await, 422, code);
+        let status = if code == "invalid_field" { 422 } else { 400 };
+        problem(rest.decide(&id, &approval, decision.clone()).await, status, code);
     }
     let allow = json!({"decision": "allow"});
     problem(

@@ -11,6 +11,7 @@
 mod support;
 
 mod approvals;
+mod audit;
 mod common;
 mod contract;
 mod cwd;

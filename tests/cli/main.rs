@@ -324,3 +324,75 @@ fn openapi_prints_the_committed_contract() {
     let committed = fs::read_to_string(programs::repository("openapi/trunkline.json")).unwrap();
     assert_eq!(printed.trim_end(), committed.trim_end(), "run `make openapi`");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_inbox_is_listed_and_a_form_is_filled_in() {
+    let bin = tempfile::tempdir().unwrap();
+    let daemon = TestDaemon::with_fake()
+        .claude(simulated(bin.path()))
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let id = rest
+        .create_ready(serde_json::json!({ "cwd": daemon.work_dir("project") }))
+        .await;
+    assert_eq!(run(&daemon, &["approvals"]).ok(), "");
+    rest.prompt(&id, "show me a form").await;
+    rest.pending_approval(&id).await;
+    let inbox = run(&daemon, &["approvals"]).ok();
+    let row = inbox.lines().nth(1).unwrap_or_default();
+    assert!(
+        row.starts_with(&id) && row.contains("elicitation") && row.contains("Who are you?"),
+        "{inbox}"
+    );
+    assert_eq!(
+        json(&daemon, &["approvals", "--kind", "tool"])["items"],
+        serde_json::json!([])
+    );
+
+    run(&daemon, &["approve", "last", "--answer", "x"]).fails(2, "takes --answer");
+    run(&daemon, &["deny", "last", "--message", "x"]).fails(2, "do not go with this");
+    run(&daemon, &["approve", "last", "--field", "age=3"]).fails(2, "name, colour");
+    let nothing = run(&daemon, &["approve", "last"]);
+    assert!(
+        nothing.code != 0 && nothing.err.contains("name is missing"),
+        "{}",
+        nothing.err
+    );
+    run(
+        &daemon,
+        &["approve", "last", "--field", "name=Ada", "--field", "colour=2"],
+    )
+    .ok();
+    rest.in_state(&id, &["idle"]).await;
+    let decided = json(&daemon, &["approvals", "--state", "all"]);
+    let content = &decided["items"][0]["resolution"]["response"]["content"];
+    assert_eq!(*content, serde_json::json!({ "name": "Ada", "colour": "blue" }));
+
+    let plan = bin.path().join("plan.md");
+    fs::write(&plan, "# Mine\n").unwrap();
+    rest.prompt(&id, "make a plan").await;
+    rest.pending_approval(&id).await;
+    let path = plan.to_str().unwrap();
+    run(
+        &daemon,
+        &["approve", "last", "--plan", path, "--next-mode", "acceptEdits"],
+    )
+    .ok();
+    assert_eq!(
+        rest.in_state(&id, &["idle"]).await["permission_mode"],
+        "acceptEdits"
+    );
+    let decided = json(&daemon, &["approvals", "--state", "allowed", "--kind", "plan"]);
+    let resolution = &decided["items"][0]["resolution"];
+    assert_eq!(resolution["response"]["updatedInput"]["plan"], "# Mine\n");
+
+    rest.prompt(&id, "another form").await;
+    rest.pending_approval(&id).await;
+    run(&daemon, &["deny", "last", "--cancel"]).ok();
+    rest.in_state(&id, &["idle"]).await;
+    assert_eq!(
+        json(&daemon, &["approvals", "--state", "cancelled"])["items"][0]["kind"],
+        "elicitation"
+    );
+}

@@ -340,11 +340,15 @@ async fn c18_h1_what_nobody_can_answer_gets_a_stated_answer_in_bounded_time() {
         } else {
             None
         };
-        act_through(&rest, &id, json!([
-            { "request": { "subtype": "elicitation", "mcp_server_name": "s", "message": "?" }, "id": "r-1" },
-            { "request": { "subtype": "brand_new_thing", "x": 1 }, "id": "r-2" },
-            { "request": { "subtype": "hook_callback", "callback_id": "h", "input": {} }, "id": "r-3" },
-        ]))
+        act_through(
+            &rest,
+            &id,
+            json!([
+                { "request": { "subtype": "request_user_dialog", "payload": {} }, "id": "r-1" },
+                { "request": { "subtype": "brand_new_thing", "x": 1 }, "id": "r-2" },
+                { "request": { "subtype": "hook_callback", "callback_id": "h", "input": {} }, "id": "r-3" },
+            ]),
+        )
         .await;
         drop(silent);
         let mut client = daemon.attach(&id, Some(0)).await;

@@ -38,7 +38,13 @@ fn parse(line: usize, text: &str) -> Value {
 
 #[test]
 fn every_example_is_json() {
-    for info in ["json", "json client", "json server", "json record"] {
+    for info in [
+        "json",
+        "json client",
+        "json server",
+        "json record",
+        "json decision",
+    ] {
         for (line, text) in examples(info) {
             let value = parse(line, &text);
             assert!(value.is_object(), "docs/PROTOCOL.md:{line}");

@@ -183,7 +183,7 @@ async fn a_session_without_a_process_refuses_what_needs_one() {
             wrong.to_string(),
         )
         .await
-        .problem(422, "invalid_decision");
+        .problem(400, "invalid_decision");
     assert_eq!(problem["field"], "updated_input");
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio_util::task::TaskTracker;
 use trunkline::keeper::{self, AttachError, KeeperEvent, StopRequest, WriteError};
 
-use crate::support::{Bed, SOON, is_running, send, wait_for};
+use crate::support::{Bed, SOON, is_running, send};
 
 const ECHO: &str = "for text in sys.stdin: say(type='echo', n=json.loads(text)['n'])";
 

@@ -10,8 +10,8 @@ mod support;
 
 mod background;
 mod controls;
+mod elicitation;
 mod environment;
-mod fallback;
 mod fork;
 mod interrupts;
 mod limits;

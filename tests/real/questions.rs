@@ -1,6 +1,6 @@
 //! Owns the tests of questions and plans.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -82,4 +82,115 @@ async fn a_rejected_plan_leaves_the_mode() {
             .to_string()
             .contains("begin with the tests")
     );
+}
+
+/// One question, asked in the middle of a turn.
+async fn one_question(world: &World) -> (String, Value) {
+    let id = world.session(json!({})).await;
+    let options = ["Red", "Blue"].map(|label| json!({ "label": label, "description": label }));
+    let question =
+        json!({ "question": "Which colour?", "header": "Colour", "multiSelect": true, "options": options });
+    let ask = json!({ "tool": "AskUserQuestion", "input": { "questions": [question] } });
+    world.prompt(&id, json!([ask, { "text": "thanks" }])).await;
+    let approval = world.rest.pending_approval(&id).await;
+    assert_eq!(approval["questions"][0]["question"], "Which colour?");
+    assert_eq!(approval["requires_user_interaction"], true);
+    (id, approval)
+}
+
+/// What the model is told last.
+async fn told(world: &World, id: &str) -> String {
+    world.idle_after(id, 1).await;
+    let request = world.last_request().await;
+    request["messages"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap()
+        .to_string()
+}
+
+#[tokio::test]
+async fn several_labels_and_a_note_are_an_answer() {
+    let world = World::start().await;
+    let (id, approval) = one_question(&world).await;
+    let decision = json!({
+        "decision": "answer",
+        "answers": { "Which colour?": ["Red", "Blue"] },
+        "notes": { "Which colour?": "rather light" },
+    });
+    let decided = world.decide(&id, &approval, decision).await;
+    assert_eq!(decided["resolution"]["input_changed"], true);
+    let told = told(&world, &id).await;
+    assert!(told.contains("Red, Blue"), "{told}");
+    assert!(told.contains("rather light"), "{told}");
+}
+
+#[tokio::test]
+async fn free_text_is_an_answer() {
+    let world = World::start().await;
+    let (id, approval) = one_question(&world).await;
+    let decision = json!({ "decision": "answer", "answers": { "Which colour?": "a shade of grey" } });
+    world.decide(&id, &approval, decision).await;
+    let told = told(&world, &id).await;
+    assert!(told.contains("a shade of grey"), "{told}");
+}
+
+#[tokio::test]
+async fn a_question_can_be_skipped() {
+    let world = World::start().await;
+    let (id, approval) = one_question(&world).await;
+    let decision = json!({ "decision": "answer", "skipped": ["Which colour?"] });
+    let decided = world.decide(&id, &approval, decision).await;
+    assert_eq!(decided["state"], "allowed", "{decided:#}");
+    let told = told(&world, &id).await;
+    assert!(!told.contains("is_error\":true"), "the tool goes through: {told}");
+    assert!(!told.contains("\"Red\""), "nothing is answered: {told}");
+}
+
+/// A plan that waits for its approval.
+async fn plan(world: &World) -> (String, Value) {
+    let id = world.session(json!({ "permission_mode": "plan" })).await;
+    let write =
+        json!({ "tool": "Write", "input": { "file_path": "${PLAN_FILE}", "content": "# The plan\n" } });
+    let leave = json!({ "tool": "ExitPlanMode", "input": {} });
+    world
+        .prompt(&id, json!([write, leave, { "text": "begun" }]))
+        .await;
+    let approval = world.rest.pending_approval(&id).await;
+    assert_eq!(approval["plan"], "# The plan\n", "{approval:#}");
+    (id, approval)
+}
+
+#[tokio::test]
+async fn a_plan_is_edited_and_goes_on_in_another_mode() {
+    let world = World::start().await;
+    let (id, approval) = plan(&world).await;
+    let decision = json!({ "decision": "allow", "plan": "# A better plan\n", "next_mode": "acceptEdits" });
+    let decided = world.decide(&id, &approval, decision).await;
+    let resolution = &decided["resolution"];
+    assert_eq!(
+        (&resolution["input_changed"], &resolution["permissions_updated"]),
+        (&json!(true), &json!(true)),
+        "{decided:#}"
+    );
+    let view = world.idle_after(&id, 1).await;
+    assert_eq!(view["permission_mode"], "acceptEdits");
+    let file = approval["plan_file"].as_str().unwrap();
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "# A better plan\n");
+    assert!(world.last_request().await.to_string().contains("# A better plan"));
+}
+
+/// A mode that a session must be started for cannot be had by way of a plan.
+#[tokio::test]
+async fn a_plan_does_not_lead_to_a_mode_that_was_not_launched() {
+    let world = World::start().await;
+    let (id, approval) = plan(&world).await;
+    let decision = json!({ "decision": "allow", "next_mode": "bypassPermissions" });
+    world
+        .rest
+        .decide(&id, approval["id"].as_str().unwrap(), decision)
+        .await;
+    let view = world.idle_after(&id, 1).await;
+    assert_ne!(view["permission_mode"], "bypassPermissions");
 }

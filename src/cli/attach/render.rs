@@ -260,23 +260,24 @@ impl Screen {
     }
 }
 
-/// The approval that a permission request opens. Its id follows from its record, so no other request is needed.
+/// The approval that a request opens. Its id follows from its record, so no other request is needed.
 fn asked(session: &str, seq: u64, data: &Value) -> Option<Value> {
     let request = data.get("request")?;
-    if view::text(request, &["subtype"]) != "can_use_tool" {
-        return None;
-    }
-    let session: SessionId = session.parse().ok()?;
-    let tool = view::text(request, &["tool_name"]);
-    let kind = match tool {
-        "AskUserQuestion" => "question",
-        "ExitPlanMode" => "plan",
-        _ => "tool",
+    let (kind, subject) = match view::text(request, &["subtype"]) {
+        "can_use_tool" => match view::text(request, &["tool_name"]) {
+            tool @ "AskUserQuestion" => ("question", tool),
+            tool @ "ExitPlanMode" => ("plan", tool),
+            tool => ("tool", tool),
+        },
+        "elicitation" => ("elicitation", view::text(request, &["mcp_server_name"])),
+        "request_user_dialog" => ("dialog", view::text(request, &["dialog_kind"])),
+        _ => return None,
     };
+    let session: SessionId = session.parse().ok()?;
     Some(json!({
         "id": ApprovalId::of_record(session, Seq::new(seq)).to_string(),
         "kind": kind,
-        "tool_name": tool,
+        "subject": subject,
         "request": request,
     }))
 }

@@ -1,14 +1,15 @@
-//! Owns the approval object and the decision on it.
+//! Owns the approval object.
 
-use std::collections::BTreeMap;
+mod csv;
+mod decision;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub(in crate::http) use self::{csv::HEADING as APPROVALS_CSV_HEADING, decision::DecisionRequest};
 use crate::{
-    domain::{self, ApprovalId, ApprovalKind, ApprovalState, RunId, Seq, SessionId, Timestamp},
-    http::{ApiError, ErrorCode},
-    session,
+    claude::{control::raw_value, json},
+    domain::{self, ApprovalHow, ApprovalId, ApprovalKind, ApprovalState, RunId, Seq, SessionId, Timestamp},
     store::ApprovalRow,
 };
 
@@ -29,11 +30,71 @@ pub(in crate::http) struct Approval {
     kind: ApprovalKind,
     /// Where it stands.
     state: ApprovalState,
-    /// The tool.
-    tool_name: String,
-    /// The CLI's request, byte for byte.
+    /// What it is about: the tool's name, the MCP server's of an elicitation, the kind of a dialog.
+    subject: String,
+    /// The tool; `null` for elicitations and dialogs.
+    tool_name: Option<String>,
+    /// The CLI's request, byte for byte. The fields below show parts of it.
     #[schema(value_type = Object)]
     request: Box<RawValue>,
+    /// SHA-256 of what was asked, byte for byte, in hex: of a tool's `input`, else of the whole request.
+    input_sha256: Option<String>,
+    /// Whether only a person may answer: no rule does.
+    requires_user_interaction: bool,
+    /// A heading.
+    #[schema(value_type = Option<String>)]
+    title: Option<Box<RawValue>>,
+    /// A name for people of the tool or of the server.
+    #[schema(value_type = Option<String>)]
+    display_name: Option<Box<RawValue>>,
+    /// What the tool will do, in words.
+    #[schema(value_type = Option<String>)]
+    description: Option<Box<RawValue>>,
+    /// Why a person is asked.
+    #[schema(value_type = Option<String>)]
+    reason: Option<Box<RawValue>>,
+    /// The kind of that reason: `rule`, `mode`, `hook`, …
+    #[schema(value_type = Option<String>)]
+    reason_type: Option<Box<RawValue>>,
+    /// The path that needs the permission.
+    #[schema(value_type = Option<String>)]
+    blocked_path: Option<Box<RawValue>>,
+    /// Permission updates that would stop the asking, to be given back as `updated_permissions`.
+    #[schema(value_type = Option<Vec<Object>>)]
+    suggestions: Option<Box<RawValue>>,
+    /// The tool's call.
+    #[schema(value_type = Option<String>)]
+    tool_use_id: Option<Box<RawValue>>,
+    /// The sub-agent that asks; `null` for the main one.
+    #[schema(value_type = Option<String>)]
+    agent_id: Option<Box<RawValue>>,
+    /// Questions: what is asked, as the CLI puts it: `question`, `header`, `options`, `multiSelect`.
+    #[schema(value_type = Option<Vec<Object>>)]
+    questions: Option<Box<RawValue>>,
+    /// Plans: the plan, in Markdown.
+    #[schema(value_type = Option<String>)]
+    plan: Option<Box<RawValue>>,
+    /// Plans: the file that it is in.
+    #[schema(value_type = Option<String>)]
+    plan_file: Option<Box<RawValue>>,
+    /// Elicitations: what the server says.
+    #[schema(value_type = Option<String>)]
+    message: Option<Box<RawValue>>,
+    /// Elicitations: `form` or `url`.
+    #[schema(value_type = Option<String>)]
+    mode: Option<Box<RawValue>>,
+    /// Elicitations: the page to visit.
+    #[schema(value_type = Option<String>)]
+    url: Option<Box<RawValue>>,
+    /// Elicitations: the JSON schema of the form.
+    #[schema(value_type = Option<Object>)]
+    requested_schema: Option<Box<RawValue>>,
+    /// Elicitations: the order of the form's fields.
+    #[schema(value_type = Option<Vec<String>>)]
+    property_order: Option<Box<RawValue>>,
+    /// Dialogs: what the dialog shows.
+    #[schema(value_type = Option<Object>)]
+    payload: Option<Box<RawValue>>,
     /// When the CLI asked.
     #[schema(value_type = String, format = DateTime)]
     requested_at: Timestamp,
@@ -44,11 +105,17 @@ pub(in crate::http) struct Approval {
 /// How an approval ended.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Resolution {
+    /// By what it ended.
+    how: ApprovalHow,
     /// Who answered: `rest`, `ws:<connection id>`, `cli` for a withdrawal, `daemon` when the process ended first.
     by: String,
     /// The answer that the CLI was given, byte for byte.
     #[schema(value_type = Option<Object>)]
     response: Option<Box<RawValue>>,
+    /// Whether the tool got another input than it asked for. Answers to questions count: the CLI takes them as input.
+    input_changed: bool,
+    /// Whether the answer changed permission rules or the mode.
+    permissions_updated: bool,
     /// When it ended.
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
@@ -68,25 +135,113 @@ impl Approval {
 impl From<ApprovalRow> for Approval {
     fn from(row: ApprovalRow) -> Self {
         let state = row.state();
-        let approval = row.approval;
+        let domain::Approval {
+            id,
+            run_id,
+            seq,
+            request_id,
+            kind,
+            subject,
+            request,
+            input_sha256,
+            requested_at,
+        } = row.approval;
+        let [input, interaction] = members(&request, ["input", "requires_user_interaction"]);
+        let [questions, plan, plan_file] = input
+            .as_deref()
+            .filter(|_| matches!(kind, ApprovalKind::Question | ApprovalKind::Plan))
+            .map(|input| members(input, ["questions", "plan", "planFilePath"]))
+            .unwrap_or_default();
+        let [
+            title,
+            display_name,
+            description,
+            reason,
+            reason_type,
+            blocked_path,
+        ] = members(
+            &request,
+            [
+                "title",
+                "display_name",
+                "description",
+                "decision_reason",
+                "decision_reason_type",
+                "blocked_path",
+            ],
+        );
+        let [suggestions, tool_use_id, agent_id] =
+            members(&request, ["permission_suggestions", "tool_use_id", "agent_id"]);
+        let [message, mode, url, requested_schema, property_order, payload] = members(
+            &request,
+            [
+                "message",
+                "mode",
+                "url",
+                "requested_schema",
+                "property_order",
+                "payload",
+            ],
+        );
+        let is_tool = is_of_tool(kind);
         Self {
-            id: approval.id,
+            id,
             session_id: row.session,
-            run_id: approval.run_id,
-            seq: approval.seq,
-            request_id: approval.request_id,
-            kind: approval.kind,
+            run_id,
+            seq,
+            request_id,
+            kind,
             state,
-            tool_name: approval.tool_name,
-            request: approval.request,
-            requested_at: approval.requested_at,
+            tool_name: is_tool.then(|| subject.clone()),
+            subject,
+            input_sha256,
+            requires_user_interaction: kind != ApprovalKind::Tool
+                || interaction.is_some_and(|raw| raw.get() == "true"),
+            title,
+            display_name,
+            description,
+            reason,
+            reason_type,
+            blocked_path,
+            suggestions,
+            tool_use_id,
+            agent_id,
+            questions,
+            plan,
+            plan_file,
+            message,
+            mode,
+            url,
+            requested_schema,
+            property_order,
+            payload,
+            request,
+            requested_at,
             resolution: row.resolution.map(|resolution| Resolution {
+                how: resolution.how,
                 by: resolution.by,
                 response: resolution.response,
+                input_changed: resolution.input_changed,
+                permissions_updated: resolution.permissions_updated,
                 at: resolution.at,
             }),
         }
     }
+}
+
+/// The members of a raw object, byte for byte. A `null` counts as missing.
+fn members<const N: usize>(object: &RawValue, names: [&str; N]) -> [Option<Box<RawValue>>; N] {
+    json::members(object.get(), names)
+        .unwrap_or([None; N])
+        .map(|raw| raw.filter(|raw| *raw != "null").and_then(raw_value))
+}
+
+/// Whether approvals of this kind are about a tool.
+const fn is_of_tool(kind: ApprovalKind) -> bool {
+    matches!(
+        kind,
+        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan
+    )
 }
 
 /// What lists say about a pending approval.
@@ -98,8 +253,10 @@ pub(in crate::http) struct ApprovalSummary {
     request_id: String,
     /// What kind of answer is needed.
     kind: ApprovalKind,
-    /// The tool.
-    tool_name: String,
+    /// What it is about: the tool's name, the MCP server's of an elicitation, the kind of a dialog.
+    subject: String,
+    /// The tool; `null` for elicitations and dialogs.
+    tool_name: Option<String>,
     /// The record of the request.
     seq: Seq,
     /// When the CLI asked.
@@ -113,7 +270,8 @@ impl ApprovalSummary {
             id: approval.id,
             request_id: approval.request_id.clone(),
             kind: approval.kind,
-            tool_name: approval.tool_name.clone(),
+            subject: approval.subject.clone(),
+            tool_name: is_of_tool(approval.kind).then(|| approval.subject.clone()),
             seq: approval.seq,
             requested_at: approval.requested_at,
         }
@@ -129,121 +287,113 @@ pub(in crate::http) struct ApprovalPage {
     pub(in crate::http) next_cursor: Option<String>,
 }
 
-/// What a person decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum Verdict {
-    /// Let it happen.
-    Allow,
-    /// Do not let it happen.
-    Deny,
-    /// Answer the questions.
-    Answer,
-}
-
-/// The decision on an approval. Each field goes with one verdict only.
-#[derive(Debug, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"decision": "allow"}))]
-pub(in crate::http) struct DecisionRequest {
-    /// What is decided.
-    decision: Verdict,
-    /// `allow`: the tool's input in place of the one that was asked for.
-    #[schema(value_type = Option<Object>)]
-    updated_input: Option<Box<RawValue>>,
-    /// `allow`: changes of the permission rules, as the request suggests them.
-    #[schema(value_type = Option<Vec<Object>>)]
-    updated_permissions: Option<Box<RawValue>>,
-    /// `deny`: what the agent is told.
-    message: Option<String>,
-    /// `deny`: whether the turn is interrupted as well.
-    interrupt: Option<bool>,
-    /// `answer`: the answer to each question, by the question's text.
-    answers: Option<BTreeMap<String, String>>,
-    /// `answer`: notes and previews to the answers, as the CLI takes them.
-    #[schema(value_type = Option<Object>)]
-    annotations: Option<Box<RawValue>>,
-}
-
-impl DecisionRequest {
-    /// The decision, if its fields fit together.
-    pub(in crate::http) fn into_decision(self) -> Result<session::Decision, ApiError> {
-        let verdict = self.decision;
-        let fields = [
-            ("updated_input", Verdict::Allow, self.updated_input.is_some()),
-            (
-                "updated_permissions",
-                Verdict::Allow,
-                self.updated_permissions.is_some(),
-            ),
-            ("message", Verdict::Deny, self.message.is_some()),
-            ("interrupt", Verdict::Deny, self.interrupt.is_some()),
-            ("answers", Verdict::Answer, self.answers.is_some()),
-            ("annotations", Verdict::Answer, self.annotations.is_some()),
-        ];
-        if let Some((field, ..)) = fields.iter().find(|(_, of, given)| *given && *of != verdict) {
-            return Err(invalid(field, "does not go with this decision"));
-        }
-        Ok(match verdict {
-            Verdict::Allow => session::Decision::Allow {
-                updated_input: self.updated_input,
-                updated_permissions: self.updated_permissions,
-            },
-            Verdict::Deny => session::Decision::Deny {
-                message: self.message,
-                interrupt: self.interrupt.unwrap_or(false),
-            },
-            Verdict::Answer => session::Decision::Answers {
-                answers: self.answers.ok_or_else(|| invalid("answers", "is missing"))?,
-                annotations: self.annotations,
-            },
-        })
-    }
-}
-
-fn invalid(field: &str, reason: &str) -> ApiError {
-    ApiError::new(ErrorCode::InvalidDecision)
-        .detail(format!("{field} {reason}"))
-        .member("field", field)
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::domain::Seq;
 
-    fn decide(json: &str) -> Result<session::Decision, ErrorCode> {
-        serde_json::from_str::<DecisionRequest>(json)
-            .unwrap()
-            .into_decision()
-            .map_err(|error| error.code())
+    fn shown(kind: ApprovalKind, request: &str) -> Value {
+        let session = SessionId::new();
+        let approval = Approval::pending(
+            session,
+            domain::Approval {
+                id: ApprovalId::of_record(session, Seq::new(1)),
+                run_id: RunId::new(),
+                seq: Seq::new(1),
+                request_id: "r1".to_owned(),
+                kind,
+                subject: "what".to_owned(),
+                request: RawValue::from_string(request.to_owned()).unwrap(),
+                input_sha256: None,
+                requested_at: Timestamp::from_micros(0),
+            },
+        );
+        serde_json::from_str(&serde_json::to_string(&approval).unwrap()).unwrap()
     }
 
     #[test]
-    fn fields_must_go_with_the_verdict() {
-        for good in [
-            r#"{"decision":"allow"}"#,
-            r#"{"decision":"allow","updated_input":{"a":1},"updated_permissions":[]}"#,
-            r#"{"decision":"deny","message":"no","interrupt":true}"#,
-            r#"{"decision":"answer","answers":{"Which?":"this"}}"#,
-        ] {
-            assert!(decide(good).is_ok(), "{good}");
-        }
-        for bad in [
-            r#"{"decision":"deny","updated_input":{}}"#,
-            r#"{"decision":"allow","message":"no"}"#,
-            r#"{"decision":"answer"}"#,
-            r#"{"decision":"allow","answers":{}}"#,
-        ] {
-            assert_eq!(decide(bad).unwrap_err(), ErrorCode::InvalidDecision, "{bad}");
-        }
+    fn a_form_can_be_built_from_what_was_asked() {
+        let tool = shown(
+            ApprovalKind::Tool,
+            r#"{"subtype":"can_use_tool","tool_name":"what","input":{"plan":"no plan of ours"},"tool_use_id":"t1","agent_id":"a1",
+                "blocked_path":"/etc","decision_reason":"outside","permission_suggestions":[{"type":"addRules"}]}"#,
+        );
+        assert_eq!(
+            (&tool["tool_name"], &tool["subject"]),
+            (&json!("what"), &json!("what"))
+        );
+        assert_eq!(
+            (&tool["tool_use_id"], &tool["agent_id"]),
+            (&json!("t1"), &json!("a1"))
+        );
+        assert_eq!(
+            (&tool["blocked_path"], &tool["reason"]),
+            (&json!("/etc"), &json!("outside"))
+        );
+        assert_eq!(tool["suggestions"], json!([{"type": "addRules"}]));
+        assert_eq!(
+            (&tool["plan"], &tool["requires_user_interaction"]),
+            (&Value::Null, &json!(false))
+        );
+
+        let question = shown(
+            ApprovalKind::Question,
+            r#"{"tool_name":"what","input":{"questions":[{"question":"?"}]}}"#,
+        );
+        assert_eq!(question["questions"], json!([{"question": "?"}]));
+        assert_eq!(question["requires_user_interaction"], true);
+
+        let plan = shown(
+            ApprovalKind::Plan,
+            r##"{"tool_name":"what","input":{"plan":"# P","planFilePath":"/p.md"},"requires_user_interaction":true}"##,
+        );
+        assert_eq!(
+            (&plan["plan"], &plan["plan_file"]),
+            (&json!("# P"), &json!("/p.md"))
+        );
+
+        let form = shown(
+            ApprovalKind::Elicitation,
+            r#"{"mcp_server_name":"what","message":"Who?","mode":"form","requested_schema":{"type":"object"},"property_order":["b","a"]}"#,
+        );
+        assert_eq!(
+            (&form["tool_name"], &form["subject"]),
+            (&Value::Null, &json!("what"))
+        );
+        assert_eq!(
+            (&form["message"], &form["mode"], &form["url"]),
+            (&json!("Who?"), &json!("form"), &Value::Null)
+        );
+        assert_eq!(form["requested_schema"], json!({"type": "object"}));
+        assert_eq!(form["property_order"], json!(["b", "a"]));
+        assert_eq!(form["requires_user_interaction"], true);
+
+        let dialog = shown(
+            ApprovalKind::Dialog,
+            r#"{"dialog_kind":"what","payload":{"n":1.0}}"#,
+        );
+        assert_eq!(dialog["payload"], json!({"n": 1.0}));
     }
 
     #[test]
-    fn a_changed_input_keeps_its_bytes() {
-        let decision = decide(r#"{"decision":"allow","updated_input":{"n":1.0,  "x":"\ud83d"}}"#).unwrap();
-        let session::Decision::Allow { updated_input, .. } = decision else {
-            panic!("not an allow");
-        };
-        assert_eq!(updated_input.unwrap().get(), r#"{"n":1.0,  "x":"\ud83d"}"#);
+    fn texts_that_no_string_can_hold_pass() {
+        let text = serde_json::to_string(&Approval::pending(
+            SessionId::new(),
+            domain::Approval {
+                id: ApprovalId::of_record(SessionId::new(), Seq::new(1)),
+                run_id: RunId::new(),
+                seq: Seq::new(1),
+                request_id: "r1".to_owned(),
+                kind: ApprovalKind::Plan,
+                subject: "ExitPlanMode".to_owned(),
+                request: RawValue::from_string(r#"{"input":{"plan":"cut \ud83d"}}"#.to_owned()).unwrap(),
+                input_sha256: None,
+                requested_at: Timestamp::from_micros(0),
+            },
+        ))
+        .unwrap();
+        assert!(text.contains(r#""plan":"cut \ud83d""#), "{text}");
     }
 }

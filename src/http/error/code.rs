@@ -238,7 +238,7 @@ codes! {
     ApprovalNotPending, "approval_not_pending", CONFLICT, final, none,
         "The agent no longer waits for this approval",
         "Nothing is left to answer.";
-    InvalidDecision, "invalid_decision", UNPROCESSABLE_ENTITY, final, none,
+    InvalidDecision, "invalid_decision", BAD_REQUEST, final, none,
         "The decision does not fit the request",
         "Mend the decision as the detail says.";
     // The daemon.

@@ -112,7 +112,10 @@ fn of_failed_start(reason: FailReason) -> ApiError {
 fn of_ended_approval(row: ApprovalRow) -> ApiError {
     let code = match row.state() {
         ApprovalState::Withdrawn | ApprovalState::Abandoned => ErrorCode::ApprovalNotPending,
-        ApprovalState::Pending | ApprovalState::Allowed | ApprovalState::Denied => ErrorCode::AlreadyDecided,
+        ApprovalState::Pending
+        | ApprovalState::Allowed
+        | ApprovalState::Denied
+        | ApprovalState::Cancelled => ErrorCode::AlreadyDecided,
     };
     let approval = serde_json::to_value(dto::Approval::from(row)).unwrap_or(Value::Null);
     ApiError::new(code).member("approval", approval)

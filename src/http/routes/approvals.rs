@@ -1,11 +1,19 @@
-//! Owns the routes of everything that needs a person.
+//! Owns the routes of everything that needs, or needed, a person: the inbox and the audit log.
 
-use axum::{Json, extract::State};
+mod export;
+
+use axum::{
+    Json,
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse as _, Response},
+};
 use serde::Deserialize;
 
+use self::export::Form;
 use super::sessions::BY;
 use crate::{
-    domain::{ApprovalKind, ApprovalState, SessionId},
+    domain::{ApprovalKind, ApprovalState, SessionId, Timestamp},
     http::{
         ApiError, AppState, ErrorCode,
         dto::{Approval, ApprovalPage, DecisionRequest},
@@ -23,58 +31,91 @@ pub(super) struct ListParams {
     state: Option<ApprovalState>,
     /// Only approvals of this kind.
     kind: Option<ApprovalKind>,
-    /// Approvals per page, 1 to 500. Default: 50.
+    /// Only approvals of this session.
+    session: Option<SessionId>,
+    /// Only approvals about this tool, MCP server or kind of dialog.
+    tool: Option<String>,
+    /// Only approvals that this hand ended: `rest`, `ws:<connection id>`, `cli`, `daemon`.
+    by: Option<String>,
+    /// Only approvals that were asked for at this time or later.
+    #[param(value_type = Option<String>, format = DateTime)]
+    from: Option<Timestamp>,
+    /// Only approvals that were asked for before this time.
+    #[param(value_type = Option<String>, format = DateTime)]
+    to: Option<Timestamp>,
+    /// Approvals per page, 1 to 500. Default: 50. Pages only.
     limit: Option<u64>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the page before. Pages only.
     cursor: Option<String>,
 }
 
 /// List approvals of all sessions.
 ///
-/// `state=pending` is the inbox of everything that needs a person.
+/// `state=pending` is the inbox of everything that needs a person. The rest is the audit log: who decided what, when and
+/// how. `Accept` chooses the form: a page (`application/json`), or an export of all that match, as lines
+/// (`application/x-ndjson`) or as a table (`text/csv`).
 #[utoipa::path(
     get, path = "/v1/approvals", operation_id = "list_approvals", tag = "approvals",
-    params(ListParams), responses((status = 200, description = "A page of approvals", body = ApprovalPage)),
+    params(ListParams), responses((status = 200, description = "Approvals", content(
+        (ApprovalPage = "application/json"), (String = "application/x-ndjson"), (String = "text/csv")))),
 )]
 pub(super) async fn list(
     State(state): State<AppState>,
     Params(params): Params<ListParams>,
-) -> Result<Json<ApprovalPage>, ApiError> {
-    read(&state, None, params).await
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    read(&state, params, &headers).await
 }
 
 /// List approvals of a session.
+///
+/// As for all sessions, exports included.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/approvals", operation_id = "list_session_approvals", tag = "approvals",
     params(("id" = Uuid, Path, description = "The session"), ListParams),
-    responses((status = 200, description = "A page of approvals", body = ApprovalPage)),
+    responses((status = 200, description = "Approvals", content(
+        (ApprovalPage = "application/json"), (String = "application/x-ndjson"), (String = "text/csv")))),
 )]
 pub(super) async fn list_of_session(
     State(state): State<AppState>,
     OfSession(id): OfSession,
-    Params(params): Params<ListParams>,
-) -> Result<Json<ApprovalPage>, ApiError> {
+    Params(mut params): Params<ListParams>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if params.session.is_some_and(|session| session != id) {
+        return Err(ApiError::new(ErrorCode::InvalidQuery).detail("session: the path names another one"));
+    }
     state.supervisor().session(id).await?;
-    read(&state, Some(id), params).await
+    params.session = Some(id);
+    read(&state, params, &headers).await
 }
 
-async fn read(
-    state: &AppState,
-    session: Option<SessionId>,
-    params: ListParams,
-) -> Result<Json<ApprovalPage>, ApiError> {
-    let page = page(params.limit, params.cursor)?;
+async fn read(state: &AppState, params: ListParams, headers: &HeaderMap) -> Result<Response, ApiError> {
     let filter = ApprovalFilter {
-        session,
+        session: params.session,
         state: params.state,
         kind: params.kind,
+        subject: params.tool,
+        by: params.by,
+        from: params.from,
+        to: params.to,
     };
+    if let Some(form) = Form::wanted(headers) {
+        if params.limit.is_some() || params.cursor.is_some() {
+            let wrong = ApiError::new(ErrorCode::InvalidQuery);
+            return Err(wrong.detail("limit and cursor do not go with an export, which holds all that match"));
+        }
+        state.supervisor().catch_up().await?;
+        return export::open(state, filter, form).await;
+    }
+    let page = page(params.limit, params.cursor)?;
     state.supervisor().catch_up().await?;
     let page = state.supervisor().store().approvals(filter, page).await?;
-    Ok(Json(ApprovalPage {
+    let page = ApprovalPage {
         items: page.items.into_iter().map(Into::into).collect(),
         next_cursor: page.next,
-    }))
+    };
+    Ok(Json(page).into_response())
 }
 
 /// Show an approval.

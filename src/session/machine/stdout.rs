@@ -10,7 +10,7 @@ use crate::{
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
         glance, scan,
     },
-    domain::{ApprovalState, Chosen, Fact, PromptState, Resolution},
+    domain::{Chosen, Fact, PromptState},
     journal::RecordRef,
 };
 
@@ -41,13 +41,7 @@ impl Machine {
         };
         self.asked.remove(&id);
         if let Some(approval) = self.take_approval(&id) {
-            let resolution = Resolution {
-                state: ApprovalState::Withdrawn,
-                by: "cli".to_owned(),
-                response: None,
-                at: record.at,
-            };
-            self.close_approval(&approval, resolution, out);
+            self.close_approval(&approval, approvals::withdrawn(record.at), out);
         }
     }
 

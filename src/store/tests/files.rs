@@ -2,9 +2,10 @@
 
 use std::{os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
-use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
+use sqlx::{ConnectOptions, Connection, migrate::Migrator, sqlite::SqliteConnectOptions};
 
 use super::*;
+use crate::store::connect::MIGRATIONS;
 
 fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o777
@@ -216,4 +217,72 @@ fn errors_say_what_is_wrong_and_leave_the_source_to_the_chain() {
     the store is closed
     the database failed
     ");
+}
+
+/// The rows of the first version say how each approval ended; nothing is lost and nothing is made up.
+#[tokio::test]
+async fn approvals_of_the_first_version_join_the_audit_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trunkline.db");
+    let options = SqliteConnectOptions::new().filename(&path);
+    let mut old = options
+        .create_if_missing(true)
+        .foreign_keys(false)
+        .connect()
+        .await
+        .unwrap();
+    let first = MIGRATIONS
+        .iter()
+        .filter(|migration| migration.version == 1)
+        .cloned();
+    Migrator::with_migrations(first.collect())
+        .run(&mut old)
+        .await
+        .unwrap();
+    for (number, state, by) in [
+        (1, "pending", None),
+        (2, "allowed", Some("rest")),
+        (3, "withdrawn", Some("cli")),
+        (4, "abandoned", Some("daemon")),
+    ] {
+        let id = format!("0196aa00-0000-7000-8000-00000000000{number}");
+        sqlx::query(
+            "INSERT INTO approvals (id, session_id, run_id, seq, request_id, kind, tool_name, request, requested_at,
+                state, resolved_by, resolved_at) VALUES (?1, ?1, ?1, ?2, 'r', 'tool', 'Bash', '{}', ?2, ?3, ?4, 9)",
+        )
+        .bind(id)
+        .bind(number)
+        .bind(state)
+        .bind(by)
+        .execute(&mut old)
+        .await
+        .unwrap();
+    }
+    old.close().await.unwrap();
+    let store = Store::open(&path).await.unwrap();
+    let rows = store
+        .approvals(ApprovalFilter::default(), PageRequest::default())
+        .await
+        .unwrap()
+        .items;
+    let hows: Vec<_> = rows
+        .iter()
+        .map(|row| row.resolution.as_ref().map(|end| end.how))
+        .collect();
+    assert_eq!(
+        hows,
+        [
+            Some(ApprovalHow::Abandonment),
+            Some(ApprovalHow::Withdrawal),
+            Some(ApprovalHow::Person),
+            None
+        ]
+    );
+    for row in rows {
+        assert_eq!(
+            (row.approval.subject.as_str(), row.approval.input_sha256),
+            ("Bash", None)
+        );
+    }
+    store.close().await;
 }

@@ -355,8 +355,11 @@ async fn the_inbox_is_the_pending_approvals_of_all_sessions() {
             id: decided.id,
             resolution: Resolution {
                 state: ApprovalState::Withdrawn,
+                how: ApprovalHow::Withdrawal,
                 by: "cli".to_owned(),
                 response: None,
+                input_changed: false,
+                permissions_updated: false,
                 at: at(9),
             },
         },
@@ -376,18 +379,36 @@ async fn the_inbox_is_the_pending_approvals_of_all_sessions() {
     let all = ApprovalFilter::default();
     let pending = ApprovalFilter {
         state: Some(ApprovalState::Pending),
-        ..all
+        ..all.clone()
     };
-    assert_eq!(seqs(all).await, [3, 2, 1]);
-    assert_eq!(seqs(pending).await, [3, 2]);
+    assert_eq!(seqs(all.clone()).await, [3, 2, 1]);
+    assert_eq!(seqs(pending.clone()).await, [3, 2]);
     let of_one = ApprovalFilter {
         session: Some(one),
-        ..pending
+        ..pending.clone()
     };
     assert_eq!(seqs(of_one).await, [2]);
     let questions = ApprovalFilter {
         kind: Some(ApprovalKind::Question),
-        ..all
+        ..all.clone()
     };
     assert_eq!(seqs(questions).await, [3]);
+    let by_cli = ApprovalFilter {
+        by: Some("cli".to_owned()),
+        ..all.clone()
+    };
+    assert_eq!(seqs(by_cli).await, [1]);
+    let of_tool = |name: &str| ApprovalFilter {
+        subject: Some(name.to_owned()),
+        ..all.clone()
+    };
+    assert_eq!(seqs(of_tool("Bash")).await, [3, 2, 1]);
+    assert_eq!(seqs(of_tool("Edit")).await, [0; 0]);
+    let asked_at = |seq| approval(one, seq, "{}").requested_at;
+    let between = ApprovalFilter {
+        from: Some(asked_at(2)),
+        to: Some(asked_at(3)),
+        ..all
+    };
+    assert_eq!(seqs(between).await, [2], "the end is not part of it");
 }

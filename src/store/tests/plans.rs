@@ -38,6 +38,24 @@ async fn lists_are_read_from_an_index_in_order() {
             session: Some(SessionId::new()),
             ..ApprovalFilter::default()
         },
+        ApprovalFilter {
+            kind: Some(ApprovalKind::Plan),
+            ..ApprovalFilter::default()
+        },
+        ApprovalFilter {
+            subject: text(),
+            ..ApprovalFilter::default()
+        },
+        ApprovalFilter {
+            by: text(),
+            from: Some(at(1)),
+            to: Some(at(9)),
+            ..ApprovalFilter::default()
+        },
+        ApprovalFilter {
+            from: Some(at(1)),
+            ..ApprovalFilter::default()
+        },
     ];
     for _ in 0..2 {
         let id = test.session().await;
@@ -70,7 +88,7 @@ async fn lists_are_read_from_an_index_in_order() {
         }
     }
     for cursor in [None, next_approval] {
-        for filter in approvals {
+        for filter in &approvals {
             queries.push(
                 approvals::select(filter, &page(50, cursor.clone()))
                     .unwrap()

@@ -311,14 +311,17 @@ async fn an_approval_keeps_the_bytes_of_both_sides_and_its_first_end() {
     assert_eq!(pending.session, id);
     assert_eq!(pending.approval.request.get(), request);
     assert_eq!(pending.approval.request_id, "request-7");
-    assert_eq!(pending.approval.tool_name, "Bash");
+    assert_eq!(pending.approval.subject, "Bash");
 
     let close = |state, by: &str, seconds| Fact::ApprovalClosed {
         id: asked.id,
         resolution: Resolution {
             state,
+            how: ApprovalHow::Person,
             by: by.to_owned(),
             response: Some(raw(r#"{"behavior": "allow"}"#)),
+            input_changed: true,
+            permissions_updated: false,
             at: at(seconds),
         },
     };
@@ -330,6 +333,15 @@ async fn an_approval_keeps_the_bytes_of_both_sides_and_its_first_end() {
     assert_eq!(decided.state(), ApprovalState::Allowed);
     let resolution = decided.resolution.unwrap();
     assert_eq!((resolution.by.as_str(), resolution.at), ("rest", at(20)));
+    assert_eq!(
+        (
+            resolution.how,
+            resolution.input_changed,
+            resolution.permissions_updated
+        ),
+        (ApprovalHow::Person, true, false)
+    );
+    assert_eq!(decided.approval.input_sha256.as_deref(), Some("00ff"));
     assert_eq!(resolution.response.unwrap().get(), r#"{"behavior": "allow"}"#);
     assert_eq!(
         test.row(id).await.updated_at,
