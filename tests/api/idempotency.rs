@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    common::{asking, assert_nothing_made, call, endless, id_of, operations, problem},
+    common::{asking, assert_nothing_made, call, dumps, endless, id_of, operations, problem},
     support::{
         daemon::TestDaemon,
         programs::fake_claude,
@@ -229,11 +229,17 @@ async fn a_client_that_leaves_finds_the_answer_when_it_comes_back() {
 async fn what_the_daemon_died_over_is_uncertain_and_not_run_again() {
     let dir = tempfile::tempdir().unwrap();
     let gate = dir.path().join("gate");
-    let mut daemon = gated(&gate).await;
+    let dump = dir.path().join("dump");
+    let settings = json!({"init": {"wait_file": gate}, "dump": dump});
+    let mut daemon = TestDaemon::with_fake().fake(settings).start().await;
     let rest = daemon.rest();
     let create = json!({"cwd": daemon.work_dir("w"), "prompt": endless()});
     let first = tokio::spawn(keyed(&rest, "/v1/sessions?wait=ready", "k", &create).send());
     let id = the_session(&rest).await;
+    wait_for("the CLI runs", PATIENCE, async || {
+        (!dumps(&dump).is_empty()).then_some(())
+    })
+    .await;
     daemon.kill();
     assert!(
         first.await.unwrap().is_err(),
@@ -272,6 +278,7 @@ async fn what_the_daemon_died_over_is_uncertain_and_not_run_again() {
     let again = post(&rest, &path, "k", &body).await.first();
     problem(again, 409, "outcome_uncertain");
     assert_eq!(open(&rest).await, 2, "the message was sent once more");
+    assert_eq!(dumps(&dump).len(), 1, "the CLI was started once more");
 }
 
 #[tokio::test]
