@@ -115,21 +115,6 @@ async fn a_schema_from_the_future_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_database_of_the_first_schema_is_brought_up_to_date() {
-    let test = TestStore::new().await;
-    let id = test.session().await;
-    test.store.close().await;
-    outside(
-        &test.path(),
-        "DROP TABLE idempotency_keys; DELETE FROM _sqlx_migrations WHERE version > 1",
-    )
-    .await;
-    let test = test.reopen().await;
-    test.row(id).await;
-    assert_eq!(test.number("SELECT count(*) FROM idempotency_keys").await, 0);
-}
-
-#[tokio::test]
 async fn opening_again_keeps_everything() {
     let test = TestStore::new().await;
     let id = test
