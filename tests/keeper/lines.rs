@@ -201,7 +201,7 @@ async fn a_process_that_never_reads_fills_the_queue_and_can_still_talk_and_be_st
         "
 signal.signal(signal.SIGUSR1, lambda *_: say(type='poked'))
 say(type='up')
-while True: time.sleep(60)
+while True: time.sleep(0.05) # a signal just before a long sleep would be heard after it
 ",
     );
     plan.limits.stdin_queue_bytes = 1 << 20;

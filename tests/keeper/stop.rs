@@ -85,7 +85,7 @@ async fn a_stopped_process_is_woken_to_end() {
     let bed = Bed::new();
     let mut link = bed
         .launch(&bed.python(
-            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); say(type='up')\nwhile True: time.sleep(60)",
+            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); say(type='up')\nwhile True: time.sleep(0.05)",
         ))
         .await;
     bed.said("up").await;
