@@ -7,6 +7,7 @@ pub mod answer;
 pub mod binary;
 pub mod catalogue;
 pub mod control;
+pub mod controls;
 pub mod envelope;
 pub mod environment;
 pub mod facts;

@@ -1,6 +1,8 @@
 //! Owns the catalogue of control requests that a host may send: what each needs to be handled well. It is no filter: a
 //! subtype that is not listed is sent with the defaults.
 
+use super::json;
+
 /// Longest wait for the CLI's answer when nothing else is known, in milliseconds.
 pub const DEFAULT_DEADLINE_MS: u64 = 30_000;
 /// Longest wait for an answer that takes a model call or a network round, in milliseconds.
@@ -34,6 +36,17 @@ pub enum StoredSetting {
     Title,
 }
 
+/// Which clients may send a request of this subtype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// All.
+    Open,
+    /// Those on a socket, who can be asked back. Says why others may not.
+    SocketOnly(&'static str),
+    /// None. Says why, and what to do instead.
+    Refused(&'static str),
+}
+
 /// What is known of one subtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
@@ -47,6 +60,8 @@ pub struct Control {
     pub before_initialize: bool,
     /// The setting it changes.
     pub changes: Option<StoredSetting>,
+    /// Which clients may send it.
+    pub access: Access,
 }
 
 const fn host(name: &'static str) -> Control {
@@ -56,6 +71,14 @@ const fn host(name: &'static str) -> Control {
         deadline_ms: DEFAULT_DEADLINE_MS,
         before_initialize: false,
         changes: None,
+        access: Access::Open,
+    }
+}
+
+const fn refused(name: &'static str, why: &'static str) -> Control {
+    Control {
+        access: Access::Refused(why),
+        ..host(name)
     }
 }
 
@@ -77,6 +100,7 @@ const fn cli(name: &'static str) -> Control {
     Control {
         sender: Sender::Cli,
         deadline_ms: PERSON_DEADLINE_MS,
+        access: Access::Refused("only the CLI sends it"),
         ..host(name)
     }
 }
@@ -86,6 +110,9 @@ pub const CONTROLS: &[Control] = &[
     Control {
         deadline_ms: INITIALIZE_DEADLINE_MS,
         before_initialize: true,
+        access: Access::SocketOnly(
+            "it replaces the hooks of the session, and only a client on a socket can be asked back",
+        ),
         ..host("initialize")
     },
     Control {
@@ -93,10 +120,10 @@ pub const CONTROLS: &[Control] = &[
         before_initialize: true,
         ..host("interrupt")
     },
-    Control {
-        before_initialize: true,
-        ..host("end_session")
-    },
+    refused(
+        "end_session",
+        "the CLI would exit by itself, which looks like a crash; use the route 'stop' instead",
+    ),
     changing("set_model", StoredSetting::Model),
     changing("set_permission_mode", StoredSetting::PermissionMode),
     changing("set_max_thinking_tokens", StoredSetting::Thinking),
@@ -140,8 +167,14 @@ pub const CONTROLS: &[Control] = &[
     host("update_settings"),
     host("list_permission_rules"),
     slow("mcp_read_resource"),
-    host("claim_session"),
-    host("set_cwd"),
+    refused(
+        "claim_session",
+        "the process would go on as another conversation in another directory than the session's; make a session instead",
+    ),
+    refused(
+        "set_cwd",
+        "the session's directory is where it is resumed and what the daemon's limits hold for; make a session there instead",
+    ),
     slow("generate_session_title"),
     slow("side_question"),
     host("get_status"),
@@ -189,6 +222,37 @@ pub const CONTROLS: &[Control] = &[
     cli("ui_prompt_suggest"),
     cli("ui_read_selection"),
 ];
+
+/// Why no client may send this request (the whole `request` object), if none may.
+pub fn refusal(subtype: &str, request: &str) -> Option<&'static str> {
+    if subtype == "remote_control" && !turns_off(request) {
+        return Some(
+            "others would steer the session past the daemon, its rules and its limits; only `enabled: false` passes",
+        );
+    }
+    match control(subtype)?.access {
+        Access::Refused(why) => Some(why),
+        Access::Open | Access::SocketOnly(_) => None,
+    }
+}
+
+/// Why a client that is on no socket may not send this request, if it may not.
+pub fn refusal_off_socket(subtype: &str, request: &str) -> Option<&'static str> {
+    match control(subtype).map(|control| control.access) {
+        Some(Access::SocketOnly(why)) => Some(why),
+        _ => refusal(subtype, request),
+    }
+}
+
+fn turns_off(request: &str) -> bool {
+    let enabled = json::members(request, ["enabled"]).and_then(|[enabled]| enabled);
+    enabled.and_then(json::boolean) == Some(false)
+}
+
+/// Whether a request of this subtype may be written before `initialize` was answered.
+pub fn goes_first(subtype: &str) -> bool {
+    control(subtype).is_some_and(|control| control.before_initialize)
+}
 
 /// What is known of a subtype; the defaults for one that a host sends and nobody knows.
 pub fn control(name: &str) -> Option<&'static Control> {
@@ -239,6 +303,26 @@ mod tests {
         assert!(interrupt.deadline_ms < DEFAULT_DEADLINE_MS);
         assert!(!control("set_model").unwrap().before_initialize);
         assert_eq!(control("can_use_tool").unwrap().sender, Sender::Cli);
+    }
+
+    #[test]
+    fn what_would_mislead_the_daemon_is_refused() {
+        for name in [
+            "end_session",
+            "set_cwd",
+            "claim_session",
+            "can_use_tool",
+            "ui_copy",
+        ] {
+            assert!(refusal(name, "{}").is_some(), "{name}");
+        }
+        assert!(refusal("initialize", "{}").is_none());
+        assert!(refusal_off_socket("initialize", "{}").is_some());
+        assert!(refusal_off_socket("set_cwd", "{}").is_some());
+        assert!(refusal("remote_control", r#"{"enabled":true}"#).is_some());
+        assert!(refusal("remote_control", "{}").is_some());
+        assert!(refusal("remote_control", r#"{"enabled":true,"enabled":false}"#).is_none());
+        assert!(refusal_off_socket("brand_new_thing", "{}").is_none());
     }
 
     #[test]

@@ -1,0 +1,177 @@
+//! Owns the controls of files and of what the CLI loads from them.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{AgentInfo, McpServer, SlashCommand, Text};
+
+/// Give files back the content that they had before a prompt.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct RewindFilesControl {
+    /// The prompt's id.
+    pub user_message_id: Text,
+    /// Whether it is only said what would change.
+    pub dry_run: Option<bool>,
+}
+
+/// What a rewind changes or changed.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RewindFilesPayload {
+    /// Whether it can be done.
+    pub can_rewind: Option<bool>,
+    /// Why it cannot.
+    pub error: Option<String>,
+    /// The files; with `dry_run` only.
+    pub files_changed: Option<Vec<String>>,
+    /// Lines that come; with `dry_run` only.
+    pub insertions: Option<u64>,
+    /// Lines that go; with `dry_run` only.
+    pub deletions: Option<u64>,
+    /// Links that were left alone.
+    pub skipped_links: Option<u64>,
+}
+
+/// Read a file that the agent may read.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ReadFileControl {
+    /// Its path.
+    pub path: Text,
+    /// Most bytes.
+    pub max_bytes: Option<u64>,
+    /// `utf-8` or `base64`.
+    pub encoding: Option<Text>,
+}
+
+/// A file.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadFilePayload {
+    /// Its content.
+    pub contents: Option<String>,
+    /// Its path.
+    pub abs_path: Option<String>,
+    /// Whether there is more of it.
+    pub truncated: Option<bool>,
+    /// `base64` when the content is in it.
+    pub encoding: Option<String>,
+    /// Whether bytes that are no text were replaced.
+    pub lossy: Option<bool>,
+}
+
+/// Tell the CLI that a file was read.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SeedReadStateControl {
+    /// The file.
+    pub path: Text,
+    /// When it was changed last, in milliseconds since 1970.
+    pub mtime: f64,
+}
+
+/// Find files by a part of their names.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct FileSuggestionsControl {
+    /// The part.
+    pub query: Text,
+}
+
+/// Files that were found.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct FileSuggestionsPayload {
+    /// The files.
+    pub suggestions: Option<Vec<FileSuggestion>>,
+    /// The directory that they are in.
+    pub cwd: Option<String>,
+}
+
+/// A file that was found.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct FileSuggestion {
+    /// Its path.
+    pub path: Option<String>,
+    /// Whether it is a directory.
+    #[serde(rename = "isDirectory")]
+    pub is_directory: Option<bool>,
+}
+
+/// Add a directory to the workspace.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct RegisterRepoRootControl {
+    /// The directory.
+    pub directory: Text,
+    /// Whether its CLAUDE.md is read.
+    pub reload_claude_md: Option<bool>,
+    /// Whether plug-ins are loaded again.
+    pub reload_plugins: Option<bool>,
+    /// Whether skills are loaded again.
+    pub reload_skills: Option<bool>,
+}
+
+/// Load plug-ins again.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ReloadPluginsControl {
+    /// Whether it is left when it would cost the prompt cache.
+    pub hold_on_cache_impact: Option<bool>,
+    /// Plug-ins that are new.
+    pub add_plugins: Option<Vec<PluginConfig>>,
+    /// Whether it is refused during a turn.
+    pub refuse_if_busy: Option<bool>,
+}
+
+/// Where a plug-in is.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct PluginConfig {
+    /// `local`.
+    #[serde(rename = "type")]
+    pub kind: Text,
+    /// Its directory.
+    pub path: Text,
+    /// Whether its MCP servers are left out.
+    #[serde(rename = "skipMcpDiscovery")]
+    pub skip_mcp_discovery: Option<bool>,
+}
+
+/// What there is after plug-ins were loaded again.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ReloadPluginsPayload {
+    /// The slash commands.
+    pub commands: Option<Vec<SlashCommand>>,
+    /// The agents.
+    pub agents: Option<Vec<AgentInfo>>,
+    /// The plug-ins.
+    pub plugins: Option<Vec<PluginInfo>>,
+    /// The MCP servers.
+    #[serde(rename = "mcpServers")]
+    pub mcp_servers: Option<Vec<McpServer>>,
+    /// How much went wrong.
+    pub error_count: Option<u64>,
+    /// Whether it was left as it is.
+    pub held: Option<bool>,
+}
+
+/// A plug-in.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct PluginInfo {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its directory.
+    pub path: Option<String>,
+    /// Where it comes from.
+    pub source: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+}
+
+/// The skills after they were loaded again.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ReloadSkillsPayload {
+    /// The skills.
+    pub skills: Option<Vec<SlashCommand>>,
+}
+
+/// The output styles after they were loaded again.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ReloadOutputStylesPayload {
+    /// Their names.
+    pub available_output_styles: Option<Vec<String>>,
+}

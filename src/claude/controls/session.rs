@@ -1,0 +1,160 @@
+//! Owns the controls of the conversation and of how it is carried on.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::Text;
+use crate::claude::JsonObject;
+
+/// End the turn.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct InterruptControl {
+    /// Whether prompts that wait for their turn are dropped as well.
+    pub cancel_queued: Option<bool>,
+}
+
+/// What became of the prompts that waited.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct InterruptPayload {
+    /// The ids of prompts that still wait.
+    pub still_queued: Option<Vec<String>>,
+    /// The ids of prompts that were dropped.
+    pub cancelled: Option<Vec<String>>,
+}
+
+/// Change the model.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SetModelControl {
+    /// An alias or a full name; `null` or absent for the default.
+    pub model: Option<Text>,
+}
+
+/// The model from here on.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SetModelPayload {
+    /// Its full name.
+    pub model: Option<String>,
+}
+
+/// Change the permission mode.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SetPermissionModeControl {
+    /// The mode: `default`, `acceptEdits`, `bypassPermissions`, `plan`, `dontAsk`, `auto`, …
+    pub mode: Text,
+}
+
+/// The permission mode from here on.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SetPermissionModePayload {
+    /// The mode.
+    pub mode: Option<String>,
+}
+
+/// Change how much the model thinks.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SetThinkingControl {
+    /// Most tokens for thinking; 0 turns it off, `null` gives the default back.
+    pub max_thinking_tokens: Option<u64>,
+    /// How thinking is shown: `summarized`, `omitted` or `highlights`.
+    pub thinking_display: Option<Text>,
+}
+
+/// Give the conversation another title.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct RenameSessionControl {
+    /// The title.
+    pub title: Text,
+    /// Who gave it: `remote` or `host`.
+    pub source: Option<Text>,
+    /// Another conversation than this one.
+    pub session_id: Option<Text>,
+}
+
+/// Give the session a color. CLIs refused it so far.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SetColorControl {
+    /// The color.
+    pub color: Text,
+}
+
+/// Take back a prompt that waits.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct CancelMessageControl {
+    /// The prompt's id.
+    pub message_uuid: Text,
+}
+
+/// Whether the prompt was taken back.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct CancelMessagePayload {
+    /// `false` when it had begun, or is not known.
+    pub cancelled: Option<bool>,
+    /// The prompt's id.
+    pub message_uuid: Option<String>,
+}
+
+/// Say whether anybody looks at the session.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SetHasSubscribersControl {
+    /// `null` when it is not known.
+    pub has_subscribers: Option<bool>,
+}
+
+/// Have the model find a title.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct GenerateTitleControl {
+    /// What the conversation is about.
+    pub description: Text,
+    /// Whether the conversation is given the title.
+    pub persist: Option<bool>,
+}
+
+/// A title.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct GenerateTitlePayload {
+    /// `null` when none was found.
+    pub title: Option<String>,
+}
+
+/// Ask the model beside the conversation.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SideQuestionControl {
+    /// The question.
+    pub question: Text,
+    /// Earlier questions and answers.
+    pub history: Option<Vec<JsonObject>>,
+}
+
+/// The answer to a side question.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SideQuestionPayload {
+    /// The answer.
+    pub response: Option<String>,
+    /// Whether the CLI made it up, because the model gave none.
+    pub synthetic: Option<bool>,
+}
+
+/// The conversation as a text.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ExportConversationPayload {
+    /// The text.
+    pub text: Option<String>,
+    /// A name for the file.
+    pub default_filename: Option<String>,
+}
+
+/// Stop suggesting prompts, or go on with it.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct SetPausedControl {
+    /// Whether it stops.
+    pub paused: bool,
+}
+
+/// End the remote control of the session. It cannot be turned on: see the page on the protocol.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct RemoteControlControl {
+    /// Must be `false`.
+    pub enabled: bool,
+    /// A name for the session.
+    pub name: Option<Text>,
+}
