@@ -6,6 +6,7 @@ mod cwd;
 mod error;
 mod lifecycle;
 mod messages;
+mod offers;
 mod plan;
 mod projector;
 mod recovery;
@@ -27,6 +28,7 @@ use crate::{
 
 pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
+pub use offers::{Offer, Offered};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
 pub use settings::{Simulator, SupervisorSettings};
 pub use view::{Health, SessionView};

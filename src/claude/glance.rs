@@ -16,9 +16,25 @@ pub fn member_count(object: &str, name: &str) -> Option<u64> {
     json::count(value?)
 }
 
+/// The boolean in the member `name` of a raw object; `None` when it is missing or no boolean.
+pub fn member_bool(object: &str, name: &str) -> Option<bool> {
+    let [value] = json::members(object, [name])?;
+    json::boolean(value?)
+}
+
 /// The `subtype` of the request in a control request line.
 pub fn request_subtype(line: &Envelope<'_>) -> Option<String> {
     member_text(line.request?, "subtype")
+}
+
+/// The raw member `name` of what a line says: of the payload of a control answer, else of the line itself.
+pub fn said<'a>(line: &Envelope<'a>, name: &str) -> Option<&'a str> {
+    let object = match line.response {
+        Some(response) => json::members(response, ["response"]).and_then(|[payload]| payload)?,
+        None => line.line,
+    };
+    let [value] = json::members(object, [name])?;
+    value
 }
 
 /// The raw id of the JSON-RPC message in an `mcp_message` request; `None` for a notification, which has none.

@@ -117,6 +117,27 @@ pub fn control_request(request_id: &str, subtype: &str, fields: &Fields) -> Vec<
     line.end()
 }
 
+/// The `request` object of a request to the CLI.
+pub fn request_object(subtype: &str, fields: &Fields) -> Vec<u8> {
+    let mut object = Line::new();
+    object.text("subtype", subtype);
+    for (name, value) in fields.iter() {
+        if name != "subtype" {
+            object.raw(name, value.get());
+        }
+    }
+    object.end()
+}
+
+/// The line of a client's request to the CLI: its `request` object byte for byte, line ends between tokens apart.
+pub fn relayed_request(request_id: &str, request: &str) -> Vec<u8> {
+    let mut line = Line::new();
+    line.text("type", "control_request");
+    line.text("request_id", request_id);
+    line.raw("request", request);
+    line.end()
+}
+
 /// The line that answers a request of the CLI.
 pub fn control_success(request_id: &str, payload: Option<&RawValue>) -> Vec<u8> {
     let mut line = Line::new();

@@ -1,6 +1,7 @@
 //! Owns the objects that the API takes and gives. Inner types are no wire types: they are turned into these here.
 
 mod approval;
+mod control;
 mod message;
 mod meta;
 mod problem;
@@ -10,9 +11,13 @@ mod status;
 mod turn;
 
 pub(super) use approval::{APPROVALS_CSV_HEADING, Approval, ApprovalPage, ApprovalSummary, DecisionRequest};
+pub(super) use control::{
+    Account, AgentList, AnyReply, BackgroundRequest, CommandList, ControlReply, ControlRequest, Detail,
+    InterruptRequest, McpServerRequest, McpServersRequest, ModelList, ModelRequest, PermissionModeRequest,
+    RawAccount, RawList, RawReply, RewindRequest, SettingsRequest, TaskList, ThinkingRequest,
+};
 pub(super) use message::{
-    ControlReply, ControlRequest, ConversationItem, ConversationPage, EventPage, InterruptRequest,
-    ModelRequest, PermissionModeRequest, Prompt, Role, SendReply, SendRequest, ThinkingRequest,
+    ConversationItem, ConversationPage, EventPage, Prompt, Role, SendReply, SendRequest,
 };
 pub(super) use problem::Problem;
 pub(super) use session::{CreateRequest, ForkRequest, Session, SessionPage, UpdateRequest};

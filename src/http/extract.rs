@@ -67,7 +67,7 @@ pub(super) async fn read(request: Request, state: &AppState) -> Result<Bytes, Ap
 }
 
 /// Reads one JSON value and says where it is wrong.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         // A struct would take its fields from a list too.
@@ -159,6 +159,25 @@ impl FromRequestParts<AppState> for OfApproval {
         match ids.map(|Path((session, approval))| (session.parse(), approval.parse())) {
             Ok((Ok(session), Ok(approval))) => Ok(Self(session, approval)),
             _ => Err(ErrorCode::InvalidId.into()),
+        }
+    }
+}
+
+/// The session that the path names, and something of it that is named by a text: users and the CLI make those names,
+/// so that they may hold anything, slashes included.
+pub(super) struct OfNamed(pub(super) SessionId, pub(super) String);
+
+impl FromRequestParts<AppState> for OfNamed {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let names = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((session, name)) = names.map_err(|_| {
+            ApiError::new(ErrorCode::InvalidId).detail("the path is not UTF-8 once it is decoded")
+        })?;
+        match session.parse() {
+            Ok(session) => Ok(Self(session, name)),
+            Err(_) => Err(ErrorCode::InvalidId.into()),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Owns the OpenAPI document: what no single route says, and the form in which it is committed.
 
+mod controls;
+
 use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
@@ -65,6 +67,7 @@ fn document() -> OpenApi {
     let components = document.components.get_or_insert_with(Components::new);
     components.add_security_scheme(TOKEN, SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     add_schema::<Problem>(components);
+    controls::open_payloads(components);
     let problem = ResponseBuilder::new()
         .description("A problem")
         .content(PROBLEM_JSON, Content::new(Some(Ref::from_schema_name(PROBLEM))))

@@ -93,6 +93,23 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(controls::set_model))
         .routes(routes!(controls::set_permission_mode))
         .routes(routes!(controls::set_thinking))
+        .routes(routes!(controls::offers::context_usage))
+        .routes(routes!(controls::offers::commands))
+        .routes(routes!(controls::offers::models))
+        .routes(routes!(controls::offers::agents))
+        .routes(routes!(controls::offers::account))
+        .routes(routes!(controls::mcp::status, controls::mcp::set_servers))
+        .routes(routes!(controls::mcp::set_server))
+        .routes(routes!(controls::mcp::reconnect))
+        .routes(routes!(controls::files::rewind))
+        .routes(routes!(
+            controls::files::settings,
+            controls::files::apply_settings
+        ))
+        .routes(routes!(controls::tasks::list))
+        .routes(routes!(controls::tasks::background))
+        .routes(routes!(controls::tasks::stop))
+        .routes(routes!(controls::tasks::output))
         .routes(routes!(approvals::list_of_session))
         .routes(routes!(approvals::list))
         .routes(routes!(usage::list_turns))

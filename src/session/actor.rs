@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Semaphore, mpsc, watch},
+    sync::{Notify, Semaphore, mpsc, watch},
     task::AbortHandle,
     time::Instant,
 };
@@ -127,6 +127,10 @@ pub(super) struct Actor {
     // Those who wait.
     pub(super) prompts: Prompts,
     pub(super) controls: Controls,
+    /// Prompts that wait until an interrupt was answered.
+    pub(super) held_prompts: Vec<Entry>,
+    /// Told when a caller stops waiting.
+    departures: Arc<Notify>,
     pub(super) deciding: Deciding,
     pub(super) clients: Clients,
     pub(super) turn_waiters: HashMap<PromptUuid, Vec<Reply<Arc<TurnOutcome>>>>,
@@ -185,6 +189,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         outbox: None,
         outbox_room: outbox::room(),
         controls: Controls::default(),
+        held_prompts: Vec::new(),
+        departures: Arc::new(Notify::new()),
         prompts: Prompts::of_earlier_runs(parts.earlier_prompts),
         deciding: Deciding::default(),
         clients: Clients::default(),
@@ -232,6 +238,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         id,
         commands: commands_sender,
         stops: stops_sender,
+        departures: Arc::clone(&actor.departures),
         view: actor.view.subscribe(),
         feed,
     };
@@ -263,6 +270,7 @@ impl Actor {
                 event = next_event(&mut self.events) => self.on_keeper(event),
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
                 Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
+                () = self.departures.notified() => self.on_departure(),
                 () = sleep_until(deadline) => self.on_deadline(),
                 command = commands.recv() => match command {
                     Some(Command::Close { reply }) => {
@@ -409,6 +417,7 @@ impl Actor {
             Effect::ControlAnswered(answer) => self.on_control_answered(answer),
             Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
             Effect::TurnEnded(turn, result) => {
+                self.on_turn_ended(turn.number);
                 let outcome = Arc::new(TurnOutcome { turn: *turn, result });
                 for prompt in &outcome.turn.prompts {
                     for waiter in self.turn_waiters.remove(prompt).unwrap_or_default() {

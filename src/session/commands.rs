@@ -1,13 +1,12 @@
 //! Owns what the actor does when it is asked: by callers over its handle, and by attached clients with their lines.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 
 use crate::{
-    claude::{BadAnswer, ClientLine, ControlResponse, control::Fields, json, stdin},
+    claude::{BadAnswer, ClientLine, glance, json, stdin},
     domain::{ApprovalId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
 };
 
@@ -15,7 +14,7 @@ use super::{
     SessionError,
     actor::Actor,
     approvals,
-    control::{Asker, Waiting},
+    control::Asker,
     decisions::DecisionReply,
     handle::{Attachment, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome},
     machine::{LineDigest, digest},
@@ -32,12 +31,8 @@ impl Actor {
                 subtype,
                 request,
                 by,
-                deadline,
                 reply,
-            } => {
-                let until = Some((Instant::now() + deadline, millis(deadline)));
-                self.control(subtype, &request, by, Asker::Caller(reply), until);
-            }
+            } => self.control(subtype, &request, by, Asker::Caller(reply)),
             Command::Decide {
                 approval,
                 decision,
@@ -58,7 +53,7 @@ impl Actor {
     }
 
     /// Why nothing can be written to the process now.
-    fn refuse_input(&self) -> Option<SessionError> {
+    pub(super) fn refuse_input(&self) -> Option<SessionError> {
         match self.shown_state() {
             SessionState::Starting | SessionState::Idle | SessionState::Busy | SessionState::Waiting => None,
             SessionState::Stopping => Some(SessionError::Stopping),
@@ -91,7 +86,7 @@ impl Actor {
                     }
                     return;
                 }
-                self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Prompt(uuid)));
+                self.enqueue_prompt(Entry::new(Payload::Line { by, line }, Subject::Prompt(uuid)));
             }
         }
     }
@@ -119,52 +114,6 @@ impl Actor {
         }
     }
 
-    fn control(
-        &mut self,
-        subtype: String,
-        request: &[u8],
-        by: String,
-        asker: Asker,
-        deadline: Option<(Instant, u64)>,
-    ) {
-        if let Some(refusal) = self.refuse_input() {
-            self.answer_asker(asker, Err(refusal));
-            return;
-        }
-        let Some(fields) = std::str::from_utf8(request).ok().and_then(Fields::of_object) else {
-            let bad = crate::claude::BadLine::BadControl("has no request object");
-            self.answer_asker(asker, Err(SessionError::InvalidLine(bad)));
-            return;
-        };
-        let id = RunId::new().to_string();
-        let line = Bytes::from(stdin::control_request(&id, &subtype, &fields));
-        let waiting = Waiting {
-            asker,
-            subtype,
-            deadline,
-        };
-        self.controls.add(id.clone(), waiting);
-        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Control(id)));
-    }
-
-    pub(super) fn answer_asker(&mut self, asker: Asker, outcome: Result<ControlResponse, SessionError>) {
-        match (asker, outcome) {
-            (Asker::Caller(reply), outcome) => drop(reply.send(outcome)),
-            (Asker::Client { connection, id }, Ok(answer)) => {
-                self.clients.control_response(connection, &id, &answer);
-            }
-            (Asker::Client { connection, id }, Err(error)) => {
-                self.clients.error(connection, &error, Some(("request_id", &id)));
-            }
-        }
-    }
-
-    pub(super) fn on_control_answered(&mut self, answer: ControlResponse) {
-        if let Some(waiting) = self.controls.take(&answer.request_id) {
-            self.answer_asker(waiting.asker, Ok(answer));
-        }
-    }
-
     fn decide(&mut self, id: ApprovalId, decision: &Decision, by: String, reply: DecisionReply) {
         let Some(approval) = self.machine.approvals().iter().find(|it| it.id == id).cloned() else {
             self.answer_decision(reply, id, Err(SessionError::ApprovalNotPending(id)));
@@ -182,6 +131,9 @@ impl Actor {
             }
         };
         self.deciding.add(id, reply);
+        if glance::member_bool(answer.get(), "interrupt") == Some(true) {
+            self.turn_is_ending();
+        }
         let line = Bytes::from(stdin::control_success(&approval.request_id, Some(&answer)));
         self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Answer(id)));
     }
@@ -246,7 +198,7 @@ impl Actor {
         let cursor = self.feed.cursor(after).map_err(SessionError::Journal)?;
         let (direct, left) = self.clients.attach(connection);
         for connection in left {
-            self.controls.forget_client(connection);
+            self.forget_client(connection);
         }
         Ok(Attachment {
             connection,
@@ -303,13 +255,10 @@ impl Actor {
                     return;
                 }
                 let asker = Asker::Client { connection, id };
-                self.control(subtype.into_owned(), request.as_bytes(), by, asker, None);
+                self.control(subtype.into_owned(), request.as_bytes(), by, asker);
             }
             Ok(ClientLine::ControlCancelRequest { request_id }) => {
-                if let Some(id) = self.controls.of_client(connection, &request_id) {
-                    let line = Bytes::from(stdin::control_cancel_request(id));
-                    self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
-                }
+                self.take_back_request(connection, &request_id, &by);
             }
             Ok(ClientLine::ControlResponse { request_id, outcome }) => {
                 let answer = outcome.ok().flatten();
@@ -358,8 +307,4 @@ impl Actor {
 /// The size of a message's content: of the text itself, not of its JSON form.
 fn content_bytes(content: &str) -> usize {
     json::string(content).map_or(content.len(), |text| text.len())
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,9 @@
-//! Owns the control requests that wait for the CLI's answer: who asked, under which id of their own, and until when.
+//! Owns the control requests that are under way: who asked, under which id of their own, and until when. Some are held
+//! back for a while, the others wait for the CLI's answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{claude::ControlResponse, domain::ConnectionId};
@@ -10,6 +12,8 @@ use super::handle::Reply;
 
 /// Requests that one client on a socket may have open.
 const OPEN_PER_CLIENT: usize = 64;
+/// Requests that may be held back for a process that is not ready. What is beyond it is refused as busy.
+const HELD: usize = 256;
 
 /// Who asked.
 #[derive(Debug)]
@@ -20,22 +24,103 @@ pub(super) enum Asker {
     Client { connection: ConnectionId, id: String },
 }
 
-/// A request that waits.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) asker: Asker,
-    pub(super) subtype: String,
-    /// When the asker is told that no answer came; a client on a socket waits for as long as it likes.
-    pub(super) deadline: Option<(Instant, u64)>,
+impl Asker {
+    /// Whether a caller has stopped waiting. What a client on a socket does is known by its connection.
+    pub(super) fn has_left(&self) -> bool {
+        matches!(self, Self::Caller(reply) if reply.is_closed())
+    }
+
+    fn is_client(&self, of: ConnectionId) -> bool {
+        matches!(self, Self::Client { connection, .. } if *connection == of)
+    }
+
+    fn is_request(&self, of: ConnectionId, client_id: &str) -> bool {
+        matches!(self, Self::Client { connection, id } if *connection == of && id == client_id)
+    }
 }
 
-/// The requests that wait, by the id that the CLI knows. The daemon mints those, so two clients never meet.
+/// A request for the CLI, under the id that the CLI knows.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) id: String,
+    pub(super) subtype: String,
+    pub(super) line: Bytes,
+    pub(super) by: String,
+    /// Set for an interrupt.
+    pub(super) interrupt: Option<Interrupt>,
+    pub(super) askers: Vec<Asker>,
+}
+
+/// What an interrupt is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Interrupt {
+    /// The turn that runs, or the next one when none does.
+    pub(super) turn: u64,
+    /// Whether prompts that wait are dropped too.
+    pub(super) cancel_queued: bool,
+}
+
+impl Interrupt {
+    /// Whether it does all that another one would.
+    fn covers(self, other: Self) -> bool {
+        self.turn == other.turn && (self.cancel_queued || !other.cancel_queued)
+    }
+}
+
+/// A request that was sent and waits for its answer.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) askers: Vec<Asker>,
+    pub(super) subtype: String,
+    pub(super) interrupt: Option<Interrupt>,
+    /// When the askers are told that no answer came, and after how many milliseconds that is.
+    pub(super) deadline: (Instant, u64),
+}
+
+/// Where a client's request is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It was not sent, or others wait for the same answer: only the asker is to be taken out.
+    Ours,
+    /// The CLI knows it by this id.
+    Sent(String),
+}
+
+/// The requests. The daemon mints their ids, so two clients never meet.
 #[derive(Debug, Default)]
 pub(super) struct Controls {
+    /// Not sent yet, in the order in which they came.
+    held: VecDeque<Request>,
+    /// By the id that the CLI knows.
     waiting: HashMap<String, Waiting>,
+    ending: Option<Ending>,
+}
+
+/// A turn that was told to end.
+#[derive(Debug)]
+struct Ending {
+    turn: u64,
+    /// How long an interrupt for it waits for the end, before it is sent after all.
+    until: Instant,
+    /// Those who asked for the same once more.
+    askers: Vec<Asker>,
 }
 
 impl Controls {
+    /// Holds a request back; given back when there are too many.
+    pub(super) fn hold(&mut self, request: Request) -> Option<Request> {
+        if self.held.len() >= HELD {
+            return Some(request);
+        }
+        self.held.push_back(request);
+        None
+    }
+
+    /// Takes the first request that was held back.
+    pub(super) fn take_held(&mut self) -> Option<Request> {
+        self.held.pop_front()
+    }
+
     pub(super) fn add(&mut self, id: String, waiting: Waiting) {
         self.waiting.insert(id, waiting);
     }
@@ -48,45 +133,225 @@ impl Controls {
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// The CLI's id of an open request of a client.
-    pub(super) fn of_client(&self, connection: ConnectionId, client_id: &str) -> Option<&str> {
-        self.waiting
-            .iter()
-            .find_map(|(id, waiting)| match &waiting.asker {
-                Asker::Client {
-                    connection: of,
-                    id: known,
-                } if *of == connection && known == client_id => Some(id.as_str()),
-                _ => None,
-            })
+    /// Has the asker wait for the answer to an interrupt that was sent and does what is asked, or for the end of a turn
+    /// that was told to end; given back when there is none. A second interrupt would hit the next turn.
+    pub(super) fn join(&mut self, wanted: Interrupt, asker: Asker, now: Instant) -> Option<Asker> {
+        let mut sent = self.waiting.values_mut();
+        let sent = sent.find(|waiting| waiting.interrupt.is_some_and(|known| known.covers(wanted)));
+        let ending = self.ending.as_mut();
+        let ending = ending.filter(|it| it.turn == wanted.turn && !wanted.cancel_queued && now < it.until);
+        let askers = sent
+            .map(|waiting| &mut waiting.askers)
+            .or(ending.map(|ending| &mut ending.askers));
+        match askers {
+            Some(askers) => {
+                askers.push(asker);
+                None
+            }
+            None => Some(asker),
+        }
+    }
+
+    /// Notes that a turn was told to end.
+    pub(super) fn turn_is_ending(&mut self, turn: u64, until: Instant) {
+        if self.ending.as_ref().is_none_or(|ending| ending.turn != turn) {
+            let askers = Vec::new();
+            self.ending = Some(Ending { turn, until, askers });
+        }
+    }
+
+    /// A turn ended; those who had asked for that a second time are returned.
+    pub(super) fn turn_ended(&mut self, turn: u64) -> Vec<Asker> {
+        let ended = self.ending.take_if(|ending| ending.turn <= turn);
+        ended.map_or_else(Vec::new, |ending| ending.askers)
+    }
+
+    /// Takes those who asked a second time for the end of a turn that goes on.
+    pub(super) fn take_ending_overdue(&mut self, now: Instant) -> Vec<Asker> {
+        let overdue = self.ending.take_if(|ending| ending.until <= now);
+        overdue.map_or_else(Vec::new, |ending| ending.askers)
+    }
+
+    /// Whether an interrupt waits for its answer.
+    pub(super) fn is_interrupting(&self) -> bool {
+        self.waiting.values().any(|waiting| waiting.interrupt.is_some())
+    }
+
+    /// Where an open request of a client is.
+    pub(super) fn of_client(&self, connection: ConnectionId, client_id: &str) -> Option<Place> {
+        let asked = |askers: &[Asker]| askers.iter().any(|asker| asker.is_request(connection, client_id));
+        let mut ours = self.held.iter().map(|request| &request.askers);
+        let ending = self.ending.as_ref().map(|ending| &ending.askers);
+        if ours.any(|askers| asked(askers)) || ending.is_some_and(|askers| asked(askers)) {
+            return Some(Place::Ours);
+        }
+        let mut waiting = self.waiting.iter();
+        let (id, waiting) = waiting.find(|(_, waiting)| asked(&waiting.askers))?;
+        Some(if waiting.askers.len() > 1 {
+            Place::Ours
+        } else {
+            Place::Sent(id.clone())
+        })
     }
 
     /// Whether a client has as many open requests as it may.
     pub(super) fn is_full(&self, connection: ConnectionId) -> bool {
-        let of_client = |waiting: &&Waiting| matches!(&waiting.asker, Asker::Client { connection: of, .. } if *of == connection);
-        self.waiting.values().filter(of_client).count() >= OPEN_PER_CLIENT
+        let held = self.held.iter().flat_map(|request| &request.askers);
+        let waiting = self.waiting.values().flat_map(|waiting| &waiting.askers);
+        let ending = self.ending.iter().flat_map(|ending| &ending.askers);
+        let of_client = |asker: &&Asker| asker.is_client(connection);
+        held.chain(waiting).chain(ending).filter(of_client).count() >= OPEN_PER_CLIENT
     }
 
-    /// Forgets the requests of a client that left: their answers have nowhere to go.
-    pub(super) fn forget_client(&mut self, connection: ConnectionId) {
-        self.waiting.retain(
-            |_, waiting| !matches!(&waiting.asker, Asker::Client { connection: of, .. } if *of == connection),
-        );
+    /// Takes out a client's request.
+    pub(super) fn remove_request(&mut self, connection: ConnectionId, client_id: &str) -> Vec<String> {
+        self.remove(|asker| asker.is_request(connection, client_id))
+    }
+
+    /// Takes out all requests of a client that left.
+    pub(super) fn remove_client(&mut self, connection: ConnectionId) -> Vec<String> {
+        self.remove(|asker| asker.is_client(connection))
+    }
+
+    /// Takes out the requests of callers that stopped waiting.
+    pub(super) fn remove_left(&mut self) -> Vec<String> {
+        self.remove(Asker::has_left)
+    }
+
+    /// Takes askers out, and with them the requests that nobody waits for any more. Those of them that the CLI works on
+    /// are named. An interrupt stays: whoever asked for it meant it.
+    fn remove(&mut self, gone: impl Fn(&Asker) -> bool) -> Vec<String> {
+        let retain = |askers: &mut Vec<Asker>| {
+            askers.retain(|asker| !gone(asker));
+            askers.is_empty()
+        };
+        if let Some(ending) = &mut self.ending {
+            retain(&mut ending.askers);
+        }
+        self.held
+            .retain_mut(|request| !retain(&mut request.askers) || request.interrupt.is_some());
+        self.waiting
+            .extract_if(|_, waiting| retain(&mut waiting.askers) && waiting.interrupt.is_none())
+            .map(|(id, _)| id)
+            .collect()
     }
 
     /// The next deadline.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.waiting
-            .values()
-            .filter_map(|waiting| waiting.deadline.map(|(at, _)| at))
-            .min()
+        let ending = self.ending.as_ref().map(|ending| ending.until);
+        let waiting = self.waiting.values().map(|waiting| waiting.deadline.0);
+        waiting.chain(ending).min()
     }
 
     /// Takes what is overdue.
-    pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<Waiting> {
+    pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<(String, Waiting)> {
         self.waiting
-            .extract_if(|_, waiting| waiting.deadline.is_some_and(|(at, _)| at <= now))
-            .map(|(_, waiting)| waiting)
+            .extract_if(|_, waiting| waiting.deadline.0 <= now)
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(connection: ConnectionId, id: &str) -> Asker {
+        let id = id.to_owned();
+        Asker::Client { connection, id }
+    }
+
+    fn waiting(askers: Vec<Asker>, interrupt: Option<Interrupt>) -> Waiting {
+        Waiting {
+            askers,
+            subtype: "x".to_owned(),
+            interrupt,
+            deadline: (Instant::now(), 1),
+        }
+    }
+
+    fn interrupt(turn: u64, cancel_queued: bool) -> Interrupt {
+        Interrupt { turn, cancel_queued }
+    }
+
+    #[test]
+    fn an_interrupt_joins_one_that_does_as_much_for_the_same_turn() {
+        let mut controls = Controls::default();
+        let [a, b] = [ConnectionId::new(), ConnectionId::new()];
+        let first = waiting(vec![client(a, "1")], Some(interrupt(3, false)));
+        controls.add("first".to_owned(), first);
+        let now = Instant::now();
+        assert!(controls.join(interrupt(3, true), client(b, "1"), now).is_some());
+        assert!(controls.join(interrupt(4, false), client(b, "1"), now).is_some());
+        assert!(controls.join(interrupt(3, false), client(b, "1"), now).is_none());
+        assert_eq!(
+            controls.of_client(a, "1"),
+            Some(Place::Ours),
+            "another waits for it too"
+        );
+        assert_eq!(controls.take("first").unwrap().askers.len(), 2);
+    }
+
+    #[test]
+    fn an_interrupt_waits_a_while_for_a_turn_that_was_told_to_end() {
+        let mut controls = Controls::default();
+        let a = ConnectionId::new();
+        let now = Instant::now();
+        let until = now + std::time::Duration::from_secs(2);
+        controls.turn_is_ending(3, until);
+        assert!(controls.join(interrupt(3, true), client(a, "1"), now).is_some());
+        assert!(controls.join(interrupt(4, false), client(a, "1"), now).is_some());
+        assert!(
+            controls
+                .join(interrupt(3, false), client(a, "1"), until)
+                .is_some()
+        );
+        assert!(controls.join(interrupt(3, false), client(a, "1"), now).is_none());
+        assert_eq!(controls.of_client(a, "1"), Some(Place::Ours));
+        assert_eq!(controls.next_deadline(), Some(until));
+        assert!(controls.take_ending_overdue(now).is_empty());
+        assert!(controls.turn_ended(2).is_empty(), "another turn");
+        assert_eq!(controls.turn_ended(3).len(), 1);
+        assert!(controls.turn_ended(3).is_empty());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_taken_back_unless_it_is_an_interrupt() {
+        let mut controls = Controls::default();
+        let [a, b] = [ConnectionId::new(), ConnectionId::new()];
+        controls.add("of-a".to_owned(), waiting(vec![client(a, "1")], None));
+        controls.add(
+            "of-both".to_owned(),
+            waiting(vec![client(a, "2"), client(b, "2")], None),
+        );
+        let stop = waiting(vec![client(a, "3")], Some(interrupt(1, false)));
+        controls.add("stop".to_owned(), stop);
+        assert_eq!(controls.remove_client(a), ["of-a"]);
+        assert!(controls.is_interrupting());
+        assert_eq!(
+            controls.of_client(b, "2"),
+            Some(Place::Sent("of-both".to_owned()))
+        );
+        assert_eq!(controls.of_client(a, "2"), None);
+    }
+
+    #[test]
+    fn what_is_held_is_bounded_and_keeps_its_order() {
+        let mut controls = Controls::default();
+        let request = |id: usize| Request {
+            id: id.to_string(),
+            subtype: "x".to_owned(),
+            line: Bytes::new(),
+            by: "rest".to_owned(),
+            interrupt: None,
+            askers: vec![client(ConnectionId::new(), "1")],
+        };
+        for id in 0..HELD {
+            assert!(controls.hold(request(id)).is_none());
+        }
+        assert!(controls.hold(request(HELD)).is_some());
+        for id in 0..HELD {
+            assert_eq!(controls.take_held().unwrap().id, id.to_string());
+        }
+        assert!(controls.take_held().is_none());
     }
 }

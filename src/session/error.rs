@@ -76,6 +76,17 @@ pub enum SessionError {
     /// No request of the CLI with this id waits for an answer.
     #[error("no request with this id waits for an answer")]
     RequestNotPending,
+    /// No client may send this control request, or not this way.
+    #[error("{subtype} cannot be sent: {why}")]
+    ControlNotAllowed {
+        /// What was asked.
+        subtype: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// A client took a request back that had not been sent.
+    #[error("the request was taken back before the CLI heard of it")]
+    RequestTakenBack,
     /// A client repeated the id of a request that is still open.
     #[error("request id is already in use on this connection")]
     RequestIdInUse,
@@ -110,6 +121,8 @@ impl SessionError {
             Self::PromptDropped { .. } => "prompt_dropped",
             Self::PromptNotOpen(_) => "prompt_not_open",
             Self::RequestNotPending => "request_not_pending",
+            Self::ControlNotAllowed { .. } => "control_not_allowed",
+            Self::RequestTakenBack => "request_taken_back",
             Self::RequestIdInUse => "request_id_in_use",
             Self::Journal(_) | Self::JournalWrite(_) => "journal",
             Self::Ended => "session_ended",

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
@@ -117,7 +117,6 @@ pub(super) enum Command {
         subtype: String,
         request: Bytes,
         by: String,
-        deadline: Duration,
         reply: Reply<ControlResponse>,
     },
     Decide {
@@ -191,12 +190,22 @@ impl ClientInbox {
     }
 }
 
+/// Has the actor look who still waits, when a caller stops.
+struct Departure<'a>(&'a Notify);
+
+impl Drop for Departure<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
 /// A handle on a session's actor.
 #[derive(Clone, Debug)]
 pub struct SessionHandle {
     pub(super) id: SessionId,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) stops: mpsc::Sender<Stop>,
+    pub(super) departures: Arc<Notify>,
     pub(super) view: watch::Receiver<Arc<LiveView>>,
     pub(super) feed: Feed,
 }
@@ -240,23 +249,25 @@ impl SessionHandle {
         self.ask(|reply| Command::Send { prompt, by, reply }).await
     }
 
-    /// Sends a control request (the JSON text of its `request` object) and waits for the CLI's answer.
+    /// Sends a control request (the JSON text of its whole `request` object) and waits for the CLI's answer, up to the
+    /// subtype's deadline. One that comes before the process is ready is sent once it is.
+    ///
+    /// CANCEL-SAFETY: a request whose answer is not waited for any more is taken back, unless it is an interrupt.
     ///
     /// # Errors
-    /// `NotLive`, `Busy`, `ControlDeadline`.
+    /// `NotLive`, `Busy`, `ControlDeadline`, `ControlNotAllowed`.
     pub async fn control(
         &self,
         subtype: &str,
         request: Bytes,
         by: &str,
-        deadline: Duration,
     ) -> Result<ControlResponse, SessionError> {
         let (subtype, by) = (subtype.to_owned(), by.to_owned());
+        let _departure = Departure(&self.departures);
         self.ask(|reply| Command::Control {
             subtype,
             request,
             by,
-            deadline,
             reply,
         })
         .await

@@ -23,7 +23,7 @@ use crate::{
 };
 
 use super::{
-    LiveView, OpenPrompt, OpenTurn, approvals, exit,
+    LiveView, Offers, OpenPrompt, OpenTurn, approvals, exit,
     money::Ledger,
     notes::{Note, RunStarted},
     turns,
@@ -89,6 +89,8 @@ enum OwnRequest {
     SetModel(Option<String>),
     SetMaxThinkingTokens(Option<u32>),
     SetPermissionMode,
+    ReloadPlugins,
+    ListModels,
     /// Its answer changes nothing here.
     Other,
 }
@@ -107,6 +109,8 @@ impl OwnRequest {
                     .and_then(|tokens| u32::try_from(tokens).ok()),
             ),
             Some("set_permission_mode") => Self::SetPermissionMode,
+            Some("reload_plugins") => Self::ReloadPlugins,
+            Some("list_models") => Self::ListModels,
             _ => Self::Other,
         }
     }
@@ -162,6 +166,7 @@ pub(super) struct Machine {
     own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
     background_tasks: u32,
+    offers: Offers,
     last_line_at: Option<Timestamp>,
     head: Seq,
     noted: Option<SessionState>,
@@ -192,6 +197,7 @@ impl Machine {
             own_requests: HashMap::new(),
             ledger: Ledger::default(),
             background_tasks: 0,
+            offers: Offers::default(),
             last_line_at: None,
             head: Seq::ZERO,
             noted: None,
@@ -221,6 +227,21 @@ impl Machine {
     /// Whether a process lives, as far as the records say.
     pub(super) fn has_run(&self) -> bool {
         self.run.is_some()
+    }
+
+    /// Whether the process answered `initialize`.
+    pub(super) fn is_ready(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.ready)
+    }
+
+    /// Whether a turn runs.
+    pub(super) fn is_in_turn(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// The number of the turn that runs, or of the next one.
+    pub(super) fn turn_number(&self) -> u64 {
+        self.turn.as_ref().map_or(self.turns + 1, |turn| turn.number)
     }
 
     /// The run that lives.
@@ -304,6 +325,7 @@ impl Machine {
             open_prompts: self.prompts.clone(),
             approvals: self.approvals.clone(),
             background_tasks: self.background_tasks,
+            offers: self.offers,
             last_line_at: self.last_line_at,
         }
     }
@@ -380,6 +402,7 @@ impl Machine {
         self.asked.clear();
         self.own_requests.clear();
         self.background_tasks = 0;
+        self.offers = Offers::default();
         self.reason = None;
         self.ledger = Ledger::start_run(started.base);
         out.facts.push(Fact::RunStarted {
@@ -420,6 +443,7 @@ impl Machine {
         self.asked.clear();
         self.own_requests.clear();
         self.background_tasks = 0;
+        self.offers.tasks = None;
         let (state, reason) = match (run.start_timeout_ms, run.refused_mode) {
             (Some(ms), _) => exit::start_timed_out(ms, exit.as_ref()),
             (None, Some(detail)) => exit::mode_refused(detail),

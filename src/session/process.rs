@@ -172,14 +172,11 @@ impl Actor {
     }
 
     pub(super) fn on_run_ended(&mut self) {
+        let state = self.machine.state();
         for waiting in self.controls.take_all() {
-            self.answer_asker(
-                waiting.asker,
-                Err(SessionError::NotLive {
-                    state: self.machine.state(),
-                }),
-            );
+            self.answer_askers(waiting.askers, &|| Err(SessionError::NotLive { state }));
         }
+        self.on_turn_ended(u64::MAX);
         for (_, waiters) in self.turn_waiters.drain() {
             for waiter in waiters {
                 let state = self.machine.state();
@@ -294,7 +291,7 @@ impl Actor {
             }
             Subject::Control(id) => {
                 if let Some(waiting) = self.controls.take(&id) {
-                    self.answer_asker(waiting.asker, Err(refusal(&unsent.error, state)));
+                    self.answer_askers(waiting.askers, &|| Err(refusal(&unsent.error, state)));
                 }
             }
             Subject::Answer(id) => {
@@ -330,11 +327,7 @@ impl Actor {
             }
         }
         self.take_over(Instant::now());
-        for waiting in self.controls.take_overdue(Instant::now()) {
-            let ms = waiting.deadline.map_or(0, |(_, ms)| ms);
-            let subtype = waiting.subtype;
-            self.answer_asker(waiting.asker, Err(SessionError::ControlDeadline { subtype, ms }));
-        }
+        self.on_requests_deadline(Instant::now());
     }
 
     /// Gives an entry to the keeper, or refuses it at once.

@@ -24,6 +24,7 @@ impl Actor {
             self.stop_sent = true;
             self.stop_process("daemon".to_owned(), None);
         }
+        self.settle_requests();
         self.note_state();
         self.note_approvals();
         self.answer_what_nobody_takes();

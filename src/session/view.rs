@@ -35,8 +35,26 @@ pub struct LiveView {
     pub approvals: Vec<Arc<Approval>>,
     /// Background tasks that the CLI reports.
     pub background_tasks: u32,
+    /// Where the CLI says what it offers.
+    pub offers: Offers,
     /// When the CLI printed its last line.
     pub last_line_at: Option<Timestamp>,
+}
+
+/// The newest records of the last run in which the CLI says what it offers and what runs. What they say is in the
+/// journal only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// The slash commands.
+    pub commands: Option<Seq>,
+    /// The kinds of sub-agents.
+    pub agents: Option<Seq>,
+    /// The models.
+    pub models: Option<Seq>,
+    /// The account.
+    pub account: Option<Seq>,
+    /// The background tasks of a process that lives.
+    pub tasks: Option<Seq>,
 }
 
 /// A turn that runs.

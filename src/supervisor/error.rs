@@ -123,6 +123,9 @@ pub enum SupervisorError {
         #[source]
         error: std::io::Error,
     },
+    /// The CLI has not said yet what it offers.
+    #[error("the CLI has not said yet what it offers")]
+    NotInitialized,
     /// The daemon is ending.
     #[error("the daemon is shutting down")]
     ShuttingDown,

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{
-        ControlResponse, LaunchOptions, catalogue,
+        ControlResponse, LaunchOptions,
         control::Fields,
         stdin::{self, UserMessage},
     },
@@ -84,10 +84,23 @@ impl Supervisor {
         fields: &Fields,
         by: &str,
     ) -> Result<ControlResponse, SupervisorError> {
+        let request = stdin::request_object(subtype, fields);
+        self.relay(id, subtype, Bytes::from(request), by).await
+    }
+
+    /// As [`Self::control`], with the whole `request` object, which reaches the CLI byte for byte.
+    ///
+    /// # Errors
+    /// As [`Self::control`].
+    pub async fn relay(
+        &self,
+        id: SessionId,
+        subtype: &str,
+        request: Bytes,
+        by: &str,
+    ) -> Result<ControlResponse, SupervisorError> {
         let session = self.handle(id).await?;
-        let request = object_of(fields);
-        let deadline = Duration::from_millis(catalogue::deadline_ms(subtype));
-        Ok(session.control(subtype, request, by, deadline).await?)
+        Ok(session.control(subtype, request, by).await?)
     }
 
     /// Decides an approval. The first valid decision wins; the row that is returned says how it ended.
@@ -219,12 +232,4 @@ impl Supervisor {
 /// Launch options as the store keeps them.
 pub(super) fn read_options(text: &str) -> Result<LaunchOptions, SupervisorError> {
     serde_json::from_str(text).map_err(|_| SupervisorError::StoredOptions)
-}
-
-fn object_of(fields: &Fields) -> Bytes {
-    let members: Vec<String> = fields
-        .iter()
-        .map(|(name, value)| format!("{}:{}", serde_json::Value::from(name), value.get()))
-        .collect();
-    Bytes::from(format!("{{{}}}", members.join(",")))
 }

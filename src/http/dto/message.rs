@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Turn, TurnResult};
 use crate::{
-    claude::{control::Fields, stdin::Priority},
+    claude::stdin::Priority,
     domain::{Seq, Timestamp},
     http::{ApiError, ErrorCode},
     supervisor::{self, Content, NewMessage},
@@ -211,81 +211,6 @@ pub(in crate::http) struct EventPage {
 /// Any JSON object.
 type Object = Map<String, Value>;
 
-/// How to interrupt. May be left out.
-#[derive(Default, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct InterruptRequest {
-    /// Whether prompts that wait for their turn are dropped as well.
-    #[serde(default)]
-    pub(in crate::http) cancel_queued: bool,
-}
-
-/// A model to change to.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"model": "opus"}))]
-pub(in crate::http) struct ModelRequest {
-    /// An alias or a full name; `null` for the default.
-    #[serde(deserialize_with = "Option::deserialize")]
-    pub(in crate::http) model: Option<String>,
-}
-
-/// A permission mode to change to.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"mode": "acceptEdits"}))]
-pub(in crate::http) struct PermissionModeRequest {
-    /// The mode as the CLI names it.
-    pub(in crate::http) mode: String,
-}
-
-/// How much to think from now on.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"max_thinking_tokens": 8000}))]
-pub(in crate::http) struct ThinkingRequest {
-    /// Most tokens for thinking; 0 turns it off, `null` gives the default back.
-    #[serde(deserialize_with = "Option::deserialize")]
-    pub(in crate::http) max_thinking_tokens: Option<u32>,
-    /// How thinking is shown: `summarized`, `omitted` or `highlights`.
-    pub(in crate::http) display: Option<String>,
-}
-
-/// A control request as the CLI takes it: its subtype and the fields of that subtype.
-#[derive(utoipa::ToSchema)]
-#[schema(example = json!({"subtype": "mcp_status"}))]
-pub(in crate::http) struct ControlRequest {
-    /// The subtype.
-    pub(in crate::http) subtype: String,
-    /// Every other member goes to the CLI byte for byte.
-    #[schema(value_type = Object, additional_properties)]
-    pub(in crate::http) fields: Fields,
-}
-
-impl<'de> Deserialize<'de> for ControlRequest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Head {
-            subtype: String,
-        }
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let head: Head = serde_json::from_str(raw.get()).map_err(de::Error::custom)?;
-        let fields = Fields::of_object(raw.get()).ok_or_else(|| de::Error::custom("expected an object"))?;
-        Ok(Self {
-            subtype: head.subtype,
-            fields,
-        })
-    }
-}
-
-/// What the CLI answered.
-#[derive(Serialize, utoipa::ToSchema)]
-pub(in crate::http) struct ControlReply {
-    /// The answer, byte for byte; `null` when the CLI has nothing to say beyond success.
-    #[schema(value_type = Option<Object>)]
-    pub(in crate::http) response: Option<Box<RawValue>>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,16 +247,5 @@ mod tests {
         ] {
             assert_eq!(serde_json::from_str::<Prompt>(json).is_ok(), good, "{json}");
         }
-    }
-
-    #[test]
-    fn a_model_must_be_named_or_null() {
-        assert!(serde_json::from_str::<ModelRequest>("{}").is_err());
-        assert!(
-            serde_json::from_str::<ModelRequest>(r#"{"model":null}"#)
-                .unwrap()
-                .model
-                .is_none()
-        );
     }
 }

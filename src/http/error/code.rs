@@ -222,6 +222,12 @@ codes! {
     ControlRefused, "control_refused", CONFLICT, final, none,
         "The agent CLI refused the control request",
         "The detail is what the CLI said.";
+    ControlNotAllowed, "control_not_allowed", UNPROCESSABLE_ENTITY, final, none,
+        "No client may send this control request, or not this way",
+        "The detail says why, and what to use instead.";
+    NotInitialized, "not_initialized", CONFLICT, retry, none,
+        "The agent CLI has not told what it offers yet",
+        "Wait until the session is ready.";
     ControlDeadline, "control_deadline", GATEWAY_TIMEOUT, retry, effect,
         "The agent CLI did not answer the control request in time",
         "It may still act on it.";

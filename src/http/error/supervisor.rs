@@ -59,6 +59,7 @@ impl From<SupervisorError> for ApiError {
             E::Store(error) => error.into(),
             E::StoreBehind => new(ErrorCode::StorageUnavailable).caused_by(error),
             E::StoredOptions | E::Files { .. } => new(ErrorCode::StorageFailed).caused_by(error),
+            E::NotInitialized => new(ErrorCode::NotInitialized),
             E::ShuttingDown => new(ErrorCode::ShuttingDown),
         }
     }
@@ -84,7 +85,10 @@ impl From<SessionError> for ApiError {
             E::AlreadyDecided(_) => new(ErrorCode::AlreadyDecided),
             E::InvalidDecision(_) => new(ErrorCode::InvalidDecision).detail(cause_of(&error)),
             E::InvalidLine(_) => new(ErrorCode::InvalidLine).detail(cause_of(&error)),
-            E::RequestNotPending | E::RequestIdInUse => new(ErrorCode::InvalidLine).detail(error.to_string()),
+            E::ControlNotAllowed { .. } => new(ErrorCode::ControlNotAllowed).detail(error.to_string()),
+            E::RequestNotPending | E::RequestIdInUse | E::RequestTakenBack => {
+                new(ErrorCode::InvalidLine).detail(error.to_string())
+            }
             E::PromptConflict(uuid) => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
             E::PromptTooLarge { limit, .. } => new(ErrorCode::PromptTooLarge)
                 .detail(error.to_string())

@@ -1,19 +1,25 @@
-//! Owns the routes that steer a running CLI.
+//! Owns the routes that steer a running CLI. Its files own those of one subject each.
+
+pub(super) mod files;
+pub(super) mod mcp;
+pub(super) mod offers;
+pub(super) mod tasks;
 
 use axum::{Json, extract::State};
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::sessions::BY;
 use crate::{
-    claude::{ControlResponse, control::Fields},
+    claude::{ControlResponse, control::Fields, controls::*},
     domain::SessionId,
     http::{
         ApiError, AppState, ErrorCode,
         dto::{
-            ControlReply, ControlRequest, InterruptRequest, ModelRequest, PermissionModeRequest,
-            ThinkingRequest,
+            AnyReply, ControlReply, ControlRequest, InterruptRequest, ModelRequest, PermissionModeRequest,
+            RawReply, ThinkingRequest,
         },
-        extract::{Body, OfSession},
+        extract::{Body, OfSession, parse},
     },
 };
 
@@ -23,13 +29,13 @@ use crate::{
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/interrupt", operation_id = "interrupt_session", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = Option<InterruptRequest>,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply)),
+    responses((status = 200, description = "The CLI's answer", body = ControlReply<InterruptPayload>)),
 )]
 pub(super) async fn interrupt(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     request: Option<Body<InterruptRequest>>,
-) -> Result<Json<ControlReply>, ApiError> {
+) -> Result<Json<RawReply>, ApiError> {
     let request = request.map(|Body(request)| request).unwrap_or_default();
     let outcome = state
         .supervisor()
@@ -44,13 +50,13 @@ pub(super) async fn interrupt(
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/model", operation_id = "set_model", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = ModelRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply)),
+    responses((status = 200, description = "The CLI's answer", body = ControlReply<SetModelPayload>)),
 )]
 pub(super) async fn set_model(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Body(request): Body<ModelRequest>,
-) -> Result<Json<ControlReply>, ApiError> {
+) -> Result<Json<RawReply>, ApiError> {
     ask(&state, id, "set_model", &field("model", &request.model)).await
 }
 
@@ -60,13 +66,13 @@ pub(super) async fn set_model(
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/permission_mode", operation_id = "set_permission_mode", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = PermissionModeRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply)),
+    responses((status = 200, description = "The CLI's answer", body = ControlReply<SetPermissionModePayload>)),
 )]
 pub(super) async fn set_permission_mode(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Body(request): Body<PermissionModeRequest>,
-) -> Result<Json<ControlReply>, ApiError> {
+) -> Result<Json<RawReply>, ApiError> {
     ask(&state, id, "set_permission_mode", &field("mode", &request.mode)).await
 }
 
@@ -76,13 +82,13 @@ pub(super) async fn set_permission_mode(
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/thinking", operation_id = "set_thinking", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = ThinkingRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply)),
+    responses((status = 200, description = "The CLI's answer", body = ControlReply<NoPayload>)),
 )]
 pub(super) async fn set_thinking(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Body(request): Body<ThinkingRequest>,
-) -> Result<Json<ControlReply>, ApiError> {
+) -> Result<Json<RawReply>, ApiError> {
     let mut fields = field("max_thinking_tokens", &request.max_thinking_tokens);
     if let Some(display) = &request.display {
         fields.set("thinking_display", display);
@@ -92,30 +98,45 @@ pub(super) async fn set_thinking(
 
 /// Send any control request to the CLI.
 ///
-/// The CLI's refusal is a 409 `control_refused`, its silence a 504 `control_deadline`.
+/// Known fields of known subtypes are checked for their type, all others pass. The CLI's refusal is a 409
+/// `control_refused`, its silence a 504 `control_deadline`. What only the CLI sends, and what would mislead the daemon, is
+/// a 422 `control_not_allowed`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/control", operation_id = "send_control", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = ControlRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply)),
+    responses((status = 200, description = "The CLI's answer", body = AnyReply)),
 )]
 pub(super) async fn control(
     State(state): State<AppState>,
     OfSession(id): OfSession,
-    Body(request): Body<ControlRequest>,
-) -> Result<Json<ControlReply>, ApiError> {
-    let outcome = state
-        .supervisor()
-        .control(id, &request.subtype, &request.fields, BY)
-        .await?;
-    reply(outcome)
+    Body(ControlRequest { subtype, request }): Body<ControlRequest>,
+) -> Result<Json<AnyReply>, ApiError> {
+    check(&subtype, request.get())?;
+    let bytes = Bytes::from(request.get().to_owned());
+    let answer = state.supervisor().relay(id, &subtype, bytes, BY).await?;
+    let response = reply(answer)?.0.response;
+    Ok(Json(AnyReply { subtype, response }))
 }
+
+macro_rules! checks {
+    ($($subtype:literal: $request:ty => $response:ty,)*) => {
+        /// Checks the known fields of a known subtype.
+        fn check(subtype: &str, request: &str) -> Result<(), ApiError> {
+            match subtype {
+                $($subtype => parse::<$request>(request.as_bytes()).map(drop),)*
+                _ => Ok(()),
+            }
+        }
+    };
+}
+with_typed_controls!(checks);
 
 async fn ask(
     state: &AppState,
     id: SessionId,
     subtype: &str,
     fields: &Fields,
-) -> Result<Json<ControlReply>, ApiError> {
+) -> Result<Json<RawReply>, ApiError> {
     reply(state.supervisor().control(id, subtype, fields, BY).await?)
 }
 
@@ -126,7 +147,7 @@ fn field<T: Serialize>(name: &str, value: &T) -> Fields {
     fields
 }
 
-fn reply(answer: ControlResponse) -> Result<Json<ControlReply>, ApiError> {
+fn reply(answer: ControlResponse) -> Result<Json<RawReply>, ApiError> {
     match answer.outcome {
         Ok(response) => Ok(Json(ControlReply { response })),
         Err(refused) => {

@@ -10,12 +10,12 @@ use crate::{
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
         glance, scan,
     },
-    domain::{Chosen, Fact, PromptState},
+    domain::{Chosen, Fact, PromptState, Seq},
     journal::RecordRef,
 };
 
 use super::{Effect, INITIALIZE_ID, Machine, Outcome, OwnRequest, prompt_fact};
-use crate::session::{OpenPrompt, approvals, turns};
+use crate::session::{Offers, OpenPrompt, approvals, turns};
 
 impl Machine {
     pub(super) fn on_cli(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -58,6 +58,9 @@ impl Machine {
             self.open_turn(record);
         } else if let Some(tasks) = facts::background_tasks(line) {
             self.background_tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+            self.offers.tasks = Some(record.seq);
+        } else if line.is_system("commands_changed") {
+            self.offers.commands = Some(record.seq);
         } else if let Some(state) = facts::session_state(line) {
             // The CLI's own word that nothing runs. A prompt that it had begun and never closed is done.
             if state == "idle" && self.turn.is_none() {
@@ -150,6 +153,7 @@ impl Machine {
         };
         let asked = self.own_requests.remove(&answer.request_id);
         if let Ok(payload) = &answer.outcome {
+            self.offers.see(asked.as_ref(), record.seq);
             let payload = payload.as_deref().map_or("{}", RawValue::get);
             match asked {
                 Some(OwnRequest::Initialize) if answer.request_id == INITIALIZE_ID => {
@@ -165,7 +169,13 @@ impl Machine {
                 Some(OwnRequest::SetPermissionMode) => {
                     self.set_permission_mode(glance::member_text(payload, "mode"), out);
                 }
-                Some(OwnRequest::Initialize | OwnRequest::Other) | None => {}
+                Some(
+                    OwnRequest::Initialize
+                    | OwnRequest::ReloadPlugins
+                    | OwnRequest::ListModels
+                    | OwnRequest::Other,
+                )
+                | None => {}
             }
         }
         out.effects.push(Effect::ControlAnswered(answer));
@@ -188,6 +198,20 @@ impl Machine {
         }
         if run.refused_mode.is_none() {
             self.set_permission_mode(ready.permission_mode, out);
+        }
+    }
+}
+
+impl Offers {
+    /// Notes that the answer to a request of ours is in this record.
+    fn see(&mut self, asked: Option<&OwnRequest>, seq: Seq) {
+        match asked {
+            Some(OwnRequest::Initialize) => {
+                [self.commands, self.agents, self.models, self.account] = [Some(seq); 4];
+            }
+            Some(OwnRequest::ReloadPlugins) => [self.commands, self.agents] = [Some(seq); 2],
+            Some(OwnRequest::ListModels) => self.models = Some(seq),
+            _ => {}
         }
     }
 }

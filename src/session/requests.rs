@@ -1,0 +1,253 @@
+//! Owns what the actor does with control requests to the CLI: when they are sent, when they are given up, and that one
+//! interrupt never becomes two.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::{
+    claude::{BadLine, ControlResponse, catalogue, glance, json, stdin},
+    domain::{ConnectionId, RunId, SessionState},
+};
+
+use super::{
+    SessionError,
+    actor::Actor,
+    control::{Asker, Interrupt, Place, Request, Waiting},
+    machine::INITIALIZE_ID,
+    outbox::{Entry, OUTBOX_ENTRIES, Payload, Subject},
+};
+
+/// How long a turn that was told to end is given, before it is told again when somebody asks for that.
+const ENDING: Duration = Duration::from_secs(2);
+
+impl Actor {
+    pub(super) fn control(&mut self, subtype: String, request: &[u8], by: String, asker: Asker) {
+        if asker.has_left() {
+            return;
+        }
+        let refusal = self.refuse_input();
+        let Some(request) = std::str::from_utf8(request).ok().filter(|it| json::is_object(it)) else {
+            let bad = SessionError::InvalidLine(BadLine::BadControl("has no request object"));
+            self.answer_asker(asker, Err(refusal.unwrap_or(bad)));
+            return;
+        };
+        if let Some(why) = not_allowed(&asker, &subtype, request) {
+            self.answer_asker(asker, Err(SessionError::ControlNotAllowed { subtype, why }));
+            return;
+        }
+        if let Some(refusal) = refusal {
+            self.answer_asker(asker, Err(refusal));
+            return;
+        }
+        let interrupt = (subtype == "interrupt").then(|| Interrupt {
+            turn: self.machine.turn_number(),
+            cancel_queued: glance::member_bool(request, "cancel_queued") == Some(true),
+        });
+        let asker = match interrupt {
+            Some(wanted) => self.controls.join(wanted, asker, Instant::now()),
+            None => Some(asker),
+        };
+        let Some(asker) = asker else {
+            return;
+        };
+        let id = RunId::new().to_string();
+        let request = Request {
+            line: Bytes::from(stdin::relayed_request(&id, request)),
+            id,
+            subtype,
+            by,
+            interrupt,
+            askers: vec![asker],
+        };
+        if self.machine.is_ready() || catalogue::goes_first(&request.subtype) {
+            self.send_request(request);
+        } else if let Some(request) = self.controls.hold(request) {
+            self.answer_askers(request.askers, &|| Err(SessionError::Busy));
+        }
+    }
+
+    /// Notes that the turn which runs was told to end.
+    pub(super) fn turn_is_ending(&mut self) {
+        if self.machine.is_in_turn() {
+            self.controls
+                .turn_is_ending(self.machine.turn_number(), Instant::now() + ENDING);
+        }
+    }
+
+    /// A turn ended. Those who asked for that a second time have what they wanted.
+    pub(super) fn on_turn_ended(&mut self, turn: u64) {
+        let askers = self.controls.turn_ended(turn);
+        self.answer_askers(askers, &|| Ok(nothing_to_do()));
+    }
+
+    fn send_request(&mut self, request: Request) {
+        let Request {
+            id,
+            subtype,
+            line,
+            by,
+            interrupt,
+            askers,
+        } = request;
+        let ms = catalogue::deadline_ms(&subtype);
+        let waiting = Waiting {
+            askers,
+            subtype,
+            interrupt,
+            deadline: (Instant::now() + Duration::from_millis(ms), ms),
+        };
+        self.controls.add(id.clone(), waiting);
+        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Control(id)));
+    }
+
+    /// Sends what was held back, once it may be sent, or refuses it, once it never will. Called after everything that may
+    /// have changed something.
+    pub(super) fn settle_requests(&mut self) {
+        if let Some(state) = self.over() {
+            while let Some(request) = self.controls.take_held() {
+                self.answer_askers(request.askers, &|| Err(SessionError::NotLive { state }));
+            }
+        } else if self.machine.is_ready() {
+            while let Some(request) = self.controls.take_held() {
+                self.send_request(request);
+            }
+        }
+        if !self.controls.is_interrupting() {
+            for entry in std::mem::take(&mut self.held_prompts) {
+                self.enqueue(entry);
+            }
+        }
+    }
+
+    /// The state, when there is no process and none is being started.
+    fn over(&self) -> Option<SessionState> {
+        let state = self.shown_state();
+        let is_over = !state.is_live();
+        is_over.then_some(state)
+    }
+
+    /// Writes a prompt, but not into the middle of an interrupt: that is meant for what was sent before.
+    pub(super) fn enqueue_prompt(&mut self, entry: Entry) {
+        if self.controls.is_interrupting() && self.held_prompts.len() < OUTBOX_ENTRIES {
+            self.held_prompts.push(entry);
+        } else {
+            self.enqueue(entry);
+        }
+    }
+
+    pub(super) fn on_control_answered(&mut self, answer: ControlResponse) {
+        let Some(waiting) = self.controls.take(&answer.request_id) else {
+            if answer.request_id != INITIALIZE_ID {
+                let (session, request) = (self.id, &answer.request_id);
+                tracing::debug!(session.id = %session, request, "an answer that nobody waits for was dropped");
+            }
+            return;
+        };
+        if waiting
+            .interrupt
+            .is_some_and(|it| it.turn == self.machine.turn_number())
+            && answer.outcome.is_ok()
+        {
+            self.turn_is_ending();
+        }
+        self.answer_askers(waiting.askers, &|| Ok(answer.clone()));
+    }
+
+    /// Gives up what is overdue.
+    pub(super) fn on_requests_deadline(&mut self, now: Instant) {
+        // The turn goes on: those who asked a second time have their way.
+        for asker in self.controls.take_ending_overdue(now) {
+            let by = match &asker {
+                Asker::Caller(_) => "rest".to_owned(),
+                Asker::Client { connection, .. } => format!("ws:{connection}"),
+            };
+            self.control("interrupt".to_owned(), br#"{"subtype":"interrupt"}"#, by, asker);
+        }
+        for (id, waiting) in self.controls.take_overdue(now) {
+            tracing::debug!(session.id = %self.id, request = id, subtype = waiting.subtype, "no answer in time");
+            self.cancel(&id, "daemon");
+            let (subtype, ms) = (waiting.subtype, waiting.deadline.1);
+            self.answer_askers(waiting.askers, &|| {
+                let subtype = subtype.clone();
+                Err(SessionError::ControlDeadline { subtype, ms })
+            });
+        }
+    }
+
+    /// A caller may have stopped waiting: what only it waited for is taken back.
+    pub(super) fn on_departure(&mut self) {
+        for id in self.controls.remove_left() {
+            self.cancel(&id, "daemon");
+        }
+    }
+
+    /// A client left: what only it waited for is taken back.
+    pub(super) fn forget_client(&mut self, connection: ConnectionId) {
+        for id in self.controls.remove_client(connection) {
+            self.cancel(&id, "daemon");
+        }
+    }
+
+    /// A client takes a request of its own back. What the CLI works on is answered by the CLI.
+    pub(super) fn take_back_request(&mut self, connection: ConnectionId, client_id: &str, by: &str) {
+        match self.controls.of_client(connection, client_id) {
+            Some(Place::Sent(id)) => self.cancel(&id, by),
+            Some(Place::Ours) => {
+                // Nothing is named: it was not sent, or others wait for it.
+                self.controls.remove_request(connection, client_id);
+                let about = Some(("request_id", client_id));
+                self.clients
+                    .error(connection, &SessionError::RequestTakenBack, about);
+            }
+            None => {}
+        }
+    }
+
+    /// Tells the CLI that nobody waits for an answer any more.
+    fn cancel(&mut self, id: &str, by: &str) {
+        let line = Bytes::from(stdin::control_cancel_request(id));
+        let by = by.to_owned();
+        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
+    }
+
+    pub(super) fn answer_askers(
+        &mut self,
+        askers: Vec<Asker>,
+        outcome: &dyn Fn() -> Result<ControlResponse, SessionError>,
+    ) {
+        for asker in askers {
+            self.answer_asker(asker, outcome());
+        }
+    }
+
+    pub(super) fn answer_asker(&mut self, asker: Asker, outcome: Result<ControlResponse, SessionError>) {
+        match (asker, outcome) {
+            // The caller may have left.
+            (Asker::Caller(reply), outcome) => drop(reply.send(outcome)),
+            (Asker::Client { connection, id }, Ok(answer)) => {
+                self.clients.control_response(connection, &id, &answer);
+            }
+            (Asker::Client { connection, id }, Err(error)) => {
+                self.clients.error(connection, &error, Some(("request_id", &id)));
+            }
+        }
+    }
+}
+
+fn not_allowed(asker: &Asker, subtype: &str, request: &str) -> Option<&'static str> {
+    match asker {
+        Asker::Caller(_) => catalogue::refusal_off_socket(subtype, request),
+        Asker::Client { .. } => catalogue::refusal(subtype, request),
+    }
+}
+
+/// What an interrupt is answered whose turn has ended before it was sent.
+fn nothing_to_do() -> ControlResponse {
+    ControlResponse {
+        request_id: String::new(),
+        outcome: Ok(None),
+        pending_permission_requests: Vec::new(),
+    }
+}
