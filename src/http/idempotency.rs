@@ -250,7 +250,7 @@ mod tests {
                 E::Busy | E::SessionStopping | E::CliNotFound | E::NotReady | E::BodyUnreadable => {
                     Fate::Forgotten
                 }
-                E::TooManyClients | E::TooManyConnections => Fate::Forgotten,
+                E::TooManyClients | E::TooManyConnections | E::NotInitialized => Fate::Forgotten,
                 _ => Fate::Kept,
             };
             assert_eq!(fate(code), expected, "{}", code.as_str());

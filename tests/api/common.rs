@@ -49,6 +49,8 @@ impl Operation {
         self.path
             .replace("{id}", session)
             .replace("{approval_id}", approval)
+            .replace("{server}", "a%2Fb")
+            .replace("{task_id}", "task")
     }
 
     /// A body that the operation takes, if it needs one.
@@ -61,6 +63,10 @@ impl Operation {
             "set_model" => json!({"model": "m"}),
             "set_permission_mode" => json!({"mode": "plan"}),
             "set_thinking" => json!({"max_thinking_tokens": 0}),
+            "set_mcp_servers" => json!({"servers": {}}),
+            "set_mcp_server" => json!({"enabled": true}),
+            "rewind_files" => json!({"user_message_id": "m"}),
+            "apply_settings" => json!({"settings": {"effortLevel": null}}),
             "send_control" => json!({"subtype": "get_context_usage"}),
             _ => return None,
         })

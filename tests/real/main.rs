@@ -13,6 +13,7 @@ mod controls;
 mod elicitation;
 mod environment;
 mod fork;
+mod host_controls;
 mod interrupts;
 mod limits;
 mod money;

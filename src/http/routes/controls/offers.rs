@@ -21,6 +21,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(in crate::http::routes) struct DetailParams {
     /// How much is said; the CLI decides when it is absent.
+    #[param(inline)]
     detail: Option<Detail>,
 }
 
