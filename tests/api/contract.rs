@@ -109,11 +109,11 @@ async fn answers_are_as_documented() {
         "get_readiness",
         "fork_session",
         "stop_session",
+        "list_commands",
         "resume_session",
         "list_sessions",
         "list_runs",
         "list_approvals",
-        "list_commands",
     ] {
         let operation = operations.iter().find(|it| it.id == name).unwrap();
         let reply = call(&rest, operation, &id, &approval).await;

@@ -76,14 +76,17 @@ async fn what_a_host_asks_is_answered_in_the_types() {
     let version: BinaryVersionPayload = typed(&world, &id, json!({ "subtype": "get_binary_version" })).await;
     let view = world.rest.session(&id).await;
     assert_eq!(version.version.unwrap(), text(&view["cli"], "version"));
-    let found: FileSuggestionsPayload = typed(
-        &world,
-        &id,
-        json!({ "subtype": "file_suggestions", "query": "found" }),
-    )
+    wait_for("the CLI knows its files", PATIENCE, async || {
+        let query = json!({ "subtype": "file_suggestions", "query": "found" });
+        let found: FileSuggestionsPayload = typed(&world, &id, query).await;
+        assert_eq!(found.cwd.unwrap(), world.dir().to_str().unwrap());
+        let suggestions = found.suggestions.unwrap();
+        suggestions
+            .iter()
+            .any(|it| it.path.as_deref() == Some("found.txt"))
+            .then_some(())
+    })
     .await;
-    assert_eq!(found.cwd.unwrap(), world.dir().to_str().unwrap());
-    assert!(!found.suggestions.unwrap().is_empty());
     let path = world.dir().join("found.txt");
     let file: ReadFilePayload = typed(&world, &id, json!({ "subtype": "read_file", "path": path })).await;
     assert_eq!(file.contents.as_deref(), Some("in the file"));
@@ -205,7 +208,11 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
         assert!(!text(&refused.body, "detail").is_empty(), "{request}");
         if !code.is_empty() {
             // Which of its reasons it names depends on the machine's settings.
-            assert!(text(&refused.body, "error_code").starts_with(code), "{:#}", refused.body);
+            assert!(
+                text(&refused.body, "error_code").starts_with(code),
+                "{:#}",
+                refused.body
+            );
         }
         assert_eq!(refused.problem(409), "control_refused", "{request}");
     }

@@ -87,11 +87,10 @@ pub struct FileSuggestionsPayload {
 /// A file that was found.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct FileSuggestion {
-    /// Its path.
+    /// Its path; a directory ends with a slash.
     pub path: Option<String>,
-    /// Whether it is a directory.
-    #[serde(rename = "isDirectory")]
-    pub is_directory: Option<bool>,
+    /// How well it fits.
+    pub score: Option<f64>,
 }
 
 /// Add a directory to the workspace.

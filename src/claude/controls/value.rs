@@ -40,20 +40,20 @@ impl ToSchema for Text {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 pub struct NoFields {}
 
-/// A success that says nothing more.
+/// A success that says nothing more: none, or an empty object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPayload;
 
 impl<'de> Deserialize<'de> for NoPayload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <()>::deserialize(deserializer).map(|()| Self)
+        Option::<NoFields>::deserialize(deserializer).map(|_| Self)
     }
 }
 
 impl PartialSchema for NoPayload {
     fn schema() -> RefOr<schema::Schema> {
         schema::ObjectBuilder::new()
-            .schema_type(schema::Type::Null)
+            .description(Some("Nothing more is said."))
             .into()
     }
 }
