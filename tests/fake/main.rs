@@ -7,6 +7,7 @@ mod clients;
 mod control;
 mod framing;
 mod garbage;
+mod host_controls;
 mod inbox;
 mod life;
 mod load;
