@@ -11,6 +11,7 @@ mod inbox;
 mod life;
 mod load;
 mod money;
+mod race;
 mod resume;
 mod start;
 #[path = "../support/mod.rs"]

@@ -1,7 +1,6 @@
 //! Owns the tests of a daemon that dies and comes back, and of what its sessions and clients notice: nothing, if they can.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
-mod chance;
 mod follower;
 mod instance;
 mod journal;

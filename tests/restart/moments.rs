@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::{
-    chance::{Chance, pass},
     follower::{Beacon, Follower, assert_same},
     journal,
     support::{
+        chance::Chance,
         daemon::TestDaemon,
         proc,
         programs::fake_prompt,
-        wait::{PATIENCE, wait_for},
+        wait::{PATIENCE, pass, wait_for},
     },
 };
 
