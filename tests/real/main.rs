@@ -16,6 +16,7 @@ mod fork;
 mod interrupts;
 mod limits;
 mod money;
+mod permissions;
 mod questions;
 mod resume;
 mod socket;
