@@ -359,7 +359,7 @@ async fn p5_a_thousand_approvals_are_decided_once_each_by_eight_racing_clients()
         for won in winners.values() {
             wins[won.client] += 1;
         }
-        let journal = crate::bed::journal(daemon, id);
+        let journal = daemon.journal(id);
         let own = audit::export(&daemon.rest(), &format!("/v1/sessions/{id}/approvals")).await;
         audit::check(id, &journal, stdin, winners, &own);
         let of_all: Vec<&String> = exported
