@@ -22,7 +22,7 @@ use crate::{
 const DEATHS: usize = 12;
 
 fn questions() -> Value {
-    let options = ["red", "blue"].map(|label| json!({ "label": label, "description": label }));
+    let options = ["Red", "Blue"].map(|label| json!({ "label": label, "description": label }));
     json!({ "questions": [{ "question": "Which colour?", "header": "Colour", "multiSelect": false, "options": options }] })
 }
 
@@ -75,7 +75,7 @@ async fn a_permission_and_a_question_survive_the_daemon() {
     assert_eq!(waiting(&rest, &asks, 1).await["question"], question);
     let inbox = rest.get("/v1/approvals?state=pending").await.expect(200);
     assert_eq!(inbox["items"].as_array().unwrap().len(), 2);
-    let answer = json!({ "decision": "answer", "answers": { "Which colour?": "blue" } });
+    let answer = json!({ "decision": "answer", "answers": { "Which colour?": "Blue" } });
     // One session's approval is not the other's.
     let wrong = rest.decide(&tool, id_of(&question), answer.clone()).await;
     assert_eq!(wrong.problem(404), "approval_not_found");
@@ -93,7 +93,7 @@ async fn a_permission_and_a_question_survive_the_daemon() {
     let user = journal::cli_lines(&records, "user");
     let told: String = user.iter().map(|line| line["message"].to_string()).collect();
     assert!(
-        told.contains("blue") && !told.contains("red"),
+        told.contains("Blue") && !told.contains("Red"),
         "the model hears the answer: {told}"
     );
     daemon.kill();
