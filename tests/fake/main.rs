@@ -5,6 +5,7 @@ mod approvals;
 mod bed;
 mod clients;
 mod control;
+mod decisions;
 mod framing;
 mod garbage;
 mod inbox;
