@@ -4,6 +4,7 @@
 mod stdout;
 #[cfg(test)]
 mod tests;
+mod unasked;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -28,6 +29,7 @@ use super::{
     notes::{Note, RunStarted},
     turns,
 };
+use unasked::Unasked;
 
 /// How much of a prompt's text is kept for lists.
 const PROMPT_START_CHARS: usize = 200;
@@ -174,6 +176,7 @@ pub(super) struct Machine {
     /// Control requests of ours that the CLI has not answered.
     own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
+    unasked: Unasked,
     background_tasks: u32,
     last_line_at: Option<Timestamp>,
     head: Seq,
@@ -205,6 +208,7 @@ impl Machine {
             asked: HashMap::new(),
             own_requests: HashMap::new(),
             ledger: Ledger::default(),
+            unasked: Unasked::default(),
             background_tasks: 0,
             last_line_at: None,
             head: Seq::ZERO,
@@ -324,6 +328,7 @@ impl Machine {
             open_prompts: self.prompts.clone(),
             approvals: self.approvals.clone(),
             background_tasks: self.background_tasks,
+            unasked_tool: self.unasked.tool().filter(|_| self.run.is_some()),
             last_line_at: self.last_line_at,
         }
     }
@@ -403,6 +408,7 @@ impl Machine {
         self.background_tasks = 0;
         self.reason = None;
         self.ledger = Ledger::start_run(started.base);
+        self.unasked = Unasked::default();
         out.facts.push(Fact::RunStarted {
             id: started.run_id,
             mode: started.mode,

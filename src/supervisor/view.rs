@@ -84,6 +84,7 @@ fn resting(row: &SessionRow) -> LiveView {
         open_prompts: Vec::new(),
         approvals: Vec::new(),
         background_tasks: 0,
+        unasked_tool: None,
         last_line_at: None,
     }
 }

@@ -220,6 +220,7 @@ async fn a_mode_that_an_answer_sets_holds_and_stays() {
     let view = world.idle_after(&id, 1).await;
     assert_eq!(view["permission_mode"], "acceptEdits");
     assert!(world.exists("one") && world.exists("two"));
+    assert_eq!(view["unasked_tool"], Value::Null);
     world.stop(&id).await;
     let view = world.resume(&id).await;
     assert_eq!(view["permission_mode"], "acceptEdits");
@@ -228,6 +229,31 @@ async fn a_mode_that_an_answer_sets_holds_and_stays() {
         .await;
     assert!(world.exists("three"));
     assert_eq!(asked(&world, &id).await, 1);
+}
+
+/// C16: that files are changed and nobody was asked can be seen, whatever the reason.
+#[tokio::test]
+async fn a_rule_of_a_file_by_which_nobody_is_asked_can_be_seen() {
+    let world = World::start().await;
+    let write = |name: &str| {
+        let path = world.dir().join(name);
+        json!({ "tool": "Write", "input": { "file_path": path, "content": "x\n" } })
+    };
+    std::fs::create_dir(world.dir().join(".claude")).unwrap();
+    let rules = json!({ "permissions": { "allow": ["Write"] } });
+    world.write(".claude/settings.local.json", &rules.to_string());
+    let id = world.session(json!({})).await;
+    world
+        .answer(&id, json!([write("one"), { "text": "without a question" }]))
+        .await;
+    assert!(world.exists("one"));
+    let view = world.rest.session(&id).await;
+    assert_eq!(view["unasked_tool"], "Write", "{view:#}");
+    let id = world.session(json!({ "allowed_tools": ["Write"] })).await;
+    world
+        .answer(&id, json!([write("two"), { "text": "as was told" }]))
+        .await;
+    assert_eq!(world.rest.session(&id).await["unasked_tool"], Value::Null);
 }
 
 #[tokio::test]
