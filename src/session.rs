@@ -26,4 +26,4 @@ pub use actor::{SessionParts, SessionSettings, open};
 pub use error::SessionError;
 pub use handle::{Attachment, ClientInbox, Decision, Launch, Sent, SessionHandle, TurnOutcome};
 pub use machine::{AtRest, INITIALIZE_ID};
-pub use view::{LiveView, Offers, OpenPrompt, OpenTurn};
+pub use view::{EDITING_TOOLS, LiveView, Offers, OpenPrompt, OpenTurn};

@@ -10,7 +10,7 @@ use crate::{
     domain::{ConnectionId, PromptUuid},
 };
 
-use super::{SessionError, handle::Sent};
+use super::{SessionError, handle::Sent, machine::EndedApproval};
 
 /// Frames that may wait for one client. One that does not take them is cut off.
 const DIRECT_FRAMES: usize = 256;
@@ -61,6 +61,20 @@ impl Clients {
         if let (Some((name, value)), Some(fields)) = (about, frame.as_object_mut()) {
             fields.insert(name.to_owned(), value.into());
         }
+        self.send(connection, frame.to_string());
+    }
+
+    /// Tells a client how the approval ended that it answered too late.
+    pub(super) fn late_answer(&mut self, connection: ConnectionId, ended: &EndedApproval) {
+        let error = if ended.state.is_answered() {
+            SessionError::AlreadyDecided(ended.id)
+        } else {
+            SessionError::ApprovalNotPending(ended.id)
+        };
+        let frame = json!({
+            "type": "trunkline.error", "code": error.code(), "detail": error.to_string(), "request_id": ended.request_id,
+            "approval_id": ended.id, "state": ended.state, "by": ended.by,
+        });
         self.send(connection, frame.to_string());
     }
 

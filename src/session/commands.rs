@@ -155,10 +155,19 @@ impl Actor {
             ) => {
                 self.clients.ack_decision(connection, &request_id);
             }
-            (DecisionReply::Client { connection, .. }, Err(error)) => {
-                let id = id.to_string();
-                self.clients.error(connection, &error, Some(("approval_id", &id)));
-            }
+            (
+                DecisionReply::Client {
+                    connection,
+                    request_id,
+                },
+                Err(error),
+            ) => match self.machine.ended_approval(&request_id) {
+                Some(ended) => self.clients.late_answer(connection, ended),
+                None => {
+                    let id = id.to_string();
+                    self.clients.error(connection, &error, Some(("approval_id", &id)));
+                }
+            },
         }
     }
 
@@ -287,8 +296,12 @@ impl Actor {
             .iter()
             .find(|it| it.request_id == request_id);
         let Some(id) = approval.map(|approval| approval.id) else {
-            self.clients
-                .error(connection, &SessionError::RequestNotPending, about);
+            match self.machine.ended_approval(&request_id) {
+                Some(ended) => self.clients.late_answer(connection, ended),
+                None => self
+                    .clients
+                    .error(connection, &SessionError::RequestNotPending, about),
+            }
             return;
         };
         let Some(answer) = answer else {

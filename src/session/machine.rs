@@ -4,9 +4,10 @@
 mod stdout;
 #[cfg(test)]
 mod tests;
+mod unasked;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -28,9 +29,12 @@ use super::{
     notes::{Note, RunStarted},
     turns,
 };
+use unasked::Unasked;
 
 /// How much of a prompt's text is kept for lists.
 const PROMPT_START_CHARS: usize = 200;
+/// Ended approvals of a run whose end a late answer is told.
+const ENDED_APPROVALS: usize = 1024;
 
 /// The id of the `initialize` request that opens each run.
 pub const INITIALIZE_ID: &str = "trunkline-initialize";
@@ -72,6 +76,15 @@ struct Run {
     start_timeout_ms: Option<u64>,
     /// What an error `result` before readiness said.
     start_errors: Vec<String>,
+}
+
+/// An approval of this run that ended.
+#[derive(Debug)]
+pub(super) struct EndedApproval {
+    pub(super) id: ApprovalId,
+    pub(super) request_id: String,
+    pub(super) state: ApprovalState,
+    pub(super) by: String,
 }
 
 /// Tells two lines apart that claim to be the same prompt.
@@ -160,11 +173,14 @@ pub(super) struct Machine {
     turn: Option<OpenTurn>,
     prompts: Vec<OpenPrompt>,
     approvals: Vec<Arc<Approval>>,
+    /// Oldest first.
+    ended_approvals: VecDeque<EndedApproval>,
     /// Requests of the CLI that nobody answered, approvals apart.
     asked: HashMap<String, ControlRequest>,
     /// Control requests of ours that the CLI has not answered.
     own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
+    unasked: Unasked,
     background_tasks: u32,
     offers: Offers,
     last_line_at: Option<Timestamp>,
@@ -193,9 +209,11 @@ impl Machine {
             turn: None,
             prompts: Vec::new(),
             approvals: Vec::new(),
+            ended_approvals: VecDeque::new(),
             asked: HashMap::new(),
             own_requests: HashMap::new(),
             ledger: Ledger::default(),
+            unasked: Unasked::default(),
             background_tasks: 0,
             offers: Offers::default(),
             last_line_at: None,
@@ -277,6 +295,12 @@ impl Machine {
         &self.approvals
     }
 
+    /// How the approval of this request ended, unless that is long ago.
+    pub(super) fn ended_approval(&self, request_id: &str) -> Option<&EndedApproval> {
+        let mut newest_first = self.ended_approvals.iter().rev();
+        newest_first.find(|ended| ended.request_id == request_id)
+    }
+
     /// Pending approvals that no record announced yet.
     pub(super) fn unannounced(&self) -> impl Iterator<Item = &Approval> {
         let pending = self.approvals.iter().map(AsRef::as_ref);
@@ -326,6 +350,7 @@ impl Machine {
             approvals: self.approvals.clone(),
             background_tasks: self.background_tasks,
             offers: self.offers,
+            unasked_tool: self.unasked.tool().filter(|_| self.run.is_some()),
             last_line_at: self.last_line_at,
         }
     }
@@ -399,12 +424,14 @@ impl Machine {
         self.turn = None;
         self.prompts.clear();
         self.approvals.clear();
+        self.ended_approvals.clear();
         self.asked.clear();
         self.own_requests.clear();
         self.background_tasks = 0;
         self.offers = Offers::default();
         self.reason = None;
         self.ledger = Ledger::start_run(started.base);
+        self.unasked = Unasked::default();
         out.facts.push(Fact::RunStarted {
             id: started.run_id,
             mode: started.mode,
@@ -542,6 +569,15 @@ impl Machine {
     fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));
+        if self.ended_approvals.len() == ENDED_APPROVALS {
+            self.ended_approvals.pop_front();
+        }
+        self.ended_approvals.push_back(EndedApproval {
+            id: approval.id,
+            request_id: approval.request_id.clone(),
+            state: resolution.state,
+            by: resolution.by.clone(),
+        });
         out.facts.push(Fact::ApprovalClosed {
             id: approval.id,
             resolution: resolution.clone(),

@@ -6,6 +6,9 @@ use crate::domain::{
     Approval, CliSessionId, FailReason, PromptState, PromptUuid, RunId, Seq, SessionState, Timestamp,
 };
 
+/// Tools that change files. In its default mode the CLI asks before each of their calls, unless a rule allows it.
+pub const EDITING_TOOLS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", "Write"];
+
 /// What a session looks like now.
 #[derive(Clone, Debug)]
 pub struct LiveView {
@@ -37,6 +40,8 @@ pub struct LiveView {
     pub background_tasks: u32,
     /// Where the CLI says what it offers.
     pub offers: Offers,
+    /// The tool that changed a file in a mode that asks, in a process that has asked for no permission.
+    pub unasked_tool: Option<&'static str>,
     /// When the CLI printed its last line.
     pub last_line_at: Option<Timestamp>,
 }

@@ -85,6 +85,7 @@ fn resting(row: &SessionRow) -> LiveView {
         approvals: Vec::new(),
         background_tasks: 0,
         offers: crate::session::Offers::default(),
+        unasked_tool: None,
         last_line_at: None,
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use trunkline::domain::SessionId;
 
 use crate::{
-    bed::{act, act_through, body, journal, of_type, path, records, session},
+    bed::{act, act_through, body, of_type, path, records, session},
     support::{
         daemon::TestDaemon,
         programs::fake_prompt,
@@ -432,7 +432,7 @@ async fn known_fields_are_checked_and_the_bytes_stay_the_clients() {
             .body(text);
         rest.send(request).await.expect(200);
         assert!(
-            journal(&daemon, &id).contains(&format!("\"request\":{text}")),
+            daemon.journal(&id).contains(&format!("\"request\":{text}")),
             "{text} is not in the journal"
         );
     }

@@ -5,6 +5,7 @@ mod approvals;
 mod bed;
 mod clients;
 mod control;
+mod decisions;
 mod framing;
 mod garbage;
 mod host_controls;
@@ -12,6 +13,7 @@ mod inbox;
 mod life;
 mod load;
 mod money;
+mod race;
 mod resume;
 mod start;
 #[path = "../support/mod.rs"]

@@ -17,6 +17,7 @@ mod host_controls;
 mod interrupts;
 mod limits;
 mod money;
+mod permissions;
 mod questions;
 mod resume;
 mod socket;

@@ -172,6 +172,21 @@ impl TestDaemon {
         fs::read_to_string(self.path.join("daemon.log")).unwrap_or_default()
     }
 
+    /// The journal of a session as it lies on the disk.
+    pub(crate) fn journal(&self, session: &str) -> String {
+        let dir = self.data_dir().join("sessions").join(session);
+        let mut segments: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
+            .collect();
+        segments.sort();
+        segments
+            .iter()
+            .map(|path| fs::read_to_string(path).unwrap())
+            .collect()
+    }
+
     /// The database file.
     pub(crate) fn database(&self) -> PathBuf {
         self.data_dir().join("trunkline.db")

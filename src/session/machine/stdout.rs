@@ -24,7 +24,12 @@ impl Machine {
         };
         match line.kind.as_deref() {
             Some("system") => self.on_system(&line, record, out),
-            Some("assistant" | "stream_event") => self.open_turn(record),
+            Some("assistant") => {
+                self.open_turn(record);
+                self.unasked.on_assistant(&line, self.permission_mode.as_deref());
+            }
+            Some("stream_event") => self.open_turn(record),
+            Some("user") => self.unasked.on_user(&line),
             Some("result") => self.on_result(&line, record, out),
             Some("command_lifecycle") => self.on_lifecycle(&line, record, out),
             Some("control_request") => self.on_asked(&line, record, out),
@@ -50,6 +55,7 @@ impl Machine {
             if let Some(id) = init.session_id {
                 self.set_cli_session(id, record.at, out);
             }
+            self.unasked.on_init(init.cwd);
             self.set_model(init.model, out);
             self.set_permission_mode(init.permission_mode, out);
             if init.claude_code_version.is_some() {
@@ -139,6 +145,7 @@ impl Machine {
         let (Some(request), Some(run)) = (ControlRequest::read(line), &self.run) else {
             return;
         };
+        self.unasked.on_request(&request.subtype);
         if let Some(approval) = approvals::from_request(&request, self.session, run.id, record) {
             self.approvals.push(Arc::new(approval.clone()));
             out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
