@@ -288,3 +288,53 @@ async fn a_directory_that_an_answer_adds_is_open_from_then_on() {
     world.idle_after(&id, 3).await;
     assert!(!text(&approval, "blocked_path").is_empty());
 }
+
+/// What the CLI would refuse or drop without a word is refused first, and the request stays open; a `null` where it wants a
+/// member left out is made good.
+#[tokio::test]
+async fn p1_an_answer_is_such_that_the_cli_takes_it() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let mut client = world.daemon.attach(&id, None).await;
+    let steps = json!([bash("touch one"), bash("touch two"), { "text": "done" }]);
+    world.prompt(&id, steps).await;
+    let answer = |approval: &Value, response: Value| {
+        json!({ "type": "control_response", "response": { "subtype": "success", "request_id": approval["request_id"],
+            "response": response } })
+    };
+    let first = world.rest.pending_approval(&id).await;
+    let rule = json!({ "toolName": "Bash" });
+    for wrong in [
+        json!({ "behavior": "allow", "toolUseID": 5 }),
+        json!({ "behavior": "deny", "interrupt": "yes" }),
+        json!({ "behavior": "allow", "updatedInput": [] }),
+        json!({ "behavior": "allow", "updatedPermissions": [{ "type": "addRules", "rules": [rule], "behavior": "allow" }] }),
+        json!({ "behavior": "allow", "updatedPermissions": [
+            { "type": "addRules", "rules": vec![&rule; 4096], "behavior": "allow", "destination": "session" }] }),
+    ] {
+        client.send(&answer(&first, wrong.clone())).await;
+        let error = client
+            .find("the refusal", |frame| frame["type"] == "trunkline.error")
+            .await;
+        assert_eq!(error["code"], "invalid_decision", "{wrong}");
+    }
+    assert_eq!(world.rest.session(&id).await["state"], "waiting");
+    let allow =
+        json!({ "behavior": "allow", "updatedInput": null, "updatedPermissions": null, "toolUseID": null });
+    client.send(&answer(&first, allow)).await;
+    let second = wait_for("the second call", PATIENCE, async || {
+        let next = world.rest.pending_approval(&id).await;
+        (next["id"] != first["id"]).then_some(next)
+    })
+    .await;
+    assert!(world.exists("one"));
+    let deny = json!({ "behavior": "deny", "message": "not two", "interrupt": null, "toolUseID": null });
+    client.send(&answer(&second, deny)).await;
+    world.idle_after(&id, 1).await;
+    assert!(!world.exists("two"));
+    let told = world.last_request().await.to_string();
+    assert!(
+        told.contains("not two") && !told.contains("invalid permission result"),
+        "{told}"
+    );
+}
