@@ -19,12 +19,13 @@ use std::{collections::HashMap, sync::Arc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    domain::{Clock, Seq, SessionId, Timestamp},
+    domain::{ClientId, Clock, Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, ReadError, Reader},
     session::{LiveView, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
+pub use crate::session::DeskTimes;
 pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
@@ -194,9 +195,10 @@ impl Supervisor {
         &self,
         id: SessionId,
         after: Option<Seq>,
+        client: Option<ClientId>,
     ) -> Result<crate::session::Attachment, SupervisorError> {
         let session = self.handle(id).await?;
-        Ok(session.attach(after).await?)
+        Ok(session.attach(after, client).await?)
     }
 
     async fn row(&self, id: SessionId) -> Result<crate::store::SessionRow, SupervisorError> {

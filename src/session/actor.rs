@@ -26,6 +26,7 @@ use super::{
     clients::Clients,
     control::Controls,
     decisions::Deciding,
+    desk::{Desk, DeskTimes, Routes},
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
@@ -57,6 +58,8 @@ pub struct SessionParts {
     pub link: Option<Link>,
     /// The session was made just now: its process is about to be asked for.
     pub fresh: bool,
+    /// Where the launch options send hooks and MCP messages.
+    pub routes: Routes,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
@@ -82,6 +85,8 @@ pub struct SessionSettings {
     pub term_grace_ms: u64,
     /// How long `initialize` may take before the process is stopped.
     pub start_timeout_ms: u64,
+    /// How long is waited for clients that answer the CLI.
+    pub desk: DeskTimes,
     /// The largest content of a user message in bytes, as callers of the handle are held to it too.
     pub max_prompt_bytes: usize,
 }
@@ -129,6 +134,7 @@ pub(super) struct Actor {
     pub(super) controls: Controls,
     pub(super) deciding: Deciding,
     pub(super) clients: Clients,
+    pub(super) desk: Desk,
     pub(super) turn_waiters: HashMap<PromptUuid, Vec<Reply<Arc<TurnOutcome>>>>,
     /// Prompts that came with the launch and are written by the keeper.
     pub(super) launch_prompts: Vec<PromptUuid>,
@@ -138,7 +144,6 @@ pub(super) struct Actor {
     pub(super) sent_state: Option<SessionState>,
     /// Approvals, and whether it was their end that was announced.
     pub(super) announced: HashSet<(ApprovalId, bool)>,
-    pub(super) answered: HashSet<String>,
     /// Of these, what was refused for want of room, and when it is sent again.
     pub(super) refused: Vec<Due>,
     pub(super) retry_at: Option<Instant>,
@@ -188,6 +193,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         prompts: Prompts::of_earlier_runs(parts.earlier_prompts),
         deciding: Deciding::default(),
         clients: Clients::default(),
+        desk: Desk::new(parts.routes, parts.settings.desk),
         turn_waiters: HashMap::new(),
         launch_prompts: Vec::new(),
         ended_turns: VecDeque::new(),
@@ -204,7 +210,6 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         cli_pid: None,
         sent_state: None,
         announced: HashSet::new(),
-        answered: HashSet::new(),
         refused: Vec::new(),
         retry_at: None,
         stop_sent: false,
@@ -247,6 +252,7 @@ impl Actor {
                 .into_iter()
                 .chain(self.retry_at)
                 .chain(self.controls.next_deadline())
+                .chain(self.desk_deadline())
                 .chain(self.takeover.map(|takeover| takeover.next))
                 .min();
             let store = self.unsent_facts.is_some().then(|| self.projections.clone());
@@ -407,6 +413,7 @@ impl Actor {
                 }
             }
             Effect::ControlAnswered(answer) => self.on_control_answered(answer),
+            Effect::AskedClosed(id, is_answered) => self.on_asked_closed(&id, is_answered),
             Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
             Effect::TurnEnded(turn, result) => {
                 let outcome = Arc::new(TurnOutcome { turn: *turn, result });

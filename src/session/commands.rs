@@ -4,11 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    claude::{BadAnswer, ClientLine, ControlResponse, control::Fields, json, stdin},
-    domain::{ApprovalId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
+    claude::{
+        BadAnswer, ClientLine, ControlResponse,
+        control::Fields,
+        json,
+        stdin::{self, ClientError},
+    },
+    domain::{ApprovalId, ClientId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
 };
 
 use super::{
@@ -17,6 +23,7 @@ use super::{
     approvals,
     control::{Asker, Waiting},
     decisions::DecisionReply,
+    desk::{CLIENT_PREFIX, check_unattended},
     handle::{Attachment, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome},
     machine::{LineDigest, digest},
     outbox::{Entry, Payload, Subject},
@@ -35,6 +42,10 @@ impl Actor {
                 deadline,
                 reply,
             } => {
+                if let Err(bad) = check_unattended(&subtype, &String::from_utf8_lossy(&request)) {
+                    reply.send(Err(SessionError::InvalidLine(bad))).ok();
+                    return;
+                }
                 let until = Some((Instant::now() + deadline, millis(deadline)));
                 self.control(subtype, &request, by, Asker::Caller(reply), until);
             }
@@ -47,10 +58,16 @@ impl Actor {
                 self.decide(approval, &decision, by, DecisionReply::Caller(reply));
             }
             Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
-            Command::Attach { after, sender, reply } => {
-                // The asker may have left.
-                reply.send(self.attach(after, sender)).ok();
+            Command::Attach {
+                after,
+                client,
+                sender,
+                reply,
+            } => {
+                // The asker may have left; then the attachment is dropped, which ends it.
+                reply.send(self.attach(after, client, sender)).ok();
             }
+            Command::Detach { connection } => self.detach(connection),
             Command::Line { connection, line } => self.on_line(connection, &line),
             // The run loop ends on it.
             Command::Close { .. } | Command::Retire { .. } => {}
@@ -137,7 +154,32 @@ impl Actor {
             return;
         };
         let id = RunId::new().to_string();
-        let line = Bytes::from(stdin::control_request(&id, &subtype, &fields));
+        self.send_control(id, subtype, &fields, by, asker, deadline);
+    }
+
+    /// A client registers what it serves, and asks what the CLI can do.
+    fn initialize(&mut self, client: &ClientId, request: &str, by: String, asker: Asker) {
+        if let Some(refusal) = self.refuse_input() {
+            self.answer_asker(asker, Err(refusal));
+            return;
+        }
+        let id = RunId::new().to_string();
+        match self.merged_initialize(&id, client, request) {
+            Ok(fields) => self.send_control(id, "initialize".to_owned(), &fields, by, asker, None),
+            Err(bad) => self.answer_asker(asker, Err(SessionError::InvalidLine(bad))),
+        }
+    }
+
+    fn send_control(
+        &mut self,
+        id: String,
+        subtype: String,
+        fields: &Fields,
+        by: String,
+        asker: Asker,
+        deadline: Option<(Instant, u64)>,
+    ) {
+        let line = Bytes::from(stdin::control_request(&id, &subtype, fields));
         let waiting = Waiting {
             asker,
             subtype,
@@ -201,7 +243,7 @@ impl Actor {
                 },
                 Ok(_),
             ) => {
-                self.clients.ack_decision(connection, &request_id);
+                self.clients.ack_answer(connection, &request_id);
             }
             (DecisionReply::Client { connection, .. }, Err(error)) => {
                 let id = id.to_string();
@@ -239,26 +281,37 @@ impl Actor {
     fn attach(
         &mut self,
         after: Option<Seq>,
-        commands: tokio::sync::mpsc::Sender<Command>,
+        client: Option<ClientId>,
+        commands: mpsc::Sender<Command>,
     ) -> Result<Attachment, SessionError> {
         let connection = ConnectionId::new();
         let after = after.unwrap_or_else(|| self.feed.head().seq);
         let cursor = self.feed.cursor(after).map_err(SessionError::Journal)?;
-        let (direct, left) = self.clients.attach(connection);
-        for connection in left {
-            self.controls.forget_client(connection);
-        }
+        let (direct, client) = self.clients.attach(connection, client);
+        self.desk.came(&client);
+        let present = CancellationToken::new();
+        self.tracker
+            .spawn(tell_of_the_end(connection, present.clone(), commands.clone()));
         Ok(Attachment {
             connection,
+            client,
             view: self.shown_view(),
             cursor,
             direct,
-            inbox: ClientInbox { connection, commands },
+            inbox: ClientInbox {
+                connection,
+                commands,
+                _present: Arc::new(present.drop_guard()),
+            },
         })
     }
 
     fn on_line(&mut self, connection: ConnectionId, line: &[u8]) {
-        let by = format!("ws:{connection}");
+        let Some(client) = self.clients.client(connection).cloned() else {
+            // It was let go and does not know it yet.
+            return;
+        };
+        let by = format!("{CLIENT_PREFIX}{client}");
         match stdin::check_client_line(line) {
             Err(bad) => self
                 .clients
@@ -303,7 +356,11 @@ impl Actor {
                     return;
                 }
                 let asker = Asker::Client { connection, id };
-                self.control(subtype.into_owned(), request.as_bytes(), by, asker, None);
+                if subtype == "initialize" {
+                    self.initialize(&client, request, by, asker);
+                } else {
+                    self.control(subtype.into_owned(), request.as_bytes(), by, asker, None);
+                }
             }
             Ok(ClientLine::ControlCancelRequest { request_id }) => {
                 if let Some(id) = self.controls.of_client(connection, &request_id) {
@@ -312,8 +369,7 @@ impl Actor {
                 }
             }
             Ok(ClientLine::ControlResponse { request_id, outcome }) => {
-                let answer = outcome.ok().flatten();
-                self.on_client_answer(connection, by, request_id.into_owned(), answer);
+                self.on_client_answer(connection, by, request_id.into_owned(), outcome);
             }
             Ok(ClientLine::UpdateEnvironmentVariables { .. }) => {
                 // It carries credentials, and what is written to the CLI is journaled.
@@ -329,7 +385,7 @@ impl Actor {
         connection: ConnectionId,
         by: String,
         request_id: String,
-        answer: Option<Box<RawValue>>,
+        outcome: Result<Option<Box<RawValue>>, ClientError>,
     ) {
         let about = Some(("request_id", request_id.as_str()));
         let approval = self
@@ -338,11 +394,10 @@ impl Actor {
             .iter()
             .find(|it| it.request_id == request_id);
         let Some(id) = approval.map(|approval| approval.id) else {
-            self.clients
-                .error(connection, &SessionError::RequestNotPending, about);
+            self.answer_for_client(connection, by, request_id, outcome);
             return;
         };
-        let Some(answer) = answer else {
+        let Some(answer) = outcome.ok().flatten() else {
             let bad = SessionError::InvalidDecision(BadAnswer::NotAnObject);
             self.clients.error(connection, &bad, about);
             return;
@@ -352,6 +407,21 @@ impl Actor {
             request_id,
         };
         self.decide(id, &Decision::Raw(answer), by, reply);
+    }
+}
+
+/// Tells the actor when a client's last handle is gone, however that came about.
+async fn tell_of_the_end(
+    connection: ConnectionId,
+    present: CancellationToken,
+    commands: mpsc::Sender<Command>,
+) {
+    tokio::select! {
+        () = present.cancelled() => {
+            // An actor that is gone knows no clients.
+            commands.send(Command::Detach { connection }).await.ok();
+        }
+        () = commands.closed() => {}
     }
 }
 

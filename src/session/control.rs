@@ -67,11 +67,35 @@ impl Controls {
         self.waiting.values().filter(of_client).count() >= OPEN_PER_CLIENT
     }
 
-    /// Forgets the requests of a client that left: their answers have nowhere to go.
-    pub(super) fn forget_client(&mut self, connection: ConnectionId) {
-        self.waiting.retain(
-            |_, waiting| !matches!(&waiting.asker, Asker::Client { connection: of, .. } if *of == connection),
-        );
+    /// A connection is over. Its requests go over to `heir`, another connection of the same client, unless that has an
+    /// open request with the same id. Those of nobody are forgotten, and returned by the CLI's id and their subtype.
+    pub(super) fn leave(
+        &mut self,
+        connection: ConnectionId,
+        heir: Option<ConnectionId>,
+    ) -> Vec<(String, String)> {
+        let mut left = Vec::new();
+        let of_it = |waiting: &Waiting| matches!(&waiting.asker, Asker::Client { connection: of, .. } if *of == connection);
+        for (id, mut waiting) in self
+            .waiting
+            .extract_if(|_, waiting| of_it(waiting))
+            .collect::<Vec<_>>()
+        {
+            match (&mut waiting.asker, heir) {
+                (
+                    Asker::Client {
+                        connection,
+                        id: known,
+                    },
+                    Some(heir),
+                ) if self.of_client(heir, known).is_none() => {
+                    *connection = heir;
+                    self.waiting.insert(id, waiting);
+                }
+                _ => left.push((id, waiting.subtype)),
+            }
+        }
+        left
     }
 
     /// The next deadline.

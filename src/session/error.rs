@@ -76,6 +76,9 @@ pub enum SessionError {
     /// No request of the CLI with this id waits for an answer.
     #[error("no request with this id waits for an answer")]
     RequestNotPending,
+    /// The request waits for the answer of another client, or of no client.
+    #[error("another client answers this request")]
+    RequestOfAnotherClient,
     /// A client repeated the id of a request that is still open.
     #[error("request id is already in use on this connection")]
     RequestIdInUse,
@@ -110,6 +113,7 @@ impl SessionError {
             Self::PromptDropped { .. } => "prompt_dropped",
             Self::PromptNotOpen(_) => "prompt_not_open",
             Self::RequestNotPending => "request_not_pending",
+            Self::RequestOfAnotherClient => "request_of_another_client",
             Self::RequestIdInUse => "request_id_in_use",
             Self::Journal(_) | Self::JournalWrite(_) => "journal",
             Self::Ended => "session_ended",

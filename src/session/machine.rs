@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    claude::{ControlRequest, ControlResponse, Envelope, glance, scan},
+    claude::{ControlResponse, Envelope, glance, scan},
     domain::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid,
         Resolution, RunExit, RunId, Seq, SessionId, SessionState, Timestamp,
@@ -23,7 +23,9 @@ use crate::{
 };
 
 use super::{
-    LiveView, OpenPrompt, OpenTurn, approvals, exit,
+    LiveView, OpenPrompt, OpenTurn, approvals,
+    desk::Book,
+    exit,
     money::Ledger,
     notes::{Note, RunStarted},
     turns,
@@ -117,6 +119,8 @@ impl OwnRequest {
 pub(super) enum Effect {
     /// The CLI answered one of our control requests.
     ControlAnswered(ControlResponse),
+    /// A request of the CLI that is no approval is open no longer; whether it was answered.
+    AskedClosed(String, bool),
     /// An approval ended.
     ApprovalClosed(ApprovalId, Box<Resolution>),
     /// A turn ended; `result` is the CLI's line, if there was one.
@@ -156,8 +160,8 @@ pub(super) struct Machine {
     turn: Option<OpenTurn>,
     prompts: Vec<OpenPrompt>,
     approvals: Vec<Arc<Approval>>,
-    /// Requests of the CLI that nobody answered, approvals apart.
-    asked: HashMap<String, ControlRequest>,
+    /// Requests of the CLI that are no approvals, and who answers them.
+    desk: Book,
     /// Control requests of ours that the CLI has not answered.
     own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
@@ -188,7 +192,7 @@ impl Machine {
             turn: None,
             prompts: Vec::new(),
             approvals: Vec::new(),
-            asked: HashMap::new(),
+            desk: Book::default(),
             own_requests: HashMap::new(),
             ledger: Ledger::default(),
             background_tasks: 0,
@@ -268,9 +272,14 @@ impl Machine {
         ends.map(|(id, (state, by))| (*id, *state, by.as_str()))
     }
 
-    /// What the CLI asked and nobody answered, approvals apart.
-    pub(super) fn asked(&self) -> impl Iterator<Item = &ControlRequest> {
-        self.asked.values()
+    /// What the CLI asked, approvals apart.
+    pub(super) fn desk(&self) -> &Book {
+        &self.desk
+    }
+
+    /// The number of the turn that runs.
+    pub(super) fn turn_number(&self) -> Option<u64> {
+        self.turn.as_ref().map(|turn| turn.number)
     }
 
     /// Whether nothing runs that an end of input would cut short.
@@ -303,6 +312,7 @@ impl Machine {
             turn: self.turn.clone(),
             open_prompts: self.prompts.clone(),
             approvals: self.approvals.clone(),
+            requests: Vec::new(),
             background_tasks: self.background_tasks,
             last_line_at: self.last_line_at,
         }
@@ -377,7 +387,7 @@ impl Machine {
         self.turn = None;
         self.prompts.clear();
         self.approvals.clear();
-        self.asked.clear();
+        self.desk = Book::default();
         self.own_requests.clear();
         self.background_tasks = 0;
         self.reason = None;
@@ -417,7 +427,7 @@ impl Machine {
             out.effects
                 .push(Effect::PromptDropped(prompt.uuid, PromptState::Interrupted));
         }
-        self.asked.clear();
+        self.desk = Book::default();
         self.own_requests.clear();
         self.background_tasks = 0;
         let (state, reason) = match (run.start_timeout_ms, run.refused_mode) {
@@ -443,13 +453,17 @@ impl Machine {
             Some("user") => self.on_prompt(&line, record, out),
             Some("control_request") => {
                 if let Some(id) = &line.request_id {
+                    self.desk.sent(&line, record.by);
                     self.own_requests
                         .insert(id.clone().into_owned(), OwnRequest::read(&line));
                 }
             }
             Some("control_response") => {
                 if let Some(answer) = ControlResponse::read(&line) {
-                    self.asked.remove(&answer.request_id);
+                    if self.desk.answer(&answer, self.turn_number(), record.at) {
+                        out.effects
+                            .push(Effect::AskedClosed(answer.request_id.clone(), true));
+                    }
                     if let Some(approval) = self.take_approval(&answer.request_id) {
                         let by = record.by.unwrap_or("daemon");
                         let resolution = approvals::resolution_of(&approval, answer, by, record.at);

@@ -84,7 +84,9 @@ impl From<SessionError> for ApiError {
             E::AlreadyDecided(_) => new(ErrorCode::AlreadyDecided),
             E::InvalidDecision(_) => new(ErrorCode::InvalidDecision).detail(cause_of(&error)),
             E::InvalidLine(_) => new(ErrorCode::InvalidLine).detail(cause_of(&error)),
-            E::RequestNotPending | E::RequestIdInUse => new(ErrorCode::InvalidLine).detail(error.to_string()),
+            E::RequestNotPending | E::RequestOfAnotherClient | E::RequestIdInUse => {
+                new(ErrorCode::InvalidLine).detail(error.to_string())
+            }
             E::PromptConflict(uuid) => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
             E::PromptTooLarge { limit, .. } => new(ErrorCode::PromptTooLarge)
                 .detail(error.to_string())
