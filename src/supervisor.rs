@@ -21,6 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     domain::{ClientId, Clock, Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, ReadError, Reader},
+    outbound::Outbound,
     session::{LiveView, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
@@ -52,6 +53,7 @@ struct Shared {
     registry: Registry,
     projector: Projector,
     cli: CliSource,
+    outbound: Outbound,
     tracker: TaskTracker,
     closing: CancellationToken,
     started_at: Timestamp,
@@ -73,6 +75,7 @@ impl Supervisor {
         let supervisor = Self {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
+                outbound: Outbound::new(),
                 settings,
                 store,
                 registry: Registry::default(),

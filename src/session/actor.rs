@@ -18,6 +18,7 @@ use crate::{
     domain::{ApprovalId, Fact, Projection, PromptUuid, Seq, SessionId, SessionState},
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
+    outbound::Outbound,
     telemetry,
 };
 
@@ -26,7 +27,7 @@ use super::{
     clients::Clients,
     control::Controls,
     decisions::Deciding,
-    desk::{Desk, DeskTimes, Routes},
+    desk::{Desk, DeskTimes, Outside, Routes},
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
@@ -58,6 +59,8 @@ pub struct SessionParts {
     pub link: Option<Link>,
     /// The session was made just now: its process is about to be asked for.
     pub fresh: bool,
+    /// Calls webhooks and MCP servers.
+    pub outbound: Outbound,
     /// Where the launch options send hooks and MCP messages.
     pub routes: Routes,
     /// Where facts go.
@@ -135,6 +138,7 @@ pub(super) struct Actor {
     pub(super) deciding: Deciding,
     pub(super) clients: Clients,
     pub(super) desk: Desk,
+    outside: mpsc::Receiver<Outside>,
     pub(super) turn_waiters: HashMap<PromptUuid, Vec<Reply<Arc<TurnOutcome>>>>,
     /// Prompts that came with the launch and are written by the keeper.
     pub(super) launch_prompts: Vec<PromptUuid>,
@@ -182,6 +186,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     let id = parts.rest.session;
     let machine = Machine::at_rest(parts.rest);
     let view = watch::Sender::new(Arc::new(machine.view(None)));
+    let (desk, outside) = Desk::new(parts.routes, parts.settings.desk, parts.outbound);
     let feed = Feed::new(&parts.journal_dir, head, parts.settings.ring_bytes);
     let mut actor = Actor {
         id,
@@ -193,7 +198,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         prompts: Prompts::of_earlier_runs(parts.earlier_prompts),
         deciding: Deciding::default(),
         clients: Clients::default(),
-        desk: Desk::new(parts.routes, parts.settings.desk),
+        desk,
+        outside,
         turn_waiters: HashMap::new(),
         launch_prompts: Vec::new(),
         ended_turns: VecDeque::new(),
@@ -269,6 +275,7 @@ impl Actor {
                 event = next_event(&mut self.events) => self.on_keeper(event),
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
                 Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
+                Some(outside) = self.outside.recv() => self.on_outside(outside),
                 () = sleep_until(deadline) => self.on_deadline(),
                 command = commands.recv() => match command {
                     Some(Command::Close { reply }) => {

@@ -5,8 +5,10 @@
 //! again routes alike. Whose a request is and until when is decided by pure functions ([`route`]). The rest is wiring.
 
 mod book;
+mod bridge;
 mod clients;
 mod fallback;
+mod outside;
 mod registrations;
 mod route;
 mod serve;
@@ -18,5 +20,6 @@ pub use state::DeskTimes;
 pub(super) use book::{Asked, Book};
 pub(super) use clients::check_unattended;
 pub(super) use fallback::FallbackReason;
+pub(super) use outside::Outside;
 pub(super) use registrations::CLIENT_PREFIX;
 pub(super) use state::Desk;

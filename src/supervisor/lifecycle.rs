@@ -408,6 +408,7 @@ impl Supervisor {
             earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
             link,
             fresh,
+            outbound: self.shared.outbound.clone(),
             // A process that lives was started with the options as they are stored.
             routes: Routes::of(&read_options(&row.options)?),
             projections: self.shared.projector.sink(),

@@ -5,6 +5,7 @@ mod approvals;
 mod bed;
 mod clients;
 mod control;
+mod desk;
 mod framing;
 mod garbage;
 mod inbox;

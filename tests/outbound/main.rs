@@ -1,9 +1,5 @@
 //! Tests the HTTP that the daemon makes itself, against servers on loopback whose every byte the test decides.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 mod mcp;
 mod server;

@@ -1,6 +1,6 @@
 //! Owns what the journal says about requests of the CLI that are no approvals: which are open, and since when.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::value::RawValue;
 
@@ -94,6 +94,8 @@ pub(in crate::session) struct Book {
     open: Vec<Arc<Asked>>,
     registrations: Registrations,
     hook_stop: Option<HookStop>,
+    /// How the CLI greeted each MCP server that is no process of its own.
+    handshakes: HashMap<String, Box<RawValue>>,
 }
 
 impl Book {
@@ -107,6 +109,11 @@ impl Book {
         self.open
             .iter()
             .find(|asked| asked.request.request_id == request_id)
+    }
+
+    /// How the CLI greeted an MCP server in this run: its `initialize`.
+    pub(in crate::session) fn handshake(&self, server: &str) -> Option<&RawValue> {
+        self.handshakes.get(server).map(AsRef::as_ref)
     }
 
     /// Who registered what.
@@ -123,6 +130,14 @@ impl Book {
     pub(in crate::session) fn ask(&mut self, request: ControlRequest, record: &RecordRef<'_>) {
         self.close(&request.request_id);
         let about = About::of(&request);
+        if let About::Mcp { server, id: Some(_) } = &about
+            && let Some(message) = glance::member(request.request.get(), "message")
+            && glance::member_text(message, "method").as_deref() == Some("initialize")
+        {
+            let message = RawValue::from_string(message.to_owned()).ok();
+            self.handshakes
+                .extend(message.map(|message| (server.clone(), message)));
+        }
         self.open.push(Arc::new(Asked {
             request,
             seq: record.seq,

@@ -49,20 +49,27 @@ impl Actor {
                 continue;
             }
             let route = self.route(&asked);
-            if let Owner::Fixed(index) = route.owner
-                && let Some(HookTarget::Fixed { output }) =
-                    self.desk.routes.hooks.get(index).map(|hook| &hook.target)
-            {
-                let line = Bytes::from(stdin::control_success(id, Some(output.raw())));
-                self.give(id.clone(), line);
+            let due = self.due(&asked, &route);
+            if let Some((_, reason)) = due.filter(|(at, _)| *at <= now) {
+                self.fall_back(&asked, &route, reason);
                 continue;
             }
-            match self.due(&asked, &route) {
-                Some((at, reason)) if at <= now => self.fall_back(&asked, &route, reason),
-                _ => {}
+            match &route.owner {
+                Owner::Fixed(index) => self.give_fixed(id, *index),
+                Owner::Webhook(index) => self.call_webhook(&asked, *index, due.map(|(at, _)| at), now),
+                Owner::Url => self.bridge(&asked),
+                Owner::Client(_) | Owner::Anyone | Owner::Nobody(_) => {}
             }
         }
         self.stop_for_hook(now);
+    }
+
+    fn give_fixed(&mut self, request_id: &str, index: usize) {
+        let target = self.desk.routes.hooks.get(index).map(|hook| &hook.target);
+        if let Some(HookTarget::Fixed { output }) = target {
+            let line = Bytes::from(stdin::control_success(request_id, Some(output.raw())));
+            self.give(request_id.to_owned(), line);
+        }
     }
 
     /// When there is something to do although nothing happens.
@@ -144,6 +151,7 @@ impl Actor {
 
     /// Gives the stated answer, and says why in a record.
     pub(super) fn fall_back(&mut self, asked: &Asked, route: &Route, reason: FallbackReason) {
+        self.desk.outside.forget(&asked.request.request_id);
         let line = fallback::answer(asked, route, reason);
         self.give(asked.request.request_id.clone(), line);
         let note = Note::Fallback {
@@ -185,6 +193,7 @@ impl Actor {
 
     /// A request is open no longer: an answer is in the journal, or the CLI took it back.
     pub(in crate::session) fn on_asked_closed(&mut self, request_id: &str, is_answered: bool) {
+        self.desk.outside.forget(request_id);
         let answering = self.desk.answering.remove(request_id);
         let Some(connection) = answering.and_then(|answering| answering.client) else {
             return;
@@ -206,6 +215,7 @@ impl Actor {
         }
         self.desk.sent_hooks = None;
         self.desk.stopped_turn = None;
+        self.desk.outside.close();
     }
 
     /// The interrupt was not taken: it is due again.

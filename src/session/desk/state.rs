@@ -3,13 +3,18 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use tokio::sync::mpsc;
 
 use crate::{
     claude::hooks::HookMatcher,
     domain::{ClientId, Clock, ConnectionId, Timestamp},
+    outbound::Outbound,
 };
 
-use super::route::{Presence, Routes};
+use super::{
+    outside::{Outside, Outsiders},
+    route::{Presence, Routes},
+};
 
 /// How long is waited for clients.
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +49,18 @@ pub(in crate::session) struct Desk {
     pub(super) sent_hooks: Option<(String, Vec<HookMatcher>)>,
     /// The turn that an interrupt was sent to because a hook said stop.
     pub(super) stopped_turn: Option<u64>,
+    pub(super) outside: Outsiders,
 }
 
 impl Desk {
-    pub(in crate::session) fn new(routes: Routes, times: DeskTimes) -> Self {
-        Self {
+    /// What comes from outside arrives through the receiver.
+    pub(in crate::session) fn new(
+        routes: Routes,
+        times: DeskTimes,
+        outbound: Outbound,
+    ) -> (Self, mpsc::Receiver<Outside>) {
+        let (outside, received) = Outsiders::new(outbound);
+        let desk = Self {
             routes,
             times,
             since: Clock.now(),
@@ -56,7 +68,9 @@ impl Desk {
             answering: HashMap::new(),
             sent_hooks: None,
             stopped_turn: None,
-        }
+            outside,
+        };
+        (desk, received)
     }
 
     /// A process is about to be started with these routes. Whoever left before has the time to come again.

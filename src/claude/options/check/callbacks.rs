@@ -15,6 +15,16 @@ const MAX_EVENT_BYTES: usize = 128;
 const MAX_URL_BYTES: usize = 8 * 1024;
 /// Longest secret or header, in bytes.
 const MAX_SECRET_BYTES: usize = 8 * 1024;
+/// Headers that the transport sets by itself, apart from those that begin with `mcp-`.
+const OWN_HEADERS: [&str; 7] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "transfer-encoding",
+];
 /// Most tries of a webhook.
 const MAX_ATTEMPTS: u8 = 10;
 
@@ -120,6 +130,10 @@ fn check_header(field: &str, header: &str, value: &str) -> Checked {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if header.is_empty() || !header.bytes().all(is_token) {
         return Err(invalid(field, "a name must be a header's name"));
+    }
+    let name = header.to_ascii_lowercase();
+    if OWN_HEADERS.contains(&name.as_str()) || name.starts_with("mcp-") {
+        return Err(invalid(format!("{field}.{header}"), "is set by the daemon"));
     }
     let field = format!("{field}.{header}");
     let is_text = |byte: u8| byte == b'\t' || (b' '..=b'~').contains(&byte);
@@ -241,6 +255,12 @@ mod tests {
             (
                 server(json!({"target": {"type": "url", "url": "http://x", "headers": {"a": "b\nc"}}})),
                 "sdk_mcp_servers.s.target.headers.a",
+            ),
+            (
+                server(
+                    json!({"target": {"type": "url", "url": "http://x", "headers": {"Mcp-Session-Id": "b"}}}),
+                ),
+                "sdk_mcp_servers.s.target.headers.Mcp-Session-Id",
             ),
             (
                 json!({"sdk_mcp_servers": {"": {"target": target}}}),
