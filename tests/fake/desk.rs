@@ -68,7 +68,7 @@ async fn error_code(client: &mut Ws) -> String {
 
 async fn acked(client: &mut Ws, request_id: &str) {
     let wanted = |frame: &Value| frame["type"] == "trunkline.ack" && frame["request_id"] == request_id;
-    client.until(&format!("the ack of {request_id}"), wanted).await;
+    client.find(&format!("the ack of {request_id}"), wanted).await;
 }
 
 /// The records of the answers to a request that were written to the CLI.
