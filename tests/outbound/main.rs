@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 mod mcp;
+mod official;
 mod server;
 mod streams;
 mod webhook;
