@@ -151,12 +151,13 @@ async fn a_hook_blocks() {
     }
 }
 
+/// The CLI ends the turn after the tool that the hook was asked about: that one still runs.
 #[tokio::test]
 async fn a_hook_stops_the_turn() {
     let world = World::start().await;
     for (id, mut target) in Target::sessions(&world, json!({})).await {
         world
-            .prompt(&id, json!([bash("touch stopped.txt"), { "text": "never said" }]))
+            .prompt(&id, json!([bash("echo the last"), { "text": "never said" }]))
             .await;
         target
             .reply(json!({ "continue": false, "stopReason": "enough" }))
@@ -164,12 +165,29 @@ async fn a_hook_stops_the_turn() {
         world.idle_after(&id, 1).await;
         let results = world.lines(&id, "result").await;
         assert_eq!(results[0]["terminal_reason"], "hook_stopped", "{results:#?}");
-        assert!(!world.exists("stopped.txt"));
         // Nothing hits the next turn.
         world.prompt(&id, json!([{ "text": "on we go" }])).await;
         world.idle_after(&id, 2).await;
         let results = world.lines(&id, "result").await;
         assert_eq!(results[1]["result"], "on we go", "{results:#?}");
+    }
+}
+
+/// A tool that waits for a person, or runs on and on, would keep the turn going: then the daemon ends it.
+#[tokio::test]
+async fn a_hook_stops_a_turn_that_the_cli_goes_on_with() {
+    let world = World::start().await;
+    for (id, mut target) in Target::sessions(&world, json!({})).await {
+        world
+            .prompt(&id, json!([bash("touch stopped.txt"), { "text": "never said" }]))
+            .await;
+        target.reply(json!({ "continue": false })).await;
+        let approval = world.rest.pending_approval(&id).await;
+        world.idle_after(&id, 1).await;
+        assert!(!world.exists("stopped.txt"));
+        assert_eq!(world.approval(&id, &approval).await["state"], "withdrawn");
+        let results = world.lines(&id, "result").await;
+        assert_eq!(results[0]["subtype"], "error_during_execution", "{results:#?}");
     }
 }
 

@@ -100,7 +100,7 @@ struct Runner {
 impl Runner {
     async fn run(mut self, mut orders: mpsc::Receiver<Order>, closed: CancellationToken) {
         let mut is_greeted = false;
-        let ended = closed.run_until_cancelled(async {
+        let serving = closed.run_until_cancelled(async {
             while let Some(Order::Message { asked, call }) = orders.recv().await {
                 let Some(message) = message(&asked) else { continue };
                 if !is_greeted {
@@ -137,7 +137,9 @@ impl Runner {
                 }
             }
         });
-        if ended.await.is_none() {
+        // Also when the queue's end was seen first.
+        let _ended = serving.await;
+        if closed.is_cancelled() {
             self.bridge.close().await;
         }
     }
