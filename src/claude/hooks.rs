@@ -59,7 +59,7 @@ impl HookMatcher {
 
     fn read(event: &str, matcher: &str) -> Option<Self> {
         let [ids, timeout] = json::members(matcher, ["hookCallbackIds", "timeout"])?;
-        let ids = json::items(ids?)?.into_iter().map(|id| json::string(id));
+        let ids = json::items(ids?)?.into_iter().map(json::string);
         let mut rest = Fields::of_object(matcher)?;
         rest.remove("hookCallbackIds");
         rest.remove("timeout");

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
+    server::Server,
     support::{
         daemon::TestDaemon,
         rest::Rest,
@@ -452,7 +453,8 @@ async fn h4_a_client_serves_mcp_before_initialize_is_answered() {
         let sent = requests
             .iter()
             .find(|line| line["request"]["subtype"] == "mcp_message")?;
-        Some(assert_eq!(sent["request"]["message"], notification))
+        assert_eq!(sent["request"]["message"], notification);
+        Some(())
     })
     .await;
     assert_eq!(rest.session(id).await["state"], "starting");
@@ -664,4 +666,88 @@ async fn what_a_client_asked_is_taken_back_or_goes_over_when_it_leaves() {
     assert_eq!(answer.last().unwrap()["response"]["request_id"], "1");
     let records = records(&rest, &id).await;
     assert_eq!(of_type(&records, "client", "control_cancel_request").len(), 1);
+}
+
+fn webhook(server: &Server, with: Value) -> Value {
+    let url = server.url("/hook?key=s3cret").uri().to_string();
+    let mut hook =
+        json!({ "event": "PreToolUse", "target": { "type": "webhook", "url": url, "secret": "s3cret" } });
+    for (name, value) in with.as_object().unwrap() {
+        hook[name] = value.clone();
+    }
+    hook
+}
+
+#[tokio::test]
+async fn a_webhook_is_called_again_by_the_next_daemon() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let mut server = Server::start().await;
+    let options = json!({ "hooks": [webhook(&server, json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    act(
+        &daemon.rest(),
+        &id,
+        json!([callback("h-1", "trunkline/0"), { "text": "done" }]),
+    )
+    .await;
+    let first = server.next().await;
+    daemon.kill();
+    daemon.start().await;
+    let second = server.next().await;
+    for header in ["trunkline-delivery", "trunkline-event"] {
+        assert_eq!(first.header(header), second.header(header), "{header}");
+    }
+    assert_eq!(first.body, second.body);
+    second
+        .answer(
+            "200 OK\ncontent-type: application/json",
+            r#"{"systemMessage":"heard"}"#,
+        )
+        .await;
+    let rest = daemon.rest();
+    rest.in_state(&id, &["idle"]).await;
+    let written = written(&rest, &id, "h-1").await;
+    assert_eq!(written.len(), 1);
+    assert_eq!(written[0]["by"], "daemon");
+    assert_eq!(
+        written[0]["data"]["response"]["response"],
+        json!({ "systemMessage": "heard" })
+    );
+    assert!(
+        !rest.session(&id).await.to_string().contains("\"s3cret\""),
+        "a secret is not given back"
+    );
+    assert!(!daemon.log().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_webhook_that_fails_leaves_the_stated_answer() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let mut server = Server::start().await;
+    let block = json!({ "on_failure": "block" });
+    let options =
+        json!({ "hooks": [webhook(&server, block), webhook(&server, json!({ "timeout_ms": 1000 }))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let rest = daemon.rest();
+    act(
+        &rest,
+        &id,
+        json!([callback("h-1", "trunkline/0"), callback("h-2", "trunkline/1"), { "text": "done" }]),
+    )
+    .await;
+    server.next().await.answer("403 Forbidden", "").await;
+    assert_eq!(reason(&rest, &id, "h-1").await, "webhook_failed");
+    let denied = written(&rest, &id, "h-1").await[0]["data"]["response"]["response"].clone();
+    assert_eq!(
+        denied["hookSpecificOutput"]["permissionDecision"], "deny",
+        "{denied:#}"
+    );
+    // This one never answers.
+    let _silent = server.next().await;
+    rest.in_state(&id, &["idle"]).await;
+    assert_eq!(
+        written(&rest, &id, "h-2").await[0]["data"]["response"]["response"],
+        json!({})
+    );
+    assert!(!daemon.log().contains("s3cret"));
 }

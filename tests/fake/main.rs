@@ -13,6 +13,9 @@ mod life;
 mod load;
 mod money;
 mod resume;
+#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
+#[path = "../outbound/server.rs"]
+mod server;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;

@@ -5,7 +5,7 @@
     reason = "helpers of tests fail by panicking; amounts of tests are small"
 )]
 
-#[expect(dead_code, reason = "each test binary uses a part")]
+#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
 #[path = "../outbound/server.rs"]
 mod server;
 #[path = "../support/mod.rs"]
