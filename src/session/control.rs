@@ -1,7 +1,7 @@
 //! Owns the control requests that are under way: who asked, under which id of their own, and until when. Some are held
 //! back for a while, the others wait for the CLI's answer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -208,9 +208,32 @@ impl Controls {
         self.remove(|asker| asker.is_request(connection, client_id))
     }
 
-    /// Takes out all requests of a client that left.
-    pub(super) fn remove_client(&mut self, connection: ConnectionId) -> Vec<String> {
+    /// A connection is over. Its requests go over to `heir`, another connection of the same client, unless that has an
+    /// open request with the same id. Those of the others that only it waited for are named, as by `remove`.
+    pub(super) fn leave(&mut self, connection: ConnectionId, heir: Option<ConnectionId>) -> Vec<String> {
+        if let Some(heir) = heir {
+            let of = |asker: &Asker| match asker {
+                Asker::Client { connection, id } if *connection == heir => Some(id.clone()),
+                Asker::Client { .. } | Asker::Caller(_) => None,
+            };
+            let known: HashSet<String> = self.askers_mut().filter_map(|asker| of(asker)).collect();
+            for asker in self.askers_mut() {
+                match asker {
+                    Asker::Client { connection: at, id } if *at == connection && !known.contains(id) => {
+                        *at = heir;
+                    }
+                    Asker::Client { .. } | Asker::Caller(_) => {}
+                }
+            }
+        }
         self.remove(|asker| asker.is_client(connection))
+    }
+
+    fn askers_mut(&mut self) -> impl Iterator<Item = &mut Asker> {
+        let held = self.held.iter_mut().flat_map(|request| &mut request.askers);
+        let waiting = self.waiting.values_mut().flat_map(|waiting| &mut waiting.askers);
+        let ending = self.ending.iter_mut().flat_map(|ending| &mut ending.askers);
+        held.chain(waiting).chain(ending)
     }
 
     /// Takes out the requests of callers that stopped waiting.
@@ -325,7 +348,7 @@ mod tests {
         );
         let stop = waiting(vec![client(a, "3")], Some(interrupt(1, false)));
         controls.add("stop".to_owned(), stop);
-        assert_eq!(controls.remove_client(a), ["of-a"]);
+        assert_eq!(controls.leave(a, None), ["of-a"]);
         assert!(controls.is_interrupting());
         assert_eq!(
             controls.of_client(b, "2"),
