@@ -185,7 +185,7 @@ impl Actor {
 
     /// A client left: what only it waited for is taken back.
     pub(super) fn forget_client(&mut self, connection: ConnectionId) {
-        for id in self.controls.remove_client(connection) {
+        for id in self.controls.leave(connection, None) {
             self.cancel(&id, "daemon");
         }
     }
