@@ -34,6 +34,13 @@ impl Asker {
         matches!(self, Self::Client { connection, .. } if *connection == of)
     }
 
+    fn id_of(&self, of: ConnectionId) -> Option<String> {
+        match self {
+            Self::Client { connection, id } if *connection == of => Some(id.clone()),
+            Self::Client { .. } | Self::Caller(_) => None,
+        }
+    }
+
     fn is_request(&self, of: ConnectionId, client_id: &str) -> bool {
         matches!(self, Self::Client { connection, id } if *connection == of && id == client_id)
     }
@@ -196,11 +203,8 @@ impl Controls {
 
     /// Whether a client has as many open requests as it may.
     pub(super) fn is_full(&self, connection: ConnectionId) -> bool {
-        let held = self.held.iter().flat_map(|request| &request.askers);
-        let waiting = self.waiting.values().flat_map(|waiting| &waiting.askers);
-        let ending = self.ending.iter().flat_map(|ending| &ending.askers);
         let of_client = |asker: &&Asker| asker.is_client(connection);
-        held.chain(waiting).chain(ending).filter(of_client).count() >= OPEN_PER_CLIENT
+        self.all_askers().filter(of_client).count() >= OPEN_PER_CLIENT
     }
 
     /// Takes out a client's request.
@@ -209,18 +213,14 @@ impl Controls {
     }
 
     /// A connection is over. Its requests go over to `heir`, another connection of the same client, unless that has an
-    /// open request with the same id. Those of the others that only it waited for are named, as by `remove`.
+    /// open request with the same id. Those of nobody are taken out.
     pub(super) fn leave(&mut self, connection: ConnectionId, heir: Option<ConnectionId>) -> Vec<String> {
         if let Some(heir) = heir {
-            let of = |asker: &Asker| match asker {
-                Asker::Client { connection, id } if *connection == heir => Some(id.clone()),
-                Asker::Client { .. } | Asker::Caller(_) => None,
-            };
-            let known: HashSet<String> = self.askers_mut().filter_map(|asker| of(asker)).collect();
-            for asker in self.askers_mut() {
+            let taken: HashSet<String> = self.all_askers().filter_map(|it| it.id_of(heir)).collect();
+            for asker in self.all_askers_mut() {
                 match asker {
-                    Asker::Client { connection: at, id } if *at == connection && !known.contains(id) => {
-                        *at = heir;
+                    Asker::Client { connection: of, id } if *of == connection && !taken.contains(id) => {
+                        *of = heir
                     }
                     Asker::Client { .. } | Asker::Caller(_) => {}
                 }
@@ -229,7 +229,14 @@ impl Controls {
         self.remove(|asker| asker.is_client(connection))
     }
 
-    fn askers_mut(&mut self) -> impl Iterator<Item = &mut Asker> {
+    fn all_askers(&self) -> impl Iterator<Item = &Asker> {
+        let held = self.held.iter().flat_map(|request| &request.askers);
+        let waiting = self.waiting.values().flat_map(|waiting| &waiting.askers);
+        let ending = self.ending.iter().flat_map(|ending| &ending.askers);
+        held.chain(waiting).chain(ending)
+    }
+
+    fn all_askers_mut(&mut self) -> impl Iterator<Item = &mut Asker> {
         let held = self.held.iter_mut().flat_map(|request| &mut request.askers);
         let waiting = self.waiting.values_mut().flat_map(|waiting| &mut waiting.askers);
         let ending = self.ending.iter_mut().flat_map(|ending| &mut ending.askers);
@@ -355,6 +362,21 @@ mod tests {
             Some(Place::Sent("of-both".to_owned()))
         );
         assert_eq!(controls.of_client(a, "2"), None);
+    }
+
+    #[test]
+    fn another_connection_of_the_client_inherits_what_does_not_clash() {
+        let mut controls = Controls::default();
+        let [old, heir] = [ConnectionId::new(), ConnectionId::new()];
+        controls.add("one".to_owned(), waiting(vec![client(old, "1")], None));
+        controls.add("two".to_owned(), waiting(vec![client(old, "2")], None));
+        controls.add("other".to_owned(), waiting(vec![client(heir, "2")], None));
+        assert_eq!(controls.leave(old, Some(heir)), ["two"]);
+        assert_eq!(controls.of_client(heir, "1"), Some(Place::Sent("one".to_owned())));
+        assert_eq!(
+            controls.of_client(heir, "2"),
+            Some(Place::Sent("other".to_owned()))
+        );
     }
 
     #[test]
