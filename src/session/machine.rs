@@ -1,13 +1,14 @@
 //! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
 //! that starts again and reads the same records is in the same state.
 
+mod ended;
 mod stdout;
 #[cfg(test)]
 mod tests;
 mod unasked;
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet},
     sync::Arc,
 };
 
@@ -31,12 +32,12 @@ use super::{
     notes::{Note, RunStarted},
     turns,
 };
+pub(super) use ended::EndedApproval;
+use ended::EndedApprovals;
 use unasked::Unasked;
 
 /// How much of a prompt's text is kept for lists.
 const PROMPT_START_CHARS: usize = 200;
-/// Ended approvals of a run whose end a late answer is told.
-const ENDED_APPROVALS: usize = 1024;
 
 /// The id of the `initialize` request that opens each run.
 pub const INITIALIZE_ID: &str = "trunkline-initialize";
@@ -78,15 +79,6 @@ struct Run {
     start_timeout_ms: Option<u64>,
     /// What an error `result` before readiness said.
     start_errors: Vec<String>,
-}
-
-/// An approval of this run that ended.
-#[derive(Debug)]
-pub(super) struct EndedApproval {
-    pub(super) id: ApprovalId,
-    pub(super) request_id: String,
-    pub(super) state: ApprovalState,
-    pub(super) by: String,
 }
 
 /// Tells two lines apart that claim to be the same prompt.
@@ -177,8 +169,7 @@ pub(super) struct Machine {
     turn: Option<OpenTurn>,
     prompts: Vec<OpenPrompt>,
     approvals: Vec<Arc<Approval>>,
-    /// Oldest first.
-    ended_approvals: VecDeque<EndedApproval>,
+    ended_approvals: EndedApprovals,
     /// Requests of the CLI that are no approvals, and who answers them.
     desk: Book,
     /// Control requests of ours that the CLI has not answered.
@@ -213,7 +204,7 @@ impl Machine {
             turn: None,
             prompts: Vec::new(),
             approvals: Vec::new(),
-            ended_approvals: VecDeque::new(),
+            ended_approvals: EndedApprovals::default(),
             desk: Book::default(),
             own_requests: HashMap::new(),
             ledger: Ledger::default(),
@@ -296,8 +287,7 @@ impl Machine {
 
     /// How the approval of this request ended, unless that is long ago.
     pub(super) fn ended_approval(&self, request_id: &str) -> Option<&EndedApproval> {
-        let mut newest_first = self.ended_approvals.iter().rev();
-        newest_first.find(|ended| ended.request_id == request_id)
+        self.ended_approvals.of_request(request_id)
     }
 
     /// Pending approvals that no record announced yet.
@@ -429,7 +419,7 @@ impl Machine {
         self.turn = None;
         self.prompts.clear();
         self.approvals.clear();
-        self.ended_approvals.clear();
+        self.ended_approvals = EndedApprovals::default();
         self.desk = Book::default();
         self.own_requests.clear();
         self.background_tasks = 0;
@@ -578,15 +568,7 @@ impl Machine {
     fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));
-        if self.ended_approvals.len() == ENDED_APPROVALS {
-            self.ended_approvals.pop_front();
-        }
-        self.ended_approvals.push_back(EndedApproval {
-            id: approval.id,
-            request_id: approval.request_id.clone(),
-            state: resolution.state,
-            by: resolution.by.clone(),
-        });
+        self.ended_approvals.push(approval, &resolution);
         out.facts.push(Fact::ApprovalClosed {
             id: approval.id,
             resolution: resolution.clone(),

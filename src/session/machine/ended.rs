@@ -1,0 +1,40 @@
+//! Owns the memory of approvals that ended, for answers that come too late.
+
+use std::collections::VecDeque;
+
+use crate::domain::{Approval, ApprovalId, ApprovalState, Resolution};
+
+/// Ended approvals of a run whose end a late answer is told.
+const KEPT: usize = 1024;
+
+/// An approval of this run that ended.
+#[derive(Debug)]
+pub(in crate::session) struct EndedApproval {
+    pub(in crate::session) id: ApprovalId,
+    pub(in crate::session) request_id: String,
+    pub(in crate::session) state: ApprovalState,
+    pub(in crate::session) by: String,
+}
+
+/// The newest of them, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct EndedApprovals(VecDeque<EndedApproval>);
+
+impl EndedApprovals {
+    pub(super) fn push(&mut self, approval: &Approval, resolution: &Resolution) {
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back(EndedApproval {
+            id: approval.id,
+            request_id: approval.request_id.clone(),
+            state: resolution.state,
+            by: resolution.by.clone(),
+        });
+    }
+
+    /// The newest one of this request.
+    pub(super) fn of_request(&self, request_id: &str) -> Option<&EndedApproval> {
+        self.0.iter().rev().find(|ended| ended.request_id == request_id)
+    }
+}
