@@ -18,7 +18,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("journal", &["domain", "ndjson"]),
     ("keeper", &["domain", "ndjson", "journal"]),
     ("store", &["domain"]),
-    ("session", &["domain", "claude", "journal", "keeper", "telemetry"]),
+    ("metrics", &["domain", "claude", "journal"]),
+    (
+        "session",
+        &["domain", "claude", "journal", "keeper", "telemetry", "metrics"],
+    ),
     (
         "supervisor",
         &[
@@ -29,6 +33,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "journal",
             "claude",
             "telemetry",
+            "metrics",
         ],
     ),
     ("auth", &["domain", "store"]),
@@ -43,6 +48,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "auth",
             "store",
             "telemetry",
+            "metrics",
         ],
     ),
     ("sim", &["claude", "ndjson"]),
