@@ -16,7 +16,7 @@ pub use sessions::{ControlEnd, SessionMetrics, Tally, UnknownKind};
 
 use levels::LevelMetrics;
 
-/// The type of the text: the OpenMetrics form of Prometheus.
+/// The type of the text: what Prometheus takes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The first part of every name.

@@ -22,6 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     domain::{Clock, Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, ReadError, Reader},
+    metrics::Metrics,
     session::{LiveView, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
@@ -53,6 +54,7 @@ struct Shared {
     registry: Registry,
     projector: Projector,
     cli: CliSource,
+    metrics: Metrics,
     tracker: TaskTracker,
     closing: CancellationToken,
     started_at: Timestamp,
@@ -78,6 +80,7 @@ impl Supervisor {
                 store,
                 registry: Registry::default(),
                 projector,
+                metrics: Metrics::new(VERSION),
                 tracker,
                 closing: CancellationToken::new(),
                 started_at: Clock.now(),
@@ -93,6 +96,11 @@ impl Supervisor {
     /// The store, for reads. Await [`Self::catch_up`] first, so that a client reads what it has seen.
     pub fn store(&self) -> &Store {
         &self.shared.store
+    }
+
+    /// The daemon's counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Waits until the store holds what the sessions had published when this was called.

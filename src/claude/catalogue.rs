@@ -1,6 +1,6 @@
-//! Owns the catalogue of what is known of the CLI's protocol: the types of messages, and of control requests what each needs
-//! to be handled well. It is no filter: a type that is not listed passes, a subtype that is not listed is sent with the
-//! defaults.
+//! Owns the catalogue of what is known of the CLI's protocol: types of messages, and what each control request needs.
+//!
+//! It is no filter: a type that is not listed passes, a subtype that is not listed is sent with the defaults.
 
 /// Every `type` of a line on the CLI's stdout that is known. `docs/PARITY.md` says what becomes of each.
 pub const MESSAGES: &[&str] = &[

@@ -17,7 +17,7 @@ pub struct Levels {
     pub sessions: Vec<(SessionState, u64)>,
     /// CLI processes that live.
     pub processes: u64,
-    /// Open WebSockets and streams.
+    /// Open sockets and streams.
     pub clients: u64,
     /// The kind of each approval that somebody has to decide.
     pub approvals: Vec<ApprovalKind>,

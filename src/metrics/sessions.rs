@@ -70,7 +70,7 @@ pub enum ControlEnd {
     Refused,
     /// No answer came in time.
     Deadline,
-    /// It was not written: no process, or no room.
+    /// It was not written: too much waited.
     Unsent,
     /// The process ended before it answered.
     Lost,

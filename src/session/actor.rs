@@ -18,6 +18,7 @@ use crate::{
     domain::{ApprovalId, Fact, Projection, PromptUuid, Seq, SessionId, SessionState},
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
+    metrics::SessionMetrics,
     telemetry,
 };
 
@@ -61,6 +62,8 @@ pub struct SessionParts {
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
     pub tracker: TaskTracker,
+    /// Where it is counted what happens.
+    pub metrics: SessionMetrics,
     /// Sizes, times, paths.
     pub settings: SessionSettings,
 }
@@ -91,6 +94,7 @@ pub(super) struct Actor {
     pub(super) id: SessionId,
     pub(super) machine: Machine,
     pub(super) settings: SessionSettings,
+    pub(super) metrics: SessionMetrics,
     pub(super) tracker: TaskTracker,
 
     // The journal, and how far it was read.
@@ -215,6 +219,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         retry_at: None,
         stop_sent: false,
         settings: parts.settings,
+        metrics: parts.metrics,
         start_deadline: None,
         takeover: None,
         tracker: parts.tracker.clone(),
@@ -302,7 +307,7 @@ impl Actor {
         }
     }
 
-    /// Reads what the journal has without acting on it: it was acted on in its time.
+    /// Reads what the journal has without acting on it, or counting it: it was acted on in its time.
     async fn replay(&mut self, head: Head) -> Result<(), SessionError> {
         while self.position_seq() < head.seq {
             let chunk = self
@@ -336,6 +341,7 @@ impl Actor {
             let mut out = Outcome::default();
             self.fold(&chunk, &mut out);
             let last = chunk.last;
+            out.counted.tell(&self.metrics);
             // Facts first: whoever has seen a record finds its facts in the store after a `catch_up`.
             self.send_facts(last, out.facts);
             self.feed.publish(chunk);
@@ -351,6 +357,7 @@ impl Actor {
     fn fold(&mut self, chunk: &Chunk, out: &mut Outcome) {
         for record in chunk.records() {
             let known = out.facts.len();
+            out.counted.tally.add(&record);
             self.machine.apply(&record, out);
             if record.seq <= self.projected {
                 out.facts.truncate(known);
@@ -417,6 +424,7 @@ impl Actor {
             Effect::ControlAnswered(answer) => self.on_control_answered(answer),
             Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
             Effect::TurnEnded(turn, result) => {
+                self.metrics.turn_ended(&turn);
                 self.on_turn_ended(turn.number);
                 let outcome = Arc::new(TurnOutcome { turn: *turn, result });
                 for prompt in &outcome.turn.prompts {

@@ -24,7 +24,9 @@ use crate::{
 };
 
 use super::{
-    LiveView, Offers, OpenPrompt, OpenTurn, approvals, exit,
+    LiveView, Offers, OpenPrompt, OpenTurn, approvals,
+    counted::Counted,
+    exit,
     money::Ledger,
     notes::{Note, RunStarted},
     turns,
@@ -155,6 +157,7 @@ pub(super) enum Effect {
 pub(super) struct Outcome {
     pub(super) facts: Vec<Fact>,
     pub(super) effects: Vec<Effect>,
+    pub(super) counted: Counted,
 }
 
 /// The fold.
@@ -405,6 +408,7 @@ impl Machine {
                 self.announced.remove(&approval_id);
                 self.unannounced_ends.remove(&approval_id);
             }
+            Some(Note::Fallback { subtype, .. }) => out.counted.fallback(subtype),
             Some(_) | None => {}
         }
     }
@@ -569,6 +573,7 @@ impl Machine {
     fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));
+        out.counted.approval_ended(approval.kind, resolution.how);
         if self.ended_approvals.len() == ENDED_APPROVALS {
             self.ended_approvals.pop_front();
         }
