@@ -12,6 +12,7 @@ mod host_controls;
 mod inbox;
 mod life;
 mod load;
+mod metrics;
 mod money;
 mod race;
 mod resume;
