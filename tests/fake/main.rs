@@ -15,6 +15,7 @@ mod load;
 mod metrics;
 mod money;
 mod race;
+mod parity;
 mod resume;
 mod start;
 #[path = "../support/mod.rs"]
