@@ -222,3 +222,30 @@ async fn lines_that_only_the_cli_prints_or_nobody_sends_are_refused() {
     let stdin = std::fs::read_to_string(kept).unwrap();
     assert!(!stdin.contains("planted"), "{stdin}");
 }
+
+#[tokio::test]
+async fn a_client_takes_its_request_back_under_its_own_id() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let settings = json!({ "controls": { "side_question": { "swallow": true } } });
+    let id = session(&daemon, "a", settings).await;
+    let mut client = daemon.attach(&id, None).await;
+    let request = json!({ "subtype": "side_question", "question": "?" });
+    client
+        .send(&json!({ "type": "control_request", "request_id": "mine", "request": request }))
+        .await;
+    client
+        .send(&json!({ "type": "control_cancel_request", "request_id": "mine" }))
+        .await;
+    let written = client
+        .until("the line to the CLI", |frame| {
+            frame["src"] == "client" && frame["data"]["type"] == "control_cancel_request"
+        })
+        .await;
+    let asked = written
+        .iter()
+        .find(|frame| frame["data"]["type"] == "control_request")
+        .unwrap();
+    let taken_back = written.last().unwrap();
+    assert_eq!(taken_back["data"]["request_id"], asked["data"]["request_id"]);
+    assert_ne!(taken_back["data"]["request_id"], "mine");
+}
