@@ -84,8 +84,9 @@ fn has_test(code: &str, name: &str) -> bool {
             .strip_prefix("fn ")
             .and_then(|line| line.strip_prefix(name))
             .is_some_and(|rest| rest.starts_with('('));
-        let mut attributes = lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
-        is_it && attributes.any(|it| *it == "#[test]" || it.starts_with("#[tokio::test"))
+        let attributes = || lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
+        let is_test = attributes().any(|it| *it == "#[test]" || it.starts_with("#[tokio::test"));
+        is_it && is_test && !attributes().any(|it| it.starts_with("#[ignore"))
     })
 }
 
@@ -248,6 +249,9 @@ fn runs() {}
     async fn runs_too() {}
 fn helper() {}
 // fn said() {}
+#[test]
+#[ignore = \"slow\"]
+fn is_passed_over() {}
 ";
     for (name, expected) in [
         ("runs", true),
@@ -256,6 +260,7 @@ fn helper() {}
         ("helper", false),
         ("said", false),
         ("absent", false),
+        ("is_passed_over", false),
     ] {
         assert_eq!(has_test(code, name), expected, "{name}");
     }

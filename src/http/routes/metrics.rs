@@ -11,7 +11,7 @@ use crate::{
     metrics::{CONTENT_TYPE, Levels},
 };
 
-/// Show what the daemon counts
+/// Show what the daemon counts.
 ///
 /// For Prometheus. Counters count since the start of the daemon. No label holds an id, a path or a word of what is said.
 #[utoipa::path(
