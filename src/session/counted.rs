@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Why a stated answer was given: nobody was there who could give one.
-const NO_CLIENT: &str = "no_client";
+pub(super) const NO_CLIENT: &str = "no_client";
 
 /// What is to be counted.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Counted {
     pub(super) tally: Tally,
     unknown: Vec<(UnknownKind, String, u64)>,
     approvals: Vec<(ApprovalKind, ApprovalHow)>,
-    fallbacks: Vec<String>,
+    fallbacks: Vec<(String, &'static str)>,
 }
 
 impl Counted {
@@ -31,8 +31,8 @@ impl Counted {
         self.approvals.push((kind, how));
     }
 
-    pub(super) fn fallback(&mut self, subtype: String) {
-        self.fallbacks.push(subtype);
+    pub(super) fn fallback(&mut self, subtype: String, reason: &'static str) {
+        self.fallbacks.push((subtype, reason));
     }
 
     /// Adds all to the counters.
@@ -44,8 +44,8 @@ impl Counted {
         for (kind, how) in &self.approvals {
             metrics.approval_ended(*kind, *how);
         }
-        for subtype in &self.fallbacks {
-            metrics.fallback(subtype, NO_CLIENT);
+        for (subtype, reason) in &self.fallbacks {
+            metrics.fallback(subtype, reason);
         }
     }
 }

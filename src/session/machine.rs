@@ -25,7 +25,7 @@ use crate::{
 
 use super::{
     LiveView, Offers, OpenPrompt, OpenTurn, approvals,
-    counted::Counted,
+    counted::{Counted, NO_CLIENT},
     exit,
     money::Ledger,
     notes::{Note, RunStarted},
@@ -408,7 +408,7 @@ impl Machine {
                 self.announced.remove(&approval_id);
                 self.unannounced_ends.remove(&approval_id);
             }
-            Some(Note::Fallback { subtype, .. }) => out.counted.fallback(subtype),
+            Some(Note::Fallback { subtype, .. }) => out.counted.fallback(subtype, NO_CLIENT),
             Some(_) | None => {}
         }
     }

@@ -107,30 +107,48 @@ fn known() -> BTreeMap<&'static str, BTreeSet<String>> {
     ])
 }
 
-/// What the recordings of the real CLI have, by table.
+/// The lines of a recording.
+fn recorded(path: &Path) -> Vec<Value> {
+    let name = path.display();
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let parsed = text.lines().map(serde_json::from_str);
+    parsed
+        .collect::<Result<_, _>>()
+        .unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// What the real CLI said and took in the recordings, by table.
 fn seen() -> BTreeSet<(&'static str, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recordings");
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("no recordings: {error}"));
     let mut seen = BTreeSet::new();
-    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("no recordings: {error}")) {
+    for entry in entries {
         let path = entry.unwrap_or_else(|error| panic!("{error}")).path();
-        let name = path.to_string_lossy().into_owned();
-        let is_stdin = name.ends_with(".stdin.ndjson");
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
-        for line in text.lines() {
-            let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let kind = text(&line["type"]);
-            let subtype = match kind.as_str() {
-                "system" if !is_stdin => Some((SYSTEM, text(&line["subtype"]))),
-                "result" => Some((RESULT, text(&line["subtype"]))),
-                "control_request" => {
-                    let table = if is_stdin { TO_CLI } else { OF_CLI };
-                    Some((table, text(&line["request"]["subtype"])))
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        if let Some(name) = path.to_string_lossy().strip_suffix(".stdin.ndjson") {
+            // A recording may ask for what no CLI knows, to see what it says.
+            let refused: BTreeSet<String> = recorded(Path::new(&format!("{name}.ndjson")))
+                .iter()
+                .filter(|line| line["response"]["error_code"] == "unsupported_request")
+                .map(|line| text(&line["response"]["request_id"]))
+                .collect();
+            for line in recorded(&path) {
+                if line["type"] == "control_request" && !refused.contains(&text(&line["request_id"])) {
+                    seen.insert((TO_CLI, text(&line["request"]["subtype"])));
                 }
+                seen.insert((STDIN, text(&line["type"])));
+            }
+            continue;
+        }
+        for line in recorded(&path) {
+            let kind = text(&line["type"]);
+            seen.extend(match kind.as_str() {
+                "system" => Some((SYSTEM, text(&line["subtype"]))),
+                "result" => Some((RESULT, text(&line["subtype"]))),
+                "control_request" => Some((OF_CLI, text(&line["request"]["subtype"]))),
                 _ => None,
-            };
-            seen.extend(subtype);
-            seen.insert((if is_stdin { STDIN } else { MESSAGE }, kind));
+            });
+            seen.insert((MESSAGE, kind));
         }
     }
     seen

@@ -115,7 +115,6 @@ async fn an_unknown_control_request_is_counted_and_answered() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
-    let mut client = daemon.attach(&id, None).await;
     act(
         &rest,
         &id,
@@ -125,6 +124,7 @@ async fn an_unknown_control_request_is_counted_and_answered() {
         ]),
     )
     .await;
+    let mut client = daemon.attach(&id, Some(0)).await;
     for request in ["new-1", "hook-1"] {
         answer_heard(&mut client, request).await;
     }
@@ -138,11 +138,12 @@ async fn an_unknown_control_request_is_counted_and_answered() {
         own_lines.iter().all(|line| !line.contains("hook_callback")),
         "{own_lines:?}"
     );
-    until(
-        &rest,
-        &format!(r#"trunkline_fallbacks_total{{subtype="{name}",reason="no_client"}}"#),
-        1.0,
-    )
+    let of_subtype = format!(r#"trunkline_fallbacks_total{{subtype="{name}",reason=""#);
+    wait_for("the stated answer is counted", PATIENCE, async || {
+        let scrape = Scrape::of(&rest).await;
+        let counted = scrape.0.iter().find(|line| line.starts_with(&of_subtype))?;
+        counted.ends_with(" 1").then_some(())
+    })
     .await;
     assert!(!scrape.0.join("\n").contains("planted"));
 }
@@ -283,4 +284,56 @@ async fn no_label_says_which_session_or_where() {
     scrape.expect(timed, 1.0);
     let refused = rest.with_token(None).get("/metrics").await;
     assert_eq!(refused.problem(401), "unauthorized");
+}
+
+/// Takes the write lock of a database until it reads a line.
+const LOCK: &str = "
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute('BEGIN IMMEDIATE')
+print('locked', flush=True)
+sys.stdin.readline()
+database.execute('ROLLBACK')
+";
+
+#[tokio::test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another program holds the database, as a backup would"
+)]
+async fn a_database_that_takes_nothing_is_seen_and_holds_up_neither_sessions_nor_the_scrape() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Command, Stdio};
+
+    // A busy machine may hold the lock for longer than the daemon tries at once.
+    let daemon = TestDaemon::with_fake().allow_errors().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let mut client = daemon.attach(&id, None).await;
+    let mut locker = Command::new("python3")
+        .args(["-c", LOCK])
+        .arg(daemon.database())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(locker.stdout.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    assert_eq!(said, "locked\n");
+
+    client
+        .send(&json!({ "type": "user", "message": { "role": "user", "content": "one" } }))
+        .await;
+    client.cli_line("result").await;
+    wait_for("the lag is seen", PATIENCE, async || {
+        let scrape = Scrape::of(&rest).await;
+        (scrape.value("trunkline_store_lag_seconds") > 0.2).then_some(())
+    })
+    .await;
+    locker.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(locker.wait().unwrap().success());
+    until(&rest, "trunkline_store_lag_seconds", 0.0).await;
+    until(&rest, "trunkline_projections_waiting", 0.0).await;
+    assert_eq!(rest.session(&id).await["turns"], 1);
 }

@@ -86,8 +86,15 @@ async fn every_known_result_ends_a_turn_and_passes_byte_for_byte() {
     }
 }
 
-/// Requests that are more than relayed; other tests show them.
-const SPECIAL: [&str; 3] = ["initialize", "interrupt", "end_session"];
+/// Requests that are more than relayed.
+const SPECIAL: [&str; 6] = [
+    "initialize",
+    "interrupt",
+    "end_session",
+    "claim_session",
+    "set_cwd",
+    "remote_control",
+];
 
 #[tokio::test]
 async fn every_known_control_request_is_relayed_and_its_answer_returned() {
@@ -135,24 +142,6 @@ async fn every_known_control_request_is_relayed_and_its_answer_returned() {
             assert_eq!(response["response"], json!({ "to": subtype }), "{answer:#}");
         }
     }
-}
-
-#[tokio::test]
-async fn end_session_ends_the_process_and_the_session_is_stopped() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
-    act_through(&rest, &id, json!([{ "text": "one" }])).await;
-    let mut client = daemon.attach(&id, None).await;
-    client
-        .send(
-            &json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "end_session" } }),
-        )
-        .await;
-    let ended = |frame: &Value| frame["data"]["type"] == "run_exited";
-    client.until("the end of the process", ended).await;
-    let view = rest.in_state(&id, &["stopped"]).await;
-    assert_eq!(view["reason"], Value::Null, "{view:#}");
 }
 
 /// Requests that become approvals; other tests show them.

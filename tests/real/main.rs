@@ -18,6 +18,7 @@ mod interrupts;
 mod limits;
 mod money;
 mod permissions;
+mod parity;
 mod questions;
 mod resume;
 mod socket;
