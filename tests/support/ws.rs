@@ -8,7 +8,7 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
     tungstenite::{
-        Error, Message,
+        Error, Message, Utf8Bytes,
         client::IntoClientRequest as _,
         handshake::client::Response,
         http::HeaderValue,
@@ -147,7 +147,7 @@ impl Ws {
             loop {
                 let text = self.read_text().await.expect("the connection holds");
                 if wanted(&text) {
-                    return text;
+                    return text.as_str().to_owned();
                 }
             }
         };
@@ -161,10 +161,10 @@ impl Ws {
         Some(serde_json::from_str(&text).unwrap())
     }
 
-    async fn read_text(&mut self) -> Option<String> {
+    async fn read_text(&mut self) -> Option<Utf8Bytes> {
         loop {
             match self.stream.next().await? {
-                Ok(Message::Text(text)) => return Some(text.as_str().to_owned()),
+                Ok(Message::Text(text)) => return Some(text),
                 Ok(Message::Close(frame)) => self.closed = frame,
                 Ok(Message::Binary(_)) => panic!("a binary frame"),
                 Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
