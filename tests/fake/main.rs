@@ -14,8 +14,8 @@ mod life;
 mod load;
 mod metrics;
 mod money;
-mod race;
 mod parity;
+mod race;
 mod resume;
 mod start;
 #[path = "../support/mod.rs"]
