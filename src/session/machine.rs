@@ -26,7 +26,8 @@ use crate::{
 
 use super::{
     LiveView, Offers, OpenPrompt, OpenTurn, approvals,
-    desk::Book,
+    counted::Counted,
+    desk::{Book, FallbackReason},
     exit,
     money::Ledger,
     notes::{Note, RunStarted},
@@ -151,6 +152,7 @@ pub(super) enum Effect {
 pub(super) struct Outcome {
     pub(super) facts: Vec<Fact>,
     pub(super) effects: Vec<Effect>,
+    pub(super) counted: Counted,
 }
 
 /// The fold.
@@ -400,6 +402,10 @@ impl Machine {
                 self.announced.remove(&approval_id);
                 self.unannounced_ends.remove(&approval_id);
             }
+            Some(Note::Fallback { subtype, reason, .. }) => {
+                let reason = reason.unwrap_or(FallbackReason::NoClient);
+                out.counted.fallback(subtype, reason.as_str());
+            }
             Some(_) | None => {}
         }
     }
@@ -569,6 +575,7 @@ impl Machine {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));
         self.ended_approvals.push(approval, &resolution);
+        out.counted.approval_ended(approval.kind, resolution.how);
         out.facts.push(Fact::ApprovalClosed {
             id: approval.id,
             resolution: resolution.clone(),

@@ -14,7 +14,7 @@ use crate::{
 use super::{
     SessionError,
     actor::Actor,
-    control::{Asker, Interrupt, Place, Request, Waiting},
+    control::{Asker, Interrupt, Place, Request, Waiting, end_of},
     desk::CLIENT_PREFIX,
     machine::INITIALIZE_ID,
     outbox::{Entry, OUTBOX_ENTRIES, Payload, Subject},
@@ -175,7 +175,7 @@ impl Actor {
         {
             self.turn_is_ending();
         }
-        self.answer_askers(waiting.askers, &|| Ok(answer.clone()));
+        self.answer_waiting(waiting, &|| Ok(answer.clone()));
     }
 
     /// Gives up what is overdue.
@@ -194,8 +194,8 @@ impl Actor {
         for (id, waiting) in self.controls.take_overdue(now) {
             tracing::debug!(session.id = %self.id, request = id, subtype = waiting.subtype, "no answer in time");
             self.cancel(&id, "daemon");
-            let (subtype, ms) = (waiting.subtype, waiting.deadline.1);
-            self.answer_askers(waiting.askers, &|| {
+            let (subtype, ms) = (waiting.subtype.clone(), waiting.deadline.1);
+            self.answer_waiting(waiting, &|| {
                 let subtype = subtype.clone();
                 Err(SessionError::ControlDeadline { subtype, ms })
             });
@@ -232,6 +232,16 @@ impl Actor {
         let line = Bytes::from(stdin::control_cancel_request(id));
         let by = by.to_owned();
         self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
+    }
+
+    /// Tells all who asked what came of a request that was sent, and counts it.
+    pub(super) fn answer_waiting(
+        &mut self,
+        waiting: Waiting,
+        outcome: &dyn Fn() -> Result<ControlResponse, SessionError>,
+    ) {
+        self.metrics.control_ended(&waiting.subtype, end_of(&outcome()));
+        self.answer_askers(waiting.askers, outcome);
     }
 
     pub(super) fn answer_askers(

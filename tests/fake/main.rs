@@ -13,7 +13,9 @@ mod host_controls;
 mod inbox;
 mod life;
 mod load;
+mod metrics;
 mod money;
+mod parity;
 mod race;
 mod resume;
 #[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]

@@ -30,6 +30,18 @@ pub(in crate::session) enum FallbackReason {
 }
 
 impl FallbackReason {
+    /// The JSON name.
+    pub(in crate::session) const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoClient => "no_client",
+            Self::Late => "late",
+            Self::Unregistered => "unregistered",
+            Self::WebhookFailed => "webhook_failed",
+            Self::BridgeFailed => "bridge_failed",
+            Self::Unsupported => "unsupported",
+        }
+    }
+
     const fn text(self) -> &'static str {
         match self {
             Self::NoClient => "the client that answers this is not connected",

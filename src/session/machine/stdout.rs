@@ -6,12 +6,13 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{
-        ControlRequest, ControlResponse, Envelope,
+        ControlRequest, ControlResponse, Envelope, catalogue,
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
         glance, scan,
     },
     domain::{Chosen, Fact, PromptState, Seq},
     journal::RecordRef,
+    metrics::UnknownKind,
 };
 
 use super::{Effect, INITIALIZE_ID, Machine, Outcome, OwnRequest, prompt_fact};
@@ -36,7 +37,10 @@ impl Machine {
             Some("control_response") => self.on_answer(&line, record, out),
             Some("control_cancel_request") => self.on_cancel(&line, record, out),
             Some("conversation_reset") => self.ledger.reset(),
-            _ => {}
+            Some(kind) if catalogue::is_known_message(kind) => {}
+            kind => out
+                .counted
+                .unknown(UnknownKind::Message, kind.unwrap_or_default()),
         }
     }
 
@@ -53,6 +57,10 @@ impl Machine {
     }
 
     fn on_system(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let subtype = line.subtype.as_deref().unwrap_or_default();
+        if !catalogue::is_known_system(subtype) {
+            out.counted.unknown(UnknownKind::System, subtype);
+        }
         if let Some(init) = InitFacts::read(line) {
             if let Some(id) = init.session_id {
                 self.set_cli_session(id, record.at, out);
@@ -149,6 +157,9 @@ impl Machine {
             return;
         };
         self.unasked.on_request(&request.subtype);
+        if !catalogue::is_known_request_of_cli(&request.subtype) {
+            out.counted.unknown(UnknownKind::ControlRequest, &request.subtype);
+        }
         if let Some(approval) = approvals::from_request(&request, self.session, run.id, record) {
             self.approvals.push(Arc::new(approval.clone()));
             out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
