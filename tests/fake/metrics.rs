@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::{
-    bed::{act, act_through, answer_heard, journal, path, records, session},
+    bed::{act, act_through, answer_heard, path, records, session},
     support::{
         daemon::TestDaemon,
         rest::Rest,
@@ -189,7 +189,7 @@ async fn what_happens_is_counted_once_also_over_a_restart_of_the_daemon() {
     );
     wait_for("all records are counted", PATIENCE, async || {
         let scrape = Scrape::of(&rest).await;
-        let (there, bytes) = (records(&rest, &id).await.len(), journal(&daemon, &id).len());
+        let (there, bytes) = (records(&rest, &id).await.len(), daemon.journal(&id).len());
         let is_all =
             same(scrape.records(), there) && same(scrape.value("trunkline_journaled_bytes_total"), bytes);
         is_all.then_some(())
