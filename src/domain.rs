@@ -10,6 +10,7 @@ pub mod run;
 pub mod seq;
 pub mod state;
 pub mod turn;
+pub mod web;
 
 pub use approval::{Approval, ApprovalHow, ApprovalKind, ApprovalState, Resolution};
 pub use clock::{Clock, Timestamp};
@@ -21,3 +22,4 @@ pub use run::{RunExit, StartMode, StopIntent};
 pub use seq::Seq;
 pub use state::{FailReason, SessionState};
 pub use turn::TurnEnd;
+pub use web::{Secret, WebUrl, WebUrlError};
