@@ -8,6 +8,7 @@ mod client;
 pub mod mcp;
 mod message;
 mod sse;
+mod stream;
 pub mod webhook;
 
 pub use client::{Outbound, RequestError};
