@@ -171,3 +171,90 @@ pub(super) async fn read(mut body: Incoming, limit_bytes: usize) -> Result<Bytes
     }
     Ok(read.freeze())
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    /// A client that trusts these alone.
+    fn trusting(roots: RootCertStore) -> Outbound {
+        Outbound {
+            tls: Arc::new(OnceLock::from(tls(roots))),
+            ..Outbound::new()
+        }
+    }
+
+    fn get(url: &str) -> Request<Full<Bytes>> {
+        Request::get(url).body(Full::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn https_is_spoken_with_whom_the_authorities_vouch_for() {
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".into()]).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = async {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                // A client that does not trust it ends the handshake.
+                let Ok(mut stream) = acceptor.accept(stream).await else {
+                    continue;
+                };
+                let mut head = [0; 4096];
+                let _ = stream.read(&mut head).await.unwrap();
+                stream
+                    .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+                    .await
+                    .unwrap();
+            }
+        };
+        let client = async {
+            let mut roots = RootCertStore::empty();
+            roots.add(cert.der().clone()).unwrap();
+            let trusting_it = trusting(roots);
+            let url = format!("https://localhost:{port}/");
+            assert_eq!(trusting_it.send(get(&url)).await.unwrap().status(), 204);
+            // The certificate is for another name.
+            let other_name = format!("https://127.0.0.1:{port}/");
+            let refused = trusting_it.send(get(&other_name)).await;
+            assert!(matches!(refused, Err(RequestError::Connect(_))));
+
+            let other = generate_simple_self_signed(["localhost".into()]).unwrap();
+            let mut roots = RootCertStore::empty();
+            roots.add(other.cert.der().clone()).unwrap();
+            let refused = trusting(roots).send(get(&url)).await;
+            assert!(matches!(refused, Err(RequestError::Connect(_))));
+        };
+        tokio::select! {
+            () = client => {}
+            () = server => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn without_authorities_https_is_refused_and_said() {
+        let outbound = Outbound {
+            tls: Arc::new(OnceLock::from(None)),
+            ..Outbound::new()
+        };
+        let refused = outbound.send(get("https://localhost/")).await;
+        assert!(matches!(refused, Err(RequestError::NoAuthorities)));
+    }
+}

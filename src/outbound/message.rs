@@ -72,3 +72,57 @@ pub(super) fn same_id(one: &RawValue, other: &RawValue) -> bool {
     let value = |id: &RawValue| serde_json::from_str::<Value>(id.get()).ok();
     one.get() == other.get() || value(one).is_some_and(|one| Some(one) == value(other))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn only_layout_changes() {
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        for json in [
+            r#"{"a":1.50e0, "b":"\n\ud83d", "a":2}"#,
+            "{\"x\":\"\u{2028}\"}",
+            &deep,
+        ] {
+            assert_eq!(one_line(json.as_bytes()).unwrap().get(), json);
+        }
+        let pretty = " {\n\t\"a\":\r\n\"b c\"\n} \n";
+        assert_eq!(
+            one_line(pretty.as_bytes()).unwrap().get(),
+            "{ \t\"a\":  \"b c\" }"
+        );
+        for no_json in [&b""[..], b"{", b"{}{}", b"{\"a\":\"\n\"}", b"{\"a\":\"\xff\"}"] {
+            assert!(one_line(no_json).is_none());
+        }
+    }
+
+    #[test]
+    fn messages_are_told_apart_by_what_they_have() {
+        for (json, kind) in [
+            (r#"{"id":1,"method":"m"}"#, "Request"),
+            (r#"{"method":"m","params":{"id":1}}"#, "Notification"),
+            (r#"{"id":null,"method":"m"}"#, "Notification"),
+            (r#"{"id":"x","result":null}"#, "Response"),
+            (r#"{"id":0,"error":{}}"#, "Response"),
+            (r#"{"id":null,"error":{}}"#, "Orphan"),
+        ] {
+            let message = raw(json);
+            let envelope = Envelope::of(&message).unwrap();
+            assert!(format!("{:?}", envelope.kind()).starts_with(kind), "{json}");
+        }
+    }
+
+    #[test]
+    fn an_id_may_be_spelled_in_two_ways() {
+        assert!(same_id(&raw(r#""a\u00e4""#), &raw(r#""aä""#)));
+        assert!(!same_id(&raw("1"), &raw(r#""1""#)));
+        assert!(!same_id(&raw("1"), &raw("2")));
+        let lone = raw(r#""\ud83d""#);
+        assert!(same_id(&lone, &lone.clone()));
+    }
+}

@@ -241,3 +241,47 @@ fn pause(attempt: u8) -> Duration {
     let random = getrandom::u32().unwrap_or(u32::MAX);
     half + half.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reckoned with Python: `hmac.new(key, message, hashlib.sha256).hexdigest()`.
+    #[test]
+    fn the_signature_is_what_others_reckon() {
+        let signature = signature(
+            &Secret::new("whsec_ä 1".into()),
+            1_767_323_045,
+            Uuid::from_u128(0x0190_f0f0_0000_7000_8000_0000_0000_0001),
+            r#"{"subtype":"hook_callback","n":1}"#,
+        );
+        assert_eq!(
+            signature,
+            "v1=b389c2ebebe9ab79bcc355e962d95cb2fd46e3b9eb2a47a4c881ad0a6514a3ed"
+        );
+    }
+
+    #[test]
+    fn pauses_grow_to_an_end() {
+        let ceilings = [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000];
+        for (attempt, ceiling) in (1..).zip(ceilings) {
+            let pause = pause(attempt).as_millis();
+            assert!((ceiling / 2..=ceiling).contains(&pause), "{attempt}: {pause}");
+        }
+        assert!(pause(u8::MAX) <= LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn a_date_is_waited_for_and_a_past_one_is_not() {
+        let asked = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(text));
+            retry_after(&headers)
+        };
+        assert_eq!(asked("7"), Some(Duration::from_secs(7)));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+        assert!(asked("Thu, 31 Dec 2099 23:59:59 GMT") > Some(Duration::from_secs(3600)));
+        assert_eq!(asked("soon"), None);
+        assert_eq!(asked("-1"), None);
+    }
+}

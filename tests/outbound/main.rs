@@ -1,11 +1,8 @@
 //! Tests the HTTP that the daemon makes itself, against servers on loopback whose every byte the test decides.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 mod mcp;
+mod official;
 mod server;
 mod streams;
 mod webhook;

@@ -166,7 +166,7 @@ async fn what_the_server_asks_to_wait_is_waited() {
 
 #[tokio::test]
 async fn a_wait_that_would_pass_the_deadline_is_not_begun() {
-    for wait in ["3600", "18446744073709551615", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+    for wait in ["3600", "18446744073709551615", "Thu, 31 Dec 2099 23:59:59 GMT"] {
         let mut server = Server::start().await;
         let hook = hook(&server, 3);
         let deadline = soon();
