@@ -76,7 +76,11 @@ impl<'a> EventStream<'a> {
                 return Ok(message);
             }
             let Some(body) = &mut self.body else {
-                self.body = Some(self.wire.get(&self.session, None).await?);
+                match self.wire.get(&self.session, None).await {
+                    Ok(body) => self.body = Some(body),
+                    Err(error) if error.may_pass() => self.reconnect(error).await?,
+                    Err(error) => return Err(error),
+                }
                 continue;
             };
             match body.frame().await {

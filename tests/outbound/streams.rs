@@ -228,6 +228,16 @@ async fn the_listener_comes_back_where_it_was() {
 }
 
 #[tokio::test]
+async fn a_listener_that_is_refused_for_now_comes_back() {
+    let (mut bed, stream) = listening().await;
+    stream.answer("503 Later", "").await;
+    let mut again = bed.server.next().await;
+    again.begin_events().await;
+    again.event(PROGRESS).await;
+    assert_eq!(bed.incoming.recv().await.unwrap().get(), PROGRESS);
+}
+
+#[tokio::test]
 async fn a_new_session_has_a_new_listener() {
     let (mut bed, mut before) = listening().await;
     before.begin_events().await;

@@ -77,6 +77,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("tower_http::", &["http"]),
     ("utoipa_axum::", &["http"]),
     ("clap::", &["cli"]),
+    ("hyper_util::", &["outbound"]),
+    ("rustls::", &["outbound"]),
     ("process::Command", &["keeper"]),
     ("Command::new(", &["keeper"]),
 ];
