@@ -20,12 +20,14 @@ use std::{collections::HashMap, sync::Arc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    domain::{Clock, Seq, SessionId, Timestamp},
+    domain::{ClientId, Clock, Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, ReadError, Reader},
+    outbound::Outbound,
     session::{LiveView, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
+pub use crate::session::DeskTimes;
 pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
 pub use offers::{Offer, Offered};
@@ -53,6 +55,7 @@ struct Shared {
     registry: Registry,
     projector: Projector,
     cli: CliSource,
+    outbound: Outbound,
     tracker: TaskTracker,
     closing: CancellationToken,
     started_at: Timestamp,
@@ -74,6 +77,7 @@ impl Supervisor {
         let supervisor = Self {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
+                outbound: Outbound::new(),
                 settings,
                 store,
                 registry: Registry::default(),
@@ -196,9 +200,10 @@ impl Supervisor {
         &self,
         id: SessionId,
         after: Option<Seq>,
+        client: Option<ClientId>,
     ) -> Result<crate::session::Attachment, SupervisorError> {
         let session = self.handle(id).await?;
-        Ok(session.attach(after).await?)
+        Ok(session.attach(after, client).await?)
     }
 
     async fn row(&self, id: SessionId) -> Result<crate::store::SessionRow, SupervisorError> {

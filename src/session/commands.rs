@@ -4,10 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    claude::{BadAnswer, ClientLine, glance, json, stdin},
-    domain::{ApprovalId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
+    claude::{
+        BadAnswer, ClientLine, glance, json,
+        stdin::{self, ClientError},
+    },
+    domain::{ApprovalId, ClientId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
 };
 
 use super::{
@@ -42,10 +47,16 @@ impl Actor {
                 self.decide(approval, &decision, by, DecisionReply::Caller(reply));
             }
             Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
-            Command::Attach { after, sender, reply } => {
-                // The asker may have left.
-                reply.send(self.attach(after, sender)).ok();
+            Command::Attach {
+                after,
+                client,
+                sender,
+                reply,
+            } => {
+                // The asker may have left; then the attachment is dropped, which ends it.
+                reply.send(self.attach(after, client, sender)).ok();
             }
+            Command::Detach { connection } => self.detach(connection),
             Command::Line { connection, line } => self.on_line(connection, &line),
             // The run loop ends on it.
             Command::Close { .. } | Command::Retire { .. } => {}
@@ -153,7 +164,7 @@ impl Actor {
                 },
                 Ok(_),
             ) => {
-                self.clients.ack_decision(connection, &request_id);
+                self.clients.ack_answer(connection, &request_id);
             }
             (
                 DecisionReply::Client {
@@ -200,26 +211,37 @@ impl Actor {
     fn attach(
         &mut self,
         after: Option<Seq>,
-        commands: tokio::sync::mpsc::Sender<Command>,
+        client: Option<ClientId>,
+        commands: mpsc::Sender<Command>,
     ) -> Result<Attachment, SessionError> {
         let connection = ConnectionId::new();
         let after = after.unwrap_or_else(|| self.feed.head().seq);
         let cursor = self.feed.cursor(after).map_err(SessionError::Journal)?;
-        let (direct, left) = self.clients.attach(connection);
-        for connection in left {
-            self.forget_client(connection);
-        }
+        let (direct, client) = self.clients.attach(connection, client);
+        self.desk.came(&client);
+        let present = CancellationToken::new();
+        self.tracker
+            .spawn(tell_of_the_end(connection, present.clone(), commands.clone()));
         Ok(Attachment {
             connection,
+            client,
             view: self.shown_view(),
             cursor,
             direct,
-            inbox: ClientInbox { connection, commands },
+            inbox: ClientInbox {
+                connection,
+                commands,
+                _present: Arc::new(present.drop_guard()),
+            },
         })
     }
 
     fn on_line(&mut self, connection: ConnectionId, line: &[u8]) {
-        let by = format!("ws:{connection}");
+        if self.clients.client(connection).is_none() {
+            // It was let go and does not know it yet.
+            return;
+        }
+        let by = self.name_of(connection);
         match stdin::check_client_line(line) {
             Err(bad) => self
                 .clients
@@ -270,8 +292,7 @@ impl Actor {
                 self.take_back_request(connection, &request_id, &by);
             }
             Ok(ClientLine::ControlResponse { request_id, outcome }) => {
-                let answer = outcome.ok().flatten();
-                self.on_client_answer(connection, by, request_id.into_owned(), answer);
+                self.on_client_answer(connection, by, request_id.into_owned(), outcome);
             }
             Ok(ClientLine::UpdateEnvironmentVariables { .. }) => {
                 // It carries credentials, and what is written to the CLI is journaled.
@@ -287,7 +308,7 @@ impl Actor {
         connection: ConnectionId,
         by: String,
         request_id: String,
-        answer: Option<Box<RawValue>>,
+        outcome: Result<Option<Box<RawValue>>, ClientError>,
     ) {
         let about = Some(("request_id", request_id.as_str()));
         let approval = self
@@ -296,15 +317,14 @@ impl Actor {
             .iter()
             .find(|it| it.request_id == request_id);
         let Some(id) = approval.map(|approval| approval.id) else {
-            match self.machine.ended_approval(&request_id) {
+            let known = self.machine.desk().get(&request_id).is_some();
+            match self.machine.ended_approval(&request_id).filter(|_| !known) {
                 Some(ended) => self.clients.late_answer(connection, ended),
-                None => self
-                    .clients
-                    .error(connection, &SessionError::RequestNotPending, about),
+                None => self.answer_for_client(connection, by, request_id, outcome),
             }
             return;
         };
-        let Some(answer) = answer else {
+        let Some(answer) = outcome.ok().flatten() else {
             let bad = SessionError::InvalidDecision(BadAnswer::NotAnObject);
             self.clients.error(connection, &bad, about);
             return;
@@ -314,6 +334,21 @@ impl Actor {
             request_id,
         };
         self.decide(id, &Decision::Raw(answer), by, reply);
+    }
+}
+
+/// Tells the actor when a client's last handle is gone, however that came about.
+async fn tell_of_the_end(
+    connection: ConnectionId,
+    present: CancellationToken,
+    commands: mpsc::Sender<Command>,
+) {
+    tokio::select! {
+        () = present.cancelled() => {
+            // An actor that is gone knows no clients.
+            commands.send(Command::Detach { connection }).await.ok();
+        }
+        () = commands.closed() => {}
     }
 }
 

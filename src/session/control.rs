@@ -1,7 +1,7 @@
 //! Owns the control requests that are under way: who asked, under which id of their own, and until when. Some are held
 //! back for a while, the others wait for the CLI's answer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -206,6 +206,30 @@ impl Controls {
     /// Takes out a client's request.
     pub(super) fn remove_request(&mut self, connection: ConnectionId, client_id: &str) -> Vec<String> {
         self.remove(|asker| asker.is_request(connection, client_id))
+    }
+
+    /// A connection is over: its requests go over to another one of the same client, unless that has an open request with
+    /// the same id.
+    pub(super) fn hand_over(&mut self, from: ConnectionId, heir: ConnectionId) {
+        let held = self.held.iter_mut().flat_map(|request| &mut request.askers);
+        let waiting = self.waiting.values_mut().flat_map(|waiting| &mut waiting.askers);
+        let ending = self.ending.iter_mut().flat_map(|ending| &mut ending.askers);
+        let mut all: Vec<_> = held.chain(waiting).chain(ending).collect();
+        let taken: HashSet<String> = all
+            .iter()
+            .filter_map(|asker| match asker {
+                Asker::Client { connection, id } if *connection == heir => Some(id.clone()),
+                _ => None,
+            })
+            .collect();
+        for asker in &mut all {
+            if let Asker::Client { connection, id } = asker
+                && *connection == from
+                && !taken.contains(id)
+            {
+                *connection = heir;
+            }
+        }
     }
 
     /// Takes out all requests of a client that left.

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    claude::{ControlRequest, ControlResponse, Envelope, glance, scan},
+    claude::{ControlResponse, Envelope, glance, scan},
     domain::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid,
         Resolution, RunExit, RunId, Seq, SessionId, SessionState, Timestamp,
@@ -24,7 +24,9 @@ use crate::{
 };
 
 use super::{
-    LiveView, Offers, OpenPrompt, OpenTurn, approvals, exit,
+    LiveView, Offers, OpenPrompt, OpenTurn, approvals,
+    desk::Book,
+    exit,
     money::Ledger,
     notes::{Note, RunStarted},
     turns,
@@ -134,6 +136,8 @@ impl OwnRequest {
 pub(super) enum Effect {
     /// The CLI answered one of our control requests.
     ControlAnswered(ControlResponse),
+    /// A request of the CLI that is no approval is open no longer; whether it was answered.
+    AskedClosed(String, bool),
     /// An approval ended.
     ApprovalClosed(ApprovalId, Box<Resolution>),
     /// A turn ended; `result` is the CLI's line, if there was one.
@@ -175,8 +179,8 @@ pub(super) struct Machine {
     approvals: Vec<Arc<Approval>>,
     /// Oldest first.
     ended_approvals: VecDeque<EndedApproval>,
-    /// Requests of the CLI that nobody answered, approvals apart.
-    asked: HashMap<String, ControlRequest>,
+    /// Requests of the CLI that are no approvals, and who answers them.
+    desk: Book,
     /// Control requests of ours that the CLI has not answered.
     own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
@@ -210,7 +214,7 @@ impl Machine {
             prompts: Vec::new(),
             approvals: Vec::new(),
             ended_approvals: VecDeque::new(),
-            asked: HashMap::new(),
+            desk: Book::default(),
             own_requests: HashMap::new(),
             ledger: Ledger::default(),
             unasked: Unasked::default(),
@@ -313,9 +317,14 @@ impl Machine {
         ends.map(|(id, (state, by))| (*id, *state, by.as_str()))
     }
 
-    /// What the CLI asked and nobody answered, approvals apart.
-    pub(super) fn asked(&self) -> impl Iterator<Item = &ControlRequest> {
-        self.asked.values()
+    /// What the CLI asked, approvals apart.
+    pub(super) fn desk(&self) -> &Book {
+        &self.desk
+    }
+
+    /// The number of the turn that runs.
+    pub(super) fn running_turn(&self) -> Option<u64> {
+        self.turn.as_ref().map(|turn| turn.number)
     }
 
     /// Whether nothing runs that an end of input would cut short.
@@ -348,6 +357,7 @@ impl Machine {
             turn: self.turn.clone(),
             open_prompts: self.prompts.clone(),
             approvals: self.approvals.clone(),
+            requests: Vec::new(),
             background_tasks: self.background_tasks,
             offers: self.offers,
             unasked_tool: self.unasked.tool().filter(|_| self.run.is_some()),
@@ -425,7 +435,7 @@ impl Machine {
         self.prompts.clear();
         self.approvals.clear();
         self.ended_approvals.clear();
-        self.asked.clear();
+        self.desk = Book::default();
         self.own_requests.clear();
         self.background_tasks = 0;
         self.offers = Offers::default();
@@ -467,7 +477,7 @@ impl Machine {
             out.effects
                 .push(Effect::PromptDropped(prompt.uuid, PromptState::Interrupted));
         }
-        self.asked.clear();
+        self.desk = Book::default();
         self.own_requests.clear();
         self.background_tasks = 0;
         self.offers.tasks = None;
@@ -494,13 +504,17 @@ impl Machine {
             Some("user") => self.on_prompt(&line, record, out),
             Some("control_request") => {
                 if let Some(id) = &line.request_id {
+                    self.desk.sent(&line, record.by);
                     self.own_requests
                         .insert(id.clone().into_owned(), OwnRequest::read(&line));
                 }
             }
             Some("control_response") => {
                 if let Some(answer) = ControlResponse::read(&line) {
-                    self.asked.remove(&answer.request_id);
+                    if self.desk.answer(&answer, self.running_turn(), record.at) {
+                        out.effects
+                            .push(Effect::AskedClosed(answer.request_id.clone(), true));
+                    }
                     if let Some(approval) = self.take_approval(&answer.request_id) {
                         let by = record.by.unwrap_or("daemon");
                         let resolution = approvals::resolution_of(&approval, answer, by, record.at);

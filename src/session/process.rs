@@ -59,6 +59,7 @@ impl Actor {
                 self.launch_prompts.push(uuid);
             }
         }
+        self.desk.start(launch.routes.clone());
         self.launching = Some(Launching {
             waits: Some(launch),
             reply,
@@ -188,7 +189,7 @@ impl Actor {
         self.drop_launch_prompts();
         self.announced.clear();
         self.stop_sent = false;
-        self.answered.clear();
+        self.close_desk();
     }
 
     /// Takes back a start that waits and was stopped before it began.
@@ -290,6 +291,7 @@ impl Actor {
                 }
             }
             Subject::Control(id) => {
+                self.desk.forget_hooks_of(&id);
                 if let Some(waiting) = self.controls.take(&id) {
                     self.answer_askers(waiting.askers, &|| Err(refusal(&unsent.error, state)));
                 }
@@ -299,6 +301,7 @@ impl Actor {
                     self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
                 }
             }
+            Subject::Reply(id) => self.answer_refused(&id, &refusal(&unsent.error, state)),
             Subject::Due(due) if unsent.error == WriteError::Busy => {
                 self.refused.push(due);
                 self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
@@ -316,7 +319,8 @@ impl Actor {
                 match due {
                     Due::State => self.sent_state = None,
                     Due::Approval(id, ended) => drop(self.announced.remove(&(id, ended))),
-                    Due::Fallback(id) => self.answer_asked(&id),
+                    Due::Answer(id) => self.write_answer(id),
+                    Due::HookStop => self.desk_stop_refused(),
                 }
             }
         }

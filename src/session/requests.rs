@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{
-    claude::{BadLine, ControlResponse, catalogue, glance, json, stdin},
+    claude::{BadLine, ControlResponse, catalogue, control::Fields, glance, json, stdin},
     domain::{ConnectionId, RunId, SessionState},
 };
 
@@ -53,8 +53,15 @@ impl Actor {
             return;
         };
         let id = RunId::new().to_string();
+        let line = match self.line_of(&id, &subtype, request, &asker) {
+            Ok(line) => line,
+            Err(bad) => {
+                self.answer_asker(asker, Err(SessionError::InvalidLine(bad)));
+                return;
+            }
+        };
         let request = Request {
-            line: Bytes::from(stdin::relayed_request(&id, request)),
+            line,
             id,
             subtype,
             by,
@@ -66,6 +73,19 @@ impl Actor {
         } else if let Some(request) = self.controls.hold(request) {
             self.answer_askers(request.askers, &|| Err(SessionError::Busy));
         }
+    }
+
+    /// The line for the CLI: the request as it is, but for what a client registers.
+    fn line_of(&mut self, id: &str, subtype: &str, request: &str, asker: &Asker) -> Result<Bytes, BadLine> {
+        let client = match asker {
+            Asker::Client { connection, .. } if subtype == "initialize" => self.clients.client(*connection),
+            Asker::Client { .. } | Asker::Caller(_) => None,
+        };
+        let Some(client) = client.cloned() else {
+            return Ok(Bytes::from(stdin::relayed_request(id, request)));
+        };
+        let fields = self.merged_initialize(id, &client, request)?;
+        Ok(Bytes::from(stdin::control_request(id, subtype, &fields)))
     }
 
     /// Notes that the turn which runs was told to end.
@@ -138,6 +158,7 @@ impl Actor {
     }
 
     pub(super) fn on_control_answered(&mut self, answer: ControlResponse) {
+        self.desk.forget_hooks_of(&answer.request_id);
         let Some(waiting) = self.controls.take(&answer.request_id) else {
             if answer.request_id != INITIALIZE_ID {
                 let (session, request) = (self.id, &answer.request_id);
@@ -161,7 +182,7 @@ impl Actor {
         for asker in self.controls.take_ending_overdue(now) {
             let by = match &asker {
                 Asker::Caller(_) => "rest".to_owned(),
-                Asker::Client { connection, .. } => format!("ws:{connection}"),
+                Asker::Client { connection, .. } => self.name_of(*connection),
             };
             self.control("interrupt".to_owned(), br#"{"subtype":"interrupt"}"#, by, asker);
         }
@@ -183,8 +204,11 @@ impl Actor {
         }
     }
 
-    /// A client left: what only it waited for is taken back.
-    pub(super) fn forget_client(&mut self, connection: ConnectionId) {
+    /// A client left: what only it waited for is taken back, unless it has another connection.
+    pub(super) fn forget_client(&mut self, connection: ConnectionId, heir: Option<ConnectionId>) {
+        if let Some(heir) = heir {
+            self.controls.hand_over(connection, heir);
+        }
         for id in self.controls.remove_client(connection) {
             self.cancel(&id, "daemon");
         }
@@ -249,5 +273,6 @@ fn nothing_to_do() -> ControlResponse {
         request_id: String::new(),
         outcome: Ok(None),
         pending_permission_requests: Vec::new(),
+        beside: Fields::new(),
     }
 }

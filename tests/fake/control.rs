@@ -373,7 +373,10 @@ async fn c17_equal_request_ids_of_two_clis_never_meet() {
 
 #[tokio::test]
 async fn c18_h1_what_nobody_can_answer_gets_a_stated_answer_in_bounded_time() {
-    let daemon = TestDaemon::with_fake().start().await;
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SESSIONS_OFFER_MS", "500")
+        .start()
+        .await;
     let rest = daemon.rest();
     for attached in [false, true] {
         let id = session(&daemon, &format!("w{attached}"), json!({})).await;

@@ -6,6 +6,7 @@ mod bed;
 mod clients;
 mod control;
 mod decisions;
+mod desk;
 mod framing;
 mod garbage;
 mod host_controls;
@@ -15,6 +16,9 @@ mod load;
 mod money;
 mod race;
 mod resume;
+#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
+#[path = "../outbound/server.rs"]
+mod server;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;

@@ -167,6 +167,15 @@ impl TestDaemon {
             .unwrap()
     }
 
+    /// Attaches a client that names itself.
+    pub(crate) async fn attach_as(&self, client: &str, session: &str, after: Option<u64>) -> Ws {
+        let after = after.map_or(String::new(), |seq| format!("&after={seq}"));
+        let path = format!("/v1/sessions/{session}/ws?client_id={client}{after}");
+        Ws::try_connect(&self.url, &path, &["trunkline.v1"], Some(&self.token))
+            .await
+            .unwrap()
+    }
+
     /// What the daemon wrote to its standard error over all its lives.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path.join("daemon.log")).unwrap_or_default()

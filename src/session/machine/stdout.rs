@@ -44,7 +44,9 @@ impl Machine {
         let Some(id) = facts::cancelled_request(line) else {
             return;
         };
-        self.asked.remove(&id);
+        if self.desk.withdraw(&id) {
+            out.effects.push(Effect::AskedClosed(id.clone(), false));
+        }
         if let Some(approval) = self.take_approval(&id) {
             self.close_approval(&approval, approvals::withdrawn(record.at), out);
         }
@@ -127,6 +129,7 @@ impl Machine {
         let Some(turn) = self.turn.take() else {
             return;
         };
+        self.desk.end_turn();
         let answered = turns::answered(&facts, &self.prompts);
         let money = self.ledger.book(&turns::reported(&facts));
         let end = turns::ended(turn, run_id, facts, answered, money, record);
@@ -150,7 +153,10 @@ impl Machine {
             self.approvals.push(Arc::new(approval.clone()));
             out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
         } else {
-            self.asked.insert(request.request_id.clone(), request);
+            let id = request.request_id.clone();
+            if self.desk.ask(request, record) {
+                out.effects.push(Effect::AskedClosed(id, false));
+            }
         }
     }
 
@@ -159,6 +165,7 @@ impl Machine {
             return;
         };
         let asked = self.own_requests.remove(&answer.request_id);
+        self.desk.settled(&answer.request_id, answer.outcome.is_ok());
         if let Ok(payload) = &answer.outcome {
             self.offers.see(asked.as_ref(), record.seq);
             let payload = payload.as_deref().map_or("{}", RawValue::get);
