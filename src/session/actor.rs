@@ -244,6 +244,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         late_notes: Vec::new(),
     };
     actor.replay(head).await?;
+    actor.desk.inherit(head.seq);
     match parts.link {
         Some(link) => actor.take_link(link),
         None if parts.fresh => {}

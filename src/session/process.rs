@@ -291,6 +291,7 @@ impl Actor {
                 }
             }
             Subject::Control(id) => {
+                self.desk.forget_hooks_of(&id);
                 if let Some(waiting) = self.controls.take(&id) {
                     self.answer_waiting(waiting, &|| Err(refusal(&unsent.error, state)));
                 }

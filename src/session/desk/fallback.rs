@@ -25,6 +25,8 @@ pub(in crate::session) enum FallbackReason {
     WebhookFailed,
     /// The MCP server behind the URL could not be reached, or did not answer as it must.
     BridgeFailed,
+    /// The daemon was restarted in the middle of a call that may have had effects.
+    Uncertain,
     /// The daemon does not pass such requests on.
     Unsupported,
 }
@@ -38,6 +40,7 @@ impl FallbackReason {
             Self::Unregistered => "unregistered",
             Self::WebhookFailed => "webhook_failed",
             Self::BridgeFailed => "bridge_failed",
+            Self::Uncertain => "uncertain",
             Self::Unsupported => "unsupported",
         }
     }
@@ -49,6 +52,7 @@ impl FallbackReason {
             Self::Unregistered => "nobody answers this",
             Self::WebhookFailed => "the webhook gave no answer",
             Self::BridgeFailed => "the server cannot be reached",
+            Self::Uncertain => "the daemon was restarted during the call, which may have run",
             Self::Unsupported => "requests of this kind are not passed on",
         }
     }

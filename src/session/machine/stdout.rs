@@ -164,7 +164,10 @@ impl Machine {
             self.approvals.push(Arc::new(approval.clone()));
             out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
         } else {
-            self.desk.ask(request, record);
+            let id = request.request_id.clone();
+            if self.desk.ask(request, record) {
+                out.effects.push(Effect::AskedClosed(id, false));
+            }
         }
     }
 
