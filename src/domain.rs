@@ -6,6 +6,7 @@ pub mod fact;
 pub mod ids;
 pub mod money;
 pub mod prompt;
+pub mod rule;
 pub mod run;
 pub mod seq;
 pub mod state;
