@@ -18,6 +18,7 @@ pub use fact::{Chosen, Fact, Projection};
 pub use ids::{ApprovalId, CliSessionId, ConnectionId, RequestId, RunId, SessionId};
 pub use money::{ModelUsage, TokenUsage, Usd};
 pub use prompt::{PromptState, PromptUuid};
+pub use rule::{Rule, RuleSet, RuleSpec};
 pub use run::{RunExit, StartMode, StopIntent};
 pub use seq::Seq;
 pub use state::{FailReason, SessionState};

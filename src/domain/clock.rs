@@ -19,6 +19,12 @@ impl Timestamp {
         self.0
     }
 
+    /// The instant so many milliseconds later.
+    pub fn plus_millis(self, millis: u64) -> Self {
+        let micros = i64::try_from(millis).unwrap_or(i64::MAX).saturating_mul(1_000);
+        Self(self.0.saturating_add(micros))
+    }
+
     /// Milliseconds from `earlier` to this instant; 0 when the clock was set back.
     pub fn millis_since(self, earlier: Self) -> u64 {
         u64::try_from((self.0 - earlier.0) / 1_000).unwrap_or(0)

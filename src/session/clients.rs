@@ -10,7 +10,7 @@ use crate::{
     domain::{ConnectionId, PromptUuid},
 };
 
-use super::{SessionError, handle::Sent};
+use super::{SessionError, decisions::Ended, handle::Sent};
 
 /// Frames that may wait for one client. One that does not take them is cut off.
 const DIRECT_FRAMES: usize = 256;
@@ -46,6 +46,33 @@ impl Clients {
     pub(super) fn ack_decision(&mut self, connection: ConnectionId, request_id: &str) {
         let ack = json!({"type": "trunkline.ack", "for": "control_response", "request_id": request_id});
         self.send(connection, ack.to_string());
+    }
+
+    /// Tells a client that an approval ended before its answer came, and how.
+    pub(super) fn lost_decision(&mut self, connection: ConnectionId, request_id: &str, ended: &Ended) {
+        let Ended { id, resolution, .. } = ended;
+        let error = if resolution.state.is_answered() {
+            SessionError::AlreadyDecided(*id)
+        } else {
+            SessionError::ApprovalNotPending(*id)
+        };
+        // The answer is kept byte for byte: what no string can hold must not get lost, or in the way.
+        let response = resolution.response.as_deref().map_or("null", RawValue::get);
+        let frame = json!({
+            "type": "trunkline.error", "code": error.code(),
+            "detail": format!("the approval is already {}", resolution.state.as_str()),
+            "request_id": request_id, "approval_id": id,
+        });
+        let decision = json!({
+            "state": resolution.state, "how": resolution.how, "by": resolution.by, "at": resolution.at,
+            "input_changed": resolution.input_changed, "permissions_updated": resolution.permissions_updated,
+        });
+        let open = |object: serde_json::Value| object.to_string().trim_end_matches('}').to_owned();
+        let (frame, decision) = (open(frame), open(decision));
+        self.send(
+            connection,
+            format!(r#"{frame},"decision":{decision},"response":{response}}}}}"#),
+        );
     }
 
     /// Tells a client what went wrong with one of its lines; `about` names the line by its own id.

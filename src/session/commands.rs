@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{BadAnswer, ClientLine, glance, json, stdin},
-    domain::{ApprovalId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
+    domain::{Approval, ApprovalId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
 };
 
 use super::{
@@ -40,6 +40,11 @@ impl Actor {
                 reply,
             } => {
                 self.decide(approval, &decision, by, DecisionReply::Caller(reply));
+            }
+            Command::SetRules { rules, reply } => {
+                self.ruling.set(rules);
+                // The asker may have left.
+                reply.send(Ok(())).ok();
             }
             Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
             Command::Attach { after, sender, reply } => {
@@ -114,7 +119,7 @@ impl Actor {
         }
     }
 
-    fn decide(&mut self, id: ApprovalId, decision: &Decision, by: String, reply: DecisionReply) {
+    pub(super) fn decide(&mut self, id: ApprovalId, decision: &Decision, by: String, reply: DecisionReply) {
         let Some(approval) = self.machine.approvals().iter().find(|it| it.id == id).cloned() else {
             self.answer_decision(reply, id, Err(SessionError::ApprovalNotPending(id)));
             return;
@@ -155,6 +160,8 @@ impl Actor {
             ) => {
                 self.clients.ack_decision(connection, &request_id);
             }
+            (DecisionReply::Rule, Err(SessionError::InvalidDecision(_))) => self.drop_rule(id),
+            (DecisionReply::Rule, _) => {}
             (DecisionReply::Client { connection, .. }, Err(error)) => {
                 let id = id.to_string();
                 self.clients.error(connection, &error, Some(("approval_id", &id)));
@@ -162,16 +169,32 @@ impl Actor {
         }
     }
 
-    pub(super) fn on_approval_closed(&mut self, id: ApprovalId, resolution: Resolution) {
+    pub(super) fn on_approval_closed(&mut self, approval: &Approval, resolution: Resolution) {
+        let id = approval.id;
         let by_answer = resolution.state.is_answered();
+        self.ruling.forget(id);
+        self.deciding.keep(approval, &resolution);
         for (place, reply) in self.deciding.take(id).into_iter().enumerate() {
-            let outcome = if place == 0 && by_answer {
-                Ok(resolution.clone())
-            } else {
-                Err(SessionError::AlreadyDecided(id))
-            };
-            self.answer_decision(reply, id, outcome);
+            match reply {
+                DecisionReply::Client {
+                    connection,
+                    request_id,
+                } if place > 0 || !by_answer => {
+                    self.tell_loser(connection, &request_id);
+                }
+                reply if place == 0 && by_answer => self.answer_decision(reply, id, Ok(resolution.clone())),
+                reply => self.answer_decision(reply, id, Err(SessionError::AlreadyDecided(id))),
+            }
         }
+    }
+
+    /// Tells a client that its answer came too late, and how it ended; `false` when that is not known any more.
+    fn tell_loser(&mut self, connection: ConnectionId, request_id: &str) -> bool {
+        let Some(ended) = self.deciding.ended(request_id) else {
+            return false;
+        };
+        self.clients.lost_decision(connection, request_id, ended);
+        true
     }
 
     fn wait_turn(&mut self, prompt: PromptUuid, reply: Reply<Arc<TurnOutcome>>) {
@@ -287,8 +310,10 @@ impl Actor {
             .iter()
             .find(|it| it.request_id == request_id);
         let Some(id) = approval.map(|approval| approval.id) else {
-            self.clients
-                .error(connection, &SessionError::RequestNotPending, about);
+            if !self.tell_loser(connection, &request_id) {
+                self.clients
+                    .error(connection, &SessionError::RequestNotPending, about);
+            }
             return;
         };
         let Some(answer) = answer else {

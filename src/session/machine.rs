@@ -122,7 +122,7 @@ pub(super) enum Effect {
     /// The CLI answered one of our control requests.
     ControlAnswered(ControlResponse),
     /// An approval ended.
-    ApprovalClosed(ApprovalId, Box<Resolution>),
+    ApprovalClosed(Arc<Approval>, Box<Resolution>),
     /// A turn ended; `result` is the CLI's line, if there was one.
     TurnEnded(Box<crate::domain::TurnEnd>, Option<Box<RawValue>>),
     /// A prompt was written to the CLI.
@@ -277,10 +277,14 @@ impl Machine {
         &self.approvals
     }
 
-    /// Pending approvals that no record announced yet.
-    pub(super) fn unannounced(&self) -> impl Iterator<Item = &Approval> {
-        let pending = self.approvals.iter().map(AsRef::as_ref);
-        pending.filter(|approval: &&Approval| !self.announced.contains(&approval.id))
+    /// Whether an `approval` record announced it.
+    pub(super) fn is_announced(&self, id: ApprovalId) -> bool {
+        self.announced.contains(&id)
+    }
+
+    /// The permission mode that the CLI reported last.
+    pub(super) fn permission_mode(&self) -> Option<&str> {
+        self.permission_mode.as_deref()
     }
 
     /// Ends of approvals that no record announced yet: how, and by whom.
@@ -373,8 +377,14 @@ impl Machine {
                 }
             }
             Some(Note::State { state, .. }) => self.noted = Some(state),
-            Some(Note::Approval { approval_id, .. }) => {
+            Some(Note::Approval {
+                approval_id,
+                deadline,
+                rule,
+                ..
+            }) => {
                 self.announced.insert(approval_id);
+                self.on_ruled(approval_id, rule, deadline, out);
             }
             Some(Note::Decision { approval_id, .. }) => {
                 self.announced.remove(&approval_id);
@@ -382,6 +392,28 @@ impl Machine {
             }
             Some(_) | None => {}
         }
+    }
+
+    fn on_ruled(
+        &mut self,
+        id: ApprovalId,
+        rule: Option<String>,
+        deadline: Option<Timestamp>,
+        out: &mut Outcome,
+    ) {
+        let pending = self.approvals.iter_mut().find(|approval| approval.id == id);
+        let before = pending
+            .as_ref()
+            .map(|approval| (approval.rule.clone(), approval.deadline));
+        if before.unwrap_or_default() == (rule.clone(), deadline) {
+            return;
+        }
+        if let Some(approval) = pending {
+            let approval = Arc::make_mut(approval);
+            approval.rule.clone_from(&rule);
+            approval.deadline = deadline;
+        }
+        out.facts.push(Fact::ApprovalRuled { id, rule, deadline });
     }
 
     fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -539,7 +571,7 @@ impl Machine {
         Some(self.approvals.remove(at))
     }
 
-    fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
+    fn close_approval(&mut self, approval: &Arc<Approval>, resolution: Resolution, out: &mut Outcome) {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));
         out.facts.push(Fact::ApprovalClosed {
@@ -547,7 +579,7 @@ impl Machine {
             resolution: resolution.clone(),
         });
         out.effects
-            .push(Effect::ApprovalClosed(approval.id, Box::new(resolution)));
+            .push(Effect::ApprovalClosed(Arc::clone(approval), Box::new(resolution)));
     }
 
     fn set_cli_session(&mut self, id: CliSessionId, at: Timestamp, out: &mut Outcome) {

@@ -45,6 +45,8 @@ pub(super) enum Due {
     Approval(ApprovalId, bool),
     /// The stated answer to this request of the CLI.
     Fallback(String),
+    /// The answer of a rule to this approval.
+    Rule(ApprovalId),
 }
 
 /// One thing to send.

@@ -15,6 +15,7 @@ use crate::{
 use super::{
     SessionError,
     actor::Actor,
+    decisions::DecisionReply,
     handle::{Launch, Reply, Stop},
     machine::digest,
     notes::{Note, RunStarted},
@@ -187,6 +188,7 @@ impl Actor {
         self.retry_at = None;
         self.drop_launch_prompts();
         self.announced.clear();
+        self.ruling.forget_all();
         self.stop_sent = false;
         self.answered.clear();
     }
@@ -296,17 +298,25 @@ impl Actor {
             }
             Subject::Answer(id) => {
                 for reply in self.deciding.take(id) {
+                    if matches!(reply, DecisionReply::Rule) {
+                        self.ruling.pause(id);
+                        self.retry_later(Due::Rule(id));
+                    }
                     self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
                 }
             }
             Subject::Due(due) if unsent.error == WriteError::Busy => {
-                self.refused.push(due);
-                self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
+                self.retry_later(due);
             }
             Subject::Due(_) | Subject::Nobody => {
                 tracing::warn!(session.id = %self.id, error = %unsent.error, "a record was not written")
             }
         }
+    }
+
+    fn retry_later(&mut self, due: Due) {
+        self.refused.push(due);
+        self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
     }
 
     pub(super) fn on_deadline(&mut self) {
@@ -317,6 +327,7 @@ impl Actor {
                     Due::State => self.sent_state = None,
                     Due::Approval(id, ended) => drop(self.announced.remove(&(id, ended))),
                     Due::Fallback(id) => self.answer_asked(&id),
+                    Due::Rule(id) => self.ruling.go_on(id),
                 }
             }
         }
@@ -327,6 +338,7 @@ impl Actor {
             }
         }
         self.take_over(Instant::now());
+        self.on_ruling_deadline();
         self.on_requests_deadline(Instant::now());
     }
 

@@ -34,6 +34,11 @@ impl From<SupervisorError> for ApiError {
             E::InvalidOption(error) => new(ErrorCode::InvalidOption)
                 .detail(error.to_string())
                 .member("field", format!("options.{}", error.field)),
+            E::InvalidRule(error) => new(ErrorCode::InvalidRule)
+                .detail(error.to_string())
+                .member("field", error.path()),
+            E::RuleNotFound(_) => new(ErrorCode::RuleNotFound),
+            E::RuleExists(id) => new(ErrorCode::RuleExists).member("rule_id", id),
             E::PromptTooLarge { limit, .. } => new(ErrorCode::PromptTooLarge)
                 .detail(error.to_string())
                 .member("limit_bytes", limit),
@@ -58,7 +63,9 @@ impl From<SupervisorError> for ApiError {
             E::Read(error) => error.into(),
             E::Store(error) => error.into(),
             E::StoreBehind => new(ErrorCode::StorageUnavailable).caused_by(error),
-            E::StoredOptions | E::Files { .. } => new(ErrorCode::StorageFailed).caused_by(error),
+            E::StoredOptions | E::StoredRules(_) | E::Files { .. } => {
+                new(ErrorCode::StorageFailed).caused_by(error)
+            }
             E::NotInitialized => new(ErrorCode::NotInitialized),
             E::ShuttingDown => new(ErrorCode::ShuttingDown),
         }
