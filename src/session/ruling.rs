@@ -386,3 +386,51 @@ pub fn where_it_leads(path: &Path) -> Leads {
         Err(_) => Leads::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_before_a_path_is_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("in")).unwrap();
+        std::fs::create_dir(root.join("out")).unwrap();
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(root.join(to), root.join("in").join(name)).unwrap();
+        };
+        link("out", "way-out");
+        link("out/nothing", "dead");
+        link("in/b", "a");
+        link("in/a", "b");
+        let rule = json!([{ "action": "allow", "input": { "p": { "path_prefix": "." } } }]);
+        let rules = Rules {
+            session: Arc::new(RuleSet::new(serde_json::from_value(rule).unwrap()).unwrap()),
+            config: Arc::default(),
+        };
+        for (name, expected) in [
+            ("file", true),
+            ("new/file", true),
+            ("way-out/file", false),
+            ("way-out/../file", false),
+            ("dead", false),
+            ("dead/file", false),
+            ("a", false),
+        ] {
+            let asked = Asked {
+                kind: ApprovalKind::Tool,
+                subject: "Write".to_owned(),
+                needs_person: false,
+                input: Input::read(&json!({ "p": name }).to_string()),
+                cwd: Some(root.join("in")),
+                agent: None,
+                mode: None,
+            };
+            let verdict = rules.decide(&asked, Clock.now(), &where_it_leads);
+            assert_eq!(verdict.decided.is_some(), expected, "{name}");
+        }
+    }
+}

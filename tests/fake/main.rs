@@ -13,6 +13,7 @@ mod life;
 mod load;
 mod money;
 mod resume;
+mod rules;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;
