@@ -51,12 +51,7 @@ fn parse(text: &str) -> Result<RuleSet, Wrong> {
     });
     RuleSet::new(specs.collect()).map_err(|error| {
         let line = error.place.and_then(|place| lines.get(place).copied());
-        let key = if error.place.is_some() {
-            error.path()
-        } else {
-            KEY.to_owned()
-        };
-        (line, key, error.reason)
+        (line, error.path_in(KEY), error.reason)
     })
 }
 

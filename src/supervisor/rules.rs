@@ -39,13 +39,8 @@ impl Supervisor {
     /// Puts these in the place of all rules of a session. What is pending is looked at again.
     ///
     /// # Errors
-    /// `SessionNotFound`, `InvalidRule`, `Store`.
-    pub async fn set_rules(
-        &self,
-        id: SessionId,
-        rules: Vec<RuleSpec>,
-    ) -> Result<Vec<RuleSpec>, SupervisorError> {
-        let rules = RuleSet::new(rules)?;
+    /// `SessionNotFound`, `Store`.
+    pub async fn set_rules(&self, id: SessionId, rules: RuleSet) -> Result<Vec<RuleSpec>, SupervisorError> {
         self.change_rules(id, move |known| {
             *known = rules.specs();
             Ok(())

@@ -21,6 +21,7 @@ mod lifecycle;
 mod options;
 mod prompts;
 mod requests;
+mod rules;
 mod secrets;
 mod socket;
 mod socket_limits;

@@ -19,6 +19,7 @@ mod limits;
 mod money;
 mod questions;
 mod resume;
+mod rules;
 mod socket;
 mod stops;
 mod tools;

@@ -112,7 +112,7 @@ pub struct RuleSpec {
 
 /// A rule that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{field}{} {reason}", self.place_text(), if field.is_empty() { "" } else { ":" })]
+#[error("{}: {reason}", self.path_in("rules"))]
 pub struct InvalidRule {
     /// The place in the list, from 0.
     pub place: Option<usize>,
@@ -138,15 +138,13 @@ impl InvalidRule {
         }
     }
 
-    fn place_text(&self) -> String {
-        self.place
-            .map_or_else(String::new, |place| format!("rules[{place}]."))
-    }
-
-    /// The path of what is wrong within the list.
-    pub fn path(&self) -> String {
-        let path = format!("{}{}", self.place_text(), self.field);
-        path.trim_end_matches('.').to_owned()
+    /// The path of what is wrong, with the name of the list that the rule is in.
+    pub fn path_in(&self, list: &str) -> String {
+        match self.place {
+            Some(place) => format!("{list}[{place}].{}", self.field),
+            None if self.field.is_empty() => list.to_owned(),
+            None => self.field.clone(),
+        }
     }
 }
 

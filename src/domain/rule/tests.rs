@@ -641,10 +641,10 @@ fn what_makes_no_sense_is_refused_with_its_place() {
     }
     let twice = json!([{ "id": "a", "action": "allow" }, { "id": "a", "action": "deny" }]);
     let error = RuleSet::new(serde_json::from_value(twice).unwrap()).unwrap_err();
-    assert_eq!(error.path(), "rules[1].id");
+    assert_eq!(error.path_in("items"), "items[1].id");
     assert_eq!(error.to_string(), "rules[1].id: is the id of an earlier rule too");
     let many = vec![RuleSpec::of_action(RuleAction::Ask); MAX_RULES + 1];
-    assert_eq!(RuleSet::new(many).unwrap_err().path(), "");
+    assert_eq!(RuleSet::new(many).unwrap_err().path_in("rules"), "rules");
     for wrong in [
         json!({ "action": "maybe" }),
         json!({ "action": "allow", "tol": "x" }),

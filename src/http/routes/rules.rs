@@ -4,7 +4,7 @@ use axum::{Json, extract::State, http::StatusCode};
 use serde::Deserialize;
 
 use crate::{
-    domain::RuleSpec,
+    domain::{RuleSet, RuleSpec},
     http::{
         ApiError, AppState,
         dto::{RuleList, RuleTestRequest, RuleVerdict},
@@ -78,7 +78,8 @@ pub(super) async fn set(
     OfSession(id): OfSession,
     Body(request): Body<RuleList>,
 ) -> Result<Json<RuleList>, ApiError> {
-    let items = state.supervisor().set_rules(id, request.items).await?;
+    let rules = RuleSet::new(request.items).map_err(|error| ApiError::of_rule(&error, "items"))?;
+    let items = state.supervisor().set_rules(id, rules).await?;
     Ok(Json(RuleList { items }))
 }
 
