@@ -1,5 +1,6 @@
-//! Owns rules: what decides an approval without a person. A rule is written as a [`RuleSpec`], and checked once and for all
-//! when it becomes a [`Rule`]. Nothing here touches a file system: who evaluates says where a path leads.
+//! Owns rules: what decides an approval without a person.
+//!
+//! A rule is written as a [`RuleSpec`], and checked once and for all when it becomes a [`Rule`]. Nothing here touches a file system: who evaluates says where a path leads.
 
 mod conditions;
 mod evaluate;
