@@ -8,6 +8,7 @@ mod load;
 mod money;
 mod plans;
 mod projection;
+mod rules;
 
 use std::path::PathBuf;
 

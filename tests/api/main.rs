@@ -23,6 +23,7 @@ mod prompts;
 mod requests;
 mod rules;
 mod secrets;
+mod shells;
 mod socket;
 mod socket_limits;
 mod trust;
