@@ -74,6 +74,8 @@ pub(super) struct Ruling {
     guessed: HashSet<ApprovalId>,
     /// Whose answer was refused, until it is tried again.
     paused: HashSet<ApprovalId>,
+    /// When the next rule expires.
+    expires_at: Option<Timestamp>,
     looked: mpsc::Sender<Looked>,
 }
 
@@ -91,6 +93,7 @@ impl Ruling {
             look: None,
             guessed: HashSet::new(),
             paused: HashSet::new(),
+            expires_at: None,
             looked,
         };
         (ruling, outcomes)
@@ -199,6 +202,7 @@ impl Actor {
         let (rules, generation) = (self.ruling.rules.clone(), self.ruling.generation);
         let (cwd, mode) = (self.ruling.cwd.clone(), self.ruling.mode.clone());
         let outcome = self.ruling.looked.clone();
+        self.ruling.expires_at = rules.next_expiry(Clock.now());
         self.ruling.look = Some(Look {
             approvals: approvals.iter().map(|approval| approval.id).collect(),
             until: Some(Instant::now() + PATIENCE),
@@ -299,7 +303,10 @@ impl Actor {
                 let ruled = self.ruling.fresh(approval.id)?;
                 matches!(ruled.then, Then::Expire(_)).then_some(ruled.deadline?)
             });
-        let expiry = expiries.min().map(|at| {
+        let has_pending = !self.machine.approvals().is_empty();
+        let rule_ends = self.ruling.expires_at.filter(|_| has_pending);
+        let next = expiries.chain(rule_ends).min();
+        let expiry = next.map(|at| {
             let left = Duration::from_millis(at.millis_since(now)) + Duration::from_millis(1);
             Instant::now() + left.min(LONGEST_SLEEP)
         });
@@ -307,8 +314,11 @@ impl Actor {
         expiry.into_iter().chain(patience).min()
     }
 
-    /// Stops waiting for a look that takes too long.
+    /// Looks again when a rule has expired, and stops waiting for a look that takes too long.
     pub(super) fn on_ruling_deadline(&mut self) {
+        if self.ruling.expires_at.take_if(|at| *at <= Clock.now()).is_some() {
+            self.ruling.generation += 1;
+        }
         let now = Instant::now();
         if let Some(look) = &mut self.ruling.look
             && look.until.take_if(|until| *until <= now).is_some()

@@ -218,6 +218,24 @@ async fn what_is_pending_is_looked_at_again() {
     assert_eq!(by, ["rule:s", "rule:m", "rule:edits"]);
 }
 
+#[tokio::test]
+async fn an_expired_rule_holds_nothing_back() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let until = Clock.now().plus_millis(3_000);
+    let id = session_with_rules(
+        &daemon,
+        "a",
+        json!([{ "id": "hold", "action": "ask", "expires_at": until }, { "id": "all", "action": "allow" }]),
+    )
+    .await;
+    let rest = daemon.rest();
+    act(&rest, &id, json!([bash("q-1", "ls")])).await;
+    rest.in_state(&id, &["idle"]).await;
+    let ended = approvals(&rest, &id, "by=rule:all").await;
+    let at: Timestamp = ended[0]["resolution"]["at"].as_str().unwrap().parse().unwrap();
+    assert!(at >= until, "{ended:#?}");
+}
+
 /// P8: whatever rules say, a question, a plan, a form and a dialog wait for a person.
 #[tokio::test]
 async fn p8_a_rule_that_allows_all_answers_no_question() {

@@ -132,6 +132,15 @@ impl Rules {
         self.session.is_empty() && self.config.is_empty()
     }
 
+    /// When the next rule expires.
+    pub fn next_expiry(&self, now: Timestamp) -> Option<Timestamp> {
+        let rules = self.session.iter().chain(self.config.iter());
+        rules
+            .filter_map(|rule| rule.spec.expires_at)
+            .filter(|at| *at > now)
+            .min()
+    }
+
     /// The first rule that matches decides.
     pub fn decide(&self, asked: &Asked, now: Timestamp, lookup: Lookup<'_>) -> Verdict {
         let session = self.session.iter().map(|rule| (RuleSource::Session, rule));
