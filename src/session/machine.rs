@@ -1,6 +1,7 @@
 //! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
 //! that starts again and reads the same records is in the same state.
 
+mod pending;
 mod stdout;
 #[cfg(test)]
 mod tests;
@@ -394,28 +395,6 @@ impl Machine {
         }
     }
 
-    fn on_ruled(
-        &mut self,
-        id: ApprovalId,
-        rule: Option<String>,
-        deadline: Option<Timestamp>,
-        out: &mut Outcome,
-    ) {
-        let pending = self.approvals.iter_mut().find(|approval| approval.id == id);
-        let before = pending
-            .as_ref()
-            .map(|approval| (approval.rule.clone(), approval.deadline));
-        if before.unwrap_or_default() == (rule.clone(), deadline) {
-            return;
-        }
-        if let Some(approval) = pending {
-            let approval = Arc::make_mut(approval);
-            approval.rule.clone_from(&rule);
-            approval.deadline = deadline;
-        }
-        out.facts.push(Fact::ApprovalRuled { id, rule, deadline });
-    }
-
     fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
         self.run = Some(Run {
             id: started.run_id,
@@ -561,25 +540,6 @@ impl Machine {
             }
             !done
         });
-    }
-
-    fn take_approval(&mut self, request_id: &str) -> Option<Arc<Approval>> {
-        let at = self
-            .approvals
-            .iter()
-            .position(|approval| approval.request_id == request_id)?;
-        Some(self.approvals.remove(at))
-    }
-
-    fn close_approval(&mut self, approval: &Arc<Approval>, resolution: Resolution, out: &mut Outcome) {
-        self.unannounced_ends
-            .insert(approval.id, (resolution.state, resolution.by.clone()));
-        out.facts.push(Fact::ApprovalClosed {
-            id: approval.id,
-            resolution: resolution.clone(),
-        });
-        out.effects
-            .push(Effect::ApprovalClosed(Arc::clone(approval), Box::new(resolution)));
     }
 
     fn set_cli_session(&mut self, id: CliSessionId, at: Timestamp, out: &mut Outcome) {

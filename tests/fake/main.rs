@@ -5,6 +5,7 @@ mod approvals;
 mod bed;
 mod clients;
 mod control;
+mod deadlines;
 mod framing;
 mod garbage;
 mod host_controls;
