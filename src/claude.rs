@@ -12,6 +12,7 @@ pub mod envelope;
 pub mod environment;
 pub mod facts;
 pub mod glance;
+pub mod hooks;
 pub mod invocation;
 pub(crate) mod json;
 pub mod options;

@@ -1,6 +1,7 @@
 //! Owns the plain vocabulary of the program: ids, states, times, money and facts. It does no IO and knows no protocol.
 
 pub mod approval;
+pub mod client;
 pub mod clock;
 pub mod fact;
 pub mod ids;
@@ -11,8 +12,10 @@ pub mod run;
 pub mod seq;
 pub mod state;
 pub mod turn;
+pub mod web;
 
 pub use approval::{Approval, ApprovalHow, ApprovalKind, ApprovalState, Resolution};
+pub use client::{BadClientId, ClientId};
 pub use clock::{Clock, Timestamp};
 pub use fact::{Chosen, Fact, Projection};
 pub use ids::{ApprovalId, CliSessionId, ConnectionId, RequestId, RunId, SessionId};
@@ -23,3 +26,4 @@ pub use run::{RunExit, StartMode, StopIntent};
 pub use seq::Seq;
 pub use state::{FailReason, SessionState};
 pub use turn::TurnEnd;
+pub use web::{Secret, WebUrl, WebUrlError};

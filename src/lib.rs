@@ -12,6 +12,7 @@ pub mod journal;
 pub mod keeper;
 pub mod lifecycle;
 pub mod ndjson;
+pub mod outbound;
 pub mod session;
 pub mod sim;
 pub mod store;

@@ -21,12 +21,14 @@ use std::{collections::HashMap, sync::Arc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    domain::{Clock, Seq, SessionId, Timestamp},
+    domain::{ClientId, Clock, Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, ReadError, Reader},
+    outbound::Outbound,
     session::{LiveView, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
+pub use crate::session::DeskTimes;
 pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
 pub use offers::{Offer, Offered};
@@ -55,6 +57,7 @@ struct Shared {
     registry: Registry,
     projector: Projector,
     cli: CliSource,
+    outbound: Outbound,
     tracker: TaskTracker,
     closing: CancellationToken,
     /// Held while the rules of a session are changed.
@@ -78,6 +81,7 @@ impl Supervisor {
         let supervisor = Self {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
+                outbound: Outbound::new(),
                 settings,
                 store,
                 registry: Registry::default(),
@@ -201,9 +205,10 @@ impl Supervisor {
         &self,
         id: SessionId,
         after: Option<Seq>,
+        client: Option<ClientId>,
     ) -> Result<crate::session::Attachment, SupervisorError> {
         let session = self.handle(id).await?;
-        Ok(session.attach(after).await?)
+        Ok(session.attach(after, client).await?)
     }
 
     async fn row(&self, id: SessionId) -> Result<crate::store::SessionRow, SupervisorError> {

@@ -7,7 +7,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { EventEmitter } from 'node:events';
 import { PassThrough, Writable } from 'node:stream';
-import { query } from '@anthropic-ai/claude-agent-sdk';
+import { createSdkMcpServer, query } from '@anthropic-ai/claude-agent-sdk';
 
 const FIXTURE = new URL('../tests/fixtures/sdk-options.json', import.meta.url);
 const DEADLINE_MS = 20_000;
@@ -22,6 +22,11 @@ const servers = {
   web: { type: 'http', url: 'https://mcp.example/x', headers: { Authorization: 'Bearer secret' } },
   events: { type: 'sse', url: 'https://mcp.example/sse' },
 };
+
+/** A server inside the SDK, without a tool. */
+function calculator() {
+  return createSdkMcpServer({ name: 'calc', version: '1.0.0', tools: [] });
+}
 
 // Name of the case → the SDK's options. `canUseTool` is in every case but `bare`, as the daemon always answers prompts.
 const CASES = {
@@ -69,6 +74,13 @@ const CASES = {
   skills_all: { skills: 'all' },
   skills_and_allowed_tools: { skills: ['pdf'], allowedTools: ['Read'] },
   mcp_servers: { mcpServers: servers },
+  sdk_mcp_servers: { mcpServers: { calc: calculator() } },
+  hooks: {
+    hooks: {
+      PreToolUse: [{ matcher: 'Bash', hooks: [async () => ({})], timeout: 5, onFailure: 'block' }],
+      Stop: [{ hooks: [async () => ({})], timeout: 60 }],
+    },
+  },
   strict_mcp_config: { strictMcpConfig: true },
   plugins: {
     plugins: [

@@ -5,6 +5,7 @@
 mod dialog;
 mod elicitation;
 mod form;
+mod permissions;
 mod plan;
 mod questions;
 
@@ -40,9 +41,26 @@ pub enum BadAnswer {
     /// `updatedInput` is no object.
     #[error("updatedInput must be an object")]
     BadInput,
-    /// `updatedPermissions` is no list of objects.
+    /// `updatedPermissions` is no list.
     #[error("updatedPermissions must be a list of objects")]
     BadPermissions,
+    /// One of the `updatedPermissions` is not what its type asks for.
+    #[error("updatedPermissions[{place}] {needs}")]
+    BadPermission {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// What is missing.
+        needs: &'static str,
+    },
+    /// There are more `updatedPermissions` than the CLI takes.
+    #[error("updatedPermissions hold more than {most} updates, rules and directories in all")]
+    TooManyPermissions {
+        /// The limit.
+        most: usize,
+    },
+    /// `toolUseID` is no string.
+    #[error("toolUseID must be a string")]
+    BadToolUseId,
     /// `message` is no string.
     #[error("message must be a string")]
     BadMessage,
@@ -112,41 +130,57 @@ pub fn behavior(answer: &RawValue) -> Option<Behavior> {
 /// The answer is one that the CLI would not take.
 pub fn complete_answer(request: &RawValue, answer: &RawValue) -> Result<Box<RawValue>, BadAnswer> {
     let tool = CanUseTool::read(request.get()).ok_or(BadAnswer::NotATool)?;
-    let names = ["updatedInput", "updatedPermissions", "message", "interrupt"];
-    let [input, permissions, message, interrupt] = json::members(answer.get(), names)
-        .ok_or(BadAnswer::NotAnObject)?
-        .map(|raw| raw.filter(|raw| *raw != "null"));
-    let addition = match behavior(answer).ok_or(BadAnswer::UnknownBehavior)? {
+    let names = [
+        "updatedInput",
+        "updatedPermissions",
+        "message",
+        "interrupt",
+        "toolUseID",
+    ];
+    let given = json::members(answer.get(), names).ok_or(BadAnswer::NotAnObject)?;
+    let [.., interrupt_given, id_given] = given;
+    let [input, permissions, message, interrupt, id] = given.map(|raw| raw.filter(|raw| *raw != "null"));
+    let mut additions = Vec::new();
+    match behavior(answer).ok_or(BadAnswer::UnknownBehavior)? {
         Behavior::Allow => {
             if input.is_some_and(|input| !json::is_object(input)) {
                 return Err(BadAnswer::BadInput);
             }
-            check_permissions(permissions)?;
-            match input {
-                Some(_) => None,
-                None => Some(("updatedInput", tool.input.to_owned())),
+            permissions::check(permissions)?;
+            if input.is_none() {
+                additions.push(("updatedInput", tool.input.to_owned()));
             }
         }
         Behavior::Deny => {
             if interrupt.is_some_and(|interrupt| json::boolean(interrupt).is_none()) {
                 return Err(BadAnswer::BadInterrupt);
             }
+            if interrupt.is_none() && interrupt_given.is_some() {
+                additions.push(("interrupt", "false".to_owned()));
+            }
             match message {
-                Some(message) if message.starts_with('"') => None,
+                Some(message) if message.starts_with('"') => {}
                 Some(_) => return Err(BadAnswer::BadMessage),
-                None => Some(("message", quoted(DEFAULT_DENIAL))),
+                None => additions.push(("message", quoted(DEFAULT_DENIAL))),
             }
         }
-    };
-    // A `null` in the place of what is added would stay in front of it: of a repeated name the last counts.
-    let text = answer.get().trim_end();
-    let completed = match addition {
-        None => text.to_owned(),
-        Some((name, value)) => {
-            let body = text.strip_suffix('}').ok_or(BadAnswer::NotAnObject)?;
-            format!(r#"{body},"{name}":{value}}}"#)
+    }
+    match (id_given, id) {
+        (None, _) => {}
+        (Some(_), Some(id)) if id.starts_with('"') => {}
+        (Some(_), Some(_)) => return Err(BadAnswer::BadToolUseId),
+        (Some(_), None) => {
+            let [asked] = json::members(request.get(), ["tool_use_id"]).ok_or(BadAnswer::NotATool)?;
+            let asked = asked.filter(|id| id.starts_with('"'));
+            additions.push(("toolUseID", asked.ok_or(BadAnswer::BadToolUseId)?.to_owned()));
         }
-    };
+    }
+    // A `null` in the place of what is added would stay in front of it: of a repeated name the last counts.
+    let mut completed = answer.get().trim_end().to_owned();
+    for (name, value) in additions {
+        let body = completed.strip_suffix('}').ok_or(BadAnswer::NotAnObject)?;
+        completed = format!(r#"{body},"{name}":{value}}}"#);
+    }
     raw_value(&completed).ok_or(BadAnswer::NotAnObject)
 }
 
@@ -164,7 +198,7 @@ pub fn allow(
     if !json::is_object(input) {
         return Err(BadAnswer::BadInput);
     }
-    check_permissions(updated_permissions.map(RawValue::get))?;
+    permissions::check(updated_permissions.map(RawValue::get))?;
     let permissions = updated_permissions.map_or_else(String::new, |permissions| {
         format!(r#","updatedPermissions":{permissions}"#)
     });
@@ -211,18 +245,6 @@ pub fn updates_permissions(answer: &RawValue) -> bool {
     json::items(updates).is_some_and(|updates| !updates.is_empty())
 }
 
-fn check_permissions(permissions: Option<&str>) -> Result<(), BadAnswer> {
-    let Some(permissions) = permissions else {
-        return Ok(());
-    };
-    let items = json::items(permissions).ok_or(BadAnswer::BadPermissions)?;
-    if items.into_iter().all(json::is_object) {
-        Ok(())
-    } else {
-        Err(BadAnswer::BadPermissions)
-    }
-}
-
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -233,8 +255,7 @@ mod tests {
 
     use super::*;
 
-    const TOOL: &str =
-        r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"z":1.50,"command":"x \ud83d","z":2}}"#;
+    const TOOL: &str = r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"z":1.50,"command":"x \ud83d","z":2},"tool_use_id":"toolu_1"}"#;
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.to_owned()).unwrap()
@@ -277,6 +298,18 @@ mod tests {
         );
     }
 
+    /// The CLI takes `null` for an input of another kind where a member may be left out.
+    #[test]
+    fn a_null_in_the_place_of_a_member_is_made_good() {
+        let text =
+            completed(r#"{"behavior":"deny","message":"x","interrupt":null,"toolUseID":null}"#).unwrap();
+        let [interrupt, id] = json::members(&text, ["interrupt", "toolUseID"]).unwrap();
+        assert_eq!((interrupt, id), (Some("false"), Some(r#""toolu_1""#)));
+        let text = completed(r#"{"behavior":"allow","updatedInput":{},"toolUseID":null}"#).unwrap();
+        let [id] = json::members(&text, ["toolUseID"]).unwrap();
+        assert_eq!(id, Some(r#""toolu_1""#));
+    }
+
     #[test]
     fn what_the_cli_would_refuse_is_refused_first() {
         for (answer, error) in [
@@ -292,7 +325,15 @@ mod tests {
             ),
             (
                 r#"{"behavior":"allow","updatedPermissions":["x"]}"#,
-                BadAnswer::BadPermissions,
+                BadAnswer::BadPermission {
+                    place: 0,
+                    needs: "must be an object",
+                },
+            ),
+            (r#"{"behavior":"allow","toolUseID":7}"#, BadAnswer::BadToolUseId),
+            (
+                r#"{"behavior":"deny","message":"x","toolUseID":[]}"#,
+                BadAnswer::BadToolUseId,
             ),
             (r#"{"behavior":"deny","message":7}"#, BadAnswer::BadMessage),
             (
@@ -313,11 +354,11 @@ mod tests {
         let plain = allow(&request, None, None).unwrap();
         assert_eq!(completed(plain.get()).unwrap(), plain.get());
         assert_eq!(behavior(&plain), Some(Behavior::Allow));
-        let rules = raw(r#"[{"type":"addRules"}]"#);
+        let rules = raw(r#"[{"type":"setMode","mode":"plan","destination":"session"}]"#);
         let changed = allow(&request, Some(&raw(r#"{"command":"y"}"#)), Some(&rules)).unwrap();
         assert_eq!(
             changed.get(),
-            r#"{"behavior":"allow","updatedInput":{"command":"y"},"updatedPermissions":[{"type":"addRules"}]}"#
+            r#"{"behavior":"allow","updatedInput":{"command":"y"},"updatedPermissions":[{"type":"setMode","mode":"plan","destination":"session"}]}"#
         );
         assert_eq!(
             allow(&request, Some(&raw("[]")), None).unwrap_err(),

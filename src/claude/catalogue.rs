@@ -41,8 +41,6 @@ pub enum StoredSetting {
 pub enum Access {
     /// All.
     Open,
-    /// Those on a socket, who can be asked back. Says why others may not.
-    SocketOnly(&'static str),
     /// None. Says why, and what to do instead.
     Refused(&'static str),
 }
@@ -110,9 +108,6 @@ pub const CONTROLS: &[Control] = &[
     Control {
         deadline_ms: INITIALIZE_DEADLINE_MS,
         before_initialize: true,
-        access: Access::SocketOnly(
-            "it replaces the hooks of the session, and only a client on a socket can be asked back",
-        ),
         ..host("initialize")
     },
     Control {
@@ -232,16 +227,28 @@ pub fn refusal(subtype: &str, request: &str) -> Option<&'static str> {
     }
     match control(subtype)?.access {
         Access::Refused(why) => Some(why),
-        Access::Open | Access::SocketOnly(_) => None,
+        Access::Open => None,
     }
 }
 
+/// Members of `initialize` by which somebody registers what the CLI asks back.
+const ASKED_BACK: [&str; 4] = [
+    "hooks",
+    "sdkMcpServers",
+    "sdkMcpServerManifests",
+    "sdkMcpServerConfigs",
+];
+
 /// Why a client that is on no socket may not send this request, if it may not.
 pub fn refusal_off_socket(subtype: &str, request: &str) -> Option<&'static str> {
-    match control(subtype).map(|control| control.access) {
-        Some(Access::SocketOnly(why)) => Some(why),
-        _ => refusal(subtype, request),
+    let registers = || {
+        json::members(request, ASKED_BACK)
+            .is_some_and(|given| given.into_iter().flatten().any(|value| value != "null"))
+    };
+    if subtype == "initialize" && registers() {
+        return Some("it registers hooks or servers, and only a client on a socket can be asked back");
     }
+    refusal(subtype, request)
 }
 
 fn turns_off(request: &str) -> bool {
@@ -317,7 +324,9 @@ mod tests {
             assert!(refusal(name, "{}").is_some(), "{name}");
         }
         assert!(refusal("initialize", "{}").is_none());
-        assert!(refusal_off_socket("initialize", "{}").is_some());
+        assert!(refusal_off_socket("initialize", r#"{"hooks":null}"#).is_none());
+        assert!(refusal_off_socket("initialize", r#"{"hooks":{}}"#).is_some());
+        assert!(refusal_off_socket("initialize", r#"{"sdkMcpServers":["a"]}"#).is_some());
         assert!(refusal_off_socket("set_cwd", "{}").is_some());
         assert!(refusal("remote_control", r#"{"enabled":true}"#).is_some());
         assert!(refusal("remote_control", "{}").is_some());

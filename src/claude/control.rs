@@ -48,6 +48,31 @@ impl Fields {
             .find_map(|(known, value)| (known == name).then_some(value))
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Removes a field.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(known, _)| known != name);
+    }
+
+    /// The fields as an object.
+    pub fn to_object(&self) -> Option<Box<RawValue>> {
+        let mut text = String::from("{");
+        for (name, value) in self.iter() {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(&serde_json::to_string(name).ok()?);
+            text.push(':');
+            text.push_str(value.get());
+        }
+        text.push('}');
+        RawValue::from_string(text).ok()
+    }
+
     /// Name and value of each field.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), &**value))
@@ -148,6 +173,8 @@ pub struct ControlResponse {
     pub outcome: Result<Option<Box<RawValue>>, ControlError>,
     /// Requests that the CLI still waits for, on an `initialize` answer: whole `control_request` messages.
     pub pending_permission_requests: Vec<ControlRequest>,
+    /// What else stands beside the payload, such as those requests, byte for byte.
+    pub beside: Fields,
 }
 
 /// A refusal of the CLI.
@@ -166,8 +193,9 @@ impl ControlResponse {
         if envelope.kind.as_deref() != Some("control_response") {
             return None;
         }
+        let response = envelope.response?;
         let [subtype, request_id, payload, error, error_code, pending] = json::members(
-            envelope.response?,
+            response,
             [
                 "subtype",
                 "request_id",
@@ -197,8 +225,18 @@ impl ControlResponse {
                 .into_iter()
                 .filter_map(|item| ControlRequest::read(&super::envelope::scan(item.as_bytes())?))
                 .collect(),
+            beside: beside(response)?,
         })
     }
+}
+
+/// What an answer has beside what every answer has.
+fn beside(response: &str) -> Option<Fields> {
+    let mut fields = Fields::of_object(response)?;
+    for known in ["request_id", "response", "error", "error_code"] {
+        fields.remove(known);
+    }
+    Some(fields)
 }
 
 /// A raw value of a text that the scanner found.

@@ -7,6 +7,7 @@
 mod dialogs;
 mod files;
 mod info;
+mod initialize;
 mod mcp;
 mod session;
 mod settings;
@@ -16,6 +17,7 @@ mod value;
 pub use dialogs::*;
 pub use files::*;
 pub use info::*;
+pub use initialize::*;
 pub use mcp::*;
 pub use session::*;
 pub use settings::*;
@@ -28,6 +30,7 @@ pub use value::{AnyPayload, NoFields, NoPayload, Text};
 macro_rules! with_typed_controls {
     ($visit:ident) => {
         $visit! {
+            "initialize": InitializeControl => InitializePayload,
             "interrupt": InterruptControl => InterruptPayload,
             "set_model": SetModelControl => SetModelPayload,
             "set_permission_mode": SetPermissionModeControl => SetPermissionModePayload,

@@ -4,6 +4,26 @@ use std::borrow::Cow;
 
 use super::{Envelope, json};
 
+/// The raw value of the member `name` of a raw object.
+pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let [value] = json::members(object, [name])?;
+    value
+}
+
+/// Calls `visit` with the name and raw value of each member of a raw object; none when it is no object.
+pub fn for_each_member(object: &str, visit: impl FnMut(&str, &str)) {
+    // That it is no object shows in that nothing is visited.
+    let _is_object = json::for_each_member(object, visit);
+}
+
+/// The texts in a raw list; `None` when it is no list of texts.
+pub fn texts(list: &str) -> Option<Vec<String>> {
+    let items = json::items(list)?.into_iter();
+    items
+        .map(|item| json::decode_lossy(item).map(Cow::into_owned))
+        .collect()
+}
+
 /// The text of the member `name` of a raw object; `None` when it is missing or no string.
 pub fn member_text(object: &str, name: &str) -> Option<String> {
     let [value] = json::members(object, [name])?;
@@ -35,13 +55,6 @@ pub fn said<'a>(line: &Envelope<'a>, name: &str) -> Option<&'a str> {
     };
     let [value] = json::members(object, [name])?;
     value
-}
-
-/// The raw id of the JSON-RPC message in an `mcp_message` request; `None` for a notification, which has none.
-pub fn json_rpc_id(request: &str) -> Option<&str> {
-    let [message] = json::members(request, ["message"])?;
-    let [id] = json::members(message?, ["id"])?;
-    id
 }
 
 /// The start of what a user line says, for lists: its text, cut after `max_chars`; empty when it holds no text.

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::{
     JsonObject, LaunchOptions, Policy,
     control::Fields,
+    hooks,
     options::{
         PermissionPrompts, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec, Thinking, Tools,
     },
@@ -127,6 +128,7 @@ pub fn build(options: &LaunchOptions, policy: &Policy, start: &Start, launch_dir
     build.model(options);
     build.permissions(options);
     build.tools(options);
+    build.callbacks(options);
     build.prompts(options);
     build.settings(options, policy);
     build.reports(options);
@@ -296,6 +298,47 @@ impl Build<'_> {
             self.flag("add-dir", directory);
         }
         self.optional_flag("project-config-root", options.project_config_root.as_ref());
+    }
+
+    fn callbacks(&mut self, options: &LaunchOptions) {
+        let matchers = hooks::of_options(options.hooks.as_deref().unwrap_or_default());
+        if !matchers.is_empty()
+            && let Some(hooks) = hooks::to_raw(&matchers)
+        {
+            self.initialize.set_raw("hooks", hooks);
+        }
+        let Some(servers) = options
+            .sdk_mcp_servers
+            .as_ref()
+            .filter(|servers| !servers.is_empty())
+        else {
+            return;
+        };
+        let (mut manifests, mut configs) = (Fields::new(), Fields::new());
+        for (name, server) in servers {
+            if let Some(manifest) = &server.manifest {
+                manifests.set(name, manifest);
+            }
+            let mut config = Fields::new();
+            if let Some(timeout) = &server.timeout_ms {
+                config.set("timeout", timeout);
+            }
+            if let Some(tools) = &server.tools {
+                config.set("tools", tools);
+            }
+            if let Some(config) = config.to_object().filter(|_| !config.is_empty()) {
+                configs.set_raw(name, config);
+            }
+        }
+        self.field("sdkMcpServers", Some(&servers.keys().collect::<Vec<_>>()));
+        for (field, of_servers) in [
+            ("sdkMcpServerManifests", manifests),
+            ("sdkMcpServerConfigs", configs),
+        ] {
+            if let Some(object) = of_servers.to_object().filter(|_| !of_servers.is_empty()) {
+                self.initialize.set_raw(field, object);
+            }
+        }
     }
 
     fn prompts(&mut self, options: &LaunchOptions) {

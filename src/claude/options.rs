@@ -5,6 +5,7 @@
 //! daemon's clients unless `permission_prompts` says otherwise; paths are absolute; `sandbox` and a `sandbox` block in
 //! `settings` are not merged but refused; `env` adds to the child's environment and does not replace it.
 
+mod callbacks;
 mod check;
 mod format;
 mod values;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use callbacks::{Hook, HookTarget, McpTarget, OnFailure, SdkMcpServer};
 pub use check::{InvalidOption, Policy};
 pub use values::{
     Effort, PermissionMode, PermissionPrompts, Plugin, PresetName, PresetTag, PreviewFormat, PromptText,
@@ -95,6 +97,12 @@ pub struct LaunchOptions {
     /// MCP servers by name (`stdio`, `http`, `sse`), as in an MCP configuration file. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_servers: Option<BTreeMap<String, JsonObject>>,
+    /// MCP servers by name that are no process of the CLI: a client serves them, or a URL does. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sdk_mcp_servers: Option<BTreeMap<String, SdkMcpServer>>,
+    /// Hooks: events at which the CLI asks a client, a URL, or gets a fixed answer. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Vec<Hook>>,
     /// Whether only the servers of `mcp_servers` are used. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict_mcp_config: Option<bool>,

@@ -25,6 +25,10 @@ pub struct Sessions {
     pub stderr_tail_bytes: u64,
     /// The longest time that a record may wait to be made safe against power loss; 0 = the system decides.
     pub sync_interval_ms: u64,
+    /// How long a request of the CLI that is not known is offered to attached clients.
+    pub offer_ms: u64,
+    /// How long the client that answers a hook may be away.
+    pub return_grace_ms: u64,
     /// Whether a session may be created in the mode that asks nobody.
     pub allow_bypass_permissions: bool,
     /// Whether a session may pass flags to the CLI that the daemon does not know.
@@ -42,6 +46,8 @@ impl Default for Sessions {
             stdin_queue_bytes: 32 * 1024 * 1024,
             stderr_tail_bytes: 16 * 1024,
             sync_interval_ms: 1_000,
+            offer_ms: 10_000,
+            return_grace_ms: 15_000,
             allow_bypass_permissions: false,
             allow_extra_args: false,
         }

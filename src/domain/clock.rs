@@ -19,7 +19,8 @@ impl Timestamp {
         self.0
     }
 
-    /// The instant so many milliseconds later.
+    /// The instant this many milliseconds later.
+    #[must_use]
     pub fn plus_millis(self, millis: u64) -> Self {
         let micros = i64::try_from(millis).unwrap_or(i64::MAX).saturating_mul(1_000);
         Self(self.0.saturating_add(micros))

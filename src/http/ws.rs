@@ -21,7 +21,7 @@ use super::{
     extract::{OfSession, Params},
 };
 use crate::{
-    domain::Seq,
+    domain::{ClientId, Seq},
     session::{Attachment, ClientInbox},
 };
 use socket::{Client, Inbox, Limits};
@@ -49,6 +49,9 @@ pub(super) struct AttachParams {
     after: Option<u64>,
     /// The sub-protocol, for clients that cannot set a header: `trunkline.v1`.
     protocol: Option<String>,
+    /// How the client names itself: 1 to 64 letters, digits, dots, dashes and underscores. Under this name it can come back and
+    /// answer what it registered for. Default: the id of its connection.
+    client_id: Option<ClientId>,
 }
 
 /// Attach to a session over WebSocket.
@@ -73,16 +76,20 @@ pub(super) async fn attach(
     let upgrade = choose_protocol(upgrade, params.protocol.as_deref())?;
     let permit = state.connections().admit(id)?;
     let view = state.supervisor().session(id).await?;
-    let attachment = state.supervisor().attach(id, params.after.map(Seq::new)).await?;
+    let attachment = state
+        .supervisor()
+        .attach(id, params.after.map(Seq::new), params.client_id)
+        .await?;
     let Attachment {
         connection,
+        client: client_id,
         view: live,
         cursor,
         direct,
         inbox,
     } = attachment;
     let head = live.head_seq;
-    let snapshot = frames::snapshot(view, live, connection, cursor.position());
+    let snapshot = frames::snapshot(view, live, (connection, client_id), cursor.position());
     let client = Client {
         first: snapshot,
         head,

@@ -18,6 +18,7 @@ use crate::{
     domain::{ApprovalId, Fact, Projection, PromptUuid, Seq, SessionId, SessionState, rule::Rules},
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
+    outbound::Outbound,
     telemetry,
 };
 
@@ -26,6 +27,7 @@ use super::{
     clients::Clients,
     control::Controls,
     decisions::Deciding,
+    desk::{Desk, DeskTimes, Outside, Routes},
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
@@ -62,6 +64,10 @@ pub struct SessionParts {
     pub link: Option<Link>,
     /// The session was made just now: its process is about to be asked for.
     pub fresh: bool,
+    /// Calls webhooks and MCP servers.
+    pub outbound: Outbound,
+    /// Where the launch options send hooks and MCP messages.
+    pub routes: Routes,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
@@ -87,6 +93,8 @@ pub struct SessionSettings {
     pub term_grace_ms: u64,
     /// How long `initialize` may take before the process is stopped.
     pub start_timeout_ms: u64,
+    /// How long is waited for clients that answer the CLI.
+    pub desk: DeskTimes,
     /// The largest content of a user message in bytes, as callers of the handle are held to it too.
     pub max_prompt_bytes: usize,
 }
@@ -140,6 +148,8 @@ pub(super) struct Actor {
     pub(super) deciding: Deciding,
     pub(super) ruling: Ruling,
     pub(super) clients: Clients,
+    pub(super) desk: Desk,
+    outside: mpsc::Receiver<Outside>,
     pub(super) turn_waiters: HashMap<PromptUuid, Vec<Reply<Arc<TurnOutcome>>>>,
     /// Prompts that came with the launch and are written by the keeper.
     pub(super) launch_prompts: Vec<PromptUuid>,
@@ -149,7 +159,6 @@ pub(super) struct Actor {
     pub(super) sent_state: Option<SessionState>,
     /// Approvals, and whether it was their end that was announced.
     pub(super) announced: HashSet<(ApprovalId, bool)>,
-    pub(super) answered: HashSet<String>,
     /// Of these, what was refused for want of room, and when it is sent again.
     pub(super) refused: Vec<Due>,
     pub(super) retry_at: Option<Instant>,
@@ -189,6 +198,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     let id = parts.rest.session;
     let machine = Machine::at_rest(parts.rest);
     let view = watch::Sender::new(Arc::new(machine.view(None)));
+    let (desk, outside) = Desk::new(parts.routes, parts.settings.desk, parts.outbound);
     let feed = Feed::new(&parts.journal_dir, head, parts.settings.ring_bytes);
     let mut actor = Actor {
         id,
@@ -204,6 +214,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         ruling,
         looks,
         clients: Clients::default(),
+        desk,
+        outside,
         turn_waiters: HashMap::new(),
         launch_prompts: Vec::new(),
         ended_turns: VecDeque::new(),
@@ -220,7 +232,6 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         cli_pid: None,
         sent_state: None,
         announced: HashSet::new(),
-        answered: HashSet::new(),
         refused: Vec::new(),
         retry_at: None,
         stop_sent: false,
@@ -264,6 +275,7 @@ impl Actor {
                 .into_iter()
                 .chain(self.retry_at)
                 .chain(self.controls.next_deadline())
+                .chain(self.desk_deadline())
                 .chain(self.takeover.map(|takeover| takeover.next))
                 .chain(self.next_ruling())
                 .min();
@@ -283,6 +295,7 @@ impl Actor {
                 Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
                 () = self.departures.notified() => self.on_departure(),
                 Some(looked) = self.looks.recv() => self.on_looked(looked),
+                Some(outside) = self.outside.recv() => self.on_outside(outside),
                 () = sleep_until(deadline) => self.on_deadline(),
                 command = commands.recv() => match command {
                     Some(Command::Close { reply }) => {
@@ -324,17 +337,8 @@ impl Actor {
             let mut out = Outcome::default();
             self.fold(&chunk, &mut out);
             for effect in out.effects {
-                match effect {
-                    Effect::PromptSent { uuid, seq, digest } => {
-                        self.prompts.on_sent(uuid, seq, digest);
-                    }
-                    Effect::ApprovalClosed(approval, resolution) => {
-                        self.deciding.keep(&approval, &resolution)
-                    }
-                    Effect::ControlAnswered(_)
-                    | Effect::TurnEnded(..)
-                    | Effect::PromptDropped(..)
-                    | Effect::RunEnded => {}
+                if let Effect::PromptSent { uuid, seq, digest } = effect {
+                    self.prompts.on_sent(uuid, seq, digest);
                 }
             }
             self.send_facts(chunk.last, out.facts);
@@ -436,7 +440,8 @@ impl Actor {
                 }
             }
             Effect::ControlAnswered(answer) => self.on_control_answered(answer),
-            Effect::ApprovalClosed(approval, resolution) => self.on_approval_closed(&approval, *resolution),
+            Effect::AskedClosed(id, is_answered) => self.on_asked_closed(&id, is_answered),
+            Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
             Effect::TurnEnded(turn, result) => {
                 self.on_turn_ended(turn.number);
                 let outcome = Arc::new(TurnOutcome { turn: *turn, result });

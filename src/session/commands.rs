@@ -4,10 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    claude::{BadAnswer, ClientLine, glance, json, stdin},
-    domain::{Approval, ApprovalId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
+    claude::{
+        BadAnswer, ClientLine, glance, json,
+        stdin::{self, ClientError},
+    },
+    domain::{ApprovalId, ClientId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
 };
 
 use super::{
@@ -16,6 +21,7 @@ use super::{
     approvals,
     control::Asker,
     decisions::DecisionReply,
+    desk::CLIENT_PREFIX,
     handle::{Attachment, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome},
     machine::{LineDigest, digest},
     outbox::{Entry, Payload, Subject},
@@ -47,10 +53,16 @@ impl Actor {
                 reply.send(Ok(())).ok();
             }
             Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
-            Command::Attach { after, sender, reply } => {
-                // The asker may have left.
-                reply.send(self.attach(after, sender)).ok();
+            Command::Attach {
+                after,
+                client,
+                sender,
+                reply,
+            } => {
+                // The asker may have left; then the attachment is dropped, which ends it.
+                reply.send(self.attach(after, client, sender)).ok();
             }
+            Command::Detach { connection } => self.detach(connection),
             Command::Line { connection, line } => self.on_line(connection, &line),
             // The run loop ends on it.
             Command::Close { .. } | Command::Retire { .. } => {}
@@ -151,6 +163,8 @@ impl Actor {
     ) {
         match (reply, outcome) {
             (DecisionReply::Caller(reply), outcome) => drop(reply.send(outcome)),
+            (DecisionReply::Rule, Err(SessionError::InvalidDecision(_))) => self.drop_rule(id),
+            (DecisionReply::Rule, _) => {}
             (
                 DecisionReply::Client {
                     connection,
@@ -158,43 +172,35 @@ impl Actor {
                 },
                 Ok(_),
             ) => {
-                self.clients.ack_decision(connection, &request_id);
+                self.clients.ack_answer(connection, &request_id);
             }
-            (DecisionReply::Rule, Err(SessionError::InvalidDecision(_))) => self.drop_rule(id),
-            (DecisionReply::Rule, _) => {}
-            (DecisionReply::Client { connection, .. }, Err(error)) => {
-                let id = id.to_string();
-                self.clients.error(connection, &error, Some(("approval_id", &id)));
-            }
-        }
-    }
-
-    pub(super) fn on_approval_closed(&mut self, approval: &Approval, resolution: Resolution) {
-        let id = approval.id;
-        let by_answer = resolution.state.is_answered();
-        self.ruling.forget(id);
-        self.deciding.keep(approval, &resolution);
-        for (place, reply) in self.deciding.take(id).into_iter().enumerate() {
-            match reply {
+            (
                 DecisionReply::Client {
                     connection,
                     request_id,
-                } if place > 0 || !by_answer => {
-                    self.tell_loser(connection, &request_id);
+                },
+                Err(error),
+            ) => match self.machine.ended_approval(&request_id) {
+                Some(ended) => self.clients.late_answer(connection, ended),
+                None => {
+                    let id = id.to_string();
+                    self.clients.error(connection, &error, Some(("approval_id", &id)));
                 }
-                reply if place == 0 && by_answer => self.answer_decision(reply, id, Ok(resolution.clone())),
-                reply => self.answer_decision(reply, id, Err(SessionError::AlreadyDecided(id))),
-            }
+            },
         }
     }
 
-    /// Tells a client that its answer came too late, and how it ended; `false` when that is not known any more.
-    fn tell_loser(&mut self, connection: ConnectionId, request_id: &str) -> bool {
-        let Some(ended) = self.deciding.ended(request_id) else {
-            return false;
-        };
-        self.clients.lost_decision(connection, request_id, ended);
-        true
+    pub(super) fn on_approval_closed(&mut self, id: ApprovalId, resolution: Resolution) {
+        let by_answer = resolution.state.is_answered();
+        self.ruling.forget(id);
+        for (place, reply) in self.deciding.take(id).into_iter().enumerate() {
+            let outcome = if place == 0 && by_answer {
+                Ok(resolution.clone())
+            } else {
+                Err(SessionError::AlreadyDecided(id))
+            };
+            self.answer_decision(reply, id, outcome);
+        }
     }
 
     fn wait_turn(&mut self, prompt: PromptUuid, reply: Reply<Arc<TurnOutcome>>) {
@@ -214,26 +220,37 @@ impl Actor {
     fn attach(
         &mut self,
         after: Option<Seq>,
-        commands: tokio::sync::mpsc::Sender<Command>,
+        client: Option<ClientId>,
+        commands: mpsc::Sender<Command>,
     ) -> Result<Attachment, SessionError> {
         let connection = ConnectionId::new();
         let after = after.unwrap_or_else(|| self.feed.head().seq);
         let cursor = self.feed.cursor(after).map_err(SessionError::Journal)?;
-        let (direct, left) = self.clients.attach(connection);
-        for connection in left {
-            self.forget_client(connection);
-        }
+        let (direct, client) = self.clients.attach(connection, client);
+        self.desk.came(&client);
+        let present = CancellationToken::new();
+        self.tracker
+            .spawn(tell_of_the_end(connection, present.clone(), commands.clone()));
         Ok(Attachment {
             connection,
+            client,
             view: self.shown_view(),
             cursor,
             direct,
-            inbox: ClientInbox { connection, commands },
+            inbox: ClientInbox {
+                connection,
+                commands,
+                _present: Arc::new(present.drop_guard()),
+            },
         })
     }
 
     fn on_line(&mut self, connection: ConnectionId, line: &[u8]) {
-        let by = format!("ws:{connection}");
+        let Some(client) = self.clients.client(connection).cloned() else {
+            // It was let go and does not know it yet.
+            return;
+        };
+        let by = format!("{CLIENT_PREFIX}{client}");
         match stdin::check_client_line(line) {
             Err(bad) => self
                 .clients
@@ -278,14 +295,17 @@ impl Actor {
                     return;
                 }
                 let asker = Asker::Client { connection, id };
-                self.control(subtype.into_owned(), request.as_bytes(), by, asker);
+                if subtype == "initialize" {
+                    self.initialize(&client, request, by, asker);
+                } else {
+                    self.control(subtype.into_owned(), request.as_bytes(), by, asker);
+                }
             }
             Ok(ClientLine::ControlCancelRequest { request_id }) => {
                 self.take_back_request(connection, &request_id, &by);
             }
             Ok(ClientLine::ControlResponse { request_id, outcome }) => {
-                let answer = outcome.ok().flatten();
-                self.on_client_answer(connection, by, request_id.into_owned(), answer);
+                self.on_client_answer(connection, by, request_id.into_owned(), outcome);
             }
             Ok(ClientLine::UpdateEnvironmentVariables { .. }) => {
                 // It carries credentials, and what is written to the CLI is journaled.
@@ -301,7 +321,7 @@ impl Actor {
         connection: ConnectionId,
         by: String,
         request_id: String,
-        answer: Option<Box<RawValue>>,
+        outcome: Result<Option<Box<RawValue>>, ClientError>,
     ) {
         let about = Some(("request_id", request_id.as_str()));
         let approval = self
@@ -310,13 +330,13 @@ impl Actor {
             .iter()
             .find(|it| it.request_id == request_id);
         let Some(id) = approval.map(|approval| approval.id) else {
-            if !self.tell_loser(connection, &request_id) {
-                self.clients
-                    .error(connection, &SessionError::RequestNotPending, about);
+            match self.machine.ended_approval(&request_id) {
+                Some(ended) => self.clients.late_answer(connection, ended),
+                None => self.answer_for_client(connection, by, request_id, outcome),
             }
             return;
         };
-        let Some(answer) = answer else {
+        let Some(answer) = outcome.ok().flatten() else {
             let bad = SessionError::InvalidDecision(BadAnswer::NotAnObject);
             self.clients.error(connection, &bad, about);
             return;
@@ -326,6 +346,21 @@ impl Actor {
             request_id,
         };
         self.decide(id, &Decision::Raw(answer), by, reply);
+    }
+}
+
+/// Tells the actor when a client's last handle is gone, however that came about.
+async fn tell_of_the_end(
+    connection: ConnectionId,
+    present: CancellationToken,
+    commands: mpsc::Sender<Command>,
+) {
+    tokio::select! {
+        () = present.cancelled() => {
+            // An actor that is gone knows no clients.
+            commands.send(Command::Detach { connection }).await.ok();
+        }
+        () = commands.closed() => {}
     }
 }
 

@@ -1,7 +1,7 @@
 //! Owns the control requests that are under way: who asked, under which id of their own, and until when. Some are held
 //! back for a while, the others wait for the CLI's answer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -32,6 +32,13 @@ impl Asker {
 
     fn is_client(&self, of: ConnectionId) -> bool {
         matches!(self, Self::Client { connection, .. } if *connection == of)
+    }
+
+    fn id_of(&self, of: ConnectionId) -> Option<String> {
+        match self {
+            Self::Client { connection, id } if *connection == of => Some(id.clone()),
+            Self::Client { .. } | Self::Caller(_) => None,
+        }
     }
 
     fn is_request(&self, of: ConnectionId, client_id: &str) -> bool {
@@ -196,11 +203,8 @@ impl Controls {
 
     /// Whether a client has as many open requests as it may.
     pub(super) fn is_full(&self, connection: ConnectionId) -> bool {
-        let held = self.held.iter().flat_map(|request| &request.askers);
-        let waiting = self.waiting.values().flat_map(|waiting| &waiting.askers);
-        let ending = self.ending.iter().flat_map(|ending| &ending.askers);
         let of_client = |asker: &&Asker| asker.is_client(connection);
-        held.chain(waiting).chain(ending).filter(of_client).count() >= OPEN_PER_CLIENT
+        self.all_askers().filter(of_client).count() >= OPEN_PER_CLIENT
     }
 
     /// Takes out a client's request.
@@ -208,9 +212,35 @@ impl Controls {
         self.remove(|asker| asker.is_request(connection, client_id))
     }
 
-    /// Takes out all requests of a client that left.
-    pub(super) fn remove_client(&mut self, connection: ConnectionId) -> Vec<String> {
+    /// A connection is over. Its requests go over to `heir`, another connection of the same client, unless that has an
+    /// open request with the same id. Those of nobody are taken out.
+    pub(super) fn leave(&mut self, connection: ConnectionId, heir: Option<ConnectionId>) -> Vec<String> {
+        if let Some(heir) = heir {
+            let taken: HashSet<String> = self.all_askers().filter_map(|it| it.id_of(heir)).collect();
+            for asker in self.all_askers_mut() {
+                match asker {
+                    Asker::Client { connection: of, id } if *of == connection && !taken.contains(id) => {
+                        *of = heir
+                    }
+                    Asker::Client { .. } | Asker::Caller(_) => {}
+                }
+            }
+        }
         self.remove(|asker| asker.is_client(connection))
+    }
+
+    fn all_askers(&self) -> impl Iterator<Item = &Asker> {
+        let held = self.held.iter().flat_map(|request| &request.askers);
+        let waiting = self.waiting.values().flat_map(|waiting| &waiting.askers);
+        let ending = self.ending.iter().flat_map(|ending| &ending.askers);
+        held.chain(waiting).chain(ending)
+    }
+
+    fn all_askers_mut(&mut self) -> impl Iterator<Item = &mut Asker> {
+        let held = self.held.iter_mut().flat_map(|request| &mut request.askers);
+        let waiting = self.waiting.values_mut().flat_map(|waiting| &mut waiting.askers);
+        let ending = self.ending.iter_mut().flat_map(|ending| &mut ending.askers);
+        held.chain(waiting).chain(ending)
     }
 
     /// Takes out the requests of callers that stopped waiting.
@@ -325,13 +355,28 @@ mod tests {
         );
         let stop = waiting(vec![client(a, "3")], Some(interrupt(1, false)));
         controls.add("stop".to_owned(), stop);
-        assert_eq!(controls.remove_client(a), ["of-a"]);
+        assert_eq!(controls.leave(a, None), ["of-a"]);
         assert!(controls.is_interrupting());
         assert_eq!(
             controls.of_client(b, "2"),
             Some(Place::Sent("of-both".to_owned()))
         );
         assert_eq!(controls.of_client(a, "2"), None);
+    }
+
+    #[test]
+    fn another_connection_of_the_client_inherits_what_does_not_clash() {
+        let mut controls = Controls::default();
+        let [old, heir] = [ConnectionId::new(), ConnectionId::new()];
+        controls.add("one".to_owned(), waiting(vec![client(old, "1")], None));
+        controls.add("two".to_owned(), waiting(vec![client(old, "2")], None));
+        controls.add("other".to_owned(), waiting(vec![client(heir, "2")], None));
+        assert_eq!(controls.leave(old, Some(heir)), ["two"]);
+        assert_eq!(controls.of_client(heir, "1"), Some(Place::Sent("one".to_owned())));
+        assert_eq!(
+            controls.of_client(heir, "2"),
+            Some(Place::Sent("other".to_owned()))
+        );
     }
 
     #[test]

@@ -87,6 +87,9 @@ pub enum SessionError {
     /// A client took a request back that had not been sent.
     #[error("the request was taken back before the CLI heard of it")]
     RequestTakenBack,
+    /// The request waits for the answer of another client, or of no client.
+    #[error("another client answers this request")]
+    RequestOfAnotherClient,
     /// A client repeated the id of a request that is still open.
     #[error("request id is already in use on this connection")]
     RequestIdInUse,
@@ -123,6 +126,7 @@ impl SessionError {
             Self::RequestNotPending => "request_not_pending",
             Self::ControlNotAllowed { .. } => "control_not_allowed",
             Self::RequestTakenBack => "request_taken_back",
+            Self::RequestOfAnotherClient => "request_of_another_client",
             Self::RequestIdInUse => "request_id_in_use",
             Self::Journal(_) | Self::JournalWrite(_) => "journal",
             Self::Ended => "session_ended",

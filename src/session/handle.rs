@@ -5,17 +5,19 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio_util::sync::DropGuard;
 
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
     domain::{
-        ApprovalId, ConnectionId, PromptUuid, Resolution, RuleSet, Seq, SessionId, SessionState, TurnEnd,
+        ApprovalId, ClientId, ConnectionId, PromptUuid, Resolution, RuleSet, Seq, SessionId, SessionState,
+        TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
 };
 
-use super::{LiveView, SessionError};
+use super::{LiveView, Routes, SessionError};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -73,6 +75,8 @@ pub struct Launch {
     pub base: crate::domain::fact::CliTotals,
     /// The permission mode that the process is asked to start in.
     pub permission_mode: Option<String>,
+    /// Where hooks and MCP messages go.
+    pub routes: Routes,
 }
 
 /// A prompt that was accepted.
@@ -137,9 +141,14 @@ pub(super) enum Command {
     },
     Attach {
         after: Option<Seq>,
+        /// How the client names itself.
+        client: Option<ClientId>,
         /// Where the lines of the client go.
         sender: mpsc::Sender<Command>,
         reply: Reply<Attachment>,
+    },
+    Detach {
+        connection: ConnectionId,
     },
     Line {
         connection: ConnectionId,
@@ -165,6 +174,8 @@ pub(super) struct Stop {
 pub struct Attachment {
     /// The connection's id.
     pub connection: ConnectionId,
+    /// The client's name: its own, or that of its connection.
+    pub client: ClientId,
     /// The session at the moment of attaching.
     pub view: LiveView,
     /// The records after the asked one, without gap or double.
@@ -175,11 +186,13 @@ pub struct Attachment {
     pub inbox: ClientInbox,
 }
 
-/// Where a client's lines go.
+/// Where a client's lines go. The client is attached for as long as one of these is kept.
 #[derive(Clone, Debug)]
 pub struct ClientInbox {
     pub(super) connection: ConnectionId,
     pub(super) commands: mpsc::Sender<Command>,
+    /// Tells the actor when the last one is dropped.
+    pub(super) _present: Arc<DropGuard>,
 }
 
 impl ClientInbox {
@@ -344,13 +357,23 @@ impl SessionHandle {
         Ok(Arc::clone(&started))
     }
 
-    /// Attaches a client.
+    /// Attaches a client, by the name that it gives itself.
     ///
     /// # Errors
     /// `Journal` when the records after `after` can't be given.
-    pub async fn attach(&self, after: Option<Seq>) -> Result<Attachment, SessionError> {
+    pub async fn attach(
+        &self,
+        after: Option<Seq>,
+        client: Option<ClientId>,
+    ) -> Result<Attachment, SessionError> {
         let sender = self.commands.clone();
-        self.ask(|reply| Command::Attach { after, sender, reply }).await
+        self.ask(|reply| Command::Attach {
+            after,
+            client,
+            sender,
+            reply,
+        })
+        .await
     }
 
     /// Ends the actor of a session that has no process, and will have none: what was asked of it later is refused.

@@ -1,10 +1,12 @@
 //! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
 //! that starts again and reads the same records is in the same state.
 
+mod ended;
 mod pending;
 mod stdout;
 #[cfg(test)]
 mod tests;
+mod unasked;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,7 +17,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    claude::{ControlRequest, ControlResponse, Envelope, glance, scan},
+    claude::{ControlResponse, Envelope, glance, scan},
     domain::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid,
         Resolution, RunExit, RunId, Seq, SessionId, SessionState, Timestamp,
@@ -24,11 +26,16 @@ use crate::{
 };
 
 use super::{
-    LiveView, Offers, OpenPrompt, OpenTurn, approvals, exit,
+    LiveView, Offers, OpenPrompt, OpenTurn, approvals,
+    desk::Book,
+    exit,
     money::Ledger,
     notes::{Note, RunStarted},
     turns,
 };
+pub(super) use ended::EndedApproval;
+use ended::EndedApprovals;
+use unasked::Unasked;
 
 /// How much of a prompt's text is kept for lists.
 const PROMPT_START_CHARS: usize = 200;
@@ -122,8 +129,10 @@ impl OwnRequest {
 pub(super) enum Effect {
     /// The CLI answered one of our control requests.
     ControlAnswered(ControlResponse),
+    /// A request of the CLI that is no approval is open no longer; whether it was answered.
+    AskedClosed(String, bool),
     /// An approval ended.
-    ApprovalClosed(Arc<Approval>, Box<Resolution>),
+    ApprovalClosed(ApprovalId, Box<Resolution>),
     /// A turn ended; `result` is the CLI's line, if there was one.
     TurnEnded(Box<crate::domain::TurnEnd>, Option<Box<RawValue>>),
     /// A prompt was written to the CLI.
@@ -161,11 +170,13 @@ pub(super) struct Machine {
     turn: Option<OpenTurn>,
     prompts: Vec<OpenPrompt>,
     approvals: Vec<Arc<Approval>>,
-    /// Requests of the CLI that nobody answered, approvals apart.
-    asked: HashMap<String, ControlRequest>,
+    ended_approvals: EndedApprovals,
+    /// Requests of the CLI that are no approvals, and who answers them.
+    desk: Book,
     /// Control requests of ours that the CLI has not answered.
     own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
+    unasked: Unasked,
     background_tasks: u32,
     offers: Offers,
     last_line_at: Option<Timestamp>,
@@ -194,9 +205,11 @@ impl Machine {
             turn: None,
             prompts: Vec::new(),
             approvals: Vec::new(),
-            asked: HashMap::new(),
+            ended_approvals: EndedApprovals::default(),
+            desk: Book::default(),
             own_requests: HashMap::new(),
             ledger: Ledger::default(),
+            unasked: Unasked::default(),
             background_tasks: 0,
             offers: Offers::default(),
             last_line_at: None,
@@ -233,11 +246,6 @@ impl Machine {
     /// Whether the process answered `initialize`.
     pub(super) fn is_ready(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.ready)
-    }
-
-    /// Whether a turn runs.
-    pub(super) fn is_in_turn(&self) -> bool {
-        self.turn.is_some()
     }
 
     /// The number of the turn that runs, or of the next one.
@@ -278,6 +286,11 @@ impl Machine {
         &self.approvals
     }
 
+    /// How the approval of this request ended, unless that is long ago.
+    pub(super) fn ended_approval(&self, request_id: &str) -> Option<&EndedApproval> {
+        self.ended_approvals.of_request(request_id)
+    }
+
     /// Whether an `approval` record announced it.
     pub(super) fn is_announced(&self, id: ApprovalId) -> bool {
         self.announced.contains(&id)
@@ -294,9 +307,14 @@ impl Machine {
         ends.map(|(id, (state, by))| (*id, *state, by.as_str()))
     }
 
-    /// What the CLI asked and nobody answered, approvals apart.
-    pub(super) fn asked(&self) -> impl Iterator<Item = &ControlRequest> {
-        self.asked.values()
+    /// What the CLI asked, approvals apart.
+    pub(super) fn desk(&self) -> &Book {
+        &self.desk
+    }
+
+    /// The number of the turn that runs.
+    pub(super) fn running_turn(&self) -> Option<u64> {
+        self.turn.as_ref().map(|turn| turn.number)
     }
 
     /// Whether nothing runs that an end of input would cut short.
@@ -329,8 +347,10 @@ impl Machine {
             turn: self.turn.clone(),
             open_prompts: self.prompts.clone(),
             approvals: self.approvals.clone(),
+            requests: Vec::new(),
             background_tasks: self.background_tasks,
             offers: self.offers,
+            unasked_tool: self.unasked.tool().filter(|_| self.run.is_some()),
             last_line_at: self.last_line_at,
         }
     }
@@ -410,12 +430,14 @@ impl Machine {
         self.turn = None;
         self.prompts.clear();
         self.approvals.clear();
-        self.asked.clear();
+        self.ended_approvals = EndedApprovals::default();
+        self.desk = Book::default();
         self.own_requests.clear();
         self.background_tasks = 0;
         self.offers = Offers::default();
         self.reason = None;
         self.ledger = Ledger::start_run(started.base);
+        self.unasked = Unasked::default();
         out.facts.push(Fact::RunStarted {
             id: started.run_id,
             mode: started.mode,
@@ -451,7 +473,7 @@ impl Machine {
             out.effects
                 .push(Effect::PromptDropped(prompt.uuid, PromptState::Interrupted));
         }
-        self.asked.clear();
+        self.desk = Book::default();
         self.own_requests.clear();
         self.background_tasks = 0;
         self.offers.tasks = None;
@@ -478,13 +500,17 @@ impl Machine {
             Some("user") => self.on_prompt(&line, record, out),
             Some("control_request") => {
                 if let Some(id) = &line.request_id {
+                    self.desk.sent(&line, record.by);
                     self.own_requests
                         .insert(id.clone().into_owned(), OwnRequest::read(&line));
                 }
             }
             Some("control_response") => {
                 if let Some(answer) = ControlResponse::read(&line) {
-                    self.asked.remove(&answer.request_id);
+                    if self.desk.answer(&answer, self.running_turn(), record.at) {
+                        out.effects
+                            .push(Effect::AskedClosed(answer.request_id.clone(), true));
+                    }
                     if let Some(approval) = self.take_approval(&answer.request_id) {
                         let by = record.by.unwrap_or("daemon");
                         let resolution = approvals::resolution_of(&approval, answer, by, record.at);

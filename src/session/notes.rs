@@ -7,6 +7,8 @@ use crate::domain::{
     StartMode, Timestamp, fact::CliTotals,
 };
 
+use super::desk::FallbackReason;
+
 /// A record that the daemon or a keeper writes about a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -58,8 +60,13 @@ pub(super) enum Note {
         state: ApprovalState,
         by: String,
     },
-    /// The CLI asked something that no client can be given yet; it got this stated answer.
-    Fallback { request_id: String, subtype: String },
+    /// The CLI's request got no answer of its owner's; it got the stated one.
+    Fallback {
+        request_id: String,
+        subtype: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<FallbackReason>,
+    },
 }
 
 /// The start of a run.

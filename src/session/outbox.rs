@@ -30,6 +30,8 @@ pub(super) enum Subject {
     Prompt(PromptUuid),
     Control(String),
     Answer(ApprovalId),
+    /// A client's answer to this request of the CLI that is no approval.
+    Reply(String),
     /// The daemon itself; what was refused for want of room is sent again.
     Due(Due),
     /// Nobody waits; a failure is logged.
@@ -43,8 +45,10 @@ pub(super) enum Due {
     State,
     /// The record of an approval, or (`true`) of its end.
     Approval(ApprovalId, bool),
-    /// The stated answer to this request of the CLI.
-    Fallback(String),
+    /// The daemon's answer to this request of the CLI.
+    Answer(String),
+    /// The interrupt of a turn that a hook stopped.
+    HookStop,
     /// The answer of a rule to this approval.
     Rule(ApprovalId),
 }

@@ -60,6 +60,7 @@ impl Actor {
                 self.launch_prompts.push(uuid);
             }
         }
+        self.desk.start(launch.routes.clone());
         self.launching = Some(Launching {
             waits: Some(launch),
             reply,
@@ -190,7 +191,7 @@ impl Actor {
         self.announced.clear();
         self.ruling.forget_all();
         self.stop_sent = false;
-        self.answered.clear();
+        self.close_desk();
     }
 
     /// Takes back a start that waits and was stopped before it began.
@@ -305,6 +306,7 @@ impl Actor {
                     self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
                 }
             }
+            Subject::Reply(id) => self.answer_refused(&id, &refusal(&unsent.error, state)),
             Subject::Due(due) if unsent.error == WriteError::Busy => {
                 self.retry_later(due);
             }
@@ -326,7 +328,8 @@ impl Actor {
                 match due {
                     Due::State => self.sent_state = None,
                     Due::Approval(id, ended) => drop(self.announced.remove(&(id, ended))),
-                    Due::Fallback(id) => self.answer_asked(&id),
+                    Due::Answer(id) => self.write_answer(id),
+                    Due::HookStop => self.desk_stop_refused(),
                     Due::Rule(id) => self.ruling.go_on(id),
                 }
             }

@@ -7,14 +7,15 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{
-    claude::{BadLine, ControlResponse, catalogue, glance, json, stdin},
-    domain::{ConnectionId, RunId, SessionState},
+    claude::{BadLine, ControlResponse, catalogue, control::Fields, glance, json, stdin},
+    domain::{ClientId, ConnectionId, RunId, SessionState},
 };
 
 use super::{
     SessionError,
     actor::Actor,
     control::{Asker, Interrupt, Place, Request, Waiting},
+    desk::CLIENT_PREFIX,
     machine::INITIALIZE_ID,
     outbox::{Entry, OUTBOX_ENTRIES, Payload, Subject},
 };
@@ -53,14 +54,37 @@ impl Actor {
             return;
         };
         let id = RunId::new().to_string();
-        let request = Request {
+        self.send_or_hold(Request {
             line: Bytes::from(stdin::relayed_request(&id, request)),
             id,
             subtype,
             by,
             interrupt,
             askers: vec![asker],
-        };
+        });
+    }
+
+    /// A client registers what it serves, and asks what the CLI can do.
+    pub(super) fn initialize(&mut self, client: &ClientId, request: &str, by: String, asker: Asker) {
+        if let Some(refusal) = self.refuse_input() {
+            self.answer_asker(asker, Err(refusal));
+            return;
+        }
+        let (id, subtype) = (RunId::new().to_string(), "initialize".to_owned());
+        match self.merged_initialize(&id, client, request) {
+            Ok(fields) => self.send_or_hold(Request {
+                line: Bytes::from(stdin::control_request(&id, &subtype, &fields)),
+                id,
+                subtype,
+                by,
+                interrupt: None,
+                askers: vec![asker],
+            }),
+            Err(bad) => self.answer_asker(asker, Err(SessionError::InvalidLine(bad))),
+        }
+    }
+
+    fn send_or_hold(&mut self, request: Request) {
         if self.machine.is_ready() || catalogue::goes_first(&request.subtype) {
             self.send_request(request);
         } else if let Some(request) = self.controls.hold(request) {
@@ -70,9 +94,8 @@ impl Actor {
 
     /// Notes that the turn which runs was told to end.
     pub(super) fn turn_is_ending(&mut self) {
-        if self.machine.is_in_turn() {
-            self.controls
-                .turn_is_ending(self.machine.turn_number(), Instant::now() + ENDING);
+        if let Some(turn) = self.machine.running_turn() {
+            self.controls.turn_is_ending(turn, Instant::now() + ENDING);
         }
     }
 
@@ -161,7 +184,10 @@ impl Actor {
         for asker in self.controls.take_ending_overdue(now) {
             let by = match &asker {
                 Asker::Caller(_) => "rest".to_owned(),
-                Asker::Client { connection, .. } => format!("ws:{connection}"),
+                Asker::Client { connection, .. } => match self.clients.client(*connection) {
+                    Some(client) => format!("{CLIENT_PREFIX}{client}"),
+                    None => continue,
+                },
             };
             self.control("interrupt".to_owned(), br#"{"subtype":"interrupt"}"#, by, asker);
         }
@@ -183,13 +209,6 @@ impl Actor {
         }
     }
 
-    /// A client left: what only it waited for is taken back.
-    pub(super) fn forget_client(&mut self, connection: ConnectionId) {
-        for id in self.controls.remove_client(connection) {
-            self.cancel(&id, "daemon");
-        }
-    }
-
     /// A client takes a request of its own back. What the CLI works on is answered by the CLI.
     pub(super) fn take_back_request(&mut self, connection: ConnectionId, client_id: &str, by: &str) {
         match self.controls.of_client(connection, client_id) {
@@ -206,7 +225,10 @@ impl Actor {
     }
 
     /// Tells the CLI that nobody waits for an answer any more.
-    fn cancel(&mut self, id: &str, by: &str) {
+    pub(super) fn cancel(&mut self, id: &str, by: &str) {
+        if self.outbox.is_none() {
+            return;
+        }
         let line = Bytes::from(stdin::control_cancel_request(id));
         let by = by.to_owned();
         self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
@@ -249,5 +271,6 @@ fn nothing_to_do() -> ControlResponse {
         request_id: String::new(),
         outcome: Ok(None),
         pending_permission_requests: Vec::new(),
+        beside: Fields::new(),
     }
 }

@@ -11,7 +11,6 @@ use crate::{
 use super::{
     LiveView, SessionError,
     actor::Actor,
-    fallback,
     notes::Note,
     outbox::{Due, Entry, Payload, Subject},
     process::Launching,
@@ -29,7 +28,8 @@ impl Actor {
         self.consult_rules();
         self.note_approvals();
         self.answer_by_rules();
-        self.answer_what_nobody_takes();
+        self.detach_cut();
+        self.serve_desk();
         self.show();
     }
 
@@ -89,44 +89,8 @@ impl Actor {
         }
     }
 
-    fn answer_what_nobody_takes(&mut self) {
-        if self.outbox.is_none() {
-            return;
-        }
-        let due: Vec<_> = self
-            .machine
-            .asked()
-            .filter(|asked| !self.answered.contains(&asked.request_id))
-            .cloned()
-            .collect();
-        for asked in due {
-            self.answered.insert(asked.request_id.clone());
-            self.answer_asked(&asked.request_id);
-            let note = Note::Fallback {
-                request_id: asked.request_id,
-                subtype: asked.subtype,
-            };
-            self.note(note, Subject::Nobody);
-        }
-    }
-
-    /// Gives the CLI the stated answer to a request, unless it took that back.
-    pub(super) fn answer_asked(&mut self, request_id: &str) {
-        let asked = self.machine.asked().find(|asked| asked.request_id == request_id);
-        let Some(line) = asked.map(fallback::answer) else {
-            return;
-        };
-        self.enqueue(Entry::new(
-            Payload::Line {
-                by: "daemon".to_owned(),
-                line,
-            },
-            Subject::Due(Due::Fallback(request_id.to_owned())),
-        ));
-    }
-
     /// Writes a record of ours: through the keeper while there is one, else by our own hand.
-    fn note(&mut self, note: Note, subject: Subject) {
+    pub(super) fn note(&mut self, note: Note, subject: Subject) {
         if self.link.is_some() && !self.machine.has_run() {
             // The keeper is about to go and takes nothing more.
             self.late_notes.push(note);
@@ -173,6 +137,7 @@ impl Actor {
     pub(super) fn shown_view(&self) -> LiveView {
         LiveView {
             state: self.shown_state(),
+            requests: self.pending_requests(),
             ..self.machine.view(self.cli_pid)
         }
     }

@@ -2,9 +2,17 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use crate::domain::{
-    Approval, CliSessionId, FailReason, PromptState, PromptUuid, RunId, Seq, SessionState, Timestamp,
+    Approval, CliSessionId, ClientId, FailReason, PromptState, PromptUuid, RunId, Seq, SessionState,
+    Timestamp,
 };
+
+use super::desk::Asked;
+
+/// Tools that change files. In its default mode the CLI asks before each of their calls, unless a rule allows it.
+pub const EDITING_TOOLS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", "Write"];
 
 /// What a session looks like now.
 #[derive(Clone, Debug)]
@@ -33,10 +41,14 @@ pub struct LiveView {
     pub open_prompts: Vec<OpenPrompt>,
     /// What needs a person, oldest first.
     pub approvals: Vec<Arc<Approval>>,
+    /// What else the CLI asked and a client may answer, oldest first.
+    pub requests: Vec<PendingRequest>,
     /// Background tasks that the CLI reports.
     pub background_tasks: u32,
     /// Where the CLI says what it offers.
     pub offers: Offers,
+    /// The tool that changed a file in a mode that asks, in a process that has asked for no permission.
+    pub unasked_tool: Option<&'static str>,
     /// When the CLI printed its last line.
     pub last_line_at: Option<Timestamp>,
 }
@@ -55,6 +67,38 @@ pub struct Offers {
     pub account: Option<Seq>,
     /// The background tasks of a process that lives.
     pub tasks: Option<Seq>,
+}
+
+/// A request of the CLI that is no approval and waits for a client.
+#[derive(Clone, Debug)]
+pub struct PendingRequest {
+    pub(super) asked: Arc<Asked>,
+    /// The client that answers; anyone when absent.
+    pub client_id: Option<ClientId>,
+    /// When the stated answer is given.
+    pub deadline: Option<Timestamp>,
+}
+
+impl PendingRequest {
+    /// The CLI's id, which the answer must carry.
+    pub fn request_id(&self) -> &str {
+        &self.asked.request.request_id
+    }
+
+    /// What is asked.
+    pub fn subtype(&self) -> &str {
+        &self.asked.request.subtype
+    }
+
+    /// The record of the request.
+    pub fn seq(&self) -> Seq {
+        self.asked.seq
+    }
+
+    /// The whole request.
+    pub fn request(&self) -> &RawValue {
+        &self.asked.request.request
+    }
 }
 
 /// A turn that runs.

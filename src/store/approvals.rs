@@ -24,7 +24,13 @@ pub(super) async fn list(
     let rows = select(&filter, page)?.build().fetch_all(pool).await?;
     let rows = rows.iter().map(approval).collect::<Result<_, _>>()?;
     Ok(page.page(LIST, rows, |row: &ApprovalRow| {
-        (row.approval.requested_at.as_micros(), row.approval.id.to_string())
+        let Approval {
+            id,
+            seq,
+            requested_at,
+            ..
+        } = &row.approval;
+        (requested_at.as_micros(), seq.get(), id.to_string())
     }))
 }
 
@@ -58,16 +64,18 @@ pub(super) fn select(
     if let Some(to) = filter.to {
         query.push(" AND requested_at < ").push_bind(to.as_micros());
     }
-    if let Some((requested_at, id)) = page.key::<(i64, String)>(LIST)? {
+    if let Some((requested_at, seq, id)) = page.key::<(i64, i64, String)>(LIST)? {
         query
-            .push(" AND (requested_at, id) < (")
+            .push(" AND (requested_at, seq, id) < (")
             .push_bind(requested_at)
+            .push(", ")
+            .push_bind(seq)
             .push(", ")
             .push_bind(id)
             .push(")");
     }
     query
-        .push(" ORDER BY requested_at DESC, id DESC LIMIT ")
+        .push(" ORDER BY requested_at DESC, seq DESC, id DESC LIMIT ")
         .push_bind(page.rows_to_read());
     Ok(query)
 }

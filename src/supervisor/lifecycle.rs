@@ -9,7 +9,7 @@ use crate::{
     domain::{CliSessionId, Clock, FailReason, SessionId, SessionState, StartMode},
     journal::ReadError,
     keeper::StdinLine,
-    session::{self, AtRest, SessionError, SessionHandle, SessionParts, SessionSettings},
+    session::{self, AtRest, Routes, SessionError, SessionHandle, SessionParts, SessionSettings},
     store::{MetaPatch, NewSession, SessionRow},
 };
 
@@ -412,6 +412,9 @@ impl Supervisor {
             earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
             link,
             fresh,
+            outbound: self.shared.outbound.clone(),
+            // A process that lives was started with the options as they are stored.
+            routes: Routes::of(&read_options(&row.options)?),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             settings: SessionSettings {
@@ -422,6 +425,7 @@ impl Supervisor {
                 eof_grace_ms: settings.keeper.eof_grace_ms,
                 term_grace_ms: settings.keeper.term_grace_ms,
                 start_timeout_ms: settings.start_timeout_ms,
+                desk: settings.desk,
                 max_prompt_bytes: settings.max_prompt_bytes,
             },
         };

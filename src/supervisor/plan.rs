@@ -10,7 +10,7 @@ use crate::{
     claude::{self, LaunchFile, LaunchOptions, Start, stdin},
     domain::{RunId, SessionId, fact::CliTotals},
     keeper::{LaunchPlan, RUN_MARKER, StdinLine},
-    session::{INITIALIZE_ID, Launch},
+    session::{INITIALIZE_ID, Launch, Routes},
 };
 
 use super::{CliFound, Supervisor, SupervisorError, SupervisorSettings, settings::make_private_dir};
@@ -73,6 +73,7 @@ impl Supervisor {
             mode: start.start.mode(),
             cli_session: start.start.cli_session(),
             base: start.base,
+            routes: Routes::of(start.options),
             permission_mode: start.options.permission_mode.map(|mode| mode.as_str().to_owned()),
         })
     }

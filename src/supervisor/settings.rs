@@ -11,6 +11,7 @@ use crate::{
     claude::Policy,
     domain::{CliSessionId, RuleSet, SessionId},
     keeper::KeeperLimits,
+    session::DeskTimes,
 };
 
 use super::SupervisorError;
@@ -53,6 +54,8 @@ pub struct SupervisorSettings {
     pub max_prompt_bytes: usize,
     /// How long `initialize` may take.
     pub start_timeout_ms: u64,
+    /// How long is waited for clients that answer the CLI.
+    pub desk: DeskTimes,
     /// Sizes and times of keepers.
     pub keeper: KeeperLimits,
     /// Newest records of each session kept in memory for live clients.

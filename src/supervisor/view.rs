@@ -83,8 +83,10 @@ fn resting(row: &SessionRow) -> LiveView {
         turn: None,
         open_prompts: Vec::new(),
         approvals: Vec::new(),
+        requests: Vec::new(),
         background_tasks: 0,
         offers: crate::session::Offers::default(),
+        unasked_tool: None,
         last_line_at: None,
     }
 }

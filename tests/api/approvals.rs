@@ -64,6 +64,10 @@ async fn a_wrong_decision_leaves_the_approval_pending() {
             json!({"decision": "allow", "updated_permissions": {}}),
             "invalid_decision",
         ),
+        (
+            json!({"decision": "allow", "updated_permissions": [{"type": "setMode", "mode": "acceptEdits"}]}),
+            "invalid_decision",
+        ),
     ] {
         let status = if code == "invalid_field" { 422 } else { 400 };
         problem(rest.decide(&id, &approval, decision.clone()).await, status, code);

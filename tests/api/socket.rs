@@ -450,10 +450,14 @@ async fn an_approval_is_answered_by_one_client_and_the_other_is_told_who_was_fas
     let lost = loser
         .find("the loss", |frame| frame["type"] == "trunkline.error")
         .await;
-    assert!(
-        ["already_decided", "request_not_pending"].contains(&lost["code"].as_str().unwrap()),
-        "{lost:#}"
-    );
+    let told = ["code", "state", "request_id", "approval_id"].map(|name| &lost[name]);
+    let expected = [
+        &json!("already_decided"),
+        &json!("allowed"),
+        request_id.as_ref().unwrap(),
+        &approval["id"],
+    ];
+    assert_eq!(told, expected, "{lost:#}");
     let decided = loser
         .find("the decision", |frame| frame["data"]["type"] == "decision")
         .await;
@@ -464,6 +468,7 @@ async fn an_approval_is_answered_by_one_client_and_the_other_is_told_who_was_fas
         format!("ws:{}", snapshot["connection_id"].as_str().unwrap()),
         "{decided:#}"
     );
+    assert_eq!(lost["by"], by);
     rest.in_state(&id, &["idle"]).await;
     let records = rest.events(&id, 0).await;
     let answered: Vec<_> = records

@@ -132,9 +132,11 @@ async fn p4_a_request_that_was_withdrawn_is_dead() {
     client
         .send(&json!({ "type": "control_response", "response": { "subtype": "success", "request_id": "q-1", "response": { "behavior": "allow" } } }))
         .await;
-    client
-        .until("a refusal", |frame| frame["type"] == "trunkline.error")
+    let refusal = client
+        .find("a refusal", |frame| frame["type"] == "trunkline.error")
         .await;
+    let told = ["code", "state", "by"].map(|name| refusal[name].as_str().unwrap());
+    assert_eq!(told, ["approval_not_pending", "withdrawn", "cli"]);
     let shown = rest
         .get(&path(&id, &format!("approvals/{}", id_of(&asked[0]))))
         .await

@@ -73,18 +73,3 @@ pub(crate) async fn answer_heard(client: &mut Ws, request_id: &str) -> Value {
     let mut frames = client.until(&format!("the answer to {request_id}"), wanted).await;
     frames.pop().unwrap()["data"].take()
 }
-
-/// The journal as it lies on the disk.
-pub(crate) fn journal(daemon: &TestDaemon, session: &str) -> String {
-    let dir = daemon.data_dir().join("sessions").join(session);
-    let mut segments: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
-        .collect();
-    segments.sort();
-    segments
-        .iter()
-        .map(|path| fs::read_to_string(path).unwrap())
-        .collect()
-}

@@ -27,7 +27,13 @@ async fn r1_a_client_that_joins_in_a_stream_sees_every_record_once() {
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     act_through(&rest, &id, json!([{ "flood": 10_000, "bytes": 200 }])).await;
-    act(&rest, &id, json!([{ "flood": 6000, "rate": 1000, "bytes": 200 }])).await;
+    // It goes on for longer than the clients need, and ends with the daemon.
+    act(
+        &rest,
+        &id,
+        json!([{ "flood": 100_000, "rate": 1000, "bytes": 200 }]),
+    )
+    .await;
     for round in 0..20 {
         let from = if round % 2 == 0 {
             0

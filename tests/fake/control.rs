@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, body, of_type, path, pid, records, session},
+    bed::{act, act_through, answer_heard, body, of_type, path, pid, records, session, session_with},
     support::{
         daemon::TestDaemon,
         programs::fake_prompt,
@@ -256,6 +256,48 @@ async fn c16_a_refused_flag_is_told_with_the_words_of_the_cli() {
     assert_eq!(reply.problem(502), "start_failed");
 }
 
+/// A CLI that takes the flag and then asks nobody.
+#[tokio::test]
+async fn c16_a_cli_that_never_asks_is_pointed_out() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let writes = |name: &str| {
+        let file = daemon.work_dir(name).join("made");
+        let call = json!({ "type": "tool_use", "id": "t1", "name": "Write", "input": { "file_path": file, "content": "" } });
+        let result = json!({ "type": "tool_result", "tool_use_id": "t1", "content": "done" });
+        json!([
+            { "line": { "type": "assistant", "message": { "role": "assistant", "content": [call] } } },
+            { "line": { "type": "user", "message": { "role": "user", "content": [result] } } },
+        ])
+    };
+    let silent = session(&daemon, "silent", json!({})).await;
+    assert_eq!(rest.session(&silent).await["unasked_tool"], Value::Null);
+    act_through(&rest, &silent, writes("silent")).await;
+    assert_eq!(rest.session(&silent).await["unasked_tool"], "Write");
+    for (name, options) in [
+        ("edits", json!({ "permission_mode": "acceptEdits" })),
+        ("allowed", json!({ "allowed_tools": ["Write(src/**)"] })),
+    ] {
+        let id = session_with(&daemon, name, json!({}), options).await;
+        act_through(&rest, &id, writes(name)).await;
+        assert_eq!(rest.session(&id).await["unasked_tool"], Value::Null, "{name}");
+    }
+    let asking = session(&daemon, "asking", json!({})).await;
+    act(&rest, &asking, json!([{ "ask": { "ids": ["q-1"] } }])).await;
+    let approval = rest.pending_approval(&asking).await;
+    let approval = approval["id"].as_str().unwrap();
+    rest.decide(&asking, approval, json!({ "decision": "allow" }))
+        .await
+        .expect(200);
+    rest.in_state(&asking, &["idle"]).await;
+    act_through(&rest, &asking, writes("asking")).await;
+    assert_eq!(rest.session(&asking).await["unasked_tool"], Value::Null);
+
+    daemon.kill();
+    daemon.start().await;
+    assert_eq!(daemon.rest().session(&silent).await["unasked_tool"], "Write");
+}
+
 #[tokio::test]
 async fn c17_equal_request_ids_of_clients_never_meet() {
     let daemon = TestDaemon::with_fake().start().await;
@@ -331,7 +373,10 @@ async fn c17_equal_request_ids_of_two_clis_never_meet() {
 
 #[tokio::test]
 async fn c18_h1_what_nobody_can_answer_gets_a_stated_answer_in_bounded_time() {
-    let daemon = TestDaemon::with_fake().start().await;
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SESSIONS_OFFER_MS", "500")
+        .start()
+        .await;
     let rest = daemon.rest();
     for attached in [false, true] {
         let id = session(&daemon, &format!("w{attached}"), json!({})).await;

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, body, journal, of_type, path, records, session, session_with},
+    bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
     support::{daemon::TestDaemon, programs::fake_prompt, ws::Ws},
 };
 
@@ -121,7 +121,7 @@ async fn f6_a_lone_surrogate_and_bad_utf8_kill_nobody() {
         json!([{ "surrogate": 1 }, { "invalid_utf8": 1 }, { "text": "after" }]),
     )
     .await;
-    let journal = journal(&daemon, &id);
+    let journal = daemon.journal(&id);
     assert!(
         journal.contains(r#""content":"cut \ud83d here""#),
         "byte for byte"
@@ -151,7 +151,8 @@ async fn f6_a_request_with_a_lone_surrogate_is_approved_unchanged() {
     assert_eq!(reply.status, 200, "{:?}", reply.body);
     let wanted = r#""updatedInput":{"text":"half \ud83d", "n":1.0}"#;
     crate::support::wait::wait_until("the answer is journaled", crate::support::wait::PATIENCE, || {
-        journal(&daemon, &id)
+        daemon
+            .journal(&id)
             .lines()
             .any(|line| line.contains(r#""src":"client""#) && line.contains(wanted))
     })
@@ -214,7 +215,7 @@ async fn f8_what_is_unknown_passes_verbatim_and_the_turn_ends() {
     let mut actions: Vec<Value> = lines.iter().map(|line| json!({ "raw": line })).collect();
     actions.push(json!({ "text": "normal" }));
     act_through(&rest, &id, Value::Array(actions)).await;
-    let journal = journal(&daemon, &id);
+    let journal = daemon.journal(&id);
     for line in lines {
         assert!(
             journal.contains(&format!(r#""src":"cli","data":{line}}}"#)),

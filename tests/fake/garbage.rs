@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, body, journal, path, records, session},
+    bed::{act, act_through, body, path, records, session},
     support::daemon::TestDaemon,
 };
 
@@ -66,7 +66,7 @@ async fn lines_that_look_like_the_protocol_and_are_not_do_no_harm() {
     assert_eq!(answer["result"]["result"], "two");
     let view = rest.in_state(&id, &["idle"]).await;
     assert!(view["cost_usd"].as_f64().unwrap() < 0.01, "{view:#}");
-    let journal = journal(&daemon, &id);
+    let journal = daemon.journal(&id);
     for line in lines {
         assert!(journal.contains(line), "{line}");
     }
@@ -85,7 +85,7 @@ async fn a_line_of_thirty_megabytes_passes() {
         json!([{ "big": 30_000_000 }, { "result": { "result": "short" } }]),
     )
     .await;
-    let journal = journal(&daemon, &id);
+    let journal = daemon.journal(&id);
     assert!(journal.len() > 30_000_000);
     act_through(&rest, &id, json!([{ "text": "and on" }])).await;
 }

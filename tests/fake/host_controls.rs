@@ -4,10 +4,11 @@ use std::fs;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 use trunkline::domain::SessionId;
 
 use crate::{
-    bed::{act, act_through, body, journal, of_type, path, records, session},
+    bed::{act, act_through, body, of_type, path, records, session},
     support::{
         daemon::TestDaemon,
         programs::fake_prompt,
@@ -110,7 +111,7 @@ async fn c10_c15_what_is_asked_during_a_slow_start_waits_for_it_in_order() {
     assert_eq!(sent(&rest, &id, "set_model").await, Vec::<Value>::new());
     assert_eq!(rest.session(&id).await["state"], "starting");
 
-    let posting = tokio::spawn({
+    let posting = TaskTracker::new().spawn({
         let (rest, route) = (rest.clone(), path(&id, "model"));
         async move { rest.put(&route, json!({ "model": "three" })).await }
     });
@@ -178,7 +179,7 @@ async fn a_restart_of_the_daemon_during_a_start_leaves_nothing_hanging() {
     daemon.kill();
     daemon.start().await;
     let rest = daemon.rest();
-    let posting = tokio::spawn({
+    let posting = TaskTracker::new().spawn({
         let (rest, route) = (rest.clone(), path(&id, "model"));
         async move { rest.put(&route, json!({ "model": "new" })).await }
     });
@@ -286,7 +287,7 @@ async fn p10_a_denial_that_interrupts_beside_an_interrupt_spares_the_next_turn()
     )
     .await;
     let approval = rest.pending_approval(&id).await;
-    let interrupting = tokio::spawn({
+    let interrupting = TaskTracker::new().spawn({
         let (rest, id) = (rest.clone(), id.clone());
         async move { rest.lifecycle(&id, "interrupt", json!({})).await }
     });
@@ -388,7 +389,7 @@ async fn what_no_client_may_send_reaches_no_cli() {
         let refused = outcome(&mut client, "1").await;
         assert_eq!(refused["code"], "control_not_allowed", "{request}");
     }
-    let initialize = control(&rest, &id, json!({ "subtype": "initialize" })).await;
+    let initialize = control(&rest, &id, json!({ "subtype": "initialize", "hooks": {} })).await;
     assert_eq!(initialize.problem(422), "control_not_allowed");
     let records = records(&rest, &id).await;
     let sent = of_type(&records, "client", "control_request");
@@ -432,7 +433,7 @@ async fn known_fields_are_checked_and_the_bytes_stay_the_clients() {
             .body(text);
         rest.send(request).await.expect(200);
         assert!(
-            journal(&daemon, &id).contains(&format!("\"request\":{text}")),
+            daemon.journal(&id).contains(&format!("\"request\":{text}")),
             "{text} is not in the journal"
         );
     }
@@ -454,7 +455,7 @@ async fn a_caller_that_leaves_takes_its_request_along_unless_it_has_a_key() {
         } else {
             request
         };
-        let asking = tokio::spawn(request.json(&json!({ "subtype": subtype })).send());
+        let asking = TaskTracker::new().spawn(request.json(&json!({ "subtype": subtype })).send());
         wait_for(&format!("{subtype} is on its way"), PATIENCE, async || {
             (!sent(&rest, &id, subtype).await.is_empty()).then_some(())
         })

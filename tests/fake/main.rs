@@ -6,6 +6,8 @@ mod bed;
 mod clients;
 mod control;
 mod deadlines;
+mod decisions;
+mod desk;
 mod framing;
 mod garbage;
 mod host_controls;
@@ -13,8 +15,12 @@ mod inbox;
 mod life;
 mod load;
 mod money;
+mod race;
 mod resume;
 mod rules;
+#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
+#[path = "../outbound/server.rs"]
+mod server;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;

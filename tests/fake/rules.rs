@@ -301,7 +301,7 @@ async fn what_was_asked_without_a_daemon_is_decided_by_the_next_one() {
     daemon.kill();
     fs::write(&gate, "").unwrap();
     wait_for("the CLI has asked", PATIENCE, async || {
-        crate::bed::journal(&daemon, &id).contains("q-1").then_some(())
+        daemon.journal(&id).contains("q-1").then_some(())
     })
     .await;
     daemon.start().await;

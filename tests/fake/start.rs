@@ -1,6 +1,9 @@
 //! Owns starts that go wrong, and the environment that a CLI starts in.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -259,4 +262,79 @@ async fn s8_a_resume_after_a_restart_applies_all_settings_again() {
     );
     assert!(args(&starts[1]).iter().any(|arg| arg.starts_with("--resume=")));
     assert_eq!(starts[1]["cwd"], starts[0]["cwd"]);
+}
+
+/// A CLI that is not told that its input is a stream reads to the end of it, which never comes.
+#[tokio::test]
+async fn c11_prompts_go_over_a_stream_that_stays_open() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let dump = daemon.home().join("dump");
+    let mut body = body(&daemon, "a", json!({ "dump": dump }), json!({}));
+    body["prompt"] = json!("the very first prompt");
+    let view = rest.post("/v1/sessions?wait=result", body).await.expect(201);
+    let id = view["id"].as_str().unwrap();
+    rest.ask(id, "the second").await;
+    rest.ask(id, "the third").await;
+    let starts = started(&dump);
+    assert_eq!(starts.len(), 1, "one process for all");
+    let args = args(&starts[0]);
+    for flag in [
+        "--input-format=stream-json",
+        "--output-format=stream-json",
+        "--verbose",
+        "--permission-prompt-tool=stdio",
+    ] {
+        assert!(args.contains(&flag), "no {flag}: {args:?}");
+    }
+    assert!(
+        !args
+            .iter()
+            .any(|arg| arg.contains("prompt") && !arg.starts_with("--")),
+        "{args:?}"
+    );
+    assert!(!args.iter().any(|arg| arg.contains("the very first")), "{args:?}");
+}
+
+/// A CLI that was ready and stopped reading: whoever sends is told at once, and the session can still be ended.
+#[tokio::test]
+async fn c15_a_message_never_waits_for_a_cli_that_does_not_read() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_STOP_TERM_GRACE_MS", "500")
+        .start()
+        .await;
+    let id = session(
+        &daemon,
+        "a",
+        json!({ "read_lines": 1, "term": { "ignore": true } }),
+    )
+    .await;
+    let rest = daemon.rest();
+    let text = "x".repeat(5 << 20);
+    let mut taken = 0;
+    let refused = loop {
+        let began = Instant::now();
+        let message = json!({ "text": text });
+        let reply = rest.post(&path(&id, "messages"), message).await;
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        if reply.status != 202 {
+            break reply;
+        }
+        taken += 1;
+        assert!(taken < 20, "what waits has a bound");
+        let began = Instant::now();
+        assert_eq!(rest.session(&id).await["state"], "busy");
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    };
+    assert!(taken > 1, "some wait");
+    assert_eq!(refused.body["retryable"], true, "{:#}", refused.body);
+    assert_eq!(refused.problem(503), "busy");
+    let view = rest.session(&id).await;
+    assert_eq!(
+        view["open_prompts"].as_array().unwrap().len(),
+        taken,
+        "what was taken and no more"
+    );
+    assert_eq!(rest.delete(&format!("/v1/sessions/{id}")).await.status, 204);
+    assert!(daemon.session_processes().is_empty());
 }

@@ -21,7 +21,7 @@ use trunkline::{
     journal::{Source, Writer, WriterOptions},
     keeper::KeeperLimits,
     store::{NewSession, Store},
-    supervisor::{Simulator, Supervisor, SupervisorSettings},
+    supervisor::{DeskTimes, Simulator, Supervisor, SupervisorSettings},
 };
 
 /// Longest wait for anything that must come.
@@ -118,6 +118,10 @@ impl Bed {
             policy: Policy::default(),
             max_prompt_bytes: MAX_PROMPT_BYTES,
             start_timeout_ms: 5_000,
+            desk: DeskTimes {
+                offer_ms: 10_000,
+                return_grace_ms: 15_000,
+            },
             keeper: KeeperLimits::default(),
             ring_bytes: 64 * 1024,
             data_dir,

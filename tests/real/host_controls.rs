@@ -5,6 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 use trunkline::claude::controls::*;
 
 use crate::{
@@ -62,6 +63,8 @@ async fn what_a_host_asks_is_answered_in_the_types() {
     assert_eq!(mode.mode.as_deref(), Some("acceptEdits"));
     let thinking = json!({ "subtype": "set_max_thinking_tokens", "max_thinking_tokens": 2000 });
     typed::<NoPayload>(&world, &id, thinking).await;
+    let offers: InitializePayload = typed(&world, &id, json!({ "subtype": "initialize" })).await;
+    assert_eq!(offers.current_permission_mode.as_deref(), Some("acceptEdits"));
     let interrupt: InterruptPayload = typed(&world, &id, json!({ "subtype": "interrupt" })).await;
     assert_eq!(interrupt.still_queued.as_deref(), Some(&[][..]));
 
@@ -458,7 +461,7 @@ async fn what_runs_is_moved_to_the_background() {
     .await;
     let tasks = get(&world, &id, "tasks").await;
     assert_eq!(tasks["items"].as_array().unwrap().len(), 1, "{tasks:#}");
-    assert_eq!(marked(&marker).is_empty(), false, "it runs still");
+    assert!(!marked(&marker).is_empty(), "it runs still");
     world.stop(&id).await;
     assert_eq!(
         get(&world, &id, "tasks").await["items"],
@@ -510,7 +513,7 @@ async fn a_caller_that_leaves_has_its_request_taken_back() {
         .rest
         .builder(Method::POST, &format!("/v1/sessions/{id}/control"))
         .json(&body);
-    let asking = tokio::spawn(request.timeout(Duration::from_secs(60)).send());
+    let asking = TaskTracker::new().spawn(request.timeout(Duration::from_secs(60)).send());
     world.api.at_gate("side").await;
     asking.abort();
     let events = wait_for("the request is taken back", PATIENCE, async || {

@@ -102,6 +102,35 @@ async fn an_interrupt_withdraws_all_that_was_asked_at_once() {
         states.push(text(&world.approval(&id, approval).await, "state"));
     }
     assert_eq!(states, ["withdrawn", "allowed", "withdrawn"]);
+    // What comes later changes nothing.
+    let mut client = world.daemon.attach(&id, None).await;
+    for (approval, code) in
+        approvals
+            .iter()
+            .zip(["approval_not_pending", "already_decided", "approval_not_pending"])
+    {
+        let late = world
+            .rest
+            .decide(&id, &text(approval, "id"), json!({ "decision": "deny" }))
+            .await;
+        assert_eq!(late.problem(409), code);
+        let response = json!({ "subtype": "success", "request_id": approval["request_id"],
+            "response": { "behavior": "allow" } });
+        client
+            .send(&json!({ "type": "control_response", "response": response }))
+            .await;
+        let refusal = client
+            .find("the refusal", |frame| frame["type"] == "trunkline.error")
+            .await;
+        assert_eq!(refusal["code"], code, "{refusal:#}");
+    }
+    let inbox = world.rest.get("/v1/approvals?state=pending").await.expect(200);
+    assert_eq!(inbox["items"], json!([]));
+    let records = world.rest.events(&id, 0).await;
+    let answers = records
+        .iter()
+        .filter(|record| record["src"] == "client" && record["data"]["type"] == "control_response");
+    assert_eq!(answers.count(), 1, "only the one that was in time");
 }
 
 #[tokio::test]

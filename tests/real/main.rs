@@ -5,6 +5,9 @@
     reason = "helpers of tests fail by panicking; amounts of tests are small"
 )]
 
+#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
+#[path = "../outbound/server.rs"]
+mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -13,10 +16,13 @@ mod controls;
 mod elicitation;
 mod environment;
 mod fork;
+mod hooks;
 mod host_controls;
 mod interrupts;
 mod limits;
+mod mcp;
 mod money;
+mod permissions;
 mod questions;
 mod resume;
 mod rules;

@@ -148,6 +148,60 @@ async fn a_question_can_be_skipped() {
     assert!(!told.contains("\"Red\""), "nothing is answered: {told}");
 }
 
+#[tokio::test]
+async fn a_question_can_be_refused() {
+    let world = World::start().await;
+    let (id, approval) = one_question(&world).await;
+    let deny = json!({ "decision": "deny", "message": "decide for yourself" });
+    let decided = world.decide(&id, &approval, deny).await;
+    assert_eq!(decided["state"], "denied", "{decided:#}");
+    let told = told(&world, &id).await;
+    assert!(told.contains("decide for yourself"), "{told}");
+    assert_eq!(
+        world.rest.turns(&id).await[0]["subtype"],
+        "success",
+        "the turn goes on"
+    );
+}
+
+/// In the CLI's own words, over a socket.
+#[tokio::test]
+async fn a_question_is_answered_over_the_socket() {
+    let world = World::start().await;
+    let (id, approval) = one_question(&world).await;
+    let mut client = world.daemon.attach(&id, None).await;
+    let mut input = approval["request"]["input"].clone();
+    input["answers"] = json!({ "Which colour?": "Blue" });
+    let response = json!({ "subtype": "success", "request_id": approval["request_id"],
+        "response": { "behavior": "allow", "updatedInput": input } });
+    client
+        .send(&json!({ "type": "control_response", "response": response }))
+        .await;
+    let told = told(&world, &id).await;
+    assert!(told.contains("Blue") && !told.contains("Red"), "{told}");
+    let ended = world.approval(&id, &approval).await;
+    assert!(
+        ended["resolution"]["by"].as_str().unwrap().starts_with("ws:"),
+        "{ended:#}"
+    );
+}
+
+/// Only a person answers a question: no mode and no rule of the CLI.
+#[tokio::test]
+async fn a_question_is_asked_also_where_all_else_is_allowed() {
+    let world = World::start().await;
+    let options = json!({ "permission_mode": "acceptEdits", "allowed_tools": ["AskUserQuestion", "Bash"] });
+    let id = world.session(options).await;
+    let question = json!({ "question": "Which?", "header": "W", "multiSelect": false,
+        "options": [{ "label": "A", "description": "a" }, { "label": "B", "description": "b" }] });
+    let ask = json!({ "tool": "AskUserQuestion", "input": { "questions": [question] } });
+    world.prompt(&id, json!([ask, { "text": "thanks" }])).await;
+    let approval = world.rest.pending_approval(&id).await;
+    let answer = json!({ "decision": "answer", "answers": { "Which?": "B" } });
+    world.decide(&id, &approval, answer).await;
+    assert!(told(&world, &id).await.contains(r#"\"B\""#));
+}
+
 /// A plan that waits for its approval.
 async fn plan(world: &World) -> (String, Value) {
     let id = world.session(json!({ "permission_mode": "plan" })).await;

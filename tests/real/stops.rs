@@ -113,3 +113,25 @@ async fn a_cli_that_is_just_starting_can_be_stopped() {
     assert_eq!(view["state"], "idle");
     assert_eq!(world.answer(&id, json!([{ "text": "heard" }])).await, "heard");
 }
+
+/// MCP servers that were started through a shell and do not care about signals.
+#[tokio::test]
+async fn h8_nothing_of_an_mcp_server_outlives_the_stop() {
+    let world = World::start().await;
+    let marker = marker();
+    let server = |name: &str, detach: &str| {
+        let program = format!(
+            "trap '' TERM INT HUP; touch {name}; {detach} python3 -c 'import time; time.sleep(600)' {marker} & cat; wait"
+        );
+        json!({ "type": "stdio", "command": "sh", "args": ["-c", program] })
+    };
+    let servers = json!({ "plain": server("plain", ""), "detached": server("detached", "setsid") });
+    let id = world.session(json!({ "mcp_servers": servers })).await;
+    world.made("plain").await;
+    world.made("detached").await;
+    wait_until("both run", PATIENCE, || marked(&marker).len() >= 4).await;
+    world.answer(&id, json!([{ "text": "one" }])).await;
+    let view = world.stop(&id).await;
+    assert_eq!(view["state"], "stopped");
+    assert!(marked(&marker).is_empty(), "{:#?}", marked(&marker));
+}

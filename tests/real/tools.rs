@@ -1,9 +1,13 @@
 //! Owns the tests of tools that need a person: allowed, changed, denied.
 
+use reqwest::{Method, header};
 use serde_json::{Value, json};
 
 use crate::{
-    support::programs::scripted64,
+    support::{
+        programs::scripted64,
+        wait::{PATIENCE, wait_for},
+    },
     world::{World, bash, pid, said, text},
 };
 
@@ -146,4 +150,165 @@ async fn a_sub_agent_that_asks_is_named() {
         .filter(|message| message["parent_tool_use_id"].is_string());
     assert!(inner.is_some(), "the sub-agent's call is marked: {messages:#?}");
     assert_eq!(said(messages.last().unwrap()), "main final");
+}
+
+/// Waits until so many approvals of the session are pending; oldest first.
+async fn pending(world: &World, id: &str, count: usize) -> Vec<Value> {
+    wait_for(&format!("{count} pending approvals"), PATIENCE, async || {
+        let path = format!("/v1/sessions/{id}/approvals?state=pending");
+        let mut list = world.rest.get(&path).await.expect(200);
+        let mut items = list["items"].as_array_mut().map(std::mem::take)?;
+        items.reverse();
+        (items.len() == count).then_some(items)
+    })
+    .await
+}
+
+/// What the model was told about a call.
+async fn told_about(world: &World, call: &str) -> String {
+    let request = world.last_request().await;
+    let messages = request["messages"].as_array().unwrap();
+    let mut blocks = messages
+        .iter()
+        .filter_map(|message| message["content"].as_array())
+        .flatten();
+    let result = blocks.find(|block| block["tool_use_id"] == call);
+    result.unwrap_or_else(|| panic!("nothing about {call}"))["content"].to_string()
+}
+
+#[tokio::test]
+async fn calls_that_ask_at_the_same_time_are_answered_in_any_order() {
+    let world = World::start().await;
+    let elsewhere = world.daemon.work_dir("elsewhere");
+    let read = |name: &str| {
+        let path = elsewhere.join(name);
+        std::fs::write(&path, format!("text of {name}")).unwrap();
+        json!({ "name": "Read", "id": format!("toolu_{name}"), "input": { "file_path": path } })
+    };
+    let calls = json!([read("first"), read("second"), read("third")]);
+    read("fourth");
+    let id = world.session(json!({})).await;
+    world
+        .prompt(&id, json!([{ "tools": calls }, { "text": "read" }]))
+        .await;
+    let asked = pending(&world, &id, 3).await;
+    let calls: Vec<_> = asked
+        .iter()
+        .map(|approval| text(approval, "tool_use_id"))
+        .collect();
+    assert_eq!(calls, ["toolu_first", "toolu_second", "toolu_third"]);
+    let other = json!({ "decision": "allow", "updated_input": { "file_path": elsewhere.join("fourth") } });
+    for (place, decision) in [
+        (2, json!({ "decision": "allow" })),
+        (0, json!({ "decision": "deny", "message": "not this one" })),
+        (1, other),
+    ] {
+        world.decide(&id, &asked[place], decision).await;
+    }
+    world.idle_after(&id, 1).await;
+    assert!(told_about(&world, "toolu_first").await.contains("not this one"));
+    assert!(
+        told_about(&world, "toolu_second")
+            .await
+            .contains("text of fourth")
+    );
+    assert!(told_about(&world, "toolu_third").await.contains("text of third"));
+    let result = world.lines(&id, "result").await.remove(0);
+    assert_eq!(
+        result["permission_denials"].as_array().unwrap().len(),
+        1,
+        "{result:#}"
+    );
+}
+
+#[tokio::test]
+async fn sub_agents_that_ask_at_the_same_time_are_told_apart() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let agent = |name: &str| {
+        let inner = scripted64(&json!([bash(&format!("touch {name}")), { "text": "sub final" }]));
+        let input = json!({ "description": name, "prompt": inner, "subagent_type": "general-purpose", "run_in_background": false });
+        json!({ "name": "Agent", "input": input })
+    };
+    let agents = json!([agent("one"), agent("two")]);
+    world
+        .prompt(&id, json!([{ "tools": agents }, { "text": "main final" }]))
+        .await;
+    let asked = pending(&world, &id, 2).await;
+    let agents = [text(&asked[0], "agent_id"), text(&asked[1], "agent_id")];
+    assert_ne!(agents[0], agents[1]);
+    // In the lists of sessions, in the snapshot and in the inbox it is the same.
+    let mut client = world.daemon.attach(&id, None).await;
+    let snapshot = client.next().await;
+    for (place, agent) in agents.iter().enumerate() {
+        assert_eq!(snapshot["pending_approvals"][place]["agent_id"], json!(agent));
+    }
+    for approval in asked.iter().rev() {
+        let command = text(&approval["request"]["input"], "command");
+        let decision = if command == "touch two" { "allow" } else { "deny" };
+        world.decide(&id, approval, json!({ "decision": decision })).await;
+    }
+    world.idle_after(&id, 1).await;
+    assert!(world.exists("two") && !world.exists("one"));
+    // The call of each agent says whose it is.
+    let messages = world.messages(&id).await;
+    for name in ["touch one", "touch two"] {
+        let call = messages
+            .iter()
+            .find(|message| message["role"] == "assistant" && message["content"].to_string().contains(name));
+        assert!(
+            call.is_some_and(|call| call["parent_tool_use_id"].is_string()),
+            "{messages:#?}"
+        );
+    }
+}
+
+/// An input is not re-written on its way: half a character, the order of names, the form of numbers.
+#[tokio::test]
+async fn an_input_goes_back_byte_for_byte() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let call = |name: &str| {
+        format!(
+            r#"{{"tool":"Bash","input":{{"timeout":9000,"description":"cut \ud83d","command":"touch {name}"}}}}"#
+        )
+    };
+    let prompt = format!(
+        r#"SCRIPT:[{},{},{{"text":"done"}}]:END"#,
+        call("one"),
+        call("two")
+    );
+    world.rest.prompt(&id, &prompt).await;
+    // No parser that is strict reads the whole approval.
+    let next = async |before: &Value| {
+        wait_for("the next call", PATIENCE, async || {
+            let view = world.rest.session(&id).await;
+            let next = view["pending_approvals"].get(0)?.clone();
+            (next["id"] != before["id"]).then_some(next)
+        })
+        .await
+    };
+    let first = next(&Value::Null).await;
+    world.decide(&id, &first, json!({ "decision": "allow" })).await;
+    let second = next(&first).await;
+    let changed = r#"{ "timeout":1e4,"command":"touch three", "description":"\ud83d cut","\u0064escription":"\udc00" }"#;
+    let path = format!("/v1/sessions/{id}/approvals/{}", text(&second, "id"));
+    let request = world
+        .rest
+        .builder(Method::POST, &path)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(format!(r#"{{"decision":"allow","updated_input":{changed}}}"#));
+    world.rest.send(request).await.expect(200);
+    world.idle_after(&id, 1).await;
+    assert!(world.exists("one") && !world.exists("two") && world.exists("three"));
+    let journal = world.daemon.journal(&id);
+    let line = |source: &str, part: &str| {
+        let source = format!(r#""src":"{source}""#);
+        let mut lines = journal.lines().filter(|line| line.contains(&source));
+        assert!(lines.any(|line| line.contains(part)), "no {part} of {source}");
+    };
+    let asked = r#"{"command":"touch one","timeout":9000,"description":"cut \ud83d"}"#;
+    line("cli", &format!(r#""input":{asked}"#));
+    line("client", &format!(r#""updatedInput":{asked}"#));
+    line("client", &format!(r#""updatedInput":{changed}"#));
 }

@@ -99,7 +99,7 @@ impl Follower {
             self.check();
             // In this order: the journal may grow in between, and a client is never ahead of it.
             let got = self.bytes();
-            let journal = super::journal::bytes(daemon, session);
+            let journal = daemon.journal(session).into_bytes();
             (got.len() >= journal.len()).then(|| {
                 assert_same(&got, &journal);
                 journal

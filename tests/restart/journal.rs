@@ -1,26 +1,12 @@
 //! Owns reading the journal of a session as it lies on the disk.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::support::daemon::TestDaemon;
 
-/// The bytes of all segments, oldest first.
-pub(crate) fn bytes(daemon: &TestDaemon, session: &str) -> Vec<u8> {
-    let dir = daemon.data_dir().join("sessions").join(session);
-    let mut segments: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
-        .collect();
-    segments.sort();
-    segments.iter().flat_map(|path| fs::read(path).unwrap()).collect()
-}
-
 /// The records, whose numbers must be 1, 2, 3 and so on.
 pub(crate) fn records(daemon: &TestDaemon, session: &str) -> Vec<Value> {
-    parse(&bytes(daemon, session))
+    parse(daemon.journal(session).as_bytes())
 }
 
 /// As [`records`], of bytes that were read before.

@@ -1,7 +1,7 @@
 //! Owns the tests of a daemon that dies and comes back, and of what its sessions and clients notice: nothing, if they can.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
-mod chance;
+mod approvals;
 mod follower;
 mod instance;
 mod journal;

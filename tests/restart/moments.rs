@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::{
-    chance::{Chance, pass},
     follower::{Beacon, Follower, assert_same},
     journal,
     support::{
+        chance::Chance,
         daemon::TestDaemon,
         proc,
         programs::fake_prompt,
-        wait::{PATIENCE, wait_for},
+        wait::{PATIENCE, pass, wait_for},
     },
 };
 
@@ -98,7 +98,7 @@ impl Life {
         for follower in &mut self.followers {
             follower.check();
             let got = follower.bytes();
-            let journal = journal::bytes(daemon, &self.session);
+            let journal = daemon.journal(&self.session).into_bytes();
             assert!(got.len() <= journal.len(), "a client has what the journal lacks");
             assert_same(&got, &journal[..got.len()]);
         }

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::{
-    chance::{Chance, pass},
     follower::{Beacon, Follower},
     journal,
     support::{
+        chance::Chance,
         daemon::TestDaemon,
         proc,
         programs::fake_prompt,
         rest::Rest,
-        wait::{PATIENCE, wait_until},
+        wait::{PATIENCE, pass, wait_until},
     },
 };
 

@@ -167,9 +167,33 @@ impl TestDaemon {
             .unwrap()
     }
 
+    /// Attaches a client that names itself.
+    pub(crate) async fn attach_as(&self, client: &str, session: &str, after: Option<u64>) -> Ws {
+        let after = after.map_or(String::new(), |seq| format!("&after={seq}"));
+        let path = format!("/v1/sessions/{session}/ws?client_id={client}{after}");
+        Ws::try_connect(&self.url, &path, &["trunkline.v1"], Some(&self.token))
+            .await
+            .unwrap()
+    }
+
     /// What the daemon wrote to its standard error over all its lives.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path.join("daemon.log")).unwrap_or_default()
+    }
+
+    /// The journal of a session as it lies on the disk.
+    pub(crate) fn journal(&self, session: &str) -> String {
+        let dir = self.data_dir().join("sessions").join(session);
+        let mut segments: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
+            .collect();
+        segments.sort();
+        segments
+            .iter()
+            .map(|path| fs::read_to_string(path).unwrap())
+            .collect()
     }
 
     /// The database file.

@@ -1,14 +1,16 @@
-//! Owns what integration tests share: the test programs, a daemon under test with its REST and WebSocket clients, and
-//! waiting for conditions. A test binary takes it in with `mod support;`.
+//! Owns what integration tests share: the test programs, a daemon under test with its REST and WebSocket clients,
+//! waiting for conditions, and chance. A test binary takes it in with `mod support;`.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::disallowed_methods,
+    clippy::print_stdout,
     clippy::print_stderr,
-    reason = "helpers of tests fail by panicking, start the programs under test and show their logs"
+    reason = "helpers of tests fail by panicking, start the programs under test, show their logs and seeds"
 )]
 #![expect(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod chance;
 pub(crate) mod daemon;
 pub(crate) mod model_api;
 pub(crate) mod proc;

@@ -18,7 +18,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("journal", &["domain", "ndjson"]),
     ("keeper", &["domain", "ndjson", "journal"]),
     ("store", &["domain"]),
-    ("session", &["domain", "claude", "journal", "keeper", "telemetry"]),
+    ("outbound", &["domain", "telemetry"]),
+    (
+        "session",
+        &["domain", "claude", "journal", "keeper", "outbound", "telemetry"],
+    ),
     (
         "supervisor",
         &[
@@ -28,6 +32,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "store",
             "journal",
             "claude",
+            "outbound",
             "telemetry",
         ],
     ),
@@ -72,6 +77,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("tower_http::", &["http"]),
     ("utoipa_axum::", &["http"]),
     ("clap::", &["cli"]),
+    ("hyper_util::", &["outbound"]),
+    ("rustls::", &["outbound"]),
     ("process::Command", &["keeper"]),
     ("Command::new(", &["keeper"]),
 ];

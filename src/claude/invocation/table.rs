@@ -248,6 +248,22 @@ fn rows() -> Vec<Row> {
             json!({"skills": ["pdf"], "allowed_tools": ["Read"]}),
         ),
         row("mcp_servers", json!({"mcp_servers": servers})),
+        row(
+            "sdk_mcp_servers",
+            json!({"sdk_mcp_servers": {"calc": {"target": {"type": "client", "client_id": "x"}}}}),
+        ),
+        differing(
+            "hooks",
+            json!({"hooks": [
+                {"event": "PreToolUse", "matcher": "Bash", "timeout_ms": 5000, "on_failure": "block",
+                    "target": {"type": "client", "client_id": "x"}},
+                {"event": "Stop", "target": {"type": "fixed", "output": {}}},
+            ]}),
+            &[(
+                "initialize hooks",
+                "the ids of callbacks are the daemon's; the rest is compared on its own",
+            )],
+        ),
         row("strict_mcp_config", json!({"strict_mcp_config": true})),
         row(
             "plugins",
@@ -397,7 +413,7 @@ const ALL_ALLOWED: Policy = Policy {
 };
 
 fn parse(options: &Value) -> LaunchOptions {
-    serde_json::from_value(options.clone()).unwrap()
+    serde_json::from_str(&options.to_string()).unwrap()
 }
 
 #[test]
@@ -457,6 +473,53 @@ fn no_option_and_no_recorded_case_is_left_out() {
             || OURS_ALONE.iter().any(|(name, _)| *name == field);
         assert!(known, "the option {field} has no row");
     }
+}
+
+#[test]
+fn hooks_are_registered_as_the_sdk_registers_them() {
+    let recording: Recording = serde_json::from_str(RECORDED).unwrap();
+    let row = rows().into_iter().find(|row| row.case == "hooks").unwrap();
+    let options = parse(&row.options);
+    let start = Start::New {
+        id: ID.parse().unwrap(),
+    };
+    let invocation = build(&options, &ALL_ALLOWED, &start, Path::new(LAUNCH_DIR));
+    let ours = invocation.initialize.get("hooks").unwrap().get();
+    let theirs = recording.cases["hooks"].initialize["hooks"].to_string();
+    let theirs = theirs
+        .replace("hook_0", "trunkline/0")
+        .replace("hook_1", "trunkline/1");
+    let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    assert_eq!(parsed(ours), parsed(&theirs));
+}
+
+#[test]
+fn what_is_known_of_outside_servers_goes_along() {
+    let options = parse(&json!({"sdk_mcp_servers": {
+        "a": {"target": {"type": "client", "client_id": "x"}, "manifest": {"initializeResult": {"n": 1}}, "timeout_ms": 7},
+        "b": {"target": {"type": "url", "url": "http://h", "headers": {"Authorization": "s3cret"}}, "tools": [{"name": "t"}]},
+        "c": {"target": {"type": "url", "url": "http://h"}},
+    }}));
+    let start = Start::New {
+        id: ID.parse().unwrap(),
+    };
+    let ours = of_invocation(
+        &build(&options, &ALL_ALLOWED, &start, Path::new(LAUNCH_DIR)),
+        &options,
+    );
+    assert_eq!(ours["initialize sdkMcpServers"], json!(["a", "b", "c"]));
+    assert_eq!(
+        ours["initialize sdkMcpServerManifests"],
+        json!({"a": {"initializeResult": {"n": 1}}})
+    );
+    assert_eq!(
+        ours["initialize sdkMcpServerConfigs"],
+        json!({"a": {"timeout": 7}, "b": {"tools": [{"name": "t"}]}})
+    );
+    assert!(
+        !format!("{ours:?}").contains("s3cret"),
+        "targets are not the CLI's business"
+    );
 }
 
 #[test]

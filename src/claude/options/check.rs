@@ -1,6 +1,8 @@
 //! Owns the checks that launch options pass before anything is started. What passes can become neither a flag of its
 //! own nor a second item of a joined list.
 
+mod callbacks;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
@@ -65,6 +67,7 @@ impl LaunchOptions {
         self.check_limits()?;
         self.check_permissions(policy)?;
         self.check_tools()?;
+        self.check_callbacks()?;
         self.check_places()?;
         self.check_prompts(policy)?;
         self.check_settings(policy)?;
@@ -519,7 +522,7 @@ fn mcp_server(field: &str, config: &JsonObject) -> Checked {
         "sdk" => {
             return Err(invalid(
                 format!("{field}.type"),
-                "servers inside a client are not launch options",
+                "servers inside a client belong into sdk_mcp_servers",
             ));
         }
         _ => return Ok(()),

@@ -10,7 +10,7 @@ use crate::{
     config::{Claude, Config},
     http::HttpConfig,
     keeper::KeeperLimits,
-    supervisor::{Simulator, SupervisorSettings},
+    supervisor::{DeskTimes, Simulator, SupervisorSettings},
 };
 
 pub(super) fn http(config: &Config) -> HttpConfig {
@@ -60,6 +60,10 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
         rules: Arc::new(config.rules.clone()),
         max_prompt_bytes: size(config.server.max_prompt_bytes),
         start_timeout_ms: sessions.start_timeout_ms,
+        desk: DeskTimes {
+            offer_ms: sessions.offer_ms,
+            return_grace_ms: sessions.return_grace_ms,
+        },
         keeper: KeeperLimits {
             max_line_bytes: size(sessions.max_line_bytes),
             stdin_queue_bytes: size(sessions.stdin_queue_bytes),

@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 /// What stands in the place of a hidden value.
 const HIDDEN: &str = "<hidden>";
+/// Members that are hidden: the keys of webhooks' signatures.
+const SECRETS: [&str; 1] = ["secret"];
 /// Objects whose values are hidden: environments, and headers and credentials of MCP servers.
 const SECRET_MAPS: [&str; 3] = ["env", "headers", "oauth"];
 
@@ -18,7 +20,7 @@ fn hide(value: &mut Value) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
-                if SECRET_MAPS.contains(&name.as_str()) {
+                if SECRET_MAPS.contains(&name.as_str()) || SECRETS.contains(&name.as_str()) {
                     hide_values(member);
                 } else {
                     hide(member);

@@ -14,7 +14,7 @@ use crate::{
         TokenUsage, Usd,
     },
     http::ApiError,
-    session::LiveView,
+    session::{EDITING_TOOLS, LiveView},
     store::{MetaPatch, SessionRow},
     supervisor::{CreateSession, ForkSession, SessionView, SupervisorError},
 };
@@ -54,6 +54,10 @@ pub(in crate::http) struct Session {
     pending_approvals: Vec<ApprovalSummary>,
     /// Background tasks of the CLI that run now.
     background_tasks: u32,
+    /// Set when a tool of this name has changed a file although the permission mode asks, its process has asked for no
+    /// permission so far, and `allowed_tools` names no such tool. A rule of a settings file is one reason, a CLI that does
+    /// not ask its host is another.
+    unasked_tool: Option<String>,
     /// Finished turns.
     turns: u64,
     /// Sum of the known costs of its turns, in US dollars. It never falls.
@@ -169,6 +173,10 @@ impl Session {
                 .map(|approval| ApprovalSummary::of(approval))
                 .collect(),
             background_tasks: live.background_tasks,
+            unasked_tool: live
+                .unasked_tool
+                .filter(|_| !allows_edits(&row.options))
+                .map(str::to_owned),
             turns: row.turns,
             cost_usd: row.cost_usd,
             turns_with_unknown_cost: row.turns_with_unknown_cost,
@@ -184,6 +192,20 @@ impl Session {
             outcome: None,
         }
     }
+}
+
+/// Whether the launch options allow a tool that changes files.
+fn allows_edits(options: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Allowed {
+        #[serde(default)]
+        allowed_tools: Vec<String>,
+    }
+    let allowed: Option<Allowed> = serde_json::from_str(options).ok();
+    allowed.is_some_and(|allowed| {
+        let mut rules = allowed.allowed_tools.iter();
+        rules.any(|rule| EDITING_TOOLS.iter().any(|tool| rule.starts_with(tool)))
+    })
 }
 
 /// A page of sessions, newest activity first.

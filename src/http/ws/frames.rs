@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    domain::{ConnectionId, Seq},
+    domain::{ClientId, ConnectionId, Seq, Timestamp},
     http::dto::{Approval, Session},
     session::LiveView,
     supervisor::SessionView,
@@ -20,28 +20,58 @@ const MAX_OWN_FRAME_BYTES: usize = 4 * 1024;
 const OWN_PREFIX: &str = "trunkline.";
 
 /// The first frame: the session at the moment at which the records after `after` begin to follow.
-pub(super) fn snapshot(view: SessionView, live: LiveView, connection: ConnectionId, after: Seq) -> String {
+pub(super) fn snapshot(
+    view: SessionView,
+    live: LiveView,
+    client: (ConnectionId, ClientId),
+    after: Seq,
+) -> String {
     #[derive(Serialize)]
-    struct Snapshot {
+    struct Request<'a> {
+        request_id: &'a str,
+        seq: Seq,
+        subtype: &'a str,
+        client_id: Option<&'a ClientId>,
+        deadline: Option<Timestamp>,
+        request: &'a RawValue,
+    }
+    #[derive(Serialize)]
+    struct Snapshot<'a> {
         r#type: &'static str,
         protocol: &'static str,
         connection_id: ConnectionId,
+        client_id: ClientId,
         head_seq: Seq,
         after: Seq,
         pending_approvals: Vec<Approval>,
+        pending_requests: Vec<Request<'a>>,
         session: Session,
     }
     let session = view.row.id;
+    let (connection_id, client_id) = client;
+    let requests = live.requests.clone();
     let snapshot = Snapshot {
         r#type: "snapshot",
         protocol: super::PROTOCOL,
-        connection_id: connection,
+        connection_id,
+        client_id,
         head_seq: live.head_seq,
         after,
         pending_approvals: live
             .approvals
             .iter()
             .map(|approval| Approval::pending(session, approval.as_ref().clone()))
+            .collect(),
+        pending_requests: requests
+            .iter()
+            .map(|request| Request {
+                request_id: request.request_id(),
+                seq: request.seq(),
+                subtype: request.subtype(),
+                client_id: request.client_id.as_ref(),
+                deadline: request.deadline,
+                request: request.request(),
+            })
             .collect(),
         session: Session::new(view.row, live, view.simulated),
     };

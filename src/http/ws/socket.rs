@@ -188,6 +188,8 @@ where
             },
         }
     };
+    // The session hears of the end now: the farewell may take its time.
+    drop((delivery, inbox, direct));
     finish(wire, ended, sent, limits.close_timeout).await;
     ended.as_str()
 }

@@ -36,19 +36,15 @@ impl Machine {
         Some(self.approvals.remove(at))
     }
 
-    pub(super) fn close_approval(
-        &mut self,
-        approval: &Arc<Approval>,
-        resolution: Resolution,
-        out: &mut Outcome,
-    ) {
+    pub(super) fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));
+        self.ended_approvals.push(approval, &resolution);
         out.facts.push(Fact::ApprovalClosed {
             id: approval.id,
             resolution: resolution.clone(),
         });
         out.effects
-            .push(Effect::ApprovalClosed(Arc::clone(approval), Box::new(resolution)));
+            .push(Effect::ApprovalClosed(approval.id, Box::new(resolution)));
     }
 }

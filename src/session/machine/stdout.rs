@@ -24,7 +24,12 @@ impl Machine {
         };
         match line.kind.as_deref() {
             Some("system") => self.on_system(&line, record, out),
-            Some("assistant" | "stream_event") => self.open_turn(record),
+            Some("assistant") => {
+                self.open_turn(record);
+                self.unasked.on_assistant(&line, self.permission_mode.as_deref());
+            }
+            Some("stream_event") => self.open_turn(record),
+            Some("user") => self.unasked.on_user(&line),
             Some("result") => self.on_result(&line, record, out),
             Some("command_lifecycle") => self.on_lifecycle(&line, record, out),
             Some("control_request") => self.on_asked(&line, record, out),
@@ -39,7 +44,9 @@ impl Machine {
         let Some(id) = facts::cancelled_request(line) else {
             return;
         };
-        self.asked.remove(&id);
+        if self.desk.withdraw(&id) {
+            out.effects.push(Effect::AskedClosed(id.clone(), false));
+        }
         if let Some(approval) = self.take_approval(&id) {
             self.close_approval(&approval, approvals::withdrawn(record.at), out);
         }
@@ -50,6 +57,7 @@ impl Machine {
             if let Some(id) = init.session_id {
                 self.set_cli_session(id, record.at, out);
             }
+            self.unasked.on_init(init.cwd);
             self.set_model(init.model, out);
             self.set_permission_mode(init.permission_mode, out);
             if init.claude_code_version.is_some() {
@@ -121,6 +129,7 @@ impl Machine {
         let Some(turn) = self.turn.take() else {
             return;
         };
+        self.desk.end_turn();
         let answered = turns::answered(&facts, &self.prompts);
         let money = self.ledger.book(&turns::reported(&facts));
         let end = turns::ended(turn, run_id, facts, answered, money, record);
@@ -139,11 +148,12 @@ impl Machine {
         let (Some(request), Some(run)) = (ControlRequest::read(line), &self.run) else {
             return;
         };
+        self.unasked.on_request(&request.subtype);
         if let Some(approval) = approvals::from_request(&request, self.session, run.id, record) {
             self.approvals.push(Arc::new(approval.clone()));
             out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
         } else {
-            self.asked.insert(request.request_id.clone(), request);
+            self.desk.ask(request, record);
         }
     }
 
@@ -152,6 +162,7 @@ impl Machine {
             return;
         };
         let asked = self.own_requests.remove(&answer.request_id);
+        self.desk.settled(&answer.request_id, answer.outcome.is_ok());
         if let Ok(payload) = &answer.outcome {
             self.offers.see(asked.as_ref(), record.seq);
             let payload = payload.as_deref().map_or("{}", RawValue::get);

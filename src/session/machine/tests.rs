@@ -343,7 +343,13 @@ fn the_kinds_of_approvals() {
         kinds,
         [ApprovalKind::Tool, ApprovalKind::Question, ApprovalKind::Plan]
     );
-    let asked: Vec<_> = bench.machine.asked().map(|it| it.subtype.as_str()).collect();
+    let asked: Vec<_> = bench
+        .machine
+        .desk()
+        .open()
+        .iter()
+        .map(|it| it.request.subtype.as_str())
+        .collect();
     assert_eq!(asked, ["hook_callback"]);
 }
 

@@ -11,7 +11,6 @@ pub(crate) struct Chance(u64);
 
 impl Chance {
     /// Takes the seed of the environment, else a new one, and says which.
-    #[expect(clippy::print_stdout, reason = "shown when the test fails")]
     pub(crate) fn new() -> Self {
         let seed = match std::env::var(SEED) {
             Ok(seed) => seed.parse().unwrap(),
@@ -48,6 +47,19 @@ impl Chance {
         Duration::from_micros(self.below(most * 1000))
     }
 
+    /// Puts `items` into any order.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for place in (1..items.len()).rev() {
+            let other = usize::try_from(self.next()).unwrap() % (place + 1);
+            items.swap(place, other);
+        }
+    }
+
+    /// More chance, of its own, that follows from this one.
+    pub(crate) fn split(&mut self) -> Self {
+        Self(self.next())
+    }
+
     pub(crate) fn uuid(&mut self) -> String {
         let bits = (u128::from(self.next()) << 64) | u128::from(self.next());
         uuid::Builder::from_random_bytes(bits.to_le_bytes())
@@ -55,5 +67,3 @@ impl Chance {
             .to_string()
     }
 }
-
-pub(crate) use crate::support::wait::pass;

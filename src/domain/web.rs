@@ -1,0 +1,173 @@
+//! Owns what an address of someone else's server and its secrets may be: checked, and never shown by accident.
+
+use std::{fmt, str::FromStr};
+
+use http::Uri;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Longer addresses are refused; browsers and servers cut them at about this length too.
+const LONGEST_URL_BYTES: usize = 8 * 1024;
+
+/// An absolute `http://` or `https://` address, without user info in it.
+///
+/// `Display` and `Debug` leave out the query, which may hold a key. Serialised it is whole.
+#[derive(Clone, PartialEq, Eq, Hash, utoipa::ToSchema)]
+#[schema(value_type = String, format = "uri", examples("https://hooks.example.com/pre-tool"))]
+pub struct WebUrl(Uri);
+
+/// Why a text is no [`WebUrl`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WebUrlError {
+    /// It does not parse; names outside ASCII must be written in their `xn--` form.
+    #[error("not a URL")]
+    NotAUrl,
+    /// More than 8 KiB.
+    #[error("longer than 8 KiB")]
+    TooLong,
+    /// Another scheme, or none.
+    #[error("neither http:// nor https://")]
+    Scheme,
+    /// No host.
+    #[error("without a host")]
+    NoHost,
+    /// `user:password@`: credentials go into a header or a secret.
+    #[error("with user info in it")]
+    UserInfo,
+}
+
+impl WebUrl {
+    /// The address as it is sent to.
+    pub const fn uri(&self) -> &Uri {
+        &self.0
+    }
+
+    /// Does it ask for TLS?
+    pub fn is_https(&self) -> bool {
+        self.0.scheme_str() == Some("https")
+    }
+}
+
+impl FromStr for WebUrl {
+    type Err = WebUrlError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.len() > LONGEST_URL_BYTES {
+            return Err(WebUrlError::TooLong);
+        }
+        let uri: Uri = text.parse().map_err(|_| WebUrlError::NotAUrl)?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(WebUrlError::Scheme);
+        }
+        let authority = uri.authority().ok_or(WebUrlError::NoHost)?;
+        if authority.as_str().contains('@') {
+            return Err(WebUrlError::UserInfo);
+        }
+        if authority.host().is_empty() {
+            return Err(WebUrlError::NoHost);
+        }
+        Ok(Self(uri))
+    }
+}
+
+impl fmt::Display for WebUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = self.0.scheme_str().unwrap_or_default();
+        let authority = self.0.authority().map_or("", |authority| authority.as_str());
+        write!(f, "{scheme}://{authority}{}", self.0.path())
+    }
+}
+
+impl fmt::Debug for WebUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for WebUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for WebUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A text that nobody may see: the key of a signature, the value of a header. There is no `Display` and no `Serialize`.
+#[derive(Clone, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String, format = Password)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `text`.
+    pub const fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text itself, for the one place that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Result<WebUrl, WebUrlError> {
+        text.parse()
+    }
+
+    #[test]
+    fn an_address_is_absolute_and_http() {
+        for text in [
+            "http://127.0.0.1:8080",
+            "https://hooks.example.com/a/b?key=1",
+            "HTTPS://EXAMPLE.COM/",
+            "http://[::1]:80/mcp",
+        ] {
+            assert!(url(text).is_ok(), "{text}");
+        }
+        for (text, error) in [
+            ("", WebUrlError::NotAUrl),
+            ("http://a b/", WebUrlError::NotAUrl),
+            ("http://", WebUrlError::NotAUrl),
+            ("http:///path", WebUrlError::NotAUrl),
+            ("http://h\r\nx: y/", WebUrlError::NotAUrl),
+            ("/only/a/path", WebUrlError::Scheme),
+            ("example.com:80", WebUrlError::Scheme),
+            ("ftp://example.com/", WebUrlError::Scheme),
+            ("http://:80/", WebUrlError::NoHost),
+            ("http://user:pass@example.com/", WebUrlError::UserInfo),
+            ("https://user@example.com/", WebUrlError::UserInfo),
+        ] {
+            assert_eq!(url(text), Err(error), "{text}");
+        }
+        let long = format!("http://h/{}", "a".repeat(LONGEST_URL_BYTES));
+        assert_eq!(url(&long), Err(WebUrlError::TooLong));
+    }
+
+    #[test]
+    fn what_may_be_a_key_is_not_shown_and_not_lost() {
+        let hook = url("https://example.com/hook?key=PLANTED").unwrap();
+        assert_eq!(
+            format!("{hook} {hook:?}"),
+            "https://example.com/hook https://example.com/hook"
+        );
+        assert_eq!(
+            serde_json::to_string(&hook).unwrap(),
+            r#""https://example.com/hook?key=PLANTED""#
+        );
+        assert_eq!(format!("{:?}", Secret::new("PLANTED".into())), "<secret>");
+    }
+}

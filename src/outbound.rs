@@ -1,0 +1,18 @@
+//! Owns the HTTP that the daemon makes itself: calls of webhooks and the bridge to MCP servers. What a session does with the answers is not decided here.
+//!
+//! Redirects are not followed: a signed body goes to the address that was registered and nowhere else. No proxy is taken
+//! from the environment: most targets are on this machine, and what the daemon happened to be started with must not
+//! decide who reads the bodies. Answers are bounded in bytes.
+
+mod client;
+pub mod mcp;
+mod message;
+mod sse;
+mod stream;
+pub mod webhook;
+
+pub use client::{Outbound, RequestError};
+pub use mcp::{BridgeError, EndpointError, McpBridge, McpEndpoint};
+pub use webhook::{Delivery, Webhook, WebhookError};
+
+pub use crate::domain::{Secret, WebUrl, WebUrlError};

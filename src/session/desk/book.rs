@@ -1,0 +1,204 @@
+//! Owns what the journal says about requests of the CLI that are no approvals: which are open, and since when.
+
+use std::{collections::HashMap, sync::Arc};
+
+use serde_json::value::RawValue;
+
+use crate::{
+    claude::{ControlRequest, ControlResponse, Envelope, glance},
+    domain::{Seq, Timestamp},
+    journal::RecordRef,
+};
+
+use super::registrations::Registrations;
+
+/// A request that waits for its answer.
+#[derive(Clone, Debug)]
+pub(in crate::session) struct Asked {
+    pub(in crate::session) request: ControlRequest,
+    /// Its record.
+    pub(in crate::session) seq: Seq,
+    pub(in crate::session) at: Timestamp,
+    pub(in crate::session) about: About,
+}
+
+/// What a request is about.
+#[derive(Clone, Debug)]
+pub(in crate::session) enum About {
+    /// A hook.
+    Hook {
+        callback_id: String,
+        event: String,
+        /// Whether a sub-agent's doing is asked about.
+        of_agent: bool,
+    },
+    /// A message to an MCP server that is no process of the CLI.
+    Mcp {
+        server: String,
+        /// The raw id that the response must carry; a notification has none.
+        id: Option<Box<RawValue>>,
+    },
+    /// Fresh credentials are wanted. The answer would hold them, and what is written to the CLI is journaled.
+    Credentials,
+    /// Something else.
+    Other,
+}
+
+impl About {
+    fn of(request: &ControlRequest) -> Self {
+        let whole = request.request.get();
+        match request.subtype.as_str() {
+            "hook_callback" => {
+                let callback_id = glance::member_text(whole, "callback_id").unwrap_or_default();
+                let input = glance::member(whole, "input").unwrap_or("{}");
+                Self::Hook {
+                    callback_id,
+                    event: glance::member_text(input, "hook_event_name").unwrap_or_default(),
+                    of_agent: glance::member_text(input, "agent_id").is_some(),
+                }
+            }
+            "mcp_message" => match (
+                glance::member_text(whole, "server_name"),
+                glance::member(whole, "message"),
+            ) {
+                (Some(server), Some(message)) => {
+                    // An id without a method is a response: nobody answers that.
+                    let id = glance::member(message, "method").and_then(|_| glance::member(message, "id"));
+                    Self::Mcp {
+                        server,
+                        id: id.and_then(|id| RawValue::from_string(id.to_owned()).ok()),
+                    }
+                }
+                _ => Self::Other,
+            },
+            "oauth_token_refresh" | "host_auth_token_refresh" | "remote_control_work_secret" => {
+                Self::Credentials
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A hook said that nothing more shall happen in this turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::session) struct HookStop {
+    /// The turn.
+    pub(in crate::session) turn: u64,
+    /// When that was written to the CLI.
+    pub(in crate::session) at: Timestamp,
+}
+
+/// The requests of one run.
+#[derive(Debug, Default)]
+pub(in crate::session) struct Book {
+    open: Vec<Arc<Asked>>,
+    registrations: Registrations,
+    hook_stop: Option<HookStop>,
+    /// How the CLI greeted each MCP server that is no process of its own.
+    handshakes: HashMap<String, Box<RawValue>>,
+}
+
+impl Book {
+    /// What is open, oldest first.
+    pub(in crate::session) fn open(&self) -> &[Arc<Asked>] {
+        &self.open
+    }
+
+    /// The open request with this id.
+    pub(in crate::session) fn get(&self, request_id: &str) -> Option<&Arc<Asked>> {
+        self.open
+            .iter()
+            .find(|asked| asked.request.request_id == request_id)
+    }
+
+    /// How the CLI greeted an MCP server in this run: its `initialize`.
+    pub(in crate::session) fn handshake(&self, server: &str) -> Option<&RawValue> {
+        self.handshakes.get(server).map(AsRef::as_ref)
+    }
+
+    /// Who registered what.
+    pub(in crate::session) fn registrations(&self) -> &Registrations {
+        &self.registrations
+    }
+
+    /// The stop that a hook asked for and that has not happened.
+    pub(in crate::session) fn hook_stop(&self) -> Option<HookStop> {
+        self.hook_stop
+    }
+
+    /// The CLI asks.
+    pub(in crate::session) fn ask(&mut self, request: ControlRequest, record: &RecordRef<'_>) {
+        self.close(&request.request_id);
+        let about = About::of(&request);
+        if let About::Mcp { server, id: Some(_) } = &about
+            && let Some(message) = glance::member(request.request.get(), "message")
+            && glance::member_text(message, "method").as_deref() == Some("initialize")
+        {
+            let message = RawValue::from_string(message.to_owned()).ok();
+            self.handshakes
+                .extend(message.map(|message| (server.clone(), message)));
+        }
+        self.open.push(Arc::new(Asked {
+            request,
+            seq: record.seq,
+            at: record.at,
+            about,
+        }));
+    }
+
+    /// Somebody answered; `turn` is the one that runs. Whether that request was open.
+    pub(in crate::session) fn answer(
+        &mut self,
+        answer: &ControlResponse,
+        turn: Option<u64>,
+        at: Timestamp,
+    ) -> bool {
+        let Some(asked) = self.close(&answer.request_id) else {
+            return false;
+        };
+        let payload = answer.outcome.as_ref().ok().and_then(Option::as_deref);
+        let stops = payload.is_some_and(|payload| glance::member(payload.get(), "continue") == Some("false"));
+        // Only a turn that runs can be ended, and a sub-agent's end is not the turn's.
+        if let (About::Hook { of_agent: false, .. }, true, Some(turn)) = (&asked.about, stops, turn) {
+            self.hook_stop = Some(HookStop { turn, at });
+        }
+        true
+    }
+
+    /// The CLI takes a request back. Whether it was open.
+    pub(in crate::session) fn withdraw(&mut self, request_id: &str) -> bool {
+        self.close(request_id).is_some()
+    }
+
+    /// A request of ours to the CLI.
+    pub(in crate::session) fn sent(&mut self, line: &Envelope<'_>, by: Option<&str>) {
+        match glance::request_subtype(line).as_deref() {
+            Some("interrupt") => self.hook_stop = None,
+            Some("initialize") => self.registrations.initialized(line, by),
+            Some("mcp_set_servers") => self.registrations.set_servers(line, by),
+            _ => {}
+        }
+    }
+
+    /// The CLI answered a request of ours.
+    pub(in crate::session) fn settled(&mut self, request_id: &str, is_done: bool) {
+        if is_done {
+            self.registrations.accepted(request_id);
+        } else {
+            self.registrations.refused(request_id);
+        }
+    }
+
+    /// The turn ended.
+    pub(in crate::session) fn end_turn(&mut self) {
+        self.hook_stop = None;
+    }
+
+    fn close(&mut self, request_id: &str) -> Option<Arc<Asked>> {
+        let at = self
+            .open
+            .iter()
+            .position(|asked| asked.request.request_id == request_id)?;
+        Some(self.open.remove(at))
+    }
+}

@@ -1,0 +1,83 @@
+//! Owns what changes with the clients of a session: they come, go, come back, and register hooks and servers.
+
+use crate::{
+    claude::{BadLine, control::Fields, glance, hooks},
+    domain::{ClientId, Clock, ConnectionId},
+    session::actor::Actor,
+};
+
+use super::registrations::{HookOwner, minted};
+
+impl Actor {
+    /// A client's connection is over.
+    pub(in crate::session) fn detach(&mut self, connection: ConnectionId) {
+        let Some((client, is_named)) = self.clients.detach(connection) else {
+            return;
+        };
+        let heir = self.clients.connection_of(&client);
+        for id in self.controls.leave(connection, heir) {
+            self.cancel(&id, "daemon");
+        }
+        if heir.is_none() {
+            let registrations = self.machine.desk().registrations();
+            if registrations.names(&client) || self.desk.routes.names(&client) {
+                self.desk.left(client, Clock.now(), is_named);
+            }
+        }
+    }
+
+    /// Lets go of clients that did not take what they were sent.
+    pub(in crate::session) fn detach_cut(&mut self) {
+        while let Some(connection) = self.clients.next_cut() {
+            self.detach(connection);
+        }
+    }
+
+    /// The fields of a client's `initialize` as the CLI gets them: new hooks replace all that it has, so those of the
+    /// launch options and of other clients go along. `id` is the request's.
+    pub(in crate::session) fn merged_initialize(
+        &mut self,
+        id: &str,
+        client: &ClientId,
+        request: &str,
+    ) -> Result<Fields, BadLine> {
+        let bad = BadLine::BadControl("has hooks that are no map of lists of matchers");
+        let mut fields = Fields::of_object(request).ok_or(BadLine::BadControl("has no request object"))?;
+        let Some(given) = glance::member(request, "hooks").filter(|hooks| *hooks != "null") else {
+            // As with the CLI: without new hooks the old ones stay.
+            fields.remove("hooks");
+            return Ok(fields);
+        };
+        let mut own = hooks::read(given).ok_or_else(|| bad.clone())?;
+        for callback in own.iter_mut().flat_map(|matcher| &mut matcher.callback_ids) {
+            *callback = minted(client, callback);
+        }
+        let mut all = hooks::of_options(&self.desk.routes.hooks);
+        all.extend(self.hooks_of_others(client));
+        all.append(&mut own);
+        fields.set_raw("hooks", hooks::to_raw(&all).ok_or(bad)?);
+        self.desk.sent_hooks = Some((id.to_owned(), all));
+        Ok(fields)
+    }
+
+    /// The hooks of all other clients that are there or may come back.
+    fn hooks_of_others(&self, client: &ClientId) -> Vec<hooks::HookMatcher> {
+        let registrations = self.machine.desk().registrations();
+        let known = match &self.desk.sent_hooks {
+            // The newest that were sent may not be in the journal yet.
+            Some((id, sent)) if !registrations.has_hooks_of(id) => sent.as_slice(),
+            _ if !self.machine.has_run() => &[],
+            _ => registrations.hooks(),
+        };
+        let stays = |callback: &String| match HookOwner::of(callback) {
+            Some(HookOwner::Client(owner)) => owner != *client && !self.desk.is_lost(&owner),
+            Some(HookOwner::Option(_)) | None => false,
+        };
+        let mut others = known.to_vec();
+        for matcher in &mut others {
+            matcher.callback_ids.retain(stays);
+        }
+        others.retain(|matcher| !matcher.callback_ids.is_empty());
+        others
+    }
+}

@@ -1,0 +1,253 @@
+//! Owns who registered which hooks and MCP servers in this run, as the lines that were written to the CLI say.
+
+use std::collections::HashMap;
+
+use crate::{
+    claude::{
+        Envelope, glance,
+        hooks::{self, HookMatcher, OPTION_PREFIX},
+    },
+    domain::ClientId,
+};
+
+/// What `by` of a client's line begins with.
+pub(in crate::session) const CLIENT_PREFIX: &str = "ws:";
+
+/// Who serves an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::session) enum Server {
+    /// The launch options say.
+    OfOptions,
+    /// The client that announced it.
+    OfClient(ClientId),
+}
+
+/// Whose a hook is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::session) enum HookOwner {
+    /// The hook at this place in the launch options.
+    Option(usize),
+    /// The client that registered it.
+    Client(ClientId),
+}
+
+impl HookOwner {
+    /// Whose a callback is, by its id as the CLI knows it.
+    pub(in crate::session) fn of(callback_id: &str) -> Option<Self> {
+        if let Some(index) = callback_id.strip_prefix(OPTION_PREFIX) {
+            return index.parse().ok().map(Self::Option);
+        }
+        let (client, _) = callback_id.split_once('/')?;
+        client.parse().ok().map(Self::Client)
+    }
+}
+
+/// The id that a client's callback has towards the CLI.
+pub(in crate::session) fn minted(client: &ClientId, callback_id: &str) -> String {
+    format!("{client}/{callback_id}")
+}
+
+/// What is registered.
+#[derive(Clone, Debug, Default)]
+pub(in crate::session) struct Registrations {
+    /// All hooks that the CLI has.
+    hooks: Vec<HookMatcher>,
+    servers: HashMap<String, Server>,
+    /// The newest `initialize` that carried hooks.
+    hooks_of: Option<String>,
+    /// What held before requests that the CLI has not answered.
+    before: Vec<(String, Box<Self>)>,
+}
+
+impl Registrations {
+    /// All hooks that the CLI has.
+    pub(in crate::session) fn hooks(&self) -> &[HookMatcher] {
+        &self.hooks
+    }
+
+    /// Whether the hooks are those of this request, or newer ones.
+    pub(in crate::session) fn has_hooks_of(&self, request_id: &str) -> bool {
+        self.hooks_of.as_deref() == Some(request_id)
+    }
+
+    /// The matcher that a callback belongs to; of several the one that waits least.
+    pub(in crate::session) fn matcher(&self, callback_id: &str) -> Option<&HookMatcher> {
+        let of_callback = |matcher: &&HookMatcher| matcher.callback_ids.iter().any(|id| id == callback_id);
+        let found = self.hooks.iter().filter(of_callback);
+        found.min_by_key(|matcher| matcher.timeout_ms)
+    }
+
+    /// Who serves an MCP server.
+    pub(in crate::session) fn server(&self, name: &str) -> Option<&Server> {
+        self.servers.get(name)
+    }
+
+    /// Whether a client owns anything.
+    pub(in crate::session) fn names(&self, client: &ClientId) -> bool {
+        let owns = |server: &Server| matches!(server, Server::OfClient(owner) if owner == client);
+        let mut callbacks = self.hooks.iter().flat_map(|matcher| &matcher.callback_ids);
+        self.servers.values().any(owns)
+            || callbacks.any(|id| HookOwner::of(id) == Some(HookOwner::Client(client.clone())))
+    }
+
+    /// An `initialize` was written. New hooks replace all; servers come in addition.
+    pub(super) fn initialized(&mut self, line: &Envelope<'_>, by: Option<&str>) {
+        let (Some(request), Some(id)) = (line.request, line.request_id.as_deref()) else {
+            return;
+        };
+        self.remember(id);
+        if let Some(hooks) = glance::member(request, "hooks").and_then(hooks::read) {
+            self.hooks = hooks;
+            self.hooks_of = Some(id.to_owned());
+        }
+        let Some(owner) = owner(by) else {
+            return;
+        };
+        for name in glance::member(request, "sdkMcpServers")
+            .and_then(glance::texts)
+            .unwrap_or_default()
+        {
+            self.servers.insert(name, owner.clone());
+        }
+    }
+
+    /// An `mcp_set_servers` was written: what it does not name is gone.
+    pub(super) fn set_servers(&mut self, line: &Envelope<'_>, by: Option<&str>) {
+        let (Some(request), Some(id)) = (line.request, line.request_id.as_deref()) else {
+            return;
+        };
+        self.remember(id);
+        let mut known = std::mem::take(&mut self.servers);
+        let servers = glance::member(request, "servers").unwrap_or("{}");
+        glance::for_each_member(servers, |name, config| {
+            if glance::member_text(config, "type").as_deref() == Some("sdk") {
+                // Who is no client on a socket cannot serve: what was known stays.
+                let owner = match owner(by) {
+                    Some(Server::OfClient(client)) => Some(Server::OfClient(client)),
+                    Some(Server::OfOptions) | None => known.remove(name),
+                };
+                self.servers.extend(owner.map(|owner| (name.to_owned(), owner)));
+            }
+        });
+    }
+
+    pub(super) fn accepted(&mut self, request_id: &str) {
+        self.before.retain(|(id, _)| id != request_id);
+    }
+
+    pub(super) fn refused(&mut self, request_id: &str) {
+        let found = self.before.iter().position(|(id, _)| id == request_id);
+        if let Some(at) = found {
+            let (_, before) = self.before.remove(at);
+            self.hooks = before.hooks;
+            self.servers = before.servers;
+            self.hooks_of = before.hooks_of;
+        }
+    }
+
+    fn remember(&mut self, request_id: &str) {
+        let before = Self {
+            before: Vec::new(),
+            ..self.clone()
+        };
+        self.before.push((request_id.to_owned(), Box::new(before)));
+        if self.before.len() > MOST_UNANSWERED {
+            self.before.remove(0);
+        }
+    }
+}
+
+/// Requests that change registrations and whose failure can be undone at the same time.
+const MOST_UNANSWERED: usize = 16;
+
+fn owner(by: Option<&str>) -> Option<Server> {
+    let by = by?;
+    if by == "daemon" {
+        return Some(Server::OfOptions);
+    }
+    let client = by.strip_prefix(CLIENT_PREFIX)?;
+    client.parse().ok().map(Server::OfClient)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claude::scan;
+
+    fn feed(registrations: &mut Registrations, id: &str, request: &str, by: &str) {
+        let line = format!(r#"{{"type":"control_request","request_id":"{id}","request":{request}}}"#);
+        let line = scan(line.as_bytes()).unwrap();
+        match glance::request_subtype(&line).as_deref() {
+            Some("initialize") => registrations.initialized(&line, Some(by)),
+            _ => registrations.set_servers(&line, Some(by)),
+        }
+    }
+
+    fn of_client(name: &str) -> Option<Server> {
+        Some(Server::OfClient(name.parse().unwrap()))
+    }
+
+    #[test]
+    fn hooks_are_replaced_and_servers_added_by_initialize() {
+        let mut it = Registrations::default();
+        let launch = r#"{"subtype":"initialize","hooks":{"Stop":[{"hookCallbackIds":["trunkline/0"],"timeout":60}]},"sdkMcpServers":["web"]}"#;
+        feed(&mut it, "i", launch, "daemon");
+        assert!(it.matcher("trunkline/0").is_some());
+        feed(
+            &mut it,
+            "1",
+            r#"{"subtype":"initialize","sdkMcpServers":["calc"]}"#,
+            "ws:x",
+        );
+        assert!(it.matcher("trunkline/0").is_some(), "without hooks, they stay");
+        assert_eq!(it.server("web"), Some(&Server::OfOptions));
+        assert_eq!(it.server("calc").cloned(), of_client("x"));
+        let hooks = r#"{"subtype":"initialize","hooks":{"Stop":[{"hookCallbackIds":["x/a"],"timeout":5},{"hookCallbackIds":["x/a"],"timeout":2}]}}"#;
+        feed(&mut it, "2", hooks, "ws:x");
+        assert!(it.matcher("trunkline/0").is_none());
+        assert_eq!(it.matcher("x/a").unwrap().timeout_ms, 2_000);
+        assert!(it.has_hooks_of("2") && !it.has_hooks_of("1"));
+        it.refused("2");
+        assert!(it.matcher("trunkline/0").is_some() && it.matcher("x/a").is_none());
+    }
+
+    #[test]
+    fn set_servers_leaves_only_what_it_names() {
+        let mut it = Registrations::default();
+        feed(
+            &mut it,
+            "i",
+            r#"{"subtype":"initialize","sdkMcpServers":["web","calc"]}"#,
+            "daemon",
+        );
+        let set = r#"{"subtype":"mcp_set_servers","servers":{"web":{"type":"sdk","name":"web"},"files":{"command":"x"},"new":{"type":"sdk"}}}"#;
+        feed(&mut it, "1", set, "rest");
+        assert_eq!(
+            it.server("web"),
+            Some(&Server::OfOptions),
+            "who asks over REST cannot serve"
+        );
+        assert_eq!(
+            (it.server("calc"), it.server("files"), it.server("new")),
+            (None, None, None)
+        );
+        feed(&mut it, "2", set, "ws:x");
+        assert_eq!(it.server("web").cloned(), of_client("x"));
+        it.refused("2");
+        assert_eq!(it.server("web"), Some(&Server::OfOptions));
+        assert!(!it.names(&"x".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_callback_names_its_owner() {
+        for (id, owner) in [
+            ("trunkline/3", Some(HookOwner::Option(3))),
+            ("x.1/hook_0/b", Some(HookOwner::Client("x.1".parse().unwrap()))),
+            ("trunkline/x", None),
+            ("hook_0", None),
+            ("a b/hook_0", None),
+        ] {
+            assert_eq!(HookOwner::of(id), owner, "{id}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Owns the actor's part in answering the CLI: each open request gets its owner's answer, or the stated one when that is due.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use crate::{
+    claude::{
+        control::Fields,
+        options::HookTarget,
+        stdin::{self, ClientError},
+    },
+    domain::{Clock, ConnectionId, RunId, Timestamp},
+    session::{
+        SessionError,
+        actor::Actor,
+        notes::Note,
+        outbox::{Due, Entry, Payload, Subject},
+        view::PendingRequest,
+    },
+};
+
+use super::{
+    book::Asked,
+    fallback::{self, FallbackReason},
+    route::{self, Owner, Presence, Route},
+    state::Answering,
+};
+
+/// How long a turn may run on after a hook said that it stops here.
+const HOOK_STOP_MS: u64 = 5_000;
+
+/// Who answers when nobody else does.
+const DAEMON: &str = "daemon";
+
+impl Actor {
+    /// Answers what can be answered now.
+    pub(in crate::session) fn serve_desk(&mut self) {
+        if self.outbox.is_none() {
+            return;
+        }
+        let now = Clock.now();
+        let waiting: Vec<_> = self.machine.desk().open().to_vec();
+        for asked in waiting {
+            let id = &asked.request.request_id;
+            if self.desk.answering.contains_key(id) {
+                continue;
+            }
+            let route = self.route(&asked);
+            let due = self.due(&asked, &route);
+            if let Some((_, reason)) = due.filter(|(at, _)| *at <= now) {
+                self.fall_back(&asked, &route, reason);
+                continue;
+            }
+            match &route.owner {
+                Owner::Fixed(index) => self.give_fixed(id, *index),
+                Owner::Webhook(index) => self.call_webhook(&asked, *index, due.map(|(at, _)| at), now),
+                Owner::Url => self.bridge(&asked),
+                Owner::Client(_) | Owner::Anyone | Owner::Nobody(_) => {}
+            }
+        }
+        self.stop_for_hook(now);
+    }
+
+    fn give_fixed(&mut self, request_id: &str, index: usize) {
+        let target = self.desk.routes.hooks.get(index).map(|hook| &hook.target);
+        if let Some(HookTarget::Fixed { output }) = target {
+            let line = Bytes::from(stdin::control_success(request_id, Some(output.raw())));
+            self.give(request_id.to_owned(), line);
+        }
+    }
+
+    /// When there is something to do although nothing happens.
+    pub(in crate::session) fn desk_deadline(&self) -> Option<Instant> {
+        self.outbox.as_ref()?;
+        let open = self.machine.desk().open().iter();
+        let waiting = open.filter(|asked| !self.desk.answering.contains_key(&asked.request.request_id));
+        let due = waiting.filter_map(|asked| Some(self.due(asked, &self.route(asked))?.0));
+        let next = due.chain(self.hook_stop_due().map(|(at, _)| at)).min()?;
+        Some(Instant::now() + Duration::from_millis(next.millis_since(Clock.now()).saturating_add(1)))
+    }
+
+    /// What waits for a client, oldest first.
+    pub(in crate::session) fn pending_requests(&self) -> Vec<PendingRequest> {
+        let open = self.machine.desk().open().iter();
+        open.filter(|asked| !self.desk.answering.contains_key(&asked.request.request_id))
+            .filter_map(|asked| {
+                let route = self.route(asked);
+                let deadline = self.due(asked, &route).map(|(at, _)| at);
+                let client_id = match route.owner {
+                    Owner::Client(client) => Some(client),
+                    Owner::Anyone => None,
+                    Owner::Webhook(_) | Owner::Url | Owner::Fixed(_) | Owner::Nobody(_) => return None,
+                };
+                Some(PendingRequest {
+                    asked: std::sync::Arc::clone(asked),
+                    client_id,
+                    deadline,
+                })
+            })
+            .collect()
+    }
+
+    /// A client answers a request that is no approval.
+    pub(in crate::session) fn answer_for_client(
+        &mut self,
+        connection: ConnectionId,
+        by: String,
+        request_id: String,
+        outcome: Result<Option<Box<RawValue>>, ClientError>,
+    ) {
+        let refused = match self.machine.desk().get(&request_id) {
+            None => Some(SessionError::RequestNotPending),
+            Some(_) if self.desk.answering.contains_key(&request_id) => Some(SessionError::RequestNotPending),
+            Some(asked) => match self.route(asked).owner {
+                Owner::Anyone => None,
+                Owner::Client(owner) if self.clients.client(connection) == Some(&owner) => None,
+                _ => Some(SessionError::RequestOfAnotherClient),
+            },
+        };
+        if let Some(error) = refused {
+            self.clients
+                .error(connection, &error, Some(("request_id", &request_id)));
+            return;
+        }
+        let line = match outcome {
+            Ok(payload) => stdin::control_success(&request_id, payload.as_deref()),
+            Err(error) => stdin::control_error(&request_id, &error.error, error.error_code.as_deref()),
+        };
+        let answering = Answering {
+            by,
+            line: Bytes::from(line),
+            client: Some(connection),
+        };
+        self.desk.answering.insert(request_id.clone(), answering);
+        self.write_answer(request_id);
+    }
+
+    /// Gives the CLI an answer of the daemon's.
+    pub(super) fn give(&mut self, request_id: String, line: Bytes) {
+        let answering = Answering {
+            by: DAEMON.to_owned(),
+            line,
+            client: None,
+        };
+        self.desk.answering.insert(request_id.clone(), answering);
+        self.write_answer(request_id);
+    }
+
+    /// Gives the stated answer, and says why in a record.
+    pub(super) fn fall_back(&mut self, asked: &Asked, route: &Route, reason: FallbackReason) {
+        self.desk.outside.forget(&asked.request.request_id);
+        let line = fallback::answer(asked, route, reason);
+        self.give(asked.request.request_id.clone(), line);
+        let note = Note::Fallback {
+            request_id: asked.request.request_id.clone(),
+            subtype: asked.request.subtype.clone(),
+            reason: Some(reason),
+        };
+        self.note(note, Subject::Nobody);
+    }
+
+    /// Sends the answer to a request, unless the CLI took that back.
+    pub(in crate::session) fn write_answer(&mut self, request_id: String) {
+        if self.machine.desk().get(&request_id).is_none() {
+            self.desk.answering.remove(&request_id);
+            return;
+        }
+        let Some(answering) = self.desk.answering.get(&request_id) else {
+            return;
+        };
+        let payload = Payload::Line {
+            by: answering.by.clone(),
+            line: answering.line.clone(),
+        };
+        let subject = match answering.client {
+            Some(_) => Subject::Reply(request_id),
+            None => Subject::Due(Due::Answer(request_id)),
+        };
+        self.enqueue(Entry::new(payload, subject));
+    }
+
+    /// The answer of a client was not taken: the request waits on.
+    pub(in crate::session) fn answer_refused(&mut self, request_id: &str, error: &SessionError) {
+        let answering = self.desk.answering.remove(request_id);
+        if let Some(connection) = answering.and_then(|answering| answering.client) {
+            self.clients
+                .error(connection, error, Some(("request_id", request_id)));
+        }
+    }
+
+    /// A request is open no longer: an answer is in the journal, or the CLI took it back.
+    pub(in crate::session) fn on_asked_closed(&mut self, request_id: &str, is_answered: bool) {
+        self.desk.outside.forget(request_id);
+        let answering = self.desk.answering.remove(request_id);
+        let Some(connection) = answering.and_then(|answering| answering.client) else {
+            return;
+        };
+        if is_answered {
+            self.clients.ack_answer(connection, request_id);
+        } else {
+            let error = SessionError::RequestNotPending;
+            self.clients
+                .error(connection, &error, Some(("request_id", request_id)));
+        }
+    }
+
+    /// The process ended: what was open is open no longer.
+    pub(in crate::session) fn close_desk(&mut self) {
+        let open: Vec<_> = self.desk.answering.keys().cloned().collect();
+        for request_id in open {
+            self.on_asked_closed(&request_id, false);
+        }
+        self.desk.sent_hooks = None;
+        self.desk.stopped_turn = None;
+        self.desk.outside.close();
+    }
+
+    /// The interrupt was not taken: it is due again.
+    pub(in crate::session) fn desk_stop_refused(&mut self) {
+        self.desk.stopped_turn = None;
+    }
+
+    pub(super) fn route(&self, asked: &Asked) -> Route {
+        route::route(asked, self.machine.desk().registrations(), &self.desk.routes)
+    }
+
+    fn due(&self, asked: &Asked, route: &Route) -> Option<(Timestamp, FallbackReason)> {
+        let presence = match &route.owner {
+            Owner::Client(client) if !self.clients.is_attached(client) => self.desk.absence(client),
+            Owner::Anyone if self.clients.is_empty() => Presence::Unseen { since: asked.at },
+            _ => Presence::Attached,
+        };
+        route.due(asked, presence, self.desk.times)
+    }
+
+    /// When the turn that runs is interrupted because a hook said that it ends, and which one that is.
+    fn hook_stop_due(&self) -> Option<(Timestamp, u64)> {
+        let stop = self.machine.desk().hook_stop()?;
+        let runs = self.machine.running_turn() == Some(stop.turn);
+        (runs && self.desk.stopped_turn != Some(stop.turn))
+            .then(|| (stop.at.plus_millis(HOOK_STOP_MS), stop.turn))
+    }
+
+    /// A hook's `continue: false` ends the turn also when the CLI runs on.
+    fn stop_for_hook(&mut self, now: Timestamp) {
+        let Some((_, turn)) = self.hook_stop_due().filter(|(at, _)| *at <= now) else {
+            return;
+        };
+        self.desk.stopped_turn = Some(turn);
+        if self.controls.is_interrupting() {
+            // Somebody else has told it to end.
+            return;
+        }
+        let id = RunId::new().to_string();
+        let line = Bytes::from(stdin::control_request(&id, "interrupt", &Fields::new()));
+        let by = DAEMON.to_owned();
+        self.enqueue(Entry::new(
+            Payload::Line { by, line },
+            Subject::Due(Due::HookStop),
+        ));
+        self.turn_is_ending();
+    }
+}

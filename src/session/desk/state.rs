@@ -1,0 +1,103 @@
+//! Owns what the actor keeps about requests of the CLI beside the journal: who left, and which answers are on their way.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::{
+    claude::hooks::HookMatcher,
+    domain::{ClientId, Clock, ConnectionId, Timestamp},
+    outbound::Outbound,
+};
+
+use super::{
+    outside::{Outside, Outsiders},
+    route::{Presence, Routes},
+};
+
+/// How long is waited for clients.
+#[derive(Clone, Copy, Debug)]
+pub struct DeskTimes {
+    /// How long a request that anyone may answer is offered.
+    pub offer_ms: u64,
+    /// How long the owner of a request may stay away.
+    pub return_grace_ms: u64,
+}
+
+/// An answer on its way to the journal.
+#[derive(Debug)]
+pub(super) struct Answering {
+    pub(super) by: String,
+    pub(super) line: Bytes,
+    /// Who hears that it arrived; of the daemon's own answers nobody.
+    pub(super) client: Option<ConnectionId>,
+}
+
+/// The actor's part of the desk.
+#[derive(Debug)]
+pub(in crate::session) struct Desk {
+    pub(super) routes: Routes,
+    pub(super) times: DeskTimes,
+    /// Since when the actor, or the run, is there to see who comes.
+    since: Timestamp,
+    /// Owners that left in this run.
+    left: HashMap<ClientId, (Timestamp, bool)>,
+    /// By the CLI's request id.
+    pub(super) answering: HashMap<String, Answering>,
+    /// The hooks that were sent last, and the request that carries them.
+    pub(super) sent_hooks: Option<(String, Vec<HookMatcher>)>,
+    /// The turn that an interrupt was sent to because a hook said stop.
+    pub(super) stopped_turn: Option<u64>,
+    pub(super) outside: Outsiders,
+}
+
+impl Desk {
+    /// What comes from outside arrives through the receiver.
+    pub(in crate::session) fn new(
+        routes: Routes,
+        times: DeskTimes,
+        outbound: Outbound,
+    ) -> (Self, mpsc::Receiver<Outside>) {
+        let (outside, received) = Outsiders::new(outbound);
+        let desk = Self {
+            routes,
+            times,
+            since: Clock.now(),
+            left: HashMap::new(),
+            answering: HashMap::new(),
+            sent_hooks: None,
+            stopped_turn: None,
+            outside,
+        };
+        (desk, received)
+    }
+
+    /// A process is about to be started with these routes. Whoever left before has the time to come again.
+    pub(in crate::session) fn start(&mut self, routes: Routes) {
+        self.routes = routes;
+        self.since = Clock.now();
+        self.left.clear();
+    }
+
+    pub(super) fn left(&mut self, client: ClientId, at: Timestamp, may_return: bool) {
+        self.left.insert(client, (at, may_return));
+    }
+
+    pub(in crate::session) fn came(&mut self, client: &ClientId) {
+        self.left.remove(client);
+    }
+
+    /// Where a client is that is not attached.
+    pub(super) fn absence(&self, client: &ClientId) -> Presence {
+        match self.left.get(client) {
+            Some(&(at, may_return)) => Presence::Left { at, may_return },
+            None => Presence::Unseen { since: self.since },
+        }
+    }
+
+    /// Whether a client left and cannot come back.
+    pub(super) fn is_lost(&self, client: &ClientId) -> bool {
+        matches!(self.left.get(client), Some((_, false)))
+    }
+}

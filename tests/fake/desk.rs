@@ -1,0 +1,753 @@
+//! Owns what the CLI asks its host and no person decides: hooks, messages to MCP servers, and what is not known.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
+    server::Server,
+    support::{
+        daemon::TestDaemon,
+        rest::Rest,
+        wait::{PATIENCE, wait_for},
+        ws::Ws,
+    },
+};
+
+/// A hook of the launch options that a client answers.
+fn hook_of(client: &str, with: Value) -> Value {
+    let mut hook = json!({ "event": "PreToolUse", "target": { "type": "client", "client_id": client } });
+    for (name, value) in with.as_object().unwrap() {
+        hook[name] = value.clone();
+    }
+    hook
+}
+
+/// The CLI calls a hook back.
+fn callback(id: &str, callback: &str) -> Value {
+    let input = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash" });
+    json!({ "request": { "subtype": "hook_callback", "callback_id": callback, "input": input }, "id": id })
+}
+
+/// The CLI sends a JSON-RPC message to an MCP server; it goes on without the answer.
+fn message(id: &str, server: &str, message: Value) -> Value {
+    json!({
+        "request": { "subtype": "mcp_message", "server_name": server, "message": message }, "id": id, "wait": false,
+    })
+}
+
+fn call(id: u64) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "add" } })
+}
+
+fn answer(request_id: &str, payload: Value) -> Value {
+    json!({
+        "type": "control_response",
+        "response": { "subtype": "success", "request_id": request_id, "response": payload },
+    })
+}
+
+fn result_of(id: u64, text: &str) -> Value {
+    json!({ "mcp_response": { "jsonrpc": "2.0", "id": id, "result": { "text": text } } })
+}
+
+/// Reads on to the record of a request of the CLI.
+async fn asked(client: &mut Ws, request_id: &str) -> Value {
+    let wanted = |frame: &Value| frame["src"] == "cli" && frame["data"]["request_id"] == request_id;
+    client.find(&format!("the request {request_id}"), wanted).await
+}
+
+async fn error_code(client: &mut Ws) -> String {
+    let error = client
+        .until("an error", |frame| frame["type"] == "trunkline.error")
+        .await
+        .pop()
+        .unwrap();
+    error["code"].as_str().unwrap().to_owned()
+}
+
+async fn acked(client: &mut Ws, request_id: &str) {
+    let wanted = |frame: &Value| frame["type"] == "trunkline.ack" && frame["request_id"] == request_id;
+    client.find(&format!("the ack of {request_id}"), wanted).await;
+}
+
+/// The records of the answers to a request that were written to the CLI.
+async fn written(rest: &Rest, session: &str, request_id: &str) -> Vec<Value> {
+    let mut records = records(rest, session).await;
+    records
+        .retain(|record| record["src"] == "client" && record["data"]["response"]["request_id"] == request_id);
+    records
+}
+
+/// Why stated answers were given, by the CLI's request id.
+async fn reason(rest: &Rest, session: &str, request_id: &str) -> Value {
+    wait_for("the record of the stated answer", PATIENCE, async || {
+        let records = records(rest, session).await;
+        let notes = of_type(&records, "daemon", "fallback");
+        let note = notes.into_iter().find(|note| note["request_id"] == request_id)?;
+        Some(note["reason"].clone())
+    })
+    .await
+}
+
+/// Milliseconds between two records.
+fn between(earlier: &Value, later: &Value) -> u64 {
+    let micros = |record: &Value| {
+        let time: trunkline::domain::Timestamp = record["ts"].as_str().unwrap().parse().unwrap();
+        time
+    };
+    micros(later).millis_since(micros(earlier))
+}
+
+#[tokio::test]
+async fn a_hook_is_answered_by_its_client_and_by_no_other() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({ "hooks": [hook_of("x", json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    let mut other = daemon.attach_as("y", &id, None).await;
+    assert_eq!(owner.next().await["client_id"], "x");
+    act(
+        &rest,
+        &id,
+        json!([callback("h-1", "trunkline/0"), { "text": "done" }]),
+    )
+    .await;
+    asked(&mut owner, "h-1").await;
+    let output = json!({ "systemMessage": "ü", "hookSpecificOutput": { "unknown": [1, null] } });
+    other.send(&answer("h-1", output.clone())).await;
+    assert_eq!(error_code(&mut other).await, "request_of_another_client");
+    owner.send(&answer("h-1", output.clone())).await;
+    acked(&mut owner, "h-1").await;
+    owner.send(&answer("h-1", json!({}))).await;
+    assert_eq!(error_code(&mut owner).await, "request_not_pending");
+    let heard = answer_heard(&mut daemon.attach(&id, Some(0)).await, "h-1").await;
+    assert_eq!(heard["response"]["response"], output, "{heard:#}");
+    rest.in_state(&id, &["idle"]).await;
+    let written = written(&rest, &id, "h-1").await;
+    assert_eq!(written.len(), 1);
+    assert_eq!(written[0]["by"], "ws:x");
+    let records = records(&rest, &id).await;
+    let initialize = of_type(&records, "client", "control_request")[0];
+    assert_eq!(
+        initialize["request"]["hooks"]["PreToolUse"],
+        json!([{ "hookCallbackIds": ["trunkline/0"], "timeout": 60 }])
+    );
+}
+
+#[tokio::test]
+async fn an_error_of_the_client_is_an_error_to_the_cli() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let options = json!({ "hooks": [hook_of("x", json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    act(&daemon.rest(), &id, json!([callback("h-1", "trunkline/0")])).await;
+    asked(&mut owner, "h-1").await;
+    let refusal = json!({ "subtype": "error", "request_id": "h-1", "error": "my hook broke" });
+    owner
+        .send(&json!({ "type": "control_response", "response": refusal }))
+        .await;
+    let heard = answer_heard(&mut owner, "h-1").await;
+    assert_eq!(heard["response"]["error"], "my hook broke", "{heard:#}");
+}
+
+#[tokio::test]
+async fn h1_a_hook_without_an_answer_gets_the_stated_one_before_the_cli_gives_up() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SESSIONS_RETURN_GRACE_MS", "200")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let block = json!({ "timeout_ms": 2000, "on_failure": "block" });
+    let options = json!({ "hooks": [
+        hook_of("silent", block),
+        hook_of("away", json!({})),
+        hook_of("away", json!({ "fallback": { "decision": "block", "reason": "as registered" } })),
+        { "event": "PreToolUse", "target": { "type": "fixed", "output": { "suppressOutput": true } } },
+    ] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut silent = daemon.attach_as("silent", &id, Some(0)).await;
+    act_through(
+        &rest,
+        &id,
+        json!([
+            callback("h-0", "trunkline/0"),
+            callback("h-1", "trunkline/1"),
+            callback("h-2", "trunkline/2"),
+            callback("h-3", "trunkline/3"),
+            callback("h-4", "never/registered"),
+        ]),
+    )
+    .await;
+    let question = asked(&mut silent, "h-0").await;
+    let late = &written(&rest, &id, "h-0").await[0];
+    let output = &late["data"]["response"]["response"]["hookSpecificOutput"];
+    assert_eq!(output["permissionDecision"], "deny", "{late:#}");
+    assert!(
+        between(&question, late) < 2000,
+        "the CLI waits no longer: {late:#}"
+    );
+    silent.send(&answer("h-0", json!({}))).await;
+    assert_eq!(error_code(&mut silent).await, "request_not_pending");
+    let payload =
+        async |request: &str| written(&rest, &id, request).await[0]["data"]["response"]["response"].clone();
+    assert_eq!(payload("h-1").await, json!({}));
+    assert_eq!(payload("h-2").await["reason"], "as registered");
+    assert_eq!(payload("h-3").await, json!({ "suppressOutput": true }));
+    assert_eq!(payload("h-4").await, json!({}));
+    for (request, expected) in [
+        ("h-0", "late"),
+        ("h-1", "no_client"),
+        ("h-2", "no_client"),
+        ("h-4", "unregistered"),
+    ] {
+        assert_eq!(reason(&rest, &id, request).await, expected, "{request}");
+        assert_eq!(written(&rest, &id, request).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_owner_of_a_hook_may_return_and_answer() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({ "hooks": [hook_of("x", json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    act(
+        &rest,
+        &id,
+        json!([callback("h-1", "trunkline/0"), { "text": "done" }]),
+    )
+    .await;
+    let seq = asked(&mut owner, "h-1").await["seq"].clone();
+    owner.close().await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    let snapshot = owner.next().await;
+    let pending = &snapshot["pending_requests"][0];
+    assert_eq!(pending["request_id"], "h-1", "{snapshot:#}");
+    assert_eq!(pending["seq"], seq);
+    assert_eq!(pending["subtype"], "hook_callback");
+    assert_eq!(pending["client_id"], "x");
+    assert!(pending["deadline"].is_string());
+    assert_eq!(pending["request"]["input"]["tool_name"], "Bash");
+    owner.send(&answer("h-1", json!({ "continue": true }))).await;
+    acked(&mut owner, "h-1").await;
+    rest.in_state(&id, &["idle"]).await;
+    let written = written(&rest, &id, "h-1").await;
+    assert_eq!((written.len(), &written[0]["by"]), (1, &json!("ws:x")));
+    let snapshot = daemon.attach(&id, None).await.next().await;
+    assert_eq!(snapshot["pending_requests"], json!([]));
+}
+
+#[tokio::test]
+async fn a_hook_survives_the_daemon() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let options = json!({ "hooks": [hook_of("x", json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    // One that the options registered, and one that the client did.
+    let hooks = json!({ "Stop": [{ "hookCallbackIds": ["mine"], "timeout": 50 }] });
+    owner
+        .send(&json!({ "type": "control_request", "request_id": "i", "request": { "subtype": "initialize", "hooks": hooks } }))
+        .await;
+    owner
+        .until("the answer", |frame| frame["type"] == "control_response")
+        .await;
+    let both = json!([
+        { "request": { "subtype": "hook_callback", "callback_id": "x/mine", "input": {} }, "id": "h-2", "wait": false },
+        callback("h-1", "trunkline/0"),
+    ]);
+    act(&daemon.rest(), &id, both).await;
+    asked(&mut owner, "h-1").await;
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
+    let mut other = daemon.attach_as("y", &id, None).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    let snapshot = owner.next().await;
+    let ids: Vec<_> = snapshot["pending_requests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["request_id"])
+        .collect();
+    assert_eq!(ids, ["h-2", "h-1"], "{snapshot:#}");
+    other.send(&answer("h-2", json!({}))).await;
+    assert_eq!(error_code(&mut other).await, "request_of_another_client");
+    for request in ["h-1", "h-2"] {
+        owner
+            .send(&answer(request, json!({ "systemMessage": request })))
+            .await;
+        acked(&mut owner, request).await;
+    }
+    rest.in_state(&id, &["idle"]).await;
+    for request in ["h-1", "h-2"] {
+        let written = written(&rest, &id, request).await;
+        assert_eq!(written.len(), 1);
+        assert_eq!(
+            written[0]["data"]["response"]["response"]["systemMessage"],
+            request
+        );
+    }
+}
+
+#[tokio::test]
+async fn hooks_of_all_clients_are_registered_together() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({ "hooks": [hook_of("x", json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut clients = [
+        daemon.attach_as("x", &id, None).await,
+        daemon.attach_as("y", &id, None).await,
+    ];
+    let initialize = |hooks: Value| json!({ "type": "control_request", "request_id": "same", "request": { "subtype": "initialize", "hooks": hooks } });
+    // Without waiting: neither is in the journal when the other comes.
+    for (client, matcher) in clients.iter_mut().zip(["Edit", "Write"]) {
+        let hooks = json!({ "PreToolUse": [{ "matcher": matcher, "hookCallbackIds": ["hook_0"], "onFailure": "block" }] });
+        client.send(&initialize(hooks)).await;
+    }
+    for client in &mut clients {
+        let answer = client
+            .until("the answer", |frame| frame["type"] == "control_response")
+            .await;
+        let answer = &answer.last().unwrap()["response"];
+        assert_eq!(answer["request_id"], "same");
+        assert!(answer["response"]["commands"].is_array(), "{answer:#}");
+    }
+    let registered = async || {
+        let records = records(&rest, &id).await;
+        let requests = of_type(&records, "client", "control_request");
+        requests.last().unwrap()["request"]["hooks"].clone()
+    };
+    let hooks = registered().await;
+    let mut ids: Vec<_> = hooks["PreToolUse"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["hookCallbackIds"][0].as_str().unwrap())
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["trunkline/0", "x/hook_0", "y/hook_0"], "{hooks:#}");
+    act(
+        &rest,
+        &id,
+        json!([callback("h-1", "y/hook_0"), { "text": "done" }]),
+    )
+    .await;
+    let [x, y] = &mut clients;
+    asked(x, "h-1").await;
+    x.send(&answer("h-1", json!({}))).await;
+    assert_eq!(error_code(x).await, "request_of_another_client");
+    y.send(&answer("h-1", json!({}))).await;
+    acked(y, "h-1").await;
+    // New hooks of a client replace its own, and no others.
+    x.send(&initialize(
+        json!({ "Stop": [{ "hookCallbackIds": ["s"], "timeout": 1.5 }] }),
+    ))
+    .await;
+    x.until("the answer", |frame| frame["type"] == "control_response")
+        .await;
+    let hooks = registered().await;
+    let ids: Vec<_> = hooks["PreToolUse"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["hookCallbackIds"][0])
+        .collect();
+    assert_eq!(ids, ["trunkline/0", "y/hook_0"], "{hooks:#}");
+    assert_eq!(
+        hooks["Stop"],
+        json!([{ "hookCallbackIds": ["x/s"], "timeout": 1.5 }])
+    );
+    // What is no map of hooks is not given to the CLI.
+    x.send(&initialize(json!([1]))).await;
+    assert_eq!(error_code(x).await, "invalid_line");
+    let refused = rest
+        .post(
+            &path(&id, "control"),
+            json!({ "subtype": "initialize", "hooks": { "Stop": [] } }),
+        )
+        .await;
+    assert_eq!(refused.problem(422), "invalid_line");
+}
+
+#[tokio::test]
+async fn h2_a_hook_that_says_stop_ends_the_turn_of_a_cli_that_runs_on() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({ "hooks": [
+        { "event": "PreToolUse", "target": { "type": "fixed", "output": { "continue": false } } },
+        hook_of("silent", json!({ "timeout_ms": 8000 })),
+    ] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let interrupts = async || {
+        let records = records(&rest, &id).await;
+        let requests = of_type(&records, "client", "control_request").into_iter();
+        requests
+            .filter(|line| line["request"]["subtype"] == "interrupt")
+            .count()
+    };
+    // The turn ends by itself; the next one runs for longer than the daemon would have waited.
+    let _silent = daemon.attach_as("silent", &id, None).await;
+    act_through(
+        &rest,
+        &id,
+        json!([callback("h-1", "trunkline/0"), { "text": "stopped" }]),
+    )
+    .await;
+    act_through(
+        &rest,
+        &id,
+        json!([callback("h-2", "trunkline/1"), { "text": "went on" }]),
+    )
+    .await;
+    assert_eq!(reason(&rest, &id, "h-2").await, "late");
+    assert_eq!(interrupts().await, 0);
+    // It does not end.
+    let mut client = daemon.attach(&id, None).await;
+    act(
+        &rest,
+        &id,
+        json!([callback("h-3", "trunkline/0"), { "silent": 1 }]),
+    )
+    .await;
+    let result = client.cli_line("result").await;
+    assert_eq!(result["subtype"], "error_during_execution", "{result:#}");
+    assert_eq!(interrupts().await, 1);
+    let heard = &written(&rest, &id, "h-3").await[0]["data"]["response"]["response"];
+    assert_eq!(*heard, json!({ "continue": false }));
+}
+
+#[tokio::test]
+async fn h4_a_client_serves_mcp_before_initialize_is_answered() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize" });
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let gate = daemon.home().join("gate");
+    let settings = json!({
+        "init": { "wait_file": gate },
+        "before_init": [message("m-1", "calc", hello), message("m-2", "calc", list)],
+    });
+    let options =
+        json!({ "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } } });
+    let view = rest.create(body(&daemon, "a", settings, options)).await;
+    let id = view["id"].as_str().unwrap();
+    let mut client = daemon.attach_as("x", id, Some(0)).await;
+    for (request, number) in [("m-1", 0), ("m-2", 1)] {
+        asked(&mut client, request).await;
+        client.send(&answer(request, result_of(number, request))).await;
+        acked(&mut client, request).await;
+    }
+    // And the other way.
+    let notification = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+    client
+        .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "mcp_message", "server_name": "calc", "message": notification } }))
+        .await;
+    wait_for("the message is written", PATIENCE, async || {
+        let records = records(&rest, id).await;
+        let requests = of_type(&records, "client", "control_request");
+        let sent = requests
+            .iter()
+            .find(|line| line["request"]["subtype"] == "mcp_message")?;
+        assert_eq!(sent["request"]["message"], notification);
+        Some(())
+    })
+    .await;
+    assert_eq!(rest.session(id).await["state"], "starting");
+    fs::write(&gate, "").unwrap();
+    rest.in_state(id, &["idle"]).await;
+    let heard = answer_heard(&mut daemon.attach(id, Some(0)).await, "m-2").await;
+    assert_eq!(heard["response"]["response"], result_of(1, "m-2"), "{heard:#}");
+}
+
+#[tokio::test]
+async fn h5_answers_come_in_any_order_and_sessions_do_not_mix() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options =
+        json!({ "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } } });
+    let mut sessions = Vec::new();
+    for name in ["a", "b"] {
+        let id = session_with(&daemon, name, json!({}), options.clone()).await;
+        let client = daemon.attach_as("x", &id, None).await;
+        let calls = json!([
+            message("m-1", "calc", call(1)), message("m-2", "calc", call(2)),
+            { "wait_answer": "m-1" }, { "wait_answer": "m-2" }, { "text": "done" },
+        ]);
+        act(&rest, &id, calls).await;
+        sessions.push((name, id, client));
+    }
+    for (name, _, client) in &mut sessions {
+        asked(client, "m-2").await;
+        for (request, number) in [("m-2", 2), ("m-1", 1)] {
+            client.send(&answer(request, result_of(number, name))).await;
+            acked(client, request).await;
+        }
+    }
+    for (name, id, _) in &sessions {
+        rest.in_state(id, &["idle"]).await;
+        for (request, number) in [("m-1", 1), ("m-2", 2)] {
+            let written = written(&rest, id, request).await;
+            assert_eq!(written.len(), 1);
+            assert_eq!(
+                written[0]["data"]["response"]["response"],
+                result_of(number, name)
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn h6_a_call_of_a_tool_takes_as_long_as_it_takes() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SESSIONS_RETURN_GRACE_MS", "100")
+        .env("TRUNKLINE_SESSIONS_OFFER_MS", "100")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let options = json!({
+        "hooks": [hook_of("x", json!({ "timeout_ms": 1000 }))],
+        "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } },
+    });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut client = daemon.attach_as("x", &id, None).await;
+    act(
+        &rest,
+        &id,
+        json!([message("m-1", "calc", call(1)), callback("h-1", "trunkline/0"), { "wait_answer": "m-1" }, { "text": "done" }]),
+    )
+    .await;
+    // Every other time that the daemon waits has passed by now.
+    assert_eq!(reason(&rest, &id, "h-1").await, "late");
+    client.send(&answer("m-1", result_of(1, "slow"))).await;
+    acked(&mut client, "m-1").await;
+    rest.in_state(&id, &["idle"]).await;
+    let written = written(&rest, &id, "m-1").await;
+    assert_eq!(written.len(), 1);
+    assert_eq!(written[0]["data"]["response"]["response"], result_of(1, "slow"));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_of_a_call_is_an_error_at_once() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let mut client = daemon.attach_as("x", &id, None).await;
+    client
+        .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "initialize", "sdkMcpServers": ["calc"] } }))
+        .await;
+    client
+        .until("the answer", |frame| frame["type"] == "control_response")
+        .await;
+    // A second connection of the same client keeps it there.
+    let second = daemon.attach_as("x", &id, None).await;
+    act(
+        &rest,
+        &id,
+        json!([message("m-1", "calc", call(7)), { "wait_answer": "m-1" }, message("m-2", "calc", json!({ "jsonrpc": "2.0", "method": "notifications/x" })), { "wait_answer": "m-2" }, { "text": "done" }]),
+    )
+    .await;
+    let question = asked(&mut client, "m-1").await;
+    client.close().await;
+    let mut other = daemon.attach(&id, Some(0)).await;
+    let pending = other.next().await["pending_requests"][0].clone();
+    assert_eq!(
+        (&pending["request_id"], &pending["deadline"]),
+        (&json!("m-1"), &Value::Null)
+    );
+    drop(second);
+    let heard = answer_heard(&mut other, "m-1").await;
+    let response = &heard["response"]["response"]["mcp_response"];
+    assert_eq!(
+        (&response["id"], &response["error"]["code"]),
+        (&json!(7), &json!(-32000)),
+        "{heard:#}"
+    );
+    let heard = answer_heard(&mut other, "m-2").await;
+    assert_eq!(
+        heard["response"]["response"]["mcp_response"]["result"],
+        json!({}),
+        "{heard:#}"
+    );
+    let written = &written(&rest, &id, "m-1").await[0];
+    assert!(between(&question, written) < 10_000, "no grace: {written:#}");
+    assert_eq!(reason(&rest, &id, "m-1").await, "no_client");
+}
+
+#[tokio::test]
+async fn c18_what_is_not_known_is_offered_to_whoever_is_there() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let unknown = json!({ "request": { "subtype": "brand_new_thing", "x": 1 }, "id": "r-1" });
+    // Nobody is there.
+    act_through(&rest, &id, json!([unknown])).await;
+    assert_eq!(reason(&rest, &id, "r-1").await, "no_client");
+    let mut client = daemon.attach(&id, None).await;
+    act(&rest, &id, json!([unknown, { "text": "done" }])).await;
+    asked(&mut client, "r-1").await;
+    let pending = daemon.attach(&id, None).await.next().await["pending_requests"][0].clone();
+    assert_eq!(
+        (&pending["subtype"], &pending["client_id"]),
+        (&json!("brand_new_thing"), &Value::Null)
+    );
+    client.send(&answer("r-1", json!({ "y": [2] }))).await;
+    acked(&mut client, "r-1").await;
+    rest.in_state(&id, &["idle"]).await;
+    let written = written(&rest, &id, "r-1").await;
+    assert_eq!(written.len(), 2, "the same id, asked twice");
+    assert_eq!(
+        written[0]["data"]["response"]["error_code"],
+        "unsupported_request"
+    );
+    assert_eq!(written[1]["data"]["response"]["response"], json!({ "y": [2] }));
+}
+
+#[tokio::test]
+async fn what_the_cli_takes_back_is_answered_no_more() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let options = json!({ "hooks": [hook_of("x", json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    let mut hook = callback("h-1", "trunkline/0");
+    hook["wait"] = json!(false);
+    act_through(
+        &daemon.rest(),
+        &id,
+        json!([hook, { "cancel": "h-1" }, { "text": "done" }]),
+    )
+    .await;
+    owner.send(&answer("h-1", json!({}))).await;
+    assert_eq!(error_code(&mut owner).await, "request_not_pending");
+    assert!(written(&daemon.rest(), &id, "h-1").await.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_client_asked_is_taken_back_or_goes_over_when_it_leaves() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let gate = daemon.home().join("gate");
+    let settings =
+        json!({ "controls": { "set_model": { "wait_file": gate }, "mcp_status": { "swallow": true } } });
+    let id = session(&daemon, "a", settings).await;
+    let ask = |subtype: &str| json!({ "type": "control_request", "request_id": "1", "request": { "subtype": subtype, "model": "m" } });
+    let mut alone = daemon.attach(&id, None).await;
+    alone.send(&ask("mcp_status")).await;
+    let mut first = daemon.attach_as("x", &id, None).await;
+    let mut second = daemon.attach_as("x", &id, None).await;
+    first.send(&ask("set_model")).await;
+    let sent = wait_for("both are written", PATIENCE, async || {
+        let records = records(&rest, &id).await;
+        let requests = of_type(&records, "client", "control_request");
+        (requests.len() == 3).then(|| requests.into_iter().cloned().collect::<Vec<_>>())
+    })
+    .await;
+    drop(first);
+    drop(alone);
+    let cancelled = wait_for("one is taken back", PATIENCE, async || {
+        let records = records(&rest, &id).await;
+        let lines = of_type(&records, "client", "control_cancel_request");
+        lines.first().map(|line| line["request_id"].clone())
+    })
+    .await;
+    let status = sent
+        .iter()
+        .find(|line| line["request"]["subtype"] == "mcp_status")
+        .unwrap();
+    assert_eq!(cancelled, status["request_id"]);
+    fs::write(&gate, "").unwrap();
+    let answer = second
+        .until("the answer", |frame| frame["type"] == "control_response")
+        .await;
+    assert_eq!(answer.last().unwrap()["response"]["request_id"], "1");
+    let records = records(&rest, &id).await;
+    assert_eq!(of_type(&records, "client", "control_cancel_request").len(), 1);
+}
+
+fn webhook(server: &Server, with: Value) -> Value {
+    let url = server.url("/hook?key=s3cret").uri().to_string();
+    let mut hook =
+        json!({ "event": "PreToolUse", "target": { "type": "webhook", "url": url, "secret": "s3cret" } });
+    for (name, value) in with.as_object().unwrap() {
+        hook[name] = value.clone();
+    }
+    hook
+}
+
+#[tokio::test]
+async fn a_webhook_is_called_again_by_the_next_daemon() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let mut server = Server::start().await;
+    let options = json!({ "hooks": [webhook(&server, json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    act(
+        &daemon.rest(),
+        &id,
+        json!([callback("h-1", "trunkline/0"), { "text": "done" }]),
+    )
+    .await;
+    let first = server.next().await;
+    daemon.kill();
+    daemon.start().await;
+    let second = server.next().await;
+    for header in ["trunkline-delivery", "trunkline-event"] {
+        assert_eq!(first.header(header), second.header(header), "{header}");
+    }
+    assert_eq!(first.body, second.body);
+    second
+        .answer(
+            "200 OK\ncontent-type: application/json",
+            r#"{"systemMessage":"heard"}"#,
+        )
+        .await;
+    let rest = daemon.rest();
+    rest.in_state(&id, &["idle"]).await;
+    let written = written(&rest, &id, "h-1").await;
+    assert_eq!(written.len(), 1);
+    assert_eq!(written[0]["by"], "daemon");
+    assert_eq!(
+        written[0]["data"]["response"]["response"],
+        json!({ "systemMessage": "heard" })
+    );
+    assert!(
+        !rest.session(&id).await.to_string().contains("\"s3cret\""),
+        "a secret is not given back"
+    );
+    assert!(!daemon.log().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_webhook_that_fails_leaves_the_stated_answer() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let mut server = Server::start().await;
+    let block = json!({ "on_failure": "block" });
+    let options =
+        json!({ "hooks": [webhook(&server, block), webhook(&server, json!({ "timeout_ms": 1000 }))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let rest = daemon.rest();
+    act(
+        &rest,
+        &id,
+        json!([callback("h-1", "trunkline/0"), callback("h-2", "trunkline/1"), { "text": "done" }]),
+    )
+    .await;
+    server.next().await.answer("403 Forbidden", "").await;
+    assert_eq!(reason(&rest, &id, "h-1").await, "webhook_failed");
+    let denied = written(&rest, &id, "h-1").await[0]["data"]["response"]["response"].clone();
+    assert_eq!(
+        denied["hookSpecificOutput"]["permissionDecision"], "deny",
+        "{denied:#}"
+    );
+    // This one never answers.
+    let _silent = server.next().await;
+    rest.in_state(&id, &["idle"]).await;
+    assert_eq!(
+        written(&rest, &id, "h-2").await[0]["data"]["response"]["response"],
+        json!({})
+    );
+    assert!(!daemon.log().contains("s3cret"));
+}

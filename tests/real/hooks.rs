@@ -1,0 +1,244 @@
+//! Owns the tests of hooks that a client or a webhook answers.
+
+use serde_json::{Value, json};
+
+use crate::{
+    server::Server,
+    support::ws::Ws,
+    world::{World, bash},
+};
+
+/// Who answers the hooks of a test.
+enum Target {
+    Client(Box<Ws>),
+    Webhook(Box<Server>),
+}
+
+impl Target {
+    /// A session with one hook before tools, for each kind of target.
+    async fn sessions(world: &World, with: Value) -> Vec<(String, Self)> {
+        let mut sessions = Vec::new();
+        let server = Server::start().await;
+        let url = server.url("/hook").uri().to_string();
+        for target in [
+            json!({ "type": "client", "client_id": "x" }),
+            json!({ "type": "webhook", "url": url, "secret": "k" }),
+        ] {
+            let mut hook = json!({ "event": "PreToolUse", "matcher": "Bash", "target": target });
+            for (name, value) in with.as_object().unwrap() {
+                hook[name] = value.clone();
+            }
+            sessions.push(world.session(json!({ "hooks": [hook] })).await);
+        }
+        let client = world.daemon.attach_as("x", &sessions[0], None).await;
+        let targets = [Self::Client(Box::new(client)), Self::Webhook(Box::new(server))];
+        sessions.into_iter().zip(targets).collect()
+    }
+
+    /// Waits until it is asked, and answers; what it was asked.
+    async fn reply(&mut self, output: Value) -> Value {
+        match self {
+            Self::Client(client) => {
+                let asked = hook_asked(client).await;
+                let id = &asked["request_id"];
+                client.send(&answer(id, output)).await;
+                asked["request"].clone()
+            }
+            Self::Webhook(server) => {
+                let exchange = server.next().await;
+                assert_eq!(exchange.method, "POST");
+                assert!(exchange.header("trunkline-signature").unwrap().starts_with("v1="));
+                let asked = serde_json::from_str(&exchange.body).unwrap();
+                exchange
+                    .answer("200 OK\ncontent-type: application/json", &output.to_string())
+                    .await;
+                asked
+            }
+        }
+    }
+}
+
+fn answer(id: &Value, output: Value) -> Value {
+    json!({ "type": "control_response", "response": { "subtype": "success", "request_id": id, "response": output } })
+}
+
+async fn hook_asked(client: &mut Ws) -> Value {
+    let is_hook =
+        |frame: &Value| frame["src"] == "cli" && frame["data"]["request"]["subtype"] == "hook_callback";
+    client.until("a hook", is_hook).await.pop().unwrap()["data"].take()
+}
+
+fn decision(decision: &str, with: Value) -> Value {
+    let mut output = json!({ "hookEventName": "PreToolUse", "permissionDecision": decision });
+    for (name, value) in with.as_object().unwrap() {
+        output[name] = value.clone();
+    }
+    json!({ "hookSpecificOutput": output })
+}
+
+/// What the model was told.
+async fn told(world: &World) -> String {
+    world.last_request().await["messages"].to_string()
+}
+
+#[tokio::test]
+async fn a_hook_denies() {
+    let world = World::start().await;
+    for (id, mut target) in Target::sessions(&world, json!({})).await {
+        world
+            .prompt(&id, json!([bash("touch denied.txt"), { "text": "ok" }]))
+            .await;
+        let output = decision("deny", json!({ "permissionDecisionReason": "not on my watch" }));
+        let asked = target.reply(output).await;
+        assert_eq!(asked["input"]["tool_input"]["command"], "touch denied.txt");
+        assert_eq!(asked["callback_id"], "trunkline/0");
+        world.idle_after(&id, 1).await;
+        assert!(!world.exists("denied.txt"));
+        assert!(told(&world).await.contains("not on my watch"));
+    }
+}
+
+#[tokio::test]
+async fn a_hook_allows_with_another_input() {
+    let world = World::start().await;
+    for (place, (id, mut target)) in Target::sessions(&world, json!({})).await.into_iter().enumerate() {
+        world
+            .prompt(&id, json!([bash("touch asked.txt"), { "text": "ok" }]))
+            .await;
+        let changed = format!("changed-{place}.txt");
+        let input = json!({ "updatedInput": { "command": format!("touch {changed}") } });
+        target.reply(decision("allow", input)).await;
+        world.idle_after(&id, 1).await;
+        assert!(world.exists(&changed) && !world.exists("asked.txt"));
+    }
+}
+
+#[tokio::test]
+async fn a_hook_has_a_person_asked() {
+    let world = World::start().await;
+    for (id, mut target) in Target::sessions(&world, json!({})).await {
+        world
+            .prompt(&id, json!([bash("touch asked.txt"), { "text": "ok" }]))
+            .await;
+        let reason = json!({ "permissionDecisionReason": "a person must see this" });
+        target.reply(decision("ask", reason)).await;
+        let approval = world.rest.pending_approval(&id).await;
+        assert_eq!(
+            approval["request"]["decision_reason_type"], "hook",
+            "{approval:#}"
+        );
+        world
+            .decide(&id, &approval, json!({ "decision": "deny", "message": "no" }))
+            .await;
+        world.idle_after(&id, 1).await;
+        assert!(!world.exists("asked.txt"));
+    }
+}
+
+#[tokio::test]
+async fn a_hook_blocks() {
+    let world = World::start().await;
+    for (id, mut target) in Target::sessions(&world, json!({})).await {
+        world
+            .prompt(&id, json!([bash("touch blocked.txt"), { "text": "ok" }]))
+            .await;
+        target
+            .reply(json!({ "decision": "block", "reason": "blocked by rule 7" }))
+            .await;
+        world.idle_after(&id, 1).await;
+        assert!(!world.exists("blocked.txt"));
+        assert!(told(&world).await.contains("blocked by rule 7"));
+    }
+}
+
+/// The CLI ends the turn after the tool that the hook was asked about: that one still runs.
+#[tokio::test]
+async fn a_hook_stops_the_turn() {
+    let world = World::start().await;
+    for (id, mut target) in Target::sessions(&world, json!({})).await {
+        world
+            .prompt(&id, json!([bash("echo the last"), { "text": "never said" }]))
+            .await;
+        target
+            .reply(json!({ "continue": false, "stopReason": "enough" }))
+            .await;
+        world.idle_after(&id, 1).await;
+        let results = world.lines(&id, "result").await;
+        assert_eq!(results[0]["terminal_reason"], "hook_stopped", "{results:#?}");
+        // Nothing hits the next turn.
+        world.prompt(&id, json!([{ "text": "on we go" }])).await;
+        world.idle_after(&id, 2).await;
+        let results = world.lines(&id, "result").await;
+        assert_eq!(results[1]["result"], "on we go", "{results:#?}");
+    }
+}
+
+/// A tool that waits for a person, or runs on and on, would keep the turn going: then the daemon ends it.
+#[tokio::test]
+async fn a_hook_stops_a_turn_that_the_cli_goes_on_with() {
+    let world = World::start().await;
+    for (id, mut target) in Target::sessions(&world, json!({})).await {
+        world
+            .prompt(&id, json!([bash("touch stopped.txt"), { "text": "never said" }]))
+            .await;
+        target.reply(json!({ "continue": false })).await;
+        let approval = world.rest.pending_approval(&id).await;
+        world.idle_after(&id, 1).await;
+        assert!(!world.exists("stopped.txt"));
+        assert_eq!(world.approval(&id, &approval).await["state"], "withdrawn");
+        let results = world.lines(&id, "result").await;
+        assert_eq!(results[0]["subtype"], "error_during_execution", "{results:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_nobody_answers_in_time_blocks_or_passes_as_registered() {
+    let world = World::start().await;
+    for (on_failure, runs) in [("block", false), ("continue", true)] {
+        let hook = json!({
+            "event": "PreToolUse", "timeout_ms": 3000, "on_failure": on_failure,
+            "target": { "type": "client", "client_id": "x" },
+        });
+        let options = json!({ "hooks": [hook], "allowed_tools": ["Bash"] });
+        let id = world.session(options).await;
+        let mut silent = world.daemon.attach_as("x", &id, None).await;
+        world
+            .prompt(&id, json!([bash("touch late.txt"), { "text": "ok" }]))
+            .await;
+        hook_asked(&mut silent).await;
+        world.idle_after(&id, 1).await;
+        assert_eq!(world.exists("late.txt"), runs, "{on_failure}");
+        assert_eq!(
+            world.lines(&id, "control_cancel_request").await,
+            Vec::<Value>::new(),
+            "the CLI did not have to give up"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_client_registers_hooks_by_its_own_initialize() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let mut client = world.daemon.attach_as("editor", &id, None).await;
+    let hooks = json!({ "PreToolUse": [{ "matcher": "Bash", "hookCallbackIds": ["hook_0"] }] });
+    client
+        .send(&json!({ "type": "control_request", "request_id": "req_1", "request": { "subtype": "initialize", "hooks": hooks } }))
+        .await;
+    let frames = client
+        .until("the answer", |frame| frame["type"] == "control_response")
+        .await;
+    let answered = &frames.last().unwrap()["response"];
+    assert_eq!(answered["request_id"], "req_1");
+    assert_eq!(answered["response"]["hooks_applied"], true, "{answered:#}");
+    assert_eq!(answered["pending_permission_requests"], json!([]), "{answered:#}");
+    world
+        .prompt(&id, json!([bash("touch mine.txt"), { "text": "ok" }]))
+        .await;
+    let asked = hook_asked(&mut client).await;
+    assert_eq!(asked["request"]["callback_id"], "editor/hook_0", "{asked:#}");
+    let output = decision("deny", json!({ "permissionDecisionReason": "no" }));
+    client.send(&answer(&asked["request_id"], output)).await;
+    world.idle_after(&id, 1).await;
+    assert!(!world.exists("mine.txt"));
+}
