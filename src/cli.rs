@@ -10,6 +10,7 @@ mod error;
 mod messages;
 mod output;
 mod resolve;
+mod rules;
 mod serve;
 mod sessions;
 mod settings;
@@ -86,6 +87,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::Approvals(list) => approvals::list(&client, output, &list).await,
         Command::Approve(approve) => approvals::approve(&client, output, &approve).await,
         Command::Deny(deny) => approvals::deny(&client, output, &deny).await,
+        Command::Rules(list) => rules::rules(&client, output, &list).await,
         Command::Interrupt(interrupt) => sessions::interrupt(&client, output, &interrupt).await,
         Command::Stop(one) => sessions::change(&client, output, &one.session, "stop").await,
         Command::Resume(one) => sessions::change(&client, output, &one.session, "resume").await,

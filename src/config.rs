@@ -8,6 +8,7 @@ mod data;
 mod error;
 mod layers;
 mod log;
+mod rules;
 mod server;
 mod sessions;
 mod stop;
@@ -19,6 +20,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::domain::RuleSet;
 
 pub use self::{
     claude::Claude,
@@ -46,6 +49,9 @@ pub struct Config {
     pub stop: Stop,
     /// `[log]`: what is logged.
     pub log: Log,
+    /// `[[rules]]`: what decides approvals. In the file only.
+    #[serde(skip)]
+    pub rules: RuleSet,
 }
 
 /// A configuration together with where its values came from.
@@ -73,12 +79,17 @@ impl Config {
             sessions: Sessions::default(),
             stop: Stop::default(),
             log: Log::default(),
+            rules: RuleSet::default(),
         }
     }
 
     /// Every value by `section.key`, in a stable order. Values of `claude.env` are left out, as they may be secret.
     pub fn entries(&self) -> Vec<(String, Value)> {
         let mut entries = layers::entries(self);
+        if !self.rules.is_empty() {
+            let rules = serde_json::to_value(self.rules.specs()).unwrap_or_default();
+            entries.push(("rules".to_owned(), rules));
+        }
         for (key, value) in &mut entries {
             if key == "claude.env"
                 && let Value::Object(variables) = value
@@ -145,7 +156,13 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let warnings = layers.add_environment(sources)?;
     layers.add_flags(sources);
 
-    let (config, origins) = layers.finish()?;
+    let (mut config, mut origins) = layers.finish()?;
+    if let Some(path) = &file {
+        config.rules = rules::read(path)?;
+        if !config.rules.is_empty() {
+            origins.insert("rules".to_owned(), Origin::File(path.clone()));
+        }
+    }
     let problems = config
         .problems()
         .into_iter()

@@ -18,14 +18,17 @@ mod outbox;
 mod process;
 mod prompts;
 mod requests;
+mod ruling;
 mod settle;
 mod takeover;
 mod turns;
 mod view;
 
 pub use actor::{SessionParts, SessionSettings, open};
+pub use approvals::kind_of_tool;
 pub use desk::{DeskTimes, Routes};
 pub use error::SessionError;
 pub use handle::{Attachment, ClientInbox, Decision, Launch, Sent, SessionHandle, TurnOutcome};
 pub use machine::{AtRest, INITIALIZE_ID};
+pub use ruling::where_it_leads;
 pub use view::{EDITING_TOOLS, LiveView, Offers, OpenPrompt, OpenTurn, PendingRequest};

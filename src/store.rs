@@ -13,6 +13,7 @@ mod history;
 mod idempotency;
 mod model;
 mod page;
+mod rules;
 mod sessions;
 #[cfg(test)]
 mod tests;
@@ -37,8 +38,8 @@ pub use model::{
 pub use page::{BadLimit, Page, PageRequest};
 
 use crate::domain::{
-    ApprovalId, CliSessionId, Projection, PromptState, PromptUuid, Seq, SessionId, SessionState, Timestamp,
-    TurnEnd, fact::CliTotals,
+    ApprovalId, CliSessionId, Projection, PromptState, PromptUuid, RuleSpec, Seq, SessionId, SessionState,
+    Timestamp, TurnEnd, fact::CliTotals,
 };
 use connect::Identity;
 use writer::{Edit, Writer};
@@ -104,6 +105,12 @@ impl Store {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let found = self.writer.run(Edit::UpdateMeta { id, patch, at }).await?;
+        known(id, found)
+    }
+
+    /// Puts these rules in the place of all that a session has.
+    pub async fn set_rules(&self, id: SessionId, rules: Vec<RuleSpec>) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::SetRules { id, rules }).await?;
         known(id, found)
     }
 
@@ -276,6 +283,12 @@ impl Store {
     /// The approval with this id.
     pub async fn approval(&self, id: ApprovalId) -> Result<Option<ApprovalRow>, StoreError> {
         self.read(move |pool| async move { approvals::by_id(&pool, id).await })
+            .await
+    }
+
+    /// The rules of a session, in their order.
+    pub async fn rules(&self, session: SessionId) -> Result<Vec<RuleSpec>, StoreError> {
+        self.read(move |pool| async move { rules::of_session(&pool, session).await })
             .await
     }
 

@@ -12,6 +12,7 @@ mod projector;
 mod recovery;
 mod registry;
 mod requests;
+mod rules;
 mod settings;
 mod view;
 
@@ -33,6 +34,7 @@ pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
 pub use offers::{Offer, Offered};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
+pub use rules::RuleTest;
 pub use settings::{Simulator, SupervisorSettings};
 pub use view::{Health, SessionView};
 
@@ -60,6 +62,8 @@ struct Shared {
     outbound: Outbound,
     tracker: TaskTracker,
     closing: CancellationToken,
+    /// Held while the rules of a session are changed.
+    rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
 }
 
@@ -87,6 +91,7 @@ impl Supervisor {
                 metrics: Metrics::new(VERSION),
                 tracker,
                 closing: CancellationToken::new(),
+                rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
             }),
         };

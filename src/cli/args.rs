@@ -109,6 +109,8 @@ pub(super) enum Command {
     Approve(Approve),
     /// Deny what a session asks for.
     Deny(Deny),
+    /// List the rules that decide without a person, or try what they would decide.
+    Rules(Rules),
     /// Interrupt the running turn; the session stays.
     Interrupt(Interrupt),
     /// Stop a session. It can be resumed.
@@ -320,6 +322,25 @@ pub(super) struct Approvals {
     /// At most this many.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
     pub(super) limit: u32,
+}
+
+/// `rules`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Rules {
+    /// Session: id, unique beginning of it, or `last`. Without one: the rules of the configuration.
+    pub(super) session: Option<String>,
+
+    /// Say which rule would decide about this tool, and why.
+    #[arg(long, value_name = "TOOL")]
+    pub(super) test: Option<String>,
+
+    /// The tool's input, as JSON: '{"command": "git status"}'.
+    #[arg(long, value_name = "JSON", requires = "test")]
+    pub(super) input: Option<String>,
+
+    /// The sub-agent that asks.
+    #[arg(long, value_name = "ID", requires = "test")]
+    pub(super) agent: Option<String>,
 }
 
 /// `approve`

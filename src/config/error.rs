@@ -59,9 +59,32 @@ pub enum ConfigError {
         /// What was expected.
         reason: String,
     },
+    /// A rule that cannot be used.
+    #[error("{key} (file {}{}): {reason}", path.display(), AtLine(*line))]
+    Rule {
+        /// The file.
+        path: PathBuf,
+        /// The line on which the rule begins, or what is wrong with it stands.
+        line: Option<usize>,
+        /// `rules[place].member`.
+        key: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// Values that make no sense, each with its origin.
     #[error("{}", Problems(.0))]
     Invalid(Vec<(Problem, Origin)>),
+}
+
+struct AtLine(Option<usize>);
+
+impl fmt::Display for AtLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(line) => write!(f, ", line {line}"),
+            None => Ok(()),
+        }
+    }
 }
 
 struct UnknownKeys<'a>(&'a [(String, Option<String>)]);

@@ -129,6 +129,10 @@ impl Layers {
         })?;
         let mut unknown = Vec::new();
         for (section, keys) in table {
+            // Read by themselves.
+            if section == super::rules::KEY {
+                continue;
+            }
             let toml::Value::Table(keys) = keys else {
                 unknown.push(section);
                 continue;

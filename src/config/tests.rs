@@ -318,6 +318,46 @@ fn the_example_file_names_every_key_with_its_default() {
 }
 
 #[test]
+fn the_example_rules_name_every_member() {
+    let (_dir, sources) = with_file(&example_uncommented(), &[]);
+    let rules = load(&sources).unwrap().config.rules.specs();
+    let text = serde_json::to_string(&rules).unwrap();
+    for member in [
+        "id",
+        "action",
+        "tool",
+        "input",
+        "cwd",
+        "agent",
+        "mode",
+        "kind",
+        "expires_at",
+        "deadline_ms",
+        "on_deadline",
+        "message",
+        "command_prefix",
+        "path_prefix",
+        "regex",
+    ] {
+        assert!(text.contains(&format!("\"{member}\":")), "{member}: {text}");
+        assert!(EXAMPLE.contains(member), "{member} is not explained");
+    }
+}
+
+#[test]
+fn a_wrong_rule_is_a_start_error_with_its_place() {
+    let (_dir, sources) = with_file(
+        "[log]\nlevel = \"info\"\n\n[[rules]]\naction = \"allow\"\ntool = \"[\"\n",
+        &[],
+    );
+    let text = message(load(&sources));
+    assert!(
+        text.starts_with("rules[0].tool (file ") && text.contains(", line 4): is no glob"),
+        "{text}"
+    );
+}
+
+#[test]
 fn every_variable_name_is_its_own() {
     let entries = Config::defaults(&|_| None).entries();
     let mut names: Vec<String> = entries

@@ -121,6 +121,10 @@ pub struct Approval {
     pub input_sha256: Option<String>,
     /// When the CLI asked.
     pub requested_at: Timestamp,
+    /// When a rule decides if nobody has; `None`: never.
+    pub deadline: Option<Timestamp>,
+    /// The rule that matched: that decided it, or that has a person asked.
+    pub rule: Option<String>,
 }
 
 /// By what an approval ended.
@@ -129,6 +133,10 @@ pub struct Approval {
 pub enum ApprovalHow {
     /// A person, or a program of theirs, answered.
     Person,
+    /// A rule answered at once.
+    Rule,
+    /// Nobody answered before the deadline of a rule.
+    Expiry,
     /// The CLI took the request back.
     Withdrawal,
     /// The process ended first.
@@ -136,10 +144,23 @@ pub enum ApprovalHow {
 }
 
 impl ApprovalHow {
+    /// How an answer came about, by whoever gave it.
+    pub fn of_answer(by: &str) -> Self {
+        if by.starts_with("rule:") {
+            Self::Rule
+        } else if by.starts_with("expiry:") {
+            Self::Expiry
+        } else {
+            Self::Person
+        }
+    }
+
     /// The JSON name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Person => "person",
+            Self::Rule => "rule",
+            Self::Expiry => "expiry",
             Self::Withdrawal => "withdrawal",
             Self::Abandonment => "abandonment",
         }
@@ -153,7 +174,7 @@ pub struct Resolution {
     pub state: ApprovalState,
     /// By what.
     pub how: ApprovalHow,
-    /// Who answered (`rest`, `ws:<connection>`, …); `cli` for a withdrawal, `daemon` for an abandonment.
+    /// Who answered (`rest`, `ws:<connection>`, `rule:<rule>`, `expiry:<rule>`, …); `cli` for a withdrawal, `daemon` for an abandonment.
     pub by: String,
     /// The answer that was given to the CLI, byte for byte.
     pub response: Option<Box<RawValue>>,

@@ -66,6 +66,12 @@ pub enum Fact {
     },
     /// Something needs a person.
     ApprovalOpened(Box<Approval>),
+    /// A rule matched it, another one does, or none does any more.
+    ApprovalRuled {
+        id: ApprovalId,
+        rule: Option<String>,
+        deadline: Option<Timestamp>,
+    },
     /// It needs nobody any more.
     ApprovalClosed { id: ApprovalId, resolution: Resolution },
 }

@@ -91,6 +91,11 @@ impl ApprovalId {
     }
 }
 
+/// A name for a rule that nobody named.
+pub(super) fn mint_rule_id() -> String {
+    format!("rule-{}", mint().simple())
+}
+
 #[expect(clippy::disallowed_methods, reason = "the one place that mints ids")]
 fn mint() -> Uuid {
     Uuid::now_v7()

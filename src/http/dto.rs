@@ -6,6 +6,7 @@ mod message;
 mod meta;
 mod problem;
 mod redact;
+mod rule;
 mod session;
 mod status;
 mod turn;
@@ -20,6 +21,7 @@ pub(super) use message::{
     ConversationItem, ConversationPage, EventPage, Prompt, Role, SendReply, SendRequest,
 };
 pub(super) use problem::Problem;
+pub(super) use rule::{RuleList, RuleTestRequest, RuleVerdict};
 pub(super) use session::{CreateRequest, ForkRequest, Session, SessionPage, UpdateRequest};
 pub(super) use status::{Health, Readiness};
 pub(super) use turn::{RunPage, Turn, TurnPage, TurnResult, UsageBy, UsagePage};

@@ -42,6 +42,7 @@ pub(super) fn frame() -> OpenApi {
         ("events", "The journal: pages, streams and the WebSocket"),
         ("controls", "What steers a running CLI"),
         ("approvals", "What needs a person"),
+        ("rules", "What decides approvals without a person"),
         ("usage", "Turns, tokens and money"),
         ("daemon", "The daemon itself"),
     ];

@@ -6,6 +6,7 @@ mod events;
 mod health;
 mod messages;
 mod metrics;
+mod rules;
 mod sessions;
 mod usage;
 mod wait;
@@ -114,6 +115,11 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(controls::tasks::output))
         .routes(routes!(approvals::list_of_session))
         .routes(routes!(approvals::list))
+        .routes(routes!(rules::list))
+        .routes(routes!(rules::test))
+        .routes(routes!(rules::list_of_session, rules::set, rules::add))
+        .routes(routes!(rules::remove))
+        .routes(routes!(rules::test_of_session))
         .routes(routes!(usage::list_turns))
         .routes(routes!(usage::list_runs))
         .routes(routes!(usage::sum))

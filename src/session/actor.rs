@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    domain::{ApprovalId, Fact, Projection, PromptUuid, Seq, SessionId, SessionState},
+    domain::{ApprovalId, Fact, Projection, PromptUuid, Seq, SessionId, SessionState, rule::Rules},
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
     metrics::SessionMetrics,
@@ -35,6 +35,7 @@ use super::{
     outbox::{self, Due, Entry, OUTBOX_ENTRIES, Unsent},
     process::Launching,
     prompts::Prompts,
+    ruling::{Looked, Ruling},
     takeover::Takeover,
 };
 
@@ -48,6 +49,10 @@ const ENDED_TURNS: usize = 32;
 pub struct SessionParts {
     /// What the store knows.
     pub rest: AtRest,
+    /// Where the session works.
+    pub cwd: PathBuf,
+    /// The rules that decide approvals.
+    pub rules: Rules,
     /// The folder of the journal.
     pub journal_dir: PathBuf,
     /// The journal is read from the record after this one: the one before the start of the last run.
@@ -131,6 +136,7 @@ pub(super) struct Actor {
     pub(super) uncertain: Vec<Unsent>,
     /// Records that are due once the keeper is gone.
     pub(super) late_notes: Vec<Note>,
+    looks: mpsc::Receiver<Looked>,
     unsent: mpsc::Receiver<Unsent>,
     pub(super) unsent_sender: mpsc::Sender<Unsent>,
     launched: mpsc::Receiver<Result<Link, String>>,
@@ -144,6 +150,7 @@ pub(super) struct Actor {
     /// Told when a caller stops waiting.
     departures: Arc<Notify>,
     pub(super) deciding: Deciding,
+    pub(super) ruling: Ruling,
     pub(super) clients: Clients,
     pub(super) desk: Desk,
     outside: mpsc::Receiver<Outside>,
@@ -191,6 +198,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     let (stops_sender, stops) = mpsc::channel(STOPS);
     let (unsent_sender, unsent) = mpsc::channel(OUTBOX_ENTRIES);
     let (launched_sender, launched) = mpsc::channel(1);
+    let (ruling, looks) = Ruling::new(parts.rules, parts.cwd);
     let id = parts.rest.session;
     let machine = Machine::at_rest(parts.rest);
     let view = watch::Sender::new(Arc::new(machine.view(None)));
@@ -207,6 +215,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         departures: Arc::new(Notify::new()),
         prompts: Prompts::of_earlier_runs(parts.earlier_prompts),
         deciding: Deciding::default(),
+        ruling,
+        looks,
         clients: Clients::default(),
         desk,
         outside,
@@ -273,6 +283,7 @@ impl Actor {
                 .chain(self.controls.next_deadline())
                 .chain(self.desk_deadline())
                 .chain(self.takeover.map(|takeover| takeover.next))
+                .chain(self.next_ruling())
                 .min();
             let store = self.unsent_facts.is_some().then(|| self.projections.clone());
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet
@@ -289,6 +300,7 @@ impl Actor {
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
                 Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
                 () = self.departures.notified() => self.on_departure(),
+                Some(looked) = self.looks.recv() => self.on_looked(looked),
                 Some(outside) = self.outside.recv() => self.on_outside(outside),
                 () = sleep_until(deadline) => self.on_deadline(),
                 command = commands.recv() => match command {

@@ -20,6 +20,15 @@ use crate::{
 
 use super::{handle::Decision, machine::digest};
 
+/// The kind of approval that the use of a tool needs.
+pub fn kind_of_tool(name: &str) -> ApprovalKind {
+    match name {
+        "AskUserQuestion" => ApprovalKind::Question,
+        "ExitPlanMode" => ApprovalKind::Plan,
+        _ => ApprovalKind::Tool,
+    }
+}
+
 /// The approval that a request opens; `None` for a request that needs no person.
 pub(super) fn from_request(
     request: &ControlRequest,
@@ -31,12 +40,11 @@ pub(super) fn from_request(
     let (kind, subject, asked) = match request.subtype.as_str() {
         "can_use_tool" => {
             let tool = request.can_use_tool()?;
-            let kind = match tool.tool_name.as_ref() {
-                "AskUserQuestion" => ApprovalKind::Question,
-                "ExitPlanMode" => ApprovalKind::Plan,
-                _ => ApprovalKind::Tool,
-            };
-            (kind, tool.tool_name.into_owned(), tool.input)
+            (
+                kind_of_tool(&tool.tool_name),
+                tool.tool_name.into_owned(),
+                tool.input,
+            )
         }
         "elicitation" => {
             let server = glance::member_text(whole, "mcp_server_name").unwrap_or_default();
@@ -58,6 +66,8 @@ pub(super) fn from_request(
         request: request.request.clone(),
         input_sha256: Some(hex(&digest(asked.as_bytes()))),
         requested_at: record.at,
+        deadline: None,
+        rule: None,
     })
 }
 
@@ -140,7 +150,7 @@ pub(super) fn resolution_of(
     let allowed_tool = allowed_tool.filter(|_| state == ApprovalState::Allowed);
     Resolution {
         state,
-        how: ApprovalHow::Person,
+        how: ApprovalHow::of_answer(by),
         by: by.to_owned(),
         input_changed: allowed_tool
             .as_ref()

@@ -115,16 +115,32 @@ impl Clients {
 
     /// Tells a client how the approval ended that it answered too late.
     pub(super) fn late_answer(&mut self, connection: ConnectionId, ended: &EndedApproval) {
-        let error = if ended.state.is_answered() {
+        let error = if ended.resolution.state.is_answered() {
             SessionError::AlreadyDecided(ended.id)
         } else {
             SessionError::ApprovalNotPending(ended.id)
         };
+        let end = &ended.resolution;
         let frame = json!({
             "type": "trunkline.error", "code": error.code(), "detail": error.to_string(), "request_id": ended.request_id,
-            "approval_id": ended.id, "state": ended.state, "by": ended.by,
+            "approval_id": ended.id, "state": end.state, "by": end.by,
         });
-        self.send(connection, frame.to_string());
+        let decision = json!({
+            "state": end.state, "how": end.how, "by": end.by, "at": end.at, "input_changed": end.input_changed,
+            "permissions_updated": end.permissions_updated,
+        });
+        // The answer is kept byte for byte: what no string can hold must not get lost, or in the way.
+        let response = end.response.as_deref().map_or("null", RawValue::get);
+        let open = |object: serde_json::Value| {
+            let mut text = object.to_string();
+            text.pop();
+            text
+        };
+        let (frame, decision) = (open(frame), open(decision));
+        self.send(
+            connection,
+            format!(r#"{frame},"decision":{decision},"response":{response}}}}}"#),
+        );
     }
 
     /// Gives a client the CLI's answer to its own request, under its own id.

@@ -46,6 +46,11 @@ impl Actor {
             } => {
                 self.decide(approval, &decision, by, DecisionReply::Caller(reply));
             }
+            Command::SetRules { rules, reply } => {
+                self.ruling.set(rules);
+                // The asker may have left.
+                reply.send(Ok(())).ok();
+            }
             Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
             Command::Attach {
                 after,
@@ -125,7 +130,7 @@ impl Actor {
         }
     }
 
-    fn decide(&mut self, id: ApprovalId, decision: &Decision, by: String, reply: DecisionReply) {
+    pub(super) fn decide(&mut self, id: ApprovalId, decision: &Decision, by: String, reply: DecisionReply) {
         let Some(approval) = self.machine.approvals().iter().find(|it| it.id == id).cloned() else {
             self.answer_decision(reply, id, Err(SessionError::ApprovalNotPending(id)));
             return;
@@ -157,6 +162,8 @@ impl Actor {
     ) {
         match (reply, outcome) {
             (DecisionReply::Caller(reply), outcome) => drop(reply.send(outcome)),
+            (DecisionReply::Rule, Err(SessionError::InvalidDecision(_))) => self.drop_rule(id),
+            (DecisionReply::Rule, _) => {}
             (
                 DecisionReply::Client {
                     connection,
@@ -184,6 +191,7 @@ impl Actor {
 
     pub(super) fn on_approval_closed(&mut self, id: ApprovalId, resolution: Resolution) {
         let by_answer = resolution.state.is_answered();
+        self.ruling.forget(id);
         for (place, reply) in self.deciding.take(id).into_iter().enumerate() {
             let outcome = if place == 0 && by_answer {
                 Ok(resolution.clone())

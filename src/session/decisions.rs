@@ -14,6 +14,8 @@ pub(super) enum DecisionReply {
         connection: ConnectionId,
         request_id: String,
     },
+    /// A rule, which waits for nothing.
+    Rule,
 }
 
 /// Decisions on their way to the CLI; the first of each list is the one that was written.

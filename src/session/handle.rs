@@ -10,7 +10,8 @@ use tokio_util::sync::DropGuard;
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
     domain::{
-        ApprovalId, ClientId, ConnectionId, PromptUuid, Resolution, Seq, SessionId, SessionState, TurnEnd,
+        ApprovalId, ClientId, ConnectionId, PromptUuid, Resolution, RuleSet, Seq, SessionId, SessionState,
+        TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
@@ -129,6 +130,10 @@ pub(super) enum Command {
         decision: Decision,
         by: String,
         reply: Reply<Resolution>,
+    },
+    SetRules {
+        rules: Arc<RuleSet>,
+        reply: Reply<()>,
     },
     WaitTurn {
         prompt: PromptUuid,
@@ -305,6 +310,14 @@ impl SessionHandle {
             reply,
         })
         .await
+    }
+
+    /// Puts these in the place of the session's own rules. What is pending is looked at again.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn set_rules(&self, rules: Arc<RuleSet>) -> Result<(), SessionError> {
+        self.ask(|reply| Command::SetRules { rules, reply }).await
     }
 
     /// Stops the process and returns after its end. Stopping what is stopped is no error.

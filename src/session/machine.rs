@@ -3,6 +3,7 @@
 
 mod ended;
 mod own;
+mod pending;
 mod stdout;
 #[cfg(test)]
 mod tests;
@@ -261,10 +262,14 @@ impl Machine {
         self.ended_approvals.of_request(request_id)
     }
 
-    /// Pending approvals that no record announced yet.
-    pub(super) fn unannounced(&self) -> impl Iterator<Item = &Approval> {
-        let pending = self.approvals.iter().map(AsRef::as_ref);
-        pending.filter(|approval: &&Approval| !self.announced.contains(&approval.id))
+    /// Whether an `approval` record announced it.
+    pub(super) fn is_announced(&self, id: ApprovalId) -> bool {
+        self.announced.contains(&id)
+    }
+
+    /// The permission mode that the CLI reported last.
+    pub(super) fn permission_mode(&self) -> Option<&str> {
+        self.permission_mode.as_deref()
     }
 
     /// Ends of approvals that no record announced yet: how, and by whom.
@@ -364,8 +369,14 @@ impl Machine {
                 }
             }
             Some(Note::State { state, .. }) => self.noted = Some(state),
-            Some(Note::Approval { approval_id, .. }) => {
+            Some(Note::Approval {
+                approval_id,
+                deadline,
+                rule,
+                ..
+            }) => {
                 self.announced.insert(approval_id);
+                self.on_ruled(approval_id, rule, deadline, out);
             }
             Some(Note::Decision { approval_id, .. }) => {
                 self.announced.remove(&approval_id);
@@ -530,27 +541,6 @@ impl Machine {
             }
             !done
         });
-    }
-
-    fn take_approval(&mut self, request_id: &str) -> Option<Arc<Approval>> {
-        let at = self
-            .approvals
-            .iter()
-            .position(|approval| approval.request_id == request_id)?;
-        Some(self.approvals.remove(at))
-    }
-
-    fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
-        self.unannounced_ends
-            .insert(approval.id, (resolution.state, resolution.by.clone()));
-        self.ended_approvals.push(approval, &resolution);
-        out.counted.approval_ended(approval.kind, resolution.how);
-        out.facts.push(Fact::ApprovalClosed {
-            id: approval.id,
-            resolution: resolution.clone(),
-        });
-        out.effects
-            .push(Effect::ApprovalClosed(approval.id, Box::new(resolution)));
     }
 
     fn set_cli_session(&mut self, id: CliSessionId, at: Timestamp, out: &mut Outcome) {

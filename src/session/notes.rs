@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{
     ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, RunExit, RunId, Seq, SessionState,
-    StartMode, fact::CliTotals,
+    StartMode, Timestamp, fact::CliTotals,
 };
 
 use super::desk::FallbackReason;
@@ -47,6 +47,12 @@ pub(super) enum Note {
         /// The tool, the MCP server or the kind of dialog.
         #[serde(alias = "tool_name")]
         subject: String,
+        /// When a rule decides if nobody has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Timestamp>,
+        /// The rule that matched. A later record of the same approval says that this has changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
     /// It needs nobody any more.
     Decision {

@@ -49,6 +49,8 @@ pub(super) enum Due {
     Answer(String),
     /// The interrupt of a turn that a hook stopped.
     HookStop,
+    /// The answer of a rule to this approval.
+    Rule(ApprovalId),
 }
 
 /// One thing to send.

@@ -15,6 +15,7 @@ use crate::{
 use super::{
     SessionError,
     actor::Actor,
+    decisions::DecisionReply,
     handle::{Launch, Reply, Stop},
     machine::digest,
     notes::{Note, RunStarted},
@@ -188,6 +189,7 @@ impl Actor {
         self.retry_at = None;
         self.drop_launch_prompts();
         self.announced.clear();
+        self.ruling.forget_all();
         self.stop_sent = false;
         self.close_desk();
     }
@@ -298,18 +300,26 @@ impl Actor {
             }
             Subject::Answer(id) => {
                 for reply in self.deciding.take(id) {
+                    if matches!(reply, DecisionReply::Rule) {
+                        self.ruling.pause(id);
+                        self.retry_later(Due::Rule(id));
+                    }
                     self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
                 }
             }
             Subject::Reply(id) => self.answer_refused(&id, &refusal(&unsent.error, state)),
             Subject::Due(due) if unsent.error == WriteError::Busy => {
-                self.refused.push(due);
-                self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
+                self.retry_later(due);
             }
             Subject::Due(_) | Subject::Nobody => {
                 tracing::warn!(session.id = %self.id, error = %unsent.error, "a record was not written")
             }
         }
+    }
+
+    fn retry_later(&mut self, due: Due) {
+        self.refused.push(due);
+        self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
     }
 
     pub(super) fn on_deadline(&mut self) {
@@ -321,6 +331,7 @@ impl Actor {
                     Due::Approval(id, ended) => drop(self.announced.remove(&(id, ended))),
                     Due::Answer(id) => self.write_answer(id),
                     Due::HookStop => self.desk_stop_refused(),
+                    Due::Rule(id) => self.ruling.go_on(id),
                 }
             }
         }
@@ -331,6 +342,7 @@ impl Actor {
             }
         }
         self.take_over(Instant::now());
+        self.on_ruling_deadline();
         self.on_requests_deadline(Instant::now());
     }
 

@@ -25,7 +25,9 @@ impl Actor {
         }
         self.settle_requests();
         self.note_state();
+        self.consult_rules();
         self.note_approvals();
+        self.answer_by_rules();
         self.detach_cut();
         self.serve_desk();
         self.show();
@@ -50,13 +52,22 @@ impl Actor {
     fn note_approvals(&mut self) {
         let mut due: Vec<_> = self
             .machine
-            .unannounced()
-            .map(|approval| Note::Approval {
-                approval_id: approval.id,
-                request_id: approval.request_id.clone(),
-                seq: approval.seq,
-                kind: approval.kind,
-                subject: approval.subject.clone(),
+            .approvals()
+            .iter()
+            .filter_map(|approval| {
+                // Not before the rules have seen it.
+                let (rule, deadline) = self.ruling.of(approval.id)?;
+                let is_said = self.machine.is_announced(approval.id)
+                    && (approval.rule.as_ref(), approval.deadline) == (rule, deadline);
+                (!is_said).then(|| Note::Approval {
+                    approval_id: approval.id,
+                    request_id: approval.request_id.clone(),
+                    seq: approval.seq,
+                    kind: approval.kind,
+                    subject: approval.subject.clone(),
+                    deadline,
+                    rule: rule.cloned(),
+                })
             })
             .collect();
         due.extend(

@@ -164,6 +164,9 @@ impl Session {
             Fact::TurnEnded(turn) => self.turn_ended(connection, &turn).await,
             Fact::CliTotal { cli_session, total } => money::set_total(connection, cli_session, &total).await,
             Fact::ApprovalOpened(approval) => self.approval_opened(connection, &approval).await,
+            Fact::ApprovalRuled { id, rule, deadline } => {
+                self.approval_ruled(connection, id, rule, deadline).await
+            }
             Fact::ApprovalClosed { id, resolution } => {
                 self.approval_closed(connection, id, &resolution).await
             }
@@ -303,8 +306,8 @@ impl Session {
         self.worked(approval.requested_at);
         sqlx::query(
             "INSERT INTO approvals (id, session_id, run_id, seq, request_id, kind, subject, request, requested_at,
-                state, input_sha256)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                state, input_sha256, deadline, rule)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
              ON CONFLICT (id) DO NOTHING",
         )
         .bind(approval.id.to_string())
@@ -318,8 +321,27 @@ impl Session {
         .bind(approval.requested_at.as_micros())
         .bind(ApprovalState::Pending.as_str())
         .bind(&approval.input_sha256)
+        .bind(approval.deadline.map(Timestamp::as_micros))
+        .bind(&approval.rule)
         .execute(connection)
         .await?;
+        Ok(())
+    }
+
+    async fn approval_ruled(
+        &self,
+        connection: &mut SqliteConnection,
+        id: ApprovalId,
+        rule: Option<String>,
+        deadline: Option<Timestamp>,
+    ) -> Result<(), QueryError> {
+        sqlx::query("UPDATE approvals SET rule = ?3, deadline = ?4 WHERE id = ?1 AND session_id = ?2")
+            .bind(id.to_string())
+            .bind(self.id.to_string())
+            .bind(rule)
+            .bind(deadline.map(Timestamp::as_micros))
+            .execute(connection)
+            .await?;
         Ok(())
     }
 

@@ -52,6 +52,9 @@ pub(super) fn select(
     if let Some(subject) = &filter.subject {
         query.push(" AND subject = ").push_bind(subject.clone());
     }
+    if let Some(how) = filter.how {
+        query.push(" AND how = ").push_bind(how.as_str());
+    }
     if let Some(by) = &filter.by {
         query.push(" AND resolved_by = ").push_bind(by.clone());
     }
@@ -111,6 +114,8 @@ fn approval(row: &SqliteRow) -> Result<ApprovalRow, QueryError> {
             request: columns.raw_json("request")?,
             input_sha256: columns.get("input_sha256")?,
             requested_at: columns.time("requested_at")?,
+            deadline: columns.time_opt("deadline")?,
+            rule: columns.get("rule")?,
         },
         resolution,
     })

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sqlx::SqliteConnection;
 
-use super::{MetaPatch, NewSession, QueryError, StoreError, idempotency};
-use crate::domain::{SessionId, Timestamp};
+use super::{MetaPatch, NewSession, QueryError, StoreError, idempotency, rules};
+use crate::domain::{RuleSpec, SessionId, Timestamp};
 
 /// Adds a session; `false` when its id is taken.
 pub(super) async fn insert_session(
@@ -48,6 +48,20 @@ pub(super) async fn insert_session(
     .execute(&mut *connection)
     .await?;
     insert_labels(connection, session.id, &session.labels).await?;
+    rules::replace(connection, session.id, &session.rules).await?;
+    Ok(true)
+}
+
+/// Puts these rules in the place of all that a session has; `false` when it is not there.
+pub(super) async fn set_rules(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    rules: &[RuleSpec],
+) -> Result<bool, QueryError> {
+    if !exists(connection, id).await? {
+        return Ok(false);
+    }
+    rules::replace(connection, id, rules).await?;
     Ok(true)
 }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use crate::domain::{
-    Approval, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptState, PromptUuid, Resolution,
-    RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, Usd,
+    Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptState, PromptUuid,
+    Resolution, RuleSpec, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage,
+    Usd,
 };
 
 /// A session to be made.
@@ -24,6 +25,8 @@ pub struct NewSession {
     pub labels: BTreeMap<String, String>,
     /// The launch options as JSON text.
     pub options: String,
+    /// Its rules, in their order.
+    pub rules: Vec<RuleSpec>,
     /// The session that this is a fork of. It must be there.
     pub parent: Option<SessionId>,
     /// The message of the parent that the fork branches off at; `None` for its end.
@@ -193,6 +196,8 @@ pub struct ApprovalFilter {
     pub kind: Option<ApprovalKind>,
     /// About this tool, MCP server or kind of dialog.
     pub subject: Option<String>,
+    /// That ended in this way.
+    pub how: Option<ApprovalHow>,
     /// That ended by this hand.
     pub by: Option<String>,
     /// Asked at this time or later.

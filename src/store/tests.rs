@@ -8,6 +8,7 @@ mod load;
 mod money;
 mod plans;
 mod projection;
+mod rules;
 
 use std::path::PathBuf;
 
@@ -83,6 +84,7 @@ fn new_session() -> NewSession {
         tag: None,
         labels: [].into(),
         options: "{}".to_owned(),
+        rules: Vec::new(),
         parent: None,
         forked_at: None,
         cli_session_id: CliSessionId::new(),
@@ -173,6 +175,8 @@ fn approval(session: SessionId, seq: u64, request: &str) -> Approval {
         request: raw(request),
         input_sha256: Some("00ff".to_owned()),
         requested_at: at(i64::try_from(seq).unwrap()),
+        deadline: None,
+        rule: None,
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit,
     idempotency,
 };
-use crate::domain::{Projection, SessionId, Timestamp};
+use crate::domain::{Projection, RuleSpec, SessionId, Timestamp};
 
 /// Requests that may wait. A caller waits for a place when there is none.
 const QUEUE: usize = 256;
@@ -24,6 +24,10 @@ pub(super) enum Edit {
         id: SessionId,
         patch: MetaPatch,
         at: Timestamp,
+    },
+    SetRules {
+        id: SessionId,
+        rules: Vec<RuleSpec>,
     },
     DeleteSession(SessionId),
     Apply(Vec<Projection>),
@@ -188,6 +192,7 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
     match edit {
         Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
+        Edit::SetRules { id, rules } => edit::set_rules(connection, id, &rules).await,
         Edit::DeleteSession(id) => edit::delete_session(connection, id).await,
         Edit::Apply(projections) => apply::apply(connection, projections).await.map(|()| true),
         Edit::BeginRequest {

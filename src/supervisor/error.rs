@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::{
     claude::InvalidOption,
-    domain::{ApprovalId, FailReason, PromptUuid, SessionId, SessionState},
+    domain::{ApprovalId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
     journal::ReadError,
     session::SessionError,
     store::{ApprovalRow, StoreError},
@@ -55,6 +55,15 @@ pub enum SupervisorError {
     /// A launch option has no valid value.
     #[error("invalid launch option")]
     InvalidOption(#[source] InvalidOption),
+    /// A rule cannot be used.
+    #[error("invalid rule")]
+    InvalidRule(#[source] InvalidRule),
+    /// There is no such rule in this session.
+    #[error("there is no rule {0}")]
+    RuleNotFound(String),
+    /// The session has a rule with this id already.
+    #[error("there is a rule {0} already")]
+    RuleExists(String),
     /// The prompt is too long.
     #[error("the prompt has {bytes} bytes; {limit} are allowed")]
     PromptTooLarge {
@@ -111,6 +120,9 @@ pub enum SupervisorError {
     /// The launch options of a session can't be read or written.
     #[error("the stored launch options can't be read")]
     StoredOptions,
+    /// The rules of a session can't be read.
+    #[error("the stored rules can't be read")]
+    StoredRules(#[source] InvalidRule),
     /// Facts could not be written to the store.
     #[error("the store is behind")]
     StoreBehind,

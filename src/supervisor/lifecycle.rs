@@ -44,6 +44,7 @@ impl Supervisor {
             tag: request.tag,
             labels: request.labels,
             options: options_text(&request.options)?,
+            rules: request.rules.specs(),
             parent: None,
             forked_at: None,
             cli_session_id: cli_session,
@@ -90,6 +91,7 @@ impl Supervisor {
             tag: row.tag,
             labels: row.labels,
             options: options_text(&options)?,
+            rules: self.shared.store.rules(parent).await?,
             parent: Some(parent),
             forked_at: request.at,
             cli_session_id: cli_session,
@@ -300,7 +302,7 @@ impl Supervisor {
     }
 
     /// Does `work` also when the caller stops waiting: a client that leaves must not leave half a session behind.
-    async fn to_the_end<T: Send + 'static>(
+    pub(super) async fn to_the_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, SupervisorError>> + Send + 'static,
     ) -> Result<T, SupervisorError> {
@@ -402,6 +404,8 @@ impl Supervisor {
                 permission_mode: row.permission_mode.clone(),
                 turns: row.turns,
             },
+            cwd: PathBuf::from(&row.cwd),
+            rules: self.rules_of(row.id).await?,
             journal_dir: settings.session_dir(row.id),
             read_after: crate::domain::Seq::new(before_run),
             projected: row.projected_seq,

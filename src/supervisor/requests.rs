@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     claude::{LaunchOptions, stdin::Priority},
-    domain::{PromptUuid, Seq},
+    domain::{PromptUuid, RuleSet, Seq},
 };
 
 /// A session to be made.
@@ -25,6 +25,8 @@ pub struct CreateSession {
     pub labels: BTreeMap<String, String>,
     /// How the CLI is started.
     pub options: LaunchOptions,
+    /// Its rules, in their order.
+    pub rules: RuleSet,
 }
 
 /// A fork to be made.

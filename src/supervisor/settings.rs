@@ -4,11 +4,12 @@ use std::{
     collections::BTreeMap,
     os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use crate::{
     claude::Policy,
-    domain::{CliSessionId, SessionId},
+    domain::{CliSessionId, RuleSet, SessionId},
     keeper::KeeperLimits,
     session::DeskTimes,
 };
@@ -47,6 +48,8 @@ pub struct SupervisorSettings {
     pub cwd_roots: Vec<PathBuf>,
     /// What launch options may ask for.
     pub policy: Policy,
+    /// The rules of the configuration.
+    pub rules: Arc<RuleSet>,
     /// The longest prompt.
     pub max_prompt_bytes: usize,
     /// How long `initialize` may take.

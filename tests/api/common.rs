@@ -51,6 +51,7 @@ impl Operation {
             .replace("{approval_id}", approval)
             .replace("{server}", "a%2Fb")
             .replace("{task_id}", "task")
+            .replace("{rule_id}", "a-rule")
     }
 
     /// A body that the operation takes, if it needs one.
@@ -67,6 +68,9 @@ impl Operation {
             "set_mcp_server" => json!({"enabled": true}),
             "rewind_files" => json!({"user_message_id": "m"}),
             "apply_settings" => json!({"settings": {"effortLevel": null}}),
+            "set_session_rules" => json!({"items": [{"id": "a-rule", "action": "ask"}]}),
+            "add_session_rule" => json!({"action": "ask", "tool": "Write", "kind": "tool"}),
+            "test_rules" | "test_session_rules" => json!({"tool": "Bash", "input": {"command": "ls"}}),
             "send_control" => json!({"subtype": "get_context_usage"}),
             _ => return None,
         })

@@ -102,6 +102,12 @@ async fn answers_are_as_documented() {
         "list_agents",
         "get_account",
         "interrupt_session",
+        "set_session_rules",
+        "add_session_rule",
+        "list_session_rules",
+        "test_session_rules",
+        "list_rules",
+        "test_rules",
         "list_turns",
         "list_runs",
         "get_usage",
@@ -130,13 +136,16 @@ async fn answers_are_as_documented() {
         let reply = call(&rest, operation, "nonsense", &approval).await;
         check(&document, &operation.id, reply.status.as_u16(), &reply.body);
     }
-    let gone = operations.iter().find(|it| it.id == "delete_session").unwrap();
-    assert_eq!(call(&rest, gone, &id, &approval).await.status, 204);
+    for id_of_operation in ["remove_session_rule", "delete_session"] {
+        let gone = operations.iter().find(|it| it.id == id_of_operation).unwrap();
+        assert_eq!(call(&rest, gone, &id, &approval).await.status, 204);
+    }
     let known = |operation: &&Operation| {
         ![
             "attach_session",
             "get_openapi",
             "delete_session",
+            "remove_session_rule",
             "create_session",
         ]
         .contains(&operation.id.as_str())

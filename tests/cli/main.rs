@@ -396,3 +396,63 @@ async fn the_inbox_is_listed_and_a_form_is_filled_in() {
         "elicitation"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rules_are_listed_and_tried() {
+    let bin = tempfile::tempdir().unwrap();
+    let config = bin.path().join("config.toml");
+    fs::write(
+        &config,
+        "[[rules]]\nid = \"writes\"\naction = \"deny\"\ntool = \"Write\"\n",
+    )
+    .unwrap();
+    let daemon = TestDaemon::with_fake()
+        .claude(simulated(bin.path()))
+        .arg("--config")
+        .arg(&config)
+        .start()
+        .await;
+    let rules = serde_json::json!([{ "id": "status", "action": "allow", "tool": "Bash",
+        "input": { "command": { "command_prefix": ["git", "status"] } } }]);
+    let rest = daemon.rest();
+    let id = rest
+        .create_ready(serde_json::json!({ "cwd": daemon.work_dir("project"), "rules": rules }))
+        .await;
+    let listed = run(&daemon, &["rules", &id]).ok();
+    let rows: Vec<&str> = listed.lines().collect();
+    assert_eq!(rows.len(), 3, "{listed}");
+    assert!(rows[1].contains("status") && rows[1].contains("allow") && rows[1].contains("command_prefix"));
+    assert!(rows[2].contains("writes") && rows[2].contains("config"));
+    assert_eq!(json(&daemon, &["rules"])["config"][0]["id"], "writes");
+    let tried = run(
+        &daemon,
+        &[
+            "rules",
+            &id,
+            "--test",
+            "Bash",
+            "--input",
+            r#"{"command":"git status"}"#,
+        ],
+    );
+    assert_eq!(
+        tried.ok(),
+        "allow by status (session): all conditions hold: tool, input.command\n"
+    );
+    let tried = run(
+        &daemon,
+        &[
+            "rules",
+            &id,
+            "--test",
+            "Bash",
+            "--input",
+            r#"{"command":"git status; rm x"}"#,
+        ],
+    );
+    assert_eq!(
+        tried.ok(),
+        "ask: no rule matches\n  not status: input.command does not match\n  not writes: another tool\n"
+    );
+    run(&daemon, &["rules", "--test", "Bash", "--input", "{"]).fails(2, "--input is not JSON");
+}

@@ -5,6 +5,7 @@ mod approvals;
 mod bed;
 mod clients;
 mod control;
+mod deadlines;
 mod decisions;
 mod desk;
 mod framing;
@@ -18,6 +19,7 @@ mod money;
 mod parity;
 mod race;
 mod resume;
+mod rules;
 #[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
 #[path = "../outbound/server.rs"]
 mod server;

@@ -106,6 +106,7 @@ impl Bed {
             ..HttpConfig::default()
         };
         let mut settings = SupervisorSettings {
+            rules: std::sync::Arc::default(),
             runtime_dir: data_dir.join("run"),
             keeper_program: PathBuf::from("/nonexistent/keeper"),
             claude_bin: Some(PathBuf::from("/nonexistent/claude")),
@@ -210,6 +211,7 @@ impl Bed {
         writer.commit().unwrap();
         drop(writer);
         let session = NewSession {
+            rules: Vec::new(),
             id,
             cwd: "/tmp".to_owned(),
             title: Some("bed".to_owned()),

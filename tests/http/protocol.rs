@@ -3,6 +3,7 @@
 use serde_json::Value;
 use trunkline::{
     claude::{LaunchOptions, Policy, stdin::check_client_line},
+    domain::RuleSet,
     http::openapi_json,
 };
 
@@ -44,6 +45,7 @@ fn every_example_is_json() {
         "json server",
         "json record",
         "json decision",
+        "json rule",
     ] {
         for (line, text) in examples(info) {
             let value = parse(line, &text);
@@ -89,6 +91,16 @@ fn the_session_example_is_one_that_can_be_made() {
     let value = parse(line, &text);
     let options: LaunchOptions = serde_json::from_value(value["options"].clone()).unwrap();
     options.check(&Policy::default()).unwrap();
+}
+
+#[test]
+fn the_rules_are_ones_that_can_be_used() {
+    let rules = examples("json rule");
+    let rules = rules.iter().map(|(line, text)| {
+        serde_json::from_value(parse(*line, text))
+            .unwrap_or_else(|error| panic!("docs/PROTOCOL.md:{line}: {error}"))
+    });
+    RuleSet::new(rules.collect()).unwrap();
 }
 
 #[test]

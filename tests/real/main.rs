@@ -26,6 +26,7 @@ mod parity;
 mod permissions;
 mod questions;
 mod resume;
+mod rules;
 mod socket;
 mod stops;
 mod tools;

@@ -13,7 +13,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ndjson", &[]),
     ("telemetry", &["config"]),
     ("lifecycle", &[]),
-    ("config", &["telemetry"]),
+    ("config", &["domain", "telemetry"]),
     ("claude", &["domain", "ndjson"]),
     ("journal", &["domain", "ndjson"]),
     ("keeper", &["domain", "ndjson", "journal"]),

@@ -1,6 +1,6 @@
 //! Owns the translation of the configuration into the settings of the parts.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 
@@ -57,6 +57,7 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
             allow_bypass_permissions: sessions.allow_bypass_permissions,
             allow_extra_args: sessions.allow_extra_args,
         },
+        rules: Arc::new(config.rules.clone()),
         max_prompt_bytes: size(config.server.max_prompt_bytes),
         start_timeout_ms: sessions.start_timeout_ms,
         desk: DeskTimes {

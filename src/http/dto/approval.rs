@@ -98,6 +98,11 @@ pub(in crate::http) struct Approval {
     /// When the CLI asked.
     #[schema(value_type = String, format = DateTime)]
     requested_at: Timestamp,
+    /// When a rule decides if nobody has; `null`: never.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    deadline: Option<Timestamp>,
+    /// The id of the rule that matched: that decided it, or that has a person asked.
+    rule: Option<String>,
     /// How it ended; `null` while it is pending.
     resolution: Option<Resolution>,
 }
@@ -107,7 +112,7 @@ pub(in crate::http) struct Approval {
 struct Resolution {
     /// By what it ended.
     how: ApprovalHow,
-    /// Who answered: `rest`, `ws:<connection id>`, `cli` for a withdrawal, `daemon` when the process ended first.
+    /// Who answered: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`, `cli` for a withdrawal, `daemon` when the process ended first.
     by: String,
     /// The answer that the CLI was given, byte for byte.
     #[schema(value_type = Option<Object>)]
@@ -145,6 +150,8 @@ impl From<ApprovalRow> for Approval {
             request,
             input_sha256,
             requested_at,
+            deadline,
+            rule,
         } = row.approval;
         let [input, interaction] = members(&request, ["input", "requires_user_interaction"]);
         let [questions, plan, plan_file] = input
@@ -217,6 +224,8 @@ impl From<ApprovalRow> for Approval {
             payload,
             request,
             requested_at,
+            deadline,
+            rule,
             resolution: row.resolution.map(|resolution| Resolution {
                 how: resolution.how,
                 by: resolution.by,
@@ -262,6 +271,11 @@ pub(in crate::http) struct ApprovalSummary {
     /// When the CLI asked.
     #[schema(value_type = String, format = DateTime)]
     requested_at: Timestamp,
+    /// When a rule decides if nobody has; `null`: never.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    deadline: Option<Timestamp>,
+    /// The id of the rule that matched: that decided it, or that has a person asked.
+    rule: Option<String>,
 }
 
 impl ApprovalSummary {
@@ -274,6 +288,8 @@ impl ApprovalSummary {
             tool_name: is_of_tool(approval.kind).then(|| approval.subject.clone()),
             seq: approval.seq,
             requested_at: approval.requested_at,
+            deadline: approval.deadline,
+            rule: approval.rule.clone(),
         }
     }
 }
@@ -308,6 +324,8 @@ mod tests {
                 request: RawValue::from_string(request.to_owned()).unwrap(),
                 input_sha256: None,
                 requested_at: Timestamp::from_micros(0),
+                deadline: None,
+                rule: None,
             },
         );
         serde_json::from_str(&serde_json::to_string(&approval).unwrap()).unwrap()
@@ -391,6 +409,8 @@ mod tests {
                 request: RawValue::from_string(r#"{"input":{"plan":"cut \ud83d"}}"#.to_owned()).unwrap(),
                 input_sha256: None,
                 requested_at: Timestamp::from_micros(0),
+                deadline: None,
+                rule: None,
             },
         ))
         .unwrap();

@@ -10,12 +10,13 @@ use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
     claude::LaunchOptions,
     domain::{
-        CliSessionId, FailReason, PromptState, Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd,
+        CliSessionId, FailReason, PromptState, RuleSet, RuleSpec, Seq, SessionId, SessionState, Timestamp,
+        TokenUsage, Usd,
     },
     http::ApiError,
     session::{EDITING_TOOLS, LiveView},
     store::{MetaPatch, SessionRow},
-    supervisor::{CreateSession, ForkSession, SessionView},
+    supervisor::{CreateSession, ForkSession, SessionView, SupervisorError},
 };
 
 /// A session as it is now.
@@ -235,6 +236,9 @@ pub(in crate::http) struct CreateRequest {
     /// How the CLI is started.
     #[serde(default, deserialize_with = "object")]
     options: LaunchOptions,
+    /// What decides approvals without a person, before the rules of the configuration; in their order.
+    #[serde(default)]
+    rules: Vec<RuleSpec>,
 }
 
 impl CreateRequest {
@@ -253,6 +257,7 @@ impl CreateRequest {
             tag: self.tag,
             labels: self.labels,
             options: self.options,
+            rules: RuleSet::new(self.rules).map_err(SupervisorError::from)?,
         })
     }
 }

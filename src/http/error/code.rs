@@ -247,6 +247,16 @@ codes! {
     InvalidDecision, "invalid_decision", BAD_REQUEST, final, none,
         "The decision does not fit the request",
         "Mend the decision as the detail says.";
+    // Rules.
+    RuleNotFound, "rule_not_found", NOT_FOUND, final, none,
+        "There is no rule with this id in the session",
+        "GET the session's rules.";
+    RuleExists, "rule_exists", CONFLICT, final, none,
+        "The session has a rule with this id",
+        "Use another id, or replace the whole list.";
+    InvalidRule, "invalid_rule", UNPROCESSABLE_ENTITY, final, none,
+        "A rule cannot be used",
+        "Mend the named member.";
     // The daemon.
     ShuttingDown, "shutting_down", SERVICE_UNAVAILABLE, retry, none,
         "The daemon is shutting down",

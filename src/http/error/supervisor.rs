@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ApiError, ErrorCode};
 use crate::{
-    domain::{ApprovalState, FailReason},
+    domain::{ApprovalState, FailReason, rule::InvalidRule},
     http::dto,
     journal::ReadError,
     session::SessionError,
@@ -34,6 +34,9 @@ impl From<SupervisorError> for ApiError {
             E::InvalidOption(error) => new(ErrorCode::InvalidOption)
                 .detail(error.to_string())
                 .member("field", format!("options.{}", error.field)),
+            E::InvalidRule(error) => Self::of_rule(&error, "rules"),
+            E::RuleNotFound(_) => new(ErrorCode::RuleNotFound),
+            E::RuleExists(id) => new(ErrorCode::RuleExists).member("rule_id", id),
             E::PromptTooLarge { limit, .. } => new(ErrorCode::PromptTooLarge)
                 .detail(error.to_string())
                 .member("limit_bytes", limit),
@@ -58,10 +61,22 @@ impl From<SupervisorError> for ApiError {
             E::Read(error) => error.into(),
             E::Store(error) => error.into(),
             E::StoreBehind => new(ErrorCode::StorageUnavailable).caused_by(error),
-            E::StoredOptions | E::Files { .. } => new(ErrorCode::StorageFailed).caused_by(error),
+            E::StoredOptions | E::StoredRules(_) | E::Files { .. } => {
+                new(ErrorCode::StorageFailed).caused_by(error)
+            }
             E::NotInitialized => new(ErrorCode::NotInitialized),
             E::ShuttingDown => new(ErrorCode::ShuttingDown),
         }
+    }
+}
+
+impl ApiError {
+    /// The error of a rule in the list of this name.
+    pub(in crate::http) fn of_rule(error: &InvalidRule, list: &str) -> Self {
+        let path = error.path_in(list);
+        Self::new(ErrorCode::InvalidRule)
+            .detail(format!("{path}: {}", error.reason))
+            .member("field", path)
     }
 }
 

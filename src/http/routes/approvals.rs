@@ -13,7 +13,7 @@ use serde::Deserialize;
 use self::export::Form;
 use super::sessions::BY;
 use crate::{
-    domain::{ApprovalKind, ApprovalState, SessionId, Timestamp},
+    domain::{ApprovalHow, ApprovalKind, ApprovalState, SessionId, Timestamp},
     http::{
         ApiError, AppState, ErrorCode,
         dto::{Approval, ApprovalPage, DecisionRequest},
@@ -35,7 +35,10 @@ pub(super) struct ListParams {
     session: Option<SessionId>,
     /// Only approvals about this tool, MCP server or kind of dialog.
     tool: Option<String>,
-    /// Only approvals that this hand ended: `rest`, `ws:<connection id>`, `cli`, `daemon`.
+    /// Only approvals that ended in this way.
+    how: Option<ApprovalHow>,
+    /// Only approvals that this hand ended: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`, `cli`,
+    /// `daemon`.
     by: Option<String>,
     /// Only approvals that were asked for at this time or later.
     #[param(value_type = Option<String>, format = DateTime)]
@@ -96,6 +99,7 @@ async fn read(state: &AppState, params: ListParams, headers: &HeaderMap) -> Resu
         state: params.state,
         kind: params.kind,
         subject: params.tool,
+        how: params.how,
         by: params.by,
         from: params.from,
         to: params.to,

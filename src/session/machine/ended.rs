@@ -2,18 +2,20 @@
 
 use std::collections::VecDeque;
 
-use crate::domain::{Approval, ApprovalId, ApprovalState, Resolution};
+use crate::domain::{Approval, ApprovalId, Resolution};
 
 /// Ended approvals of a run whose end a late answer is told.
 const KEPT: usize = 1024;
+/// A larger answer is not kept with them, in bytes.
+const MAX_RESPONSE_BYTES: usize = 4 << 10;
 
 /// An approval of this run that ended.
 #[derive(Debug)]
 pub(in crate::session) struct EndedApproval {
     pub(in crate::session) id: ApprovalId,
     pub(in crate::session) request_id: String,
-    pub(in crate::session) state: ApprovalState,
-    pub(in crate::session) by: String,
+    /// How it ended, without an answer that is too large to keep.
+    pub(in crate::session) resolution: Resolution,
 }
 
 /// The newest of them, oldest first.
@@ -25,11 +27,17 @@ impl EndedApprovals {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
+        let response = resolution
+            .response
+            .clone()
+            .filter(|response| response.get().len() <= MAX_RESPONSE_BYTES);
         self.0.push_back(EndedApproval {
             id: approval.id,
             request_id: approval.request_id.clone(),
-            state: resolution.state,
-            by: resolution.by.clone(),
+            resolution: Resolution {
+                response,
+                ..resolution.clone()
+            },
         });
     }
 

@@ -1,5 +1,7 @@
 //! The state machine against single lines, and against what the real CLI printed.
 
+mod rules;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -47,6 +47,10 @@ async fn lists_are_read_from_an_index_in_order() {
             ..ApprovalFilter::default()
         },
         ApprovalFilter {
+            how: Some(ApprovalHow::Rule),
+            ..ApprovalFilter::default()
+        },
+        ApprovalFilter {
             by: text(),
             from: Some(at(1)),
             to: Some(at(9)),

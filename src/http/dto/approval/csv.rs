@@ -12,7 +12,7 @@ const FORMULA_STARTS: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝',
 
 /// The names of the columns.
 pub(in crate::http) const HEADING: &str = "id,session_id,run_id,seq,request_id,kind,subject,state,requested_at,how,by,\
-    resolved_at,input_sha256,input_changed,permissions_updated,agent_id,tool_use_id,reason,request,response\r\n";
+    resolved_at,input_sha256,input_changed,permissions_updated,agent_id,tool_use_id,reason,deadline,rule,request,response\r\n";
 
 impl Approval {
     /// The line of this approval, in the order of [`HEADING`]. What is not known is empty.
@@ -23,7 +23,7 @@ impl Approval {
             let text = raw.as_deref().and_then(|raw| json::decode_lossy(raw.get()));
             Cow::Owned(text.unwrap_or_default().into_owned())
         };
-        let cells: [Cow<'_, str>; 20] = [
+        let cells: [Cow<'_, str>; 22] = [
             self.id.to_string().into(),
             self.session_id.to_string().into(),
             self.run_id.to_string().into(),
@@ -42,6 +42,8 @@ impl Approval {
             text(&self.agent_id),
             text(&self.tool_use_id),
             text(&self.reason),
+            self.deadline.map_or_else(String::new, |at| at.to_string()).into(),
+            self.rule.as_deref().unwrap_or_default().into(),
             self.request.get().into(),
             end.and_then(|end| end.response.as_deref())
                 .map_or("", RawValue::get)

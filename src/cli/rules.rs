@@ -1,0 +1,104 @@
+//! Owns `rules`: the rules that hold, and the dry run.
+
+use serde_json::{Value, json};
+
+use super::{
+    CliError, args,
+    client::Client,
+    output::{Output, note, one_line},
+    resolve, view,
+};
+
+/// `rules`
+pub(super) async fn rules(client: &Client, output: &Output, rules: &args::Rules) -> Result<(), CliError> {
+    let session = match &rules.session {
+        Some(name) => Some(resolve::session(client, name).await?),
+        None => None,
+    };
+    match &rules.test {
+        Some(tool) => test(client, output, session.as_deref(), tool, rules).await,
+        None => list(client, output, session.as_deref()).await,
+    }
+}
+
+async fn list(client: &Client, output: &Output, session: Option<&str>) -> Result<(), CliError> {
+    let own = match session {
+        Some(id) => client.get(&["v1", "sessions", id, "rules"], &[]).await?,
+        None => json!({ "items": [] }),
+    };
+    let config = client.get(&["v1", "rules"], &[]).await?;
+    if output.is_json() {
+        return output.value(&json!({ "session": own["items"], "config": config["items"] }));
+    }
+    let rows: Vec<Vec<String>> = [("session", &own), ("config", &config)]
+        .into_iter()
+        .flat_map(|(source, page)| {
+            let rules = view::list(page, &["items"]);
+            rules.iter().map(move |rule| {
+                vec![
+                    view::text(rule, &["id"]).into(),
+                    source.into(),
+                    view::text(rule, &["action"]).into(),
+                    conditions(rule),
+                ]
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        note("there are no rules: a person is asked for everything");
+        return Ok(());
+    }
+    output.table(&["RULE", "OF", "ACTION", "CONDITIONS"], &rows)
+}
+
+/// All members but those that have a column of their own.
+fn conditions(rule: &Value) -> String {
+    let members = rule.as_object().into_iter().flatten();
+    let shown: Vec<String> = members
+        .filter(|(name, _)| !matches!(name.as_str(), "id" | "action"))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    one_line(&shown.join(" "))
+}
+
+async fn test(
+    client: &Client,
+    output: &Output,
+    session: Option<&str>,
+    tool: &str,
+    rules: &args::Rules,
+) -> Result<(), CliError> {
+    let mut query = json!({ "tool": tool });
+    if let Some(input) = &rules.input {
+        query["input"] = serde_json::from_str(input)
+            .map_err(|error| CliError::Usage(format!("--input is not JSON: {error}")))?;
+    }
+    if let Some(agent) = &rules.agent {
+        query["agent"] = agent.as_str().into();
+    }
+    let verdict = match session {
+        Some(id) => {
+            client
+                .post(&["v1", "sessions", id, "rules", "test"], &query)
+                .await?
+        }
+        None => client.post(&["v1", "rules", "test"], &query).await?,
+    };
+    if output.is_json() {
+        return output.value(&verdict);
+    }
+    let rule = match view::text(&verdict, &["rule", "id"]) {
+        "" => String::new(),
+        id => format!(" by {} ({})", id, view::text(&verdict, &["source"])),
+    };
+    let (decision, why) = (
+        view::text(&verdict, &["decision"]),
+        view::text(&verdict, &["why"]),
+    );
+    output.line(&format!("{decision}{rule}: {why}"))?;
+    for passed in view::list(&verdict, &["passed"]) {
+        let (id, why_not) = (view::text(passed, &["id"]), view::text(passed, &["why_not"]));
+        output.line(&format!("  not {id}: {why_not}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Owns the conditions of one rule: whether they hold for what is asked, and in which words.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{
+    Asked, Input, InvalidRule, Lookup, RuleSpec,
+    matcher::{Doubt, Glob, Test, check_path},
+};
+use crate::domain::ApprovalKind;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+enum Agent {
+    Main,
+    AnySub,
+    Sub(Glob),
+}
+
+/// What a rule looks at.
+#[derive(Clone, Debug)]
+pub(super) struct Conditions {
+    kind: Option<ApprovalKind>,
+    tool: Option<Glob>,
+    input: Vec<(String, Test)>,
+    cwd: Option<PathBuf>,
+    agent: Option<Agent>,
+    mode: Option<Vec<String>>,
+}
+
+impl Conditions {
+    pub(super) fn new(spec: &RuleSpec) -> Result<Self, InvalidRule> {
+        let cwd = spec.cwd.as_deref().map(|cwd| {
+            check_path("cwd", cwd)?;
+            if Path::new(cwd).is_absolute() {
+                Ok(PathBuf::from(cwd))
+            } else {
+                Err(InvalidRule::new("cwd", "must be an absolute path"))
+            }
+        });
+        let agent = spec.agent.as_deref().map(|agent| match agent {
+            "main" => Ok(Agent::Main),
+            "sub" => Ok(Agent::AnySub),
+            glob => Glob::new("agent", glob).map(Agent::Sub),
+        });
+        let tool = spec.tool.as_deref().map(|tool| Glob::new("tool", tool));
+        let input = spec.input.iter().map(|(name, matcher)| {
+            let test = Test::new(&format!("input.{name}"), matcher)?;
+            Ok((name.clone(), test))
+        });
+        Ok(Self {
+            kind: spec.kind,
+            tool: tool.transpose()?,
+            input: input.collect::<Result<_, _>>()?,
+            cwd: cwd.transpose()?,
+            agent: agent.transpose()?,
+            mode: spec
+                .mode
+                .as_ref()
+                .map(|modes| modes.iter().map(|mode| of_one_name(mode).to_owned()).collect()),
+        })
+    }
+
+    /// The conditions that hold; else the first one that does not.
+    pub(super) fn hold(&self, asked: &Asked, doubt: Doubt, lookup: Lookup<'_>) -> Result<String, String> {
+        let mut held = Vec::new();
+        if let Some(kind) = self.kind {
+            if kind != asked.kind {
+                return Err(format!("it is no {}", kind.as_str()));
+            }
+            held.push("kind");
+        }
+        if let Some(tool) = &self.tool {
+            if !tool.matches(&asked.subject) {
+                return Err("another tool".to_owned());
+            }
+            held.push("tool");
+        }
+        if let Some(cwd) = &self.cwd {
+            let is_in = match &asked.cwd {
+                Some(at) => at.starts_with(cwd),
+                None => doubt == Doubt::Holds,
+            };
+            if !is_in {
+                return Err("the session works in another directory".to_owned());
+            }
+            held.push("cwd");
+        }
+        if let Some(agent) = &self.agent {
+            let is_who = match (agent, &asked.agent) {
+                (Agent::Main, agent) => agent.is_none(),
+                (Agent::AnySub, agent) => agent.is_some(),
+                (Agent::Sub(glob), Some(agent)) => glob.matches(agent),
+                (Agent::Sub(_), None) => false,
+            };
+            if !is_who {
+                return Err("another agent asks".to_owned());
+            }
+            held.push("agent");
+        }
+        if let Some(modes) = &self.mode {
+            let is_mode = match asked.mode.as_deref() {
+                Some(mode) => modes.iter().any(|known| known == of_one_name(mode)),
+                None => doubt == Doubt::Holds,
+            };
+            if !is_mode {
+                return Err("the session is in another permission mode".to_owned());
+            }
+            held.push("mode");
+        }
+        for (name, test) in &self.input {
+            self.field_holds(name, test, asked, doubt, lookup)?;
+        }
+        let fields = self.input.iter().map(|(name, _)| format!("input.{name}"));
+        let all: Vec<String> = held.into_iter().map(str::to_owned).chain(fields).collect();
+        Ok(if all.is_empty() {
+            "the rule has no conditions".to_owned()
+        } else {
+            format!("all conditions hold: {}", all.join(", "))
+        })
+    }
+
+    fn field_holds(
+        &self,
+        name: &str,
+        test: &Test,
+        asked: &Asked,
+        doubt: Doubt,
+        lookup: Lookup<'_>,
+    ) -> Result<(), String> {
+        let Input::Fields(fields) = &asked.input else {
+            return match doubt {
+                Doubt::Fails => Err("the input cannot be read".to_owned()),
+                Doubt::Holds => Ok(()),
+            };
+        };
+        let values: Vec<&Value> = fields
+            .iter()
+            .filter(|(known, _)| known == name)
+            .map(|(_, value)| value)
+            .collect();
+        if values.is_empty() {
+            return Err(format!("input.{name} is missing"));
+        }
+        let fits = |text: &str| test.holds(text, doubt, asked.cwd.as_deref(), lookup);
+        let holds = match (doubt, values.as_slice()) {
+            // Of two fields with one name nobody knows which one counts.
+            (Doubt::Fails, [Value::String(text)]) => fits(text),
+            (Doubt::Fails, [Value::Array(items)]) => {
+                !items.is_empty() && items.iter().all(|item| item.as_str().is_some_and(fits))
+            }
+            (Doubt::Fails, _) => false,
+            (Doubt::Holds, values) => values.iter().any(|value| any_text(value, &fits)),
+        };
+        if holds {
+            Ok(())
+        } else {
+            Err(format!("input.{name} does not match"))
+        }
+    }
+}
+
+/// Whether a text anywhere in the value fits.
+fn any_text(value: &Value, fits: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => fits(text),
+        Value::Array(items) => items.iter().any(|item| any_text(item, fits)),
+        Value::Object(fields) => fields.values().any(|field| any_text(field, fits)),
+        Value::Bool(_) | Value::Number(_) => fits(&value.to_string()),
+        Value::Null => false,
+    }
+}
+
+/// The default mode has two names.
+fn of_one_name(mode: &str) -> &str {
+    if mode == "manual" { "default" } else { mode }
+}

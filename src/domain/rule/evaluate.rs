@@ -1,0 +1,207 @@
+//! Owns the decision: the first rule that matches, and why those before it did not.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{MapAccess, Visitor},
+};
+use serde_json::Value;
+
+use super::{Lookup, OnDeadline, Rule, RuleAction, RuleSet, RuleSpec, matcher::Doubt};
+use crate::domain::{ApprovalKind, Timestamp};
+
+/// What somebody is asked, as far as rules look at it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The kind of approval.
+    pub kind: ApprovalKind,
+    /// The tool; the MCP server of an elicitation, the kind of a dialog.
+    pub subject: String,
+    /// Whether only a person may answer.
+    pub needs_person: bool,
+    /// The input.
+    pub input: Input,
+    /// Where the session works.
+    pub cwd: Option<PathBuf>,
+    /// The sub-agent that asks; `None` for the main one.
+    pub agent: Option<String>,
+    /// The session's permission mode, if it is known.
+    pub mode: Option<String>,
+}
+
+/// The fields of an input.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// In their order; the same name may come twice.
+    Fields(Vec<(String, Value)>),
+    /// It is no object, or holds text that cannot be decoded.
+    Unreadable,
+}
+
+impl Input {
+    /// Reads the text of a JSON object.
+    pub fn read(json: &str) -> Self {
+        serde_json::from_str::<Fields>(json).map_or(Self::Unreadable, |fields| Self::Fields(fields.0))
+    }
+}
+
+struct Fields(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// Where a rule stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleSource {
+    /// Among the session's own.
+    Session,
+    /// In the configuration.
+    Config,
+}
+
+/// The rules of a session: its own come first.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Its own.
+    pub session: Arc<RuleSet>,
+    /// Those of the configuration.
+    pub config: Arc<RuleSet>,
+}
+
+/// What the rules say.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The rule that decides; `None` when a person is asked because no rule matches.
+    pub decided: Option<Decided>,
+    /// The rules before it, and why each did not match.
+    pub passed: Vec<Passed>,
+}
+
+/// The rule that decides.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// The rule.
+    pub rule: RuleSpec,
+    /// Its id.
+    pub id: String,
+    /// Where it stands.
+    pub source: RuleSource,
+    /// Which conditions hold.
+    pub why: String,
+    /// What happens at its deadline: an allowance only where its conditions certainly hold.
+    pub on_deadline: OnDeadline,
+}
+
+/// A rule that did not match.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+pub struct Passed {
+    /// Its id.
+    pub id: String,
+    /// Where it stands.
+    pub source: RuleSource,
+    /// The condition that does not hold.
+    pub why_not: String,
+}
+
+impl Rules {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.session.is_empty() && self.config.is_empty()
+    }
+
+    /// When the next rule expires.
+    pub fn next_expiry(&self, now: Timestamp) -> Option<Timestamp> {
+        let rules = self.session.iter().chain(self.config.iter());
+        rules
+            .filter_map(|rule| rule.spec.expires_at)
+            .filter(|at| *at > now)
+            .min()
+    }
+
+    /// The first rule that matches decides.
+    pub fn decide(&self, asked: &Asked, now: Timestamp, lookup: Lookup<'_>) -> Verdict {
+        let session = self.session.iter().map(|rule| (RuleSource::Session, rule));
+        let config = self.config.iter().map(|rule| (RuleSource::Config, rule));
+        let mut passed = Vec::new();
+        for (source, rule) in session.chain(config) {
+            match rule.matches(asked, now, lookup) {
+                Ok((why, on_deadline)) => {
+                    let decided = Decided {
+                        rule: rule.spec.clone(),
+                        id: rule.id.clone(),
+                        source,
+                        why,
+                        on_deadline,
+                    };
+                    return Verdict {
+                        decided: Some(decided),
+                        passed,
+                    };
+                }
+                Err(why_not) => passed.push(Passed {
+                    id: rule.id.clone(),
+                    source,
+                    why_not,
+                }),
+            }
+        }
+        Verdict {
+            decided: None,
+            passed,
+        }
+    }
+}
+
+impl Rule {
+    /// Why the rule matches and what its deadline brings, or why it does not match.
+    fn matches(
+        &self,
+        asked: &Asked,
+        now: Timestamp,
+        lookup: Lookup<'_>,
+    ) -> Result<(String, OnDeadline), String> {
+        if self.is_expired(now) {
+            return Err("it has expired".to_owned());
+        }
+        if asked.needs_person && (self.spec.action != RuleAction::Ask || self.spec.kind != Some(asked.kind)) {
+            return Err("only a person may answer this, and the rule does not ask for this kind".to_owned());
+        }
+        let doubt = match self.spec.action {
+            RuleAction::Allow => Doubt::Fails,
+            RuleAction::Deny | RuleAction::Ask => Doubt::Holds,
+        };
+        let why = self.conditions.hold(asked, doubt, lookup)?;
+        let may_allow = self.spec.on_deadline == Some(OnDeadline::Allow)
+            && !asked.needs_person
+            && self.conditions.hold(asked, Doubt::Fails, lookup).is_ok();
+        let on_deadline = if may_allow {
+            OnDeadline::Allow
+        } else {
+            OnDeadline::Deny
+        };
+        Ok((why, on_deadline))
+    }
+}

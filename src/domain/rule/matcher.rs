@@ -1,0 +1,157 @@
+//! Owns the checked forms of patterns: of globs, regular expressions, paths and commands.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+use regex::{Regex, RegexBuilder};
+
+use super::{InvalidRule, Lookup, Matcher, path, shell, spec::MAX_PATTERN_BYTES};
+
+/// What a compiled regular expression may take, in bytes.
+const REGEX_BYTES: usize = 1 << 20;
+/// Words of a command.
+const MAX_WORDS: usize = 32;
+
+/// On which side a condition errs when it is not certain whether it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// It does not hold: nothing is allowed on a guess.
+    Fails,
+    /// It holds: nothing is let through on a guess.
+    Holds,
+}
+
+/// A glob over a whole text.
+#[derive(Clone, Debug)]
+pub(super) struct Glob(GlobMatcher);
+
+impl Glob {
+    pub(super) fn new(field: &str, pattern: &str) -> Result<Self, InvalidRule> {
+        check_length(field, pattern)?;
+        let glob = GlobBuilder::new(pattern).literal_separator(false).build();
+        let glob = glob.map_err(|error| InvalidRule::new(field, format!("is no glob: {}", error.kind())))?;
+        Ok(Self(glob.compile_matcher()))
+    }
+
+    pub(super) fn matches(&self, text: &str) -> bool {
+        self.0.is_match(text)
+    }
+}
+
+/// What a field must be.
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    Glob(Glob),
+    /// One for each doubt: only where all is denied does a dot stand for line breaks too.
+    Regex {
+        fails: Regex,
+        holds: Regex,
+    },
+    Path(PathBuf),
+    Command(Vec<String>),
+}
+
+impl Test {
+    pub(super) fn new(field: &str, matcher: &Matcher) -> Result<Self, InvalidRule> {
+        match matcher {
+            Matcher::Glob(pattern) => Glob::new(&format!("{field}.glob"), pattern).map(Self::Glob),
+            Matcher::Regex(pattern) => {
+                let field = format!("{field}.regex");
+                check_length(&field, pattern)?;
+                // By itself first: what is put around it must not mend it.
+                regex(&field, pattern, false)?;
+                let whole = format!(r"\A(?:{pattern})\z");
+                Ok(Self::Regex {
+                    fails: regex(&field, &whole, false)?,
+                    holds: regex(&field, &whole, true)?,
+                })
+            }
+            Matcher::PathPrefix(prefix) => {
+                let field = format!("{field}.path_prefix");
+                check_path(&field, prefix)?;
+                Ok(Self::Path(PathBuf::from(prefix)))
+            }
+            Matcher::CommandPrefix(words) => {
+                let field = format!("{field}.command_prefix");
+                if words.is_empty() || words.len() > MAX_WORDS {
+                    return Err(InvalidRule::new(field, "must be a list of 1 to 32 words"));
+                }
+                for word in words {
+                    check_length(&field, word)?;
+                    if word.chars().any(char::is_control) {
+                        return Err(InvalidRule::new(field, "must hold no control characters"));
+                    }
+                }
+                if words[0].chars().any(|c| c.is_whitespace() || c == '=') {
+                    let reason =
+                        "is a list of words that begins with a program, such as [\"git\", \"status\"]";
+                    return Err(InvalidRule::new(field, reason));
+                }
+                Ok(Self::Command(words.clone()))
+            }
+        }
+    }
+
+    pub(super) fn holds(&self, text: &str, doubt: Doubt, cwd: Option<&Path>, lookup: Lookup<'_>) -> bool {
+        let is_line = || !text.contains(['\n', '\r']);
+        match (self, doubt) {
+            (Self::Glob(glob), Doubt::Fails) => is_line() && glob.matches(text),
+            (Self::Glob(glob), Doubt::Holds) => glob.matches(text),
+            (Self::Regex { fails, .. }, Doubt::Fails) => fails.is_match(text),
+            (Self::Regex { holds, .. }, Doubt::Holds) => holds.is_match(text),
+            (Self::Path(prefix), Doubt::Fails) => path::is_below(text, prefix, cwd, lookup),
+            (Self::Path(prefix), Doubt::Holds) => path::may_be_below(text, prefix, cwd, lookup),
+            (Self::Command(prefix), Doubt::Fails) => shell::runs_only(text, prefix),
+            (Self::Command(prefix), Doubt::Holds) => shell::may_run(text, prefix),
+        }
+    }
+}
+
+fn regex(field: &str, pattern: &str, dot_is_any: bool) -> Result<Regex, InvalidRule> {
+    let built = RegexBuilder::new(pattern)
+        .size_limit(REGEX_BYTES)
+        .dfa_size_limit(REGEX_BYTES)
+        .dot_matches_new_line(dot_is_any)
+        .build();
+    built.map_err(|error| {
+        let reason = match error {
+            regex::Error::CompiledTooBig(_) => "is too large a regular expression".to_owned(),
+            error => {
+                let text = error.to_string();
+                let cause = text
+                    .lines()
+                    .last()
+                    .unwrap_or_default()
+                    .trim_start_matches("error: ")
+                    .to_owned();
+                format!("is no regular expression: {cause}")
+            }
+        };
+        InvalidRule::new(field, reason)
+    })
+}
+
+pub(super) fn check_path(field: &str, text: &str) -> Result<(), InvalidRule> {
+    check_length(field, text)?;
+    let has_parent = Path::new(text)
+        .components()
+        .any(|component| component == std::path::Component::ParentDir);
+    if has_parent || text.starts_with('~') || text.chars().any(char::is_control) {
+        return Err(InvalidRule::new(
+            field,
+            "must be a path without .., ~ and control characters",
+        ));
+    }
+    Ok(())
+}
+
+fn check_length(field: &str, text: &str) -> Result<(), InvalidRule> {
+    if (1..=MAX_PATTERN_BYTES).contains(&text.len()) {
+        Ok(())
+    } else {
+        Err(InvalidRule::new(
+            field,
+            format!("must have 1 to {MAX_PATTERN_BYTES} bytes"),
+        ))
+    }
+}

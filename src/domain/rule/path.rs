@@ -1,0 +1,106 @@
+//! Owns the comparison of paths. A path leads somewhere; where, only the file system knows, and it is asked through a
+//! [`Lookup`]. Prefixes are compared by whole components.
+
+use std::path::{Component, Path, PathBuf};
+
+/// Where an absolute path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leads {
+    /// It exists; this is its real path, without links.
+    To(PathBuf),
+    /// There is nothing.
+    Nowhere,
+    /// That cannot be found out, or it is a link to nothing.
+    Unknown,
+}
+
+/// Asks the file system.
+pub type Lookup<'a> = &'a dyn Fn(&Path) -> Leads;
+
+/// Without `.` and `..`, as text alone says; `None` for a relative path.
+pub(super) fn lexical(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::RootDir | Component::Normal(_) => out.push(component),
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) => return None,
+        }
+    }
+    out.is_absolute().then_some(out)
+}
+
+/// The real path: the part that exists without links, and the rest as it is. `None` when that is not certain.
+fn real(path: &Path, lookup: Lookup<'_>) -> Option<PathBuf> {
+    let mut missing = Vec::new();
+    let mut existing = path;
+    loop {
+        match lookup(existing) {
+            Leads::To(mut real) => {
+                real.extend(missing.into_iter().rev());
+                return Some(real);
+            }
+            // `..` after what is missing leads nobody knows where.
+            Leads::Nowhere => {
+                missing.push(existing.file_name()?);
+                existing = existing.parent()?;
+            }
+            Leads::Unknown => return None,
+        }
+    }
+}
+
+/// The path that a text means, and whether that is certain: a tilde, blanks around it or control characters may mean
+/// something to who opens it.
+fn meant(text: &str, cwd: Option<&Path>) -> Option<PathBuf> {
+    let is_plain = !text.is_empty()
+        && text.trim() == text
+        && !text.starts_with('~')
+        && !text.chars().any(char::is_control);
+    let path = Path::new(text);
+    match (is_plain, cwd) {
+        (false, _) => None,
+        (true, _) if path.is_absolute() => Some(path.to_owned()),
+        (true, Some(cwd)) => Some(cwd.join(path)),
+        (true, None) => None,
+    }
+}
+
+fn absolute_prefix(prefix: &Path, cwd: Option<&Path>) -> Option<PathBuf> {
+    let path = match cwd {
+        Some(cwd) => cwd.join(prefix),
+        None => prefix.to_owned(),
+    };
+    lexical(&path)
+}
+
+/// Whether it is certain that the text is a path at or below `prefix`: by its text and by where it leads, also when the
+/// system resolves `..` after a link and not before. The prefix is taken at its word: a link in it that an agent may have
+/// made changes nothing.
+pub(super) fn is_below(text: &str, prefix: &Path, cwd: Option<&Path>, lookup: Lookup<'_>) -> bool {
+    let below = || {
+        let path = meant(text, cwd)?;
+        let prefix = absolute_prefix(prefix, cwd)?;
+        let plain = lexical(&path)?;
+        let all = [real(&path, lookup)?, real(&plain, lookup)?, plain];
+        Some(all.iter().all(|path| path.starts_with(&prefix)))
+    };
+    below().unwrap_or(false)
+}
+
+/// Whether the text may be a path at or below `prefix`: by its text or by where it leads, or because that is not certain.
+pub(super) fn may_be_below(text: &str, prefix: &Path, cwd: Option<&Path>, lookup: Lookup<'_>) -> bool {
+    let outside = || {
+        let path = meant(text, cwd)?;
+        let prefix = absolute_prefix(prefix, cwd)?;
+        let real_prefix = real(&prefix, lookup)?;
+        let plain = lexical(&path)?;
+        let all = [real(&path, lookup)?, real(&plain, lookup)?, plain];
+        let is_outside = |path: &PathBuf| !path.starts_with(&prefix) && !path.starts_with(&real_prefix);
+        Some(all.iter().all(is_outside))
+    };
+    !outside().unwrap_or(false)
+}

@@ -1,0 +1,96 @@
+//! Owns the tests of rules on the real CLI: it takes their answers, and asks on where none matches.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, bash};
+
+async fn session(world: &World, rules: Value) -> String {
+    let cwd = world.dir();
+    world
+        .rest
+        .create_ready(json!({ "cwd": cwd, "rules": rules }))
+        .await
+}
+
+#[tokio::test]
+async fn a_rule_allows_one_command_and_denies_another_and_a_person_is_asked_for_the_rest() {
+    let world = World::start().await;
+    let id = session(
+        &world,
+        json!([
+            { "id": "no-rm", "action": "deny", "input": { "command": { "command_prefix": ["rm"] } },
+              "message": "Nothing is removed." },
+            { "id": "make", "action": "allow", "tool": "Bash",
+              "input": { "command": { "command_prefix": ["touch", "made.txt"] } } },
+            { "id": "here", "action": "allow", "tool": "Write", "input": { "file_path": { "path_prefix": "." } } },
+        ]),
+    )
+    .await;
+    let write =
+        json!({ "tool": "Write", "input": { "file_path": world.dir().join("written.txt"), "content": "x" } });
+    let said = world
+        .answer(
+            &id,
+            json!([bash("touch made.txt"), write, bash("rm -f made.txt"), { "text": "Done." }]),
+        )
+        .await;
+    assert_eq!(said, "Done.");
+    assert!(world.exists("made.txt"), "it was allowed, and not removed");
+    assert!(world.exists("written.txt"));
+    let told = world.last_request().await["messages"].to_string();
+    assert!(told.contains("Nothing is removed."), "{told}");
+    let path = format!("/v1/sessions/{id}/approvals?how=rule");
+    let decided = world.rest.get(&path).await.expect(200);
+    let mut by: Vec<&str> = decided["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|approval| approval["resolution"]["by"].as_str().unwrap())
+        .collect();
+    by.reverse();
+    assert_eq!(by, ["rule:make", "rule:here", "rule:no-rm"]);
+
+    // What only begins like it is asked for.
+    world
+        .prompt(
+            &id,
+            json!([bash("touch made.txt && touch other.txt"), { "text": "Over." }]),
+        )
+        .await;
+    let approval = world.rest.pending_approval(&id).await;
+    assert_eq!(approval["rule"], Value::Null);
+    world.decide(&id, &approval, json!({ "decision": "deny" })).await;
+    world.idle_after(&id, 2).await;
+    assert!(!world.exists("other.txt"));
+}
+
+/// P8 on the real CLI: an allow-all rule leaves a question to a person, and a deadline that names the kind ends it.
+#[tokio::test]
+async fn a_question_is_never_answered_by_a_rule() {
+    let world = World::start().await;
+    let id = session(&world, json!([{ "id": "all", "action": "allow" }])).await;
+    let question = json!({ "tool": "AskUserQuestion", "input": { "questions": [{
+        "question": "Which?", "header": "W", "multiSelect": false,
+        "options": [{ "label": "a", "description": "a" }, { "label": "b", "description": "b" }] }] } });
+    world
+        .prompt(
+            &id,
+            json!([bash("touch made.txt"), question, { "text": "Done." }]),
+        )
+        .await;
+    let approval = world.rest.pending_approval(&id).await;
+    assert_eq!(
+        (&approval["kind"], &approval["rule"]),
+        (&json!("question"), &Value::Null)
+    );
+    assert!(world.exists("made.txt"));
+    let soon = json!({ "id": "soon", "action": "ask", "kind": "question", "deadline_ms": 1 });
+    let path = format!("/v1/sessions/{id}/rules?position=0");
+    world.rest.post(&path, soon).await.expect(201);
+    world.idle_after(&id, 1).await;
+    let ended = world.approval(&id, &approval).await;
+    assert_eq!(
+        (&ended["state"], &ended["resolution"]["how"]),
+        (&json!("denied"), &json!("expiry"))
+    );
+}
