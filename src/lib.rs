@@ -11,6 +11,7 @@ pub mod http;
 pub mod journal;
 pub mod keeper;
 pub mod lifecycle;
+pub mod metrics;
 pub mod ndjson;
 pub mod outbound;
 pub mod session;

@@ -5,6 +5,7 @@
 //! decide who reads the bodies. Answers are bounded in bytes.
 
 mod client;
+mod endpoint;
 pub mod mcp;
 mod message;
 mod sse;
@@ -12,7 +13,8 @@ mod stream;
 pub mod webhook;
 
 pub use client::{Outbound, RequestError};
-pub use mcp::{BridgeError, EndpointError, McpBridge, McpEndpoint};
+pub use endpoint::{EndpointError, McpEndpoint};
+pub use mcp::{BridgeError, McpBridge};
 pub use webhook::{Delivery, Webhook, WebhookError};
 
 pub use crate::domain::{Secret, WebUrl, WebUrlError};

@@ -5,6 +5,7 @@ mod approvals;
 mod clients;
 mod commands;
 mod control;
+mod counted;
 mod decisions;
 mod desk;
 mod error;

@@ -38,8 +38,8 @@ pub use model::{
 pub use page::{BadLimit, Page, PageRequest};
 
 use crate::domain::{
-    ApprovalId, CliSessionId, Projection, PromptState, PromptUuid, RuleSpec, Seq, SessionId, Timestamp,
-    TurnEnd, fact::CliTotals,
+    ApprovalId, CliSessionId, Projection, PromptState, PromptUuid, RuleSpec, Seq, SessionId, SessionState,
+    Timestamp, TurnEnd, fact::CliTotals,
 };
 use connect::Identity;
 use writer::{Edit, Writer};
@@ -166,6 +166,11 @@ impl Store {
         self.writer.run(Edit::ForgetRequest(key)).await.map(drop)
     }
 
+    /// Writes that wait for their turn.
+    pub fn writes_waiting(&self) -> u64 {
+        self.writer.waiting() as u64
+    }
+
     /// The session with this id.
     pub async fn session(&self, id: SessionId) -> Result<Option<SessionRow>, StoreError> {
         self.read(move |pool| async move { sessions::by_id(&pool, id).await })
@@ -179,6 +184,12 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<SessionRow>, StoreError> {
         self.read(move |pool| async move { sessions::list(&pool, &filter, &page).await })
+            .await
+    }
+
+    /// How many sessions are in each state, states without any left out.
+    pub async fn sessions_by_state(&self) -> Result<Vec<(SessionState, u64)>, StoreError> {
+        self.read(move |pool| async move { sessions::by_state(&pool).await })
             .await
     }
 

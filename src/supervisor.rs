@@ -23,6 +23,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     domain::{ClientId, Clock, Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, ReadError, Reader},
+    metrics::Metrics,
     outbound::Outbound,
     session::{LiveView, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
@@ -57,6 +58,7 @@ struct Shared {
     registry: Registry,
     projector: Projector,
     cli: CliSource,
+    metrics: Metrics,
     outbound: Outbound,
     tracker: TaskTracker,
     closing: CancellationToken,
@@ -86,6 +88,7 @@ impl Supervisor {
                 store,
                 registry: Registry::default(),
                 projector,
+                metrics: Metrics::new(VERSION),
                 tracker,
                 closing: CancellationToken::new(),
                 rules_lock: tokio::sync::Mutex::default(),
@@ -102,6 +105,11 @@ impl Supervisor {
     /// The store, for reads. Await [`Self::catch_up`] first, so that a client reads what it has seen.
     pub fn store(&self) -> &Store {
         &self.shared.store
+    }
+
+    /// The daemon's counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Waits until the store holds what the sessions had published when this was called.

@@ -1,5 +1,105 @@
-//! Owns the catalogue of control requests that a host may send: what each needs to be handled well. It is no filter: a
-//! subtype that is not listed is sent with the defaults.
+//! Owns the catalogue of what is known of the CLI's protocol: types of messages, and what each control request needs.
+//!
+//! It is no filter: a type that is not listed passes, a subtype that is not listed is sent with the defaults.
+
+/// Every `type` of a line on the CLI's stdout that is known. `docs/PARITY.md` says what becomes of each.
+pub const MESSAGES: &[&str] = &[
+    "system",
+    "assistant",
+    "user",
+    "result",
+    "stream_event",
+    "tool_progress",
+    "tool_use_summary",
+    "auth_status",
+    "rate_limit_event",
+    "prompt_suggestion",
+    "conversation_reset",
+    "active_goal",
+    "control_request",
+    "control_response",
+    "control_cancel_request",
+    "keep_alive",
+    "command_lifecycle",
+    "transcript_mirror",
+    "autocompact_state",
+];
+
+/// Every `subtype` of a `system` line that is known.
+pub const SYSTEM_SUBTYPES: &[&str] = &[
+    "init",
+    "status",
+    "session_state_changed",
+    "thinking_tokens",
+    "task_started",
+    "task_progress",
+    "task_updated",
+    "task_notification",
+    "background_tasks_changed",
+    "api_retry",
+    "commands_changed",
+    "compact_boundary",
+    "control_request_progress",
+    "elicitation_complete",
+    "files_persisted",
+    "hook_started",
+    "hook_progress",
+    "hook_response",
+    "informational",
+    "local_command_output",
+    "memory_recall",
+    "mirror_error",
+    "model_fallback",
+    "model_refusal_fallback",
+    "model_refusal_no_fallback",
+    "notification",
+    "permission_denied",
+    "plugin_install",
+    "post_turn_summary",
+    "session_metadata",
+    "session_title_changed",
+    "session_writes_lost",
+    "task_summary",
+    "worker_shutting_down",
+];
+
+/// Every `subtype` of a `result` line that is known.
+pub const RESULT_SUBTYPES: &[&str] = &[
+    "success",
+    "error_during_execution",
+    "error_max_turns",
+    "error_max_budget_usd",
+    "error_max_structured_output_retries",
+];
+
+/// Every `type` of a line on the CLI's stdin that is known.
+pub const STDIN_TYPES: &[&str] = &[
+    "user",
+    "control_request",
+    "control_response",
+    "control_cancel_request",
+    "keep_alive",
+    "update_environment_variables",
+    "assistant",
+    "system",
+    "bash_command",
+    "session_notice",
+];
+
+/// Whether a line of the CLI has a `type` that is known.
+pub fn is_known_message(kind: &str) -> bool {
+    MESSAGES.contains(&kind)
+}
+
+/// Whether a `system` line has a `subtype` that is known.
+pub fn is_known_system(subtype: &str) -> bool {
+    SYSTEM_SUBTYPES.contains(&subtype)
+}
+
+/// Whether the CLI is known to send control requests of this subtype.
+pub fn is_known_request_of_cli(subtype: &str) -> bool {
+    control(subtype).is_some_and(|control| control.sender != Sender::Host)
+}
 
 use super::json;
 
@@ -216,6 +316,11 @@ pub const CONTROLS: &[Control] = &[
     cli("ui_prompt_paint"),
     cli("ui_prompt_suggest"),
     cli("ui_read_selection"),
+    // Named in the SDK's runtime, which leaves them unanswered.
+    cli("remote_tool_call"),
+    cli("remote_plumbing_call"),
+    cli("remote_tools_probe"),
+    cli("remote_tools_reannounce"),
 ];
 
 /// Why no client may send this request (the whole `request` object), if none may.
@@ -284,6 +389,17 @@ mod tests {
             assert!(!twice, "{}", control.name);
             assert!(control.deadline_ms >= 1_000, "{}", control.name);
         }
+    }
+
+    #[test]
+    fn each_type_is_listed_once() {
+        for list in [MESSAGES, SYSTEM_SUBTYPES, RESULT_SUBTYPES, STDIN_TYPES] {
+            let names: std::collections::BTreeSet<_> = list.iter().collect();
+            assert_eq!(names.len(), list.len(), "{list:?}");
+        }
+        assert!(is_known_message("command_lifecycle") && !is_known_message("brand_new_thing"));
+        assert!(is_known_system("init") && !is_known_system("assistant"));
+        assert!(is_known_request_of_cli("mcp_message") && !is_known_request_of_cli("set_model"));
     }
 
     #[test]

@@ -22,6 +22,15 @@ pub enum ApprovalKind {
 }
 
 impl ApprovalKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::Tool,
+        Self::Question,
+        Self::Plan,
+        Self::Elicitation,
+        Self::Dialog,
+    ];
+
     /// The JSON name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,15 +44,7 @@ impl ApprovalKind {
 
     /// The kind with this JSON name.
     pub fn parse(name: &str) -> Option<Self> {
-        [
-            Self::Tool,
-            Self::Question,
-            Self::Plan,
-            Self::Elicitation,
-            Self::Dialog,
-        ]
-        .into_iter()
-        .find(|kind| kind.as_str() == name)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 }
 

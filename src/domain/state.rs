@@ -40,6 +40,18 @@ pub enum SessionState {
 }
 
 impl SessionState {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::Starting,
+        Self::Idle,
+        Self::Busy,
+        Self::Waiting,
+        Self::Stopping,
+        Self::Stopped,
+        Self::Failed,
+        Self::Parked,
+    ];
+
     /// Whether a process belongs to the session in this state.
     pub const fn is_live(self) -> bool {
         matches!(
@@ -64,17 +76,6 @@ impl SessionState {
 
     /// The state with this JSON name.
     pub fn parse(name: &str) -> Option<Self> {
-        [
-            Self::Starting,
-            Self::Idle,
-            Self::Busy,
-            Self::Waiting,
-            Self::Stopping,
-            Self::Stopped,
-            Self::Failed,
-            Self::Parked,
-        ]
-        .into_iter()
-        .find(|state| state.as_str() == name)
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 }

@@ -46,6 +46,11 @@ impl Connections {
         }
     }
 
+    /// Open connections.
+    pub(super) fn total(&self) -> usize {
+        self.shared.open().total
+    }
+
     /// Takes a place for a client of `session`.
     pub(super) fn admit(&self, session: SessionId) -> Result<ConnectionPermit, ApiError> {
         let mut open = self.shared.open();
@@ -100,7 +105,9 @@ mod tests {
         let _third = connections.admit(two).unwrap();
         let refused = connections.admit(two).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::TooManyConnections);
+        assert_eq!(connections.total(), 3);
         drop(first);
+        assert_eq!(connections.total(), 2);
         connections.admit(one).unwrap();
         assert_eq!(connections.shared.open().by_session.len(), 2);
     }

@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, time::Instant};
 
 use axum::{
-    extract::{MatchedPath, Request},
+    extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -11,14 +11,18 @@ use axum::{
 use futures_util::FutureExt;
 
 use super::{ApiError, ErrorCode};
-use crate::domain::RequestId;
+use crate::{domain::RequestId, metrics::RequestMetrics};
 
 /// Carries the request's id in every response.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Gives the request an id, answers panics, puts the id into problems and logs one line. The line has no query, no
+/// Gives the request an id, answers panics, puts the id into problems, counts and logs one line. The line has no query, no
 /// header and no body: secrets and prompts live there.
-pub(super) async fn observe(mut request: Request, next: Next) -> Response {
+pub(super) async fn observe(
+    State(requests): State<RequestMetrics>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let id = RequestId::new();
     let started = Instant::now();
     let method = request.method().clone();
@@ -40,7 +44,9 @@ pub(super) async fn observe(mut request: Request, next: Next) -> Response {
 
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let status = response.status().as_u16();
-    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let took = started.elapsed();
+    requests.answered(method.as_str(), route, status, took);
+    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let code = error.as_ref().map(|error| error.code().as_str());
     let cause = error.as_ref().and_then(ApiError::cause_chain);
     let cause = if panicked {
@@ -64,11 +70,12 @@ mod tests {
         sync::{Arc, Mutex},
     };
 
-    use axum::{Router, body::Body, middleware::from_fn, routing::get};
+    use axum::{Router, body::Body, middleware::from_fn_with_state, routing::get};
     use http_body_util::BodyExt as _;
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::metrics::{Levels, Metrics};
 
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
@@ -101,11 +108,12 @@ mod tests {
             .with_writer(move || writer.clone())
             .finish();
         let guard = tracing::subscriber::set_default(subscriber);
+        let metrics = Metrics::new("1");
         let router = Router::new()
             .route("/faulty", get(faulty))
             .route("/broken", get(broken))
             .route("/good/{id}", get(async || "fine"))
-            .layer(from_fn(observe));
+            .layer(from_fn_with_state(metrics.requests().clone(), observe));
         let request = Request::builder()
             .uri(uri)
             .header(header::AUTHORIZATION, "Bearer planted-token")
@@ -116,6 +124,10 @@ mod tests {
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         drop(guard);
+        let counted = metrics.text(&Levels::default()).unwrap();
+        let of_status = format!(r#"status="{status}"}} 1"#);
+        assert!(counted.contains(&of_status), "{counted}");
+        assert!(!counted.contains("planted"), "{counted}");
         let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         assert!(log.contains(&id), "{log}");
         assert_eq!(log.lines().count(), 1, "{log}");

@@ -5,6 +5,7 @@ mod controls;
 mod events;
 mod health;
 mod messages;
+mod metrics;
 mod rules;
 mod sessions;
 mod usage;
@@ -34,6 +35,7 @@ pub fn router(state: AppState) -> Router {
         .config()
         .max_prompt_bytes
         .saturating_add(PROMPT_OVERHEAD_BYTES);
+    let requests = state.supervisor().metrics().requests().clone();
     let once = middleware::from_fn_with_state(state.clone(), idempotency::once);
     let (router, _) = OpenApiRouter::new()
         .merge(limited(with_prompt().layer(once.clone()), prompt_bytes))
@@ -52,7 +54,7 @@ pub fn router(state: AppState) -> Router {
             "default-src 'none'; frame-ancestors 'none'",
         ))
         .layer(header_if_absent(header::REFERRER_POLICY, "no-referrer"))
-        .layer(middleware::from_fn(observe::observe))
+        .layer(middleware::from_fn_with_state(requests, observe::observe))
         .with_state(state)
 }
 
@@ -123,6 +125,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(usage::sum))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(openapi::serve_document))
 }
 

@@ -10,8 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode,
-    header::{ACCEPT, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING, USER_AGENT},
+    HeaderName, HeaderValue, Method, Request, Response, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, USER_AGENT},
 };
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -28,13 +28,11 @@ use tokio_util::{
 
 use super::{
     client::{self, Outbound, RequestError},
+    endpoint::McpEndpoint,
     message::{Envelope, Kind, one_line, same_id},
     stream::EventStream,
 };
-use crate::{
-    domain::{Secret, WebUrl},
-    telemetry::chain,
-};
+use crate::telemetry::chain;
 
 /// A larger message is refused.
 pub const LARGEST_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
@@ -44,76 +42,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
-
-/// An MCP server's address and what is sent with each request to it.
-#[derive(Debug, Clone)]
-pub struct McpEndpoint {
-    url: WebUrl,
-    headers: HeaderMap,
-}
-
-/// Why a header can't be sent. The value is not shown.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EndpointError {
-    /// No header has such a name.
-    #[error("{0:?} is no name of a header")]
-    Name(String),
-    /// Its value has line breaks or other control characters in it.
-    #[error("the value of the header {0} can't be sent")]
-    Value(String),
-    /// The transport sets it itself.
-    #[error("the header {0} is set by the transport")]
-    Reserved(String),
-}
-
-impl McpEndpoint {
-    /// An endpoint; `headers` are names and values, e.g. `Authorization`.
-    ///
-    /// # Errors
-    /// A header that can't be sent or that the transport sets.
-    pub fn new(
-        url: WebUrl,
-        headers: impl IntoIterator<Item = (String, Secret)>,
-    ) -> Result<Self, EndpointError> {
-        let mut checked = HeaderMap::new();
-        for (name, value) in headers {
-            let Ok(header) = name.parse::<HeaderName>() else {
-                return Err(EndpointError::Name(name));
-            };
-            if is_reserved(&header) {
-                return Err(EndpointError::Reserved(name));
-            }
-            let Ok(mut value) = HeaderValue::from_str(value.expose()) else {
-                return Err(EndpointError::Value(name));
-            };
-            value.set_sensitive(true);
-            checked.append(header, value);
-        }
-        Ok(Self {
-            url,
-            headers: checked,
-        })
-    }
-}
-
-fn is_reserved(header: &HeaderName) -> bool {
-    [
-        ACCEPT,
-        CONNECTION,
-        CONTENT_LENGTH,
-        CONTENT_TYPE,
-        HOST,
-        TRANSFER_ENCODING,
-    ]
-    .contains(header)
-        || header.as_str().starts_with("mcp-")
-        || header == LAST_EVENT_ID
-}
 
 /// Why a message got no answer. No text of it shows a header, a message or the query of the address.
 #[derive(Debug, thiserror::Error)]

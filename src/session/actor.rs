@@ -18,6 +18,7 @@ use crate::{
     domain::{ApprovalId, Fact, Projection, PromptUuid, Seq, SessionId, SessionState, rule::Rules},
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
+    metrics::SessionMetrics,
     outbound::Outbound,
     telemetry,
 };
@@ -72,6 +73,8 @@ pub struct SessionParts {
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
     pub tracker: TaskTracker,
+    /// Where it is counted what happens.
+    pub metrics: SessionMetrics,
     /// Sizes, times, paths.
     pub settings: SessionSettings,
 }
@@ -104,6 +107,7 @@ pub(super) struct Actor {
     pub(super) id: SessionId,
     pub(super) machine: Machine,
     pub(super) settings: SessionSettings,
+    pub(super) metrics: SessionMetrics,
     pub(super) tracker: TaskTracker,
 
     // The journal, and how far it was read.
@@ -236,6 +240,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         retry_at: None,
         stop_sent: false,
         settings: parts.settings,
+        metrics: parts.metrics,
         start_deadline: None,
         takeover: None,
         tracker: parts.tracker.clone(),
@@ -249,6 +254,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         late_notes: Vec::new(),
     };
     actor.replay(head).await?;
+    actor.desk.inherit(head.seq);
     match parts.link {
         Some(link) => actor.take_link(link),
         None if parts.fresh => {}
@@ -327,7 +333,7 @@ impl Actor {
         }
     }
 
-    /// Reads what the journal has without acting on it: it was acted on in its time.
+    /// Reads what the journal has without acting on it, or counting it: it was acted on in its time.
     async fn replay(&mut self, head: Head) -> Result<(), SessionError> {
         while self.position_seq() < head.seq {
             let chunk = self
@@ -361,6 +367,7 @@ impl Actor {
             let mut out = Outcome::default();
             self.fold(&chunk, &mut out);
             let last = chunk.last;
+            out.counted.tell(&self.metrics);
             // Facts first: whoever has seen a record finds its facts in the store after a `catch_up`.
             self.send_facts(last, out.facts);
             self.feed.publish(chunk);
@@ -376,6 +383,7 @@ impl Actor {
     fn fold(&mut self, chunk: &Chunk, out: &mut Outcome) {
         for record in chunk.records() {
             let known = out.facts.len();
+            out.counted.tally.add(&record);
             self.machine.apply(&record, out);
             if record.seq <= self.projected {
                 out.facts.truncate(known);
@@ -443,6 +451,7 @@ impl Actor {
             Effect::AskedClosed(id, is_answered) => self.on_asked_closed(&id, is_answered),
             Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
             Effect::TurnEnded(turn, result) => {
+                self.metrics.turn_ended(&turn);
                 self.on_turn_ended(turn.number);
                 let outcome = Arc::new(TurnOutcome { turn: *turn, result });
                 for prompt in &outcome.turn.prompts {

@@ -21,7 +21,6 @@ use super::{
     approvals,
     control::Asker,
     decisions::DecisionReply,
-    desk::CLIENT_PREFIX,
     handle::{Attachment, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome},
     machine::{LineDigest, digest},
     outbox::{Entry, Payload, Subject},
@@ -246,11 +245,11 @@ impl Actor {
     }
 
     fn on_line(&mut self, connection: ConnectionId, line: &[u8]) {
-        let Some(client) = self.clients.client(connection).cloned() else {
+        if self.clients.client(connection).is_none() {
             // It was let go and does not know it yet.
             return;
-        };
-        let by = format!("{CLIENT_PREFIX}{client}");
+        }
+        let by = self.name_of(connection);
         match stdin::check_client_line(line) {
             Err(bad) => self
                 .clients
@@ -295,11 +294,7 @@ impl Actor {
                     return;
                 }
                 let asker = Asker::Client { connection, id };
-                if subtype == "initialize" {
-                    self.initialize(&client, request, by, asker);
-                } else {
-                    self.control(subtype.into_owned(), request.as_bytes(), by, asker);
-                }
+                self.control(subtype.into_owned(), request.as_bytes(), by, asker);
             }
             Ok(ClientLine::ControlCancelRequest { request_id }) => {
                 self.take_back_request(connection, &request_id, &by);
@@ -330,7 +325,8 @@ impl Actor {
             .iter()
             .find(|it| it.request_id == request_id);
         let Some(id) = approval.map(|approval| approval.id) else {
-            match self.machine.ended_approval(&request_id) {
+            let known = self.machine.desk().get(&request_id).is_some();
+            match self.machine.ended_approval(&request_id).filter(|_| !known) {
                 Some(ended) => self.clients.late_answer(connection, ended),
                 None => self.answer_for_client(connection, by, request_id, outcome),
             }

@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::{claude::ControlResponse, domain::ConnectionId};
+use crate::{claude::ControlResponse, domain::ConnectionId, metrics::ControlEnd};
 
-use super::handle::Reply;
+use super::{SessionError, handle::Reply};
 
 /// Requests that one client on a socket may have open.
 const OPEN_PER_CLIENT: usize = 64;
@@ -43,6 +43,17 @@ impl Asker {
 
     fn is_request(&self, of: ConnectionId, client_id: &str) -> bool {
         matches!(self, Self::Client { connection, id } if *connection == of && id == client_id)
+    }
+}
+
+/// How an outcome counts.
+pub(super) fn end_of(outcome: &Result<ControlResponse, SessionError>) -> ControlEnd {
+    match outcome {
+        Ok(ControlResponse { outcome: Ok(_), .. }) => ControlEnd::Success,
+        Ok(_) => ControlEnd::Refused,
+        Err(SessionError::ControlDeadline { .. }) => ControlEnd::Deadline,
+        Err(SessionError::Busy) => ControlEnd::Unsent,
+        Err(_) => ControlEnd::Lost,
     }
 }
 

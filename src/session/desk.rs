@@ -20,5 +20,4 @@ pub use state::DeskTimes;
 pub(super) use book::{Asked, Book};
 pub(super) use fallback::FallbackReason;
 pub(super) use outside::Outside;
-pub(super) use registrations::CLIENT_PREFIX;
 pub(super) use state::Desk;

@@ -2,6 +2,7 @@
 //! that starts again and reads the same records is in the same state.
 
 mod ended;
+mod own;
 mod pending;
 mod stdout;
 #[cfg(test)]
@@ -25,9 +26,12 @@ use crate::{
     journal::{RecordRef, Source},
 };
 
+use own::OwnRequest;
+
 use super::{
     LiveView, Offers, OpenPrompt, OpenTurn, approvals,
-    desk::Book,
+    counted::Counted,
+    desk::{Book, FallbackReason},
     exit,
     money::Ledger,
     notes::{Note, RunStarted},
@@ -90,40 +94,6 @@ pub(super) fn digest(line: &[u8]) -> LineDigest {
     Sha256::digest(line).into()
 }
 
-/// A control request of ours.
-#[derive(Debug)]
-enum OwnRequest {
-    Initialize,
-    SetModel(Option<String>),
-    SetMaxThinkingTokens(Option<u32>),
-    SetPermissionMode,
-    ReloadPlugins,
-    ListModels,
-    /// Its answer changes nothing here.
-    Other,
-}
-
-impl OwnRequest {
-    fn read(line: &Envelope<'_>) -> Self {
-        match glance::request_subtype(line).as_deref() {
-            Some("initialize") => Self::Initialize,
-            Some("set_model") => Self::SetModel(
-                line.request
-                    .and_then(|request| glance::member_text(request, "model")),
-            ),
-            Some("set_max_thinking_tokens") => Self::SetMaxThinkingTokens(
-                line.request
-                    .and_then(|request| glance::member_count(request, "max_thinking_tokens"))
-                    .and_then(|tokens| u32::try_from(tokens).ok()),
-            ),
-            Some("set_permission_mode") => Self::SetPermissionMode,
-            Some("reload_plugins") => Self::ReloadPlugins,
-            Some("list_models") => Self::ListModels,
-            _ => Self::Other,
-        }
-    }
-}
-
 /// What the live daemon has to hear about, beside the facts.
 #[derive(Debug)]
 pub(super) enum Effect {
@@ -152,6 +122,7 @@ pub(super) enum Effect {
 pub(super) struct Outcome {
     pub(super) facts: Vec<Fact>,
     pub(super) effects: Vec<Effect>,
+    pub(super) counted: Counted,
 }
 
 /// The fold.
@@ -410,6 +381,10 @@ impl Machine {
             Some(Note::Decision { approval_id, .. }) => {
                 self.announced.remove(&approval_id);
                 self.unannounced_ends.remove(&approval_id);
+            }
+            Some(Note::Fallback { subtype, reason, .. }) => {
+                let reason = reason.unwrap_or(FallbackReason::NoClient);
+                out.counted.fallback(subtype, reason.as_str());
             }
             Some(_) | None => {}
         }

@@ -176,7 +176,7 @@ impl Actor {
     pub(super) fn on_run_ended(&mut self) {
         let state = self.machine.state();
         for waiting in self.controls.take_all() {
-            self.answer_askers(waiting.askers, &|| Err(SessionError::NotLive { state }));
+            self.answer_waiting(waiting, &|| Err(SessionError::NotLive { state }));
         }
         self.on_turn_ended(u64::MAX);
         for (_, waiters) in self.turn_waiters.drain() {
@@ -293,8 +293,9 @@ impl Actor {
                 }
             }
             Subject::Control(id) => {
+                self.desk.forget_hooks_of(&id);
                 if let Some(waiting) = self.controls.take(&id) {
-                    self.answer_askers(waiting.askers, &|| Err(refusal(&unsent.error, state)));
+                    self.answer_waiting(waiting, &|| Err(refusal(&unsent.error, state)));
                 }
             }
             Subject::Answer(id) => {

@@ -8,14 +8,13 @@ use tokio::time::Instant;
 
 use crate::{
     claude::{BadLine, ControlResponse, catalogue, control::Fields, glance, json, stdin},
-    domain::{ClientId, ConnectionId, RunId, SessionState},
+    domain::{ConnectionId, RunId, SessionState},
 };
 
 use super::{
     SessionError,
     actor::Actor,
-    control::{Asker, Interrupt, Place, Request, Waiting},
-    desk::CLIENT_PREFIX,
+    control::{Asker, Interrupt, Place, Request, Waiting, end_of},
     machine::INITIALIZE_ID,
     outbox::{Entry, OUTBOX_ENTRIES, Payload, Subject},
 };
@@ -54,42 +53,39 @@ impl Actor {
             return;
         };
         let id = RunId::new().to_string();
-        self.send_or_hold(Request {
-            line: Bytes::from(stdin::relayed_request(&id, request)),
+        let line = match self.line_of(&id, &subtype, request, &asker) {
+            Ok(line) => line,
+            Err(bad) => {
+                self.answer_asker(asker, Err(SessionError::InvalidLine(bad)));
+                return;
+            }
+        };
+        let request = Request {
+            line,
             id,
             subtype,
             by,
             interrupt,
             askers: vec![asker],
-        });
-    }
-
-    /// A client registers what it serves, and asks what the CLI can do.
-    pub(super) fn initialize(&mut self, client: &ClientId, request: &str, by: String, asker: Asker) {
-        if let Some(refusal) = self.refuse_input() {
-            self.answer_asker(asker, Err(refusal));
-            return;
-        }
-        let (id, subtype) = (RunId::new().to_string(), "initialize".to_owned());
-        match self.merged_initialize(&id, client, request) {
-            Ok(fields) => self.send_or_hold(Request {
-                line: Bytes::from(stdin::control_request(&id, &subtype, &fields)),
-                id,
-                subtype,
-                by,
-                interrupt: None,
-                askers: vec![asker],
-            }),
-            Err(bad) => self.answer_asker(asker, Err(SessionError::InvalidLine(bad))),
-        }
-    }
-
-    fn send_or_hold(&mut self, request: Request) {
+        };
         if self.machine.is_ready() || catalogue::goes_first(&request.subtype) {
             self.send_request(request);
         } else if let Some(request) = self.controls.hold(request) {
             self.answer_askers(request.askers, &|| Err(SessionError::Busy));
         }
+    }
+
+    /// The line for the CLI: the request as it is, but for what a client registers.
+    fn line_of(&mut self, id: &str, subtype: &str, request: &str, asker: &Asker) -> Result<Bytes, BadLine> {
+        let client = match asker {
+            Asker::Client { connection, .. } if subtype == "initialize" => self.clients.client(*connection),
+            Asker::Client { .. } | Asker::Caller(_) => None,
+        };
+        let Some(client) = client.cloned() else {
+            return Ok(Bytes::from(stdin::relayed_request(id, request)));
+        };
+        let fields = self.merged_initialize(id, &client, request)?;
+        Ok(Bytes::from(stdin::control_request(id, subtype, &fields)))
     }
 
     /// Notes that the turn which runs was told to end.
@@ -161,6 +157,7 @@ impl Actor {
     }
 
     pub(super) fn on_control_answered(&mut self, answer: ControlResponse) {
+        self.desk.forget_hooks_of(&answer.request_id);
         let Some(waiting) = self.controls.take(&answer.request_id) else {
             if answer.request_id != INITIALIZE_ID {
                 let (session, request) = (self.id, &answer.request_id);
@@ -175,7 +172,7 @@ impl Actor {
         {
             self.turn_is_ending();
         }
-        self.answer_askers(waiting.askers, &|| Ok(answer.clone()));
+        self.answer_waiting(waiting, &|| Ok(answer.clone()));
     }
 
     /// Gives up what is overdue.
@@ -184,18 +181,15 @@ impl Actor {
         for asker in self.controls.take_ending_overdue(now) {
             let by = match &asker {
                 Asker::Caller(_) => "rest".to_owned(),
-                Asker::Client { connection, .. } => match self.clients.client(*connection) {
-                    Some(client) => format!("{CLIENT_PREFIX}{client}"),
-                    None => continue,
-                },
+                Asker::Client { connection, .. } => self.name_of(*connection),
             };
             self.control("interrupt".to_owned(), br#"{"subtype":"interrupt"}"#, by, asker);
         }
         for (id, waiting) in self.controls.take_overdue(now) {
             tracing::debug!(session.id = %self.id, request = id, subtype = waiting.subtype, "no answer in time");
             self.cancel(&id, "daemon");
-            let (subtype, ms) = (waiting.subtype, waiting.deadline.1);
-            self.answer_askers(waiting.askers, &|| {
+            let (subtype, ms) = (waiting.subtype.clone(), waiting.deadline.1);
+            self.answer_waiting(waiting, &|| {
                 let subtype = subtype.clone();
                 Err(SessionError::ControlDeadline { subtype, ms })
             });
@@ -205,6 +199,13 @@ impl Actor {
     /// A caller may have stopped waiting: what only it waited for is taken back.
     pub(super) fn on_departure(&mut self) {
         for id in self.controls.remove_left() {
+            self.cancel(&id, "daemon");
+        }
+    }
+
+    /// A client left: what only it waited for is taken back, unless it has another connection.
+    pub(super) fn forget_client(&mut self, connection: ConnectionId, heir: Option<ConnectionId>) {
+        for id in self.controls.leave(connection, heir) {
             self.cancel(&id, "daemon");
         }
     }
@@ -232,6 +233,16 @@ impl Actor {
         let line = Bytes::from(stdin::control_cancel_request(id));
         let by = by.to_owned();
         self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
+    }
+
+    /// Tells all who asked what came of a request that was sent, and counts it.
+    pub(super) fn answer_waiting(
+        &mut self,
+        waiting: Waiting,
+        outcome: &dyn Fn() -> Result<ControlResponse, SessionError>,
+    ) {
+        self.metrics.control_ended(&waiting.subtype, end_of(&outcome()));
+        self.answer_askers(waiting.askers, outcome);
     }
 
     pub(super) fn answer_askers(

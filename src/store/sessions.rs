@@ -75,6 +75,19 @@ pub(super) fn select(filter: &SessionFilter, page: &PageRequest) -> Result<Query
     Ok(query)
 }
 
+pub(super) async fn by_state(pool: &SqlitePool) -> Result<Vec<(SessionState, u64)>, QueryError> {
+    let query = sqlx::query("SELECT state, count(*) AS sessions FROM sessions GROUP BY state");
+    let rows = query.fetch_all(pool).await?;
+    let count = |row: &SqliteRow| {
+        let columns = Columns {
+            table: "sessions",
+            row,
+        };
+        Ok((columns.named("state")?, columns.count("sessions")?))
+    };
+    rows.iter().map(count).collect()
+}
+
 pub(super) async fn unsettled(pool: &SqlitePool) -> Result<Vec<SessionRow>, QueryError> {
     let mut query = QueryBuilder::<Sqlite>::new(SELECT);
     query.push(" WHERE s.state IN (");
@@ -135,10 +148,7 @@ mod tests {
 
     #[test]
     fn live_states_are_all_that_are_live() {
-        let names = [
-            "starting", "idle", "busy", "waiting", "stopping", "stopped", "failed", "parked",
-        ];
-        for state in names.map(|name| SessionState::parse(name).unwrap()) {
+        for state in SessionState::ALL {
             assert_eq!(LIVE_STATES.contains(&state), state.is_live(), "{state:?}");
         }
     }

@@ -82,6 +82,11 @@ impl Writer {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
+    /// Edits that wait for their turn.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
+    }
+
     /// Ends the task after what was asked for before.
     pub(super) async fn close(&self) {
         // A second close finds the task gone, which is what it wants.

@@ -417,6 +417,7 @@ impl Supervisor {
             routes: Routes::of(&read_options(&row.options)?),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
+            metrics: self.shared.metrics.sessions().clone(),
             settings: SessionSettings {
                 keeper_program: settings.keeper_program.clone(),
                 identity_file: settings.identity_file(row.id),

@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -30,6 +33,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct Projector {
     projections: mpsc::Sender<Projection>,
     barriers: mpsc::Sender<oneshot::Sender<bool>>,
+    /// Since when the store is given what it has not taken yet.
+    behind: watch::Receiver<Option<Instant>>,
     closing: CancellationToken,
 }
 
@@ -38,13 +43,28 @@ impl Projector {
         let (projections, projection_receiver) = mpsc::channel(PROJECTIONS);
         let (barriers, barrier_receiver) = mpsc::channel(BARRIERS);
         let closing = CancellationToken::new();
-        let run = run(store, projection_receiver, barrier_receiver);
+        let (behind_sender, behind) = watch::channel(None);
+        let run = run(store, projection_receiver, barrier_receiver, behind_sender);
         tracker.spawn(closing.clone().run_until_cancelled_owned(run));
         Self {
             projections,
             barriers,
+            behind,
             closing,
         }
+    }
+
+    /// Projections that wait for their turn.
+    pub(super) fn waiting(&self) -> u64 {
+        let waiting = self.projections.max_capacity() - self.projections.capacity();
+        waiting as u64
+    }
+
+    /// How long the store has had what it is to take now.
+    pub(super) fn lag(&self) -> Duration {
+        self.behind
+            .borrow()
+            .map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Ends the task. What it has not stored is in the journals; the next start reads it again.
@@ -76,6 +96,7 @@ async fn run(
     store: Store,
     mut projections: mpsc::Receiver<Projection>,
     mut barriers: mpsc::Receiver<oneshot::Sender<bool>>,
+    behind: watch::Sender<Option<Instant>>,
 ) {
     let mut batch = Vec::new();
     let mut set_aside = HashSet::new();
@@ -97,7 +118,9 @@ async fn run(
             }
         }
         if !batch.is_empty() {
+            behind.send_replace(Some(Instant::now()));
             apply(&store, &mut batch, &mut set_aside, &mut waiting, &mut barriers).await;
+            behind.send_replace(None);
             batch.clear();
         }
         answer(waiting, true);

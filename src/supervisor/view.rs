@@ -2,6 +2,7 @@
 
 use crate::{
     domain::{SessionId, SessionState, Timestamp},
+    metrics::Levels,
     session::LiveView,
     store::SessionRow,
 };
@@ -45,6 +46,35 @@ impl Supervisor {
             version: VERSION,
             started_at: self.shared.started_at,
         }
+    }
+
+    /// How things stand now, clients apart. States without a process are of the store, which may not answer; then they are
+    /// left out.
+    pub async fn levels(&self) -> Levels {
+        let stored = match self.shared.store.sessions_by_state().await {
+            Ok(stored) => stored,
+            Err(error) => {
+                let error = crate::telemetry::chain(&error);
+                tracing::warn!(error, "the sessions could not be counted");
+                Vec::new()
+            }
+        };
+        let mut levels = Levels {
+            sessions: stored.into_iter().filter(|(state, _)| !state.is_live()).collect(),
+            projections: self.shared.projector.waiting(),
+            store_writes: self.shared.store.writes_waiting(),
+            store_lag: self.shared.projector.lag(),
+            ..Levels::default()
+        };
+        for session in self.shared.registry.all() {
+            let view = session.view();
+            if view.state.is_live() {
+                levels.sessions.push((view.state, 1));
+            }
+            levels.processes += u64::from(view.cli_pid.is_some());
+            levels.approvals.extend(view.approvals.iter().map(|it| it.kind));
+        }
+        levels
     }
 
     /// What the actor of a session knows now, if it has one.

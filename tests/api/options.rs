@@ -31,6 +31,14 @@ fn with_text(text: &str) -> Vec<(&'static str, Value)> {
         ("tool_aliases", json!({"Read": text})),
         ("skills", json!([text])),
         ("mcp_servers", json!({text: server})),
+        (
+            "sdk_mcp_servers",
+            json!({text: {"target": {"type": "client", "client_id": "x"}}}),
+        ),
+        (
+            "hooks",
+            json!([{"event": text, "matcher": text, "target": {"type": "client", "client_id": "x"}}]),
+        ),
         ("plugins", json!([{"path": text}])),
         ("additional_directories", json!([text])),
         ("project_config_root", json!(text)),

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use crate::read;
 
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "AGENTS.md",
     "docs/ARCHITECTURE.md",
     "docs/LOGGING.md",
+    "docs/PARITY.md",
     "docs/PERFORMANCE.md",
     "docs/PROTOCOL.md",
     "tests/programs/README.md",

@@ -1,7 +1,9 @@
-//! Keeps what the documents say true: what the README shows is run, and what the architecture page names is there.
+//! Keeps what the documents say true: what the README shows is run, what the architecture page
+//! names is there, and the parity page is whole.
 
 mod architecture;
 mod daemon;
+mod parity;
 mod readme;
 
 use std::{fs, path::Path};

@@ -1,12 +1,14 @@
 //! Owns what the CLI asks its host and no person decides: hooks, messages to MCP servers, and what is not known.
 
+mod mcp;
+mod outside;
+
 use std::fs;
 
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
-    server::Server,
+    bed::{act, act_through, answer_heard, of_type, path, records, session, session_with},
     support::{
         daemon::TestDaemon,
         rest::Rest,
@@ -371,7 +373,7 @@ async fn hooks_of_all_clients_are_registered_together() {
             json!({ "subtype": "initialize", "hooks": { "Stop": [] } }),
         )
         .await;
-    assert_eq!(refused.problem(422), "invalid_line");
+    assert_eq!(refused.body["code"], "control_not_allowed", "{:#}", refused.body);
 }
 
 #[tokio::test]
@@ -419,163 +421,6 @@ async fn h2_a_hook_that_says_stop_ends_the_turn_of_a_cli_that_runs_on() {
     assert_eq!(interrupts().await, 1);
     let heard = &written(&rest, &id, "h-3").await[0]["data"]["response"]["response"];
     assert_eq!(*heard, json!({ "continue": false }));
-}
-
-#[tokio::test]
-async fn h4_a_client_serves_mcp_before_initialize_is_answered() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize" });
-    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
-    let gate = daemon.home().join("gate");
-    let settings = json!({
-        "init": { "wait_file": gate },
-        "before_init": [message("m-1", "calc", hello), message("m-2", "calc", list)],
-    });
-    let options =
-        json!({ "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } } });
-    let view = rest.create(body(&daemon, "a", settings, options)).await;
-    let id = view["id"].as_str().unwrap();
-    let mut client = daemon.attach_as("x", id, Some(0)).await;
-    for (request, number) in [("m-1", 0), ("m-2", 1)] {
-        asked(&mut client, request).await;
-        client.send(&answer(request, result_of(number, request))).await;
-        acked(&mut client, request).await;
-    }
-    // And the other way.
-    let notification = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
-    client
-        .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "mcp_message", "server_name": "calc", "message": notification } }))
-        .await;
-    wait_for("the message is written", PATIENCE, async || {
-        let records = records(&rest, id).await;
-        let requests = of_type(&records, "client", "control_request");
-        let sent = requests
-            .iter()
-            .find(|line| line["request"]["subtype"] == "mcp_message")?;
-        assert_eq!(sent["request"]["message"], notification);
-        Some(())
-    })
-    .await;
-    assert_eq!(rest.session(id).await["state"], "starting");
-    fs::write(&gate, "").unwrap();
-    rest.in_state(id, &["idle"]).await;
-    let heard = answer_heard(&mut daemon.attach(id, Some(0)).await, "m-2").await;
-    assert_eq!(heard["response"]["response"], result_of(1, "m-2"), "{heard:#}");
-}
-
-#[tokio::test]
-async fn h5_answers_come_in_any_order_and_sessions_do_not_mix() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let options =
-        json!({ "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } } });
-    let mut sessions = Vec::new();
-    for name in ["a", "b"] {
-        let id = session_with(&daemon, name, json!({}), options.clone()).await;
-        let client = daemon.attach_as("x", &id, None).await;
-        let calls = json!([
-            message("m-1", "calc", call(1)), message("m-2", "calc", call(2)),
-            { "wait_answer": "m-1" }, { "wait_answer": "m-2" }, { "text": "done" },
-        ]);
-        act(&rest, &id, calls).await;
-        sessions.push((name, id, client));
-    }
-    for (name, _, client) in &mut sessions {
-        asked(client, "m-2").await;
-        for (request, number) in [("m-2", 2), ("m-1", 1)] {
-            client.send(&answer(request, result_of(number, name))).await;
-            acked(client, request).await;
-        }
-    }
-    for (name, id, _) in &sessions {
-        rest.in_state(id, &["idle"]).await;
-        for (request, number) in [("m-1", 1), ("m-2", 2)] {
-            let written = written(&rest, id, request).await;
-            assert_eq!(written.len(), 1);
-            assert_eq!(
-                written[0]["data"]["response"]["response"],
-                result_of(number, name)
-            );
-        }
-    }
-}
-
-#[tokio::test]
-async fn h6_a_call_of_a_tool_takes_as_long_as_it_takes() {
-    let daemon = TestDaemon::with_fake()
-        .env("TRUNKLINE_SESSIONS_RETURN_GRACE_MS", "100")
-        .env("TRUNKLINE_SESSIONS_OFFER_MS", "100")
-        .start()
-        .await;
-    let rest = daemon.rest();
-    let options = json!({
-        "hooks": [hook_of("x", json!({ "timeout_ms": 1000 }))],
-        "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } },
-    });
-    let id = session_with(&daemon, "a", json!({}), options).await;
-    let mut client = daemon.attach_as("x", &id, None).await;
-    act(
-        &rest,
-        &id,
-        json!([message("m-1", "calc", call(1)), callback("h-1", "trunkline/0"), { "wait_answer": "m-1" }, { "text": "done" }]),
-    )
-    .await;
-    // Every other time that the daemon waits has passed by now.
-    assert_eq!(reason(&rest, &id, "h-1").await, "late");
-    client.send(&answer("m-1", result_of(1, "slow"))).await;
-    acked(&mut client, "m-1").await;
-    rest.in_state(&id, &["idle"]).await;
-    let written = written(&rest, &id, "m-1").await;
-    assert_eq!(written.len(), 1);
-    assert_eq!(written[0]["data"]["response"]["response"], result_of(1, "slow"));
-}
-
-#[tokio::test]
-async fn a_client_that_leaves_in_the_middle_of_a_call_is_an_error_at_once() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
-    let mut client = daemon.attach_as("x", &id, None).await;
-    client
-        .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "initialize", "sdkMcpServers": ["calc"] } }))
-        .await;
-    client
-        .until("the answer", |frame| frame["type"] == "control_response")
-        .await;
-    // A second connection of the same client keeps it there.
-    let second = daemon.attach_as("x", &id, None).await;
-    act(
-        &rest,
-        &id,
-        json!([message("m-1", "calc", call(7)), { "wait_answer": "m-1" }, message("m-2", "calc", json!({ "jsonrpc": "2.0", "method": "notifications/x" })), { "wait_answer": "m-2" }, { "text": "done" }]),
-    )
-    .await;
-    let question = asked(&mut client, "m-1").await;
-    client.close().await;
-    let mut other = daemon.attach(&id, Some(0)).await;
-    let pending = other.next().await["pending_requests"][0].clone();
-    assert_eq!(
-        (&pending["request_id"], &pending["deadline"]),
-        (&json!("m-1"), &Value::Null)
-    );
-    drop(second);
-    let heard = answer_heard(&mut other, "m-1").await;
-    let response = &heard["response"]["response"]["mcp_response"];
-    assert_eq!(
-        (&response["id"], &response["error"]["code"]),
-        (&json!(7), &json!(-32000)),
-        "{heard:#}"
-    );
-    let heard = answer_heard(&mut other, "m-2").await;
-    assert_eq!(
-        heard["response"]["response"]["mcp_response"]["result"],
-        json!({}),
-        "{heard:#}"
-    );
-    let written = &written(&rest, &id, "m-1").await[0];
-    assert!(between(&question, written) < 10_000, "no grace: {written:#}");
-    assert_eq!(reason(&rest, &id, "m-1").await, "no_client");
 }
 
 #[tokio::test]
@@ -668,86 +513,43 @@ async fn what_a_client_asked_is_taken_back_or_goes_over_when_it_leaves() {
     assert_eq!(of_type(&records, "client", "control_cancel_request").len(), 1);
 }
 
-fn webhook(server: &Server, with: Value) -> Value {
-    let url = server.url("/hook?key=s3cret").uri().to_string();
-    let mut hook =
-        json!({ "event": "PreToolUse", "target": { "type": "webhook", "url": url, "secret": "s3cret" } });
-    for (name, value) in with.as_object().unwrap() {
-        hook[name] = value.clone();
-    }
-    hook
-}
-
 #[tokio::test]
-async fn a_webhook_is_called_again_by_the_next_daemon() {
-    let mut daemon = TestDaemon::with_fake().start().await;
-    let mut server = Server::start().await;
-    let options = json!({ "hooks": [webhook(&server, json!({}))] });
+async fn hooks_and_servers_of_the_options_are_registered_at_every_start() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({
+        "hooks": [hook_of("x", json!({ "timeout_ms": 30_000 }))],
+        "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } },
+    });
     let id = session_with(&daemon, "a", json!({}), options).await;
-    act(
-        &daemon.rest(),
-        &id,
-        json!([callback("h-1", "trunkline/0"), { "text": "done" }]),
-    )
-    .await;
-    let first = server.next().await;
-    daemon.kill();
-    daemon.start().await;
-    let second = server.next().await;
-    for header in ["trunkline-delivery", "trunkline-event"] {
-        assert_eq!(first.header(header), second.header(header), "{header}");
-    }
-    assert_eq!(first.body, second.body);
-    second
-        .answer(
-            "200 OK\ncontent-type: application/json",
-            r#"{"systemMessage":"heard"}"#,
+    act_through(&rest, &id, json!([{ "text": "first" }])).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    let fork = rest.lifecycle(&id, "fork", json!({})).await.expect(201)["id"].clone();
+    for session in [id.as_str(), fork.as_str().unwrap()] {
+        rest.in_state(session, &["idle"]).await;
+        let mut client = daemon.attach_as("x", session, None).await;
+        act(
+            &rest,
+            session,
+            json!([message("m-1", "calc", call(1)), callback("h-1", "trunkline/0"), { "text": "done" }]),
         )
         .await;
-    let rest = daemon.rest();
-    rest.in_state(&id, &["idle"]).await;
-    let written = written(&rest, &id, "h-1").await;
-    assert_eq!(written.len(), 1);
-    assert_eq!(written[0]["by"], "daemon");
-    assert_eq!(
-        written[0]["data"]["response"]["response"],
-        json!({ "systemMessage": "heard" })
-    );
-    assert!(
-        !rest.session(&id).await.to_string().contains("\"s3cret\""),
-        "a secret is not given back"
-    );
-    assert!(!daemon.log().contains("s3cret"));
-}
-
-#[tokio::test]
-async fn a_webhook_that_fails_leaves_the_stated_answer() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let mut server = Server::start().await;
-    let block = json!({ "on_failure": "block" });
-    let options =
-        json!({ "hooks": [webhook(&server, block), webhook(&server, json!({ "timeout_ms": 1000 }))] });
-    let id = session_with(&daemon, "a", json!({}), options).await;
-    let rest = daemon.rest();
-    act(
-        &rest,
-        &id,
-        json!([callback("h-1", "trunkline/0"), callback("h-2", "trunkline/1"), { "text": "done" }]),
-    )
-    .await;
-    server.next().await.answer("403 Forbidden", "").await;
-    assert_eq!(reason(&rest, &id, "h-1").await, "webhook_failed");
-    let denied = written(&rest, &id, "h-1").await[0]["data"]["response"]["response"].clone();
-    assert_eq!(
-        denied["hookSpecificOutput"]["permissionDecision"], "deny",
-        "{denied:#}"
-    );
-    // This one never answers.
-    let _silent = server.next().await;
-    rest.in_state(&id, &["idle"]).await;
-    assert_eq!(
-        written(&rest, &id, "h-2").await[0]["data"]["response"]["response"],
-        json!({})
-    );
-    assert!(!daemon.log().contains("s3cret"));
+        asked(&mut client, "h-1").await;
+        for request in ["h-1", "m-1"] {
+            client.send(&answer(request, json!({}))).await;
+            acked(&mut client, request).await;
+        }
+        rest.in_state(session, &["idle"]).await;
+        let records = records(&rest, session).await;
+        let requests = of_type(&records, "client", "control_request");
+        let last = requests
+            .iter()
+            .rfind(|line| line["request"]["subtype"] == "initialize")
+            .unwrap();
+        assert_eq!(last["request"]["hooks"]["PreToolUse"][0]["timeout"], 30);
+        assert_eq!(last["request"]["sdkMcpServers"], json!(["calc"]));
+    }
 }

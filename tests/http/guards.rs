@@ -20,6 +20,7 @@ async fn every_route_but_the_health_probe_needs_the_token() {
     for path in [
         "/v1/sessions",
         "/readyz",
+        "/metrics",
         "/openapi.json",
         "/",
         "/no/such/path",

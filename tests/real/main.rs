@@ -22,6 +22,7 @@ mod interrupts;
 mod limits;
 mod mcp;
 mod money;
+mod parity;
 mod permissions;
 mod questions;
 mod resume;

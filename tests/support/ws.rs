@@ -8,7 +8,7 @@ use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
     tungstenite::{
-        Error, Message,
+        Error, Message, Utf8Bytes,
         client::IntoClientRequest as _,
         handshake::client::Response,
         http::HeaderValue,
@@ -141,10 +141,30 @@ impl Ws {
         (frame.code.into(), frame.reason.as_str().to_owned())
     }
 
+    /// The bytes of the next frame that `wanted` accepts; frames before it are passed over.
+    pub(crate) async fn text_that(&mut self, mut wanted: impl FnMut(&str) -> bool) -> String {
+        let search = async {
+            loop {
+                let text = self.read_text().await.expect("the connection holds");
+                if wanted(&text) {
+                    return text.as_str().to_owned();
+                }
+            }
+        };
+        timeout(PATIENCE, search)
+            .await
+            .unwrap_or_else(|_| panic!("no such frame in {PATIENCE:?}"))
+    }
+
     async fn read(&mut self) -> Option<Value> {
+        let text = self.read_text().await?;
+        Some(serde_json::from_str(&text).unwrap())
+    }
+
+    async fn read_text(&mut self) -> Option<Utf8Bytes> {
         loop {
             match self.stream.next().await? {
-                Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
+                Ok(Message::Text(text)) => return Some(text),
                 Ok(Message::Close(frame)) => self.closed = frame,
                 Ok(Message::Binary(_)) => panic!("a binary frame"),
                 Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}

@@ -126,9 +126,9 @@ impl Book {
         self.hook_stop
     }
 
-    /// The CLI asks.
-    pub(in crate::session) fn ask(&mut self, request: ControlRequest, record: &RecordRef<'_>) {
-        self.close(&request.request_id);
+    /// The CLI asks. Whether it does so in the place of an open request with the same id.
+    pub(in crate::session) fn ask(&mut self, request: ControlRequest, record: &RecordRef<'_>) -> bool {
+        let replaces = self.close(&request.request_id).is_some();
         let about = About::of(&request);
         if let About::Mcp { server, id: Some(_) } = &about
             && let Some(message) = glance::member(request.request.get(), "message")
@@ -144,6 +144,7 @@ impl Book {
             at: record.at,
             about,
         }));
+        replaces
     }
 
     /// Somebody answered; `turn` is the one that runs. Whether that request was open.

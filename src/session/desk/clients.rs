@@ -6,7 +6,7 @@ use crate::{
     session::actor::Actor,
 };
 
-use super::registrations::{HookOwner, minted};
+use super::registrations::{CLIENT_PREFIX, HookOwner, minted};
 
 impl Actor {
     /// A client's connection is over.
@@ -15,14 +15,20 @@ impl Actor {
             return;
         };
         let heir = self.clients.connection_of(&client);
-        for id in self.controls.leave(connection, heir) {
-            self.cancel(&id, "daemon");
-        }
+        self.forget_client(connection, heir);
         if heir.is_none() {
             let registrations = self.machine.desk().registrations();
             if registrations.names(&client) || self.desk.routes.names(&client) {
                 self.desk.left(client, Clock.now(), is_named);
             }
+        }
+    }
+
+    /// What records say a client's lines are by.
+    pub(in crate::session) fn name_of(&self, connection: ConnectionId) -> String {
+        match self.clients.client(connection) {
+            Some(client) => format!("{CLIENT_PREFIX}{client}"),
+            None => format!("{CLIENT_PREFIX}{connection}"),
         }
     }
 

@@ -25,11 +25,26 @@ pub(in crate::session) enum FallbackReason {
     WebhookFailed,
     /// The MCP server behind the URL could not be reached, or did not answer as it must.
     BridgeFailed,
+    /// The daemon was restarted in the middle of a call that may have had effects.
+    Uncertain,
     /// The daemon does not pass such requests on.
     Unsupported,
 }
 
 impl FallbackReason {
+    /// The JSON name.
+    pub(in crate::session) const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoClient => "no_client",
+            Self::Late => "late",
+            Self::Unregistered => "unregistered",
+            Self::WebhookFailed => "webhook_failed",
+            Self::BridgeFailed => "bridge_failed",
+            Self::Uncertain => "uncertain",
+            Self::Unsupported => "unsupported",
+        }
+    }
+
     const fn text(self) -> &'static str {
         match self {
             Self::NoClient => "the client that answers this is not connected",
@@ -37,6 +52,7 @@ impl FallbackReason {
             Self::Unregistered => "nobody answers this",
             Self::WebhookFailed => "the webhook gave no answer",
             Self::BridgeFailed => "the server cannot be reached",
+            Self::Uncertain => "the daemon was restarted during the call, which may have run",
             Self::Unsupported => "requests of this kind are not passed on",
         }
     }

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     claude::{
+        glance,
         hooks::DEFAULT_TIMEOUT_MS,
         options::{HookTarget, McpTarget},
     },
@@ -171,6 +172,15 @@ impl Actor {
         };
         let request_id = &asked.request.request_id;
         if !self.desk.outside.has_room_for(request_id) {
+            return;
+        }
+        let is_call = glance::member(asked.request.request.get(), "message")
+            .and_then(|message| glance::member_text(message, "method"))
+            .is_some_and(|method| method == "tools/call");
+        if is_call && asked.seq <= self.desk.inherited {
+            // A tool that may have run is not run again.
+            let route = self.route(asked);
+            self.fall_back(asked, &route, FallbackReason::Uncertain);
             return;
         }
         let Some(bridge) = self.bridge_to(server) else {

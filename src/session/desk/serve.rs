@@ -251,9 +251,10 @@ impl Actor {
         };
         self.desk.stopped_turn = Some(turn);
         if self.controls.is_interrupting() {
-            // Somebody else has told it to end.
+            // Somebody was faster, and one interrupt must not become two.
             return;
         }
+        self.turn_is_ending();
         let id = RunId::new().to_string();
         let line = Bytes::from(stdin::control_request(&id, "interrupt", &Fields::new()));
         let by = DAEMON.to_owned();
@@ -261,6 +262,5 @@ impl Actor {
             Payload::Line { by, line },
             Subject::Due(Due::HookStop),
         ));
-        self.turn_is_ending();
     }
 }

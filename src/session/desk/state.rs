@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     claude::hooks::HookMatcher,
-    domain::{ClientId, Clock, ConnectionId, Timestamp},
+    domain::{ClientId, Clock, ConnectionId, Seq, Timestamp},
     outbound::Outbound,
 };
 
@@ -41,6 +41,8 @@ pub(in crate::session) struct Desk {
     pub(super) times: DeskTimes,
     /// Since when the actor, or the run, is there to see who comes.
     since: Timestamp,
+    /// Requests up to this record may have been passed on by a daemon before this one.
+    pub(super) inherited: Seq,
     /// Owners that left in this run.
     left: HashMap<ClientId, (Timestamp, bool)>,
     /// By the CLI's request id.
@@ -64,6 +66,7 @@ impl Desk {
             routes,
             times,
             since: Clock.now(),
+            inherited: Seq::ZERO,
             left: HashMap::new(),
             answering: HashMap::new(),
             sent_hooks: None,
@@ -73,11 +76,21 @@ impl Desk {
         (desk, received)
     }
 
+    /// The journal was read up to here when the actor began.
+    pub(in crate::session) fn inherit(&mut self, head: Seq) {
+        self.inherited = head;
+    }
+
     /// A process is about to be started with these routes. Whoever left before has the time to come again.
     pub(in crate::session) fn start(&mut self, routes: Routes) {
         self.routes = routes;
         self.since = Clock.now();
         self.left.clear();
+    }
+
+    /// The request that carried hooks is over: from now on the journal says which the CLI has.
+    pub(in crate::session) fn forget_hooks_of(&mut self, request_id: &str) {
+        self.sent_hooks.take_if(|(id, _)| id == request_id);
     }
 
     pub(super) fn left(&mut self, client: ClientId, at: Timestamp, may_return: bool) {

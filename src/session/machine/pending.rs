@@ -40,6 +40,7 @@ impl Machine {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));
         self.ended_approvals.push(approval, &resolution);
+        out.counted.approval_ended(approval.kind, resolution.how);
         out.facts.push(Fact::ApprovalClosed {
             id: approval.id,
             resolution: resolution.clone(),

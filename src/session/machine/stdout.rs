@@ -6,16 +6,17 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{
-        ControlRequest, ControlResponse, Envelope,
+        ControlRequest, ControlResponse, Envelope, catalogue,
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
         glance, scan,
     },
-    domain::{Chosen, Fact, PromptState, Seq},
+    domain::{Chosen, Fact, PromptState},
     journal::RecordRef,
+    metrics::UnknownKind,
 };
 
-use super::{Effect, INITIALIZE_ID, Machine, Outcome, OwnRequest, prompt_fact};
-use crate::session::{Offers, OpenPrompt, approvals, turns};
+use super::{Effect, INITIALIZE_ID, Machine, Outcome, own::OwnRequest, prompt_fact};
+use crate::session::{OpenPrompt, approvals, turns};
 
 impl Machine {
     pub(super) fn on_cli(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -36,7 +37,10 @@ impl Machine {
             Some("control_response") => self.on_answer(&line, record, out),
             Some("control_cancel_request") => self.on_cancel(&line, record, out),
             Some("conversation_reset") => self.ledger.reset(),
-            _ => {}
+            Some(kind) if catalogue::is_known_message(kind) => {}
+            kind => out
+                .counted
+                .unknown(UnknownKind::Message, kind.unwrap_or_default()),
         }
     }
 
@@ -53,6 +57,10 @@ impl Machine {
     }
 
     fn on_system(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let subtype = line.subtype.as_deref().unwrap_or_default();
+        if !catalogue::is_known_system(subtype) {
+            out.counted.unknown(UnknownKind::System, subtype);
+        }
         if let Some(init) = InitFacts::read(line) {
             if let Some(id) = init.session_id {
                 self.set_cli_session(id, record.at, out);
@@ -149,11 +157,17 @@ impl Machine {
             return;
         };
         self.unasked.on_request(&request.subtype);
+        if !catalogue::is_known_request_of_cli(&request.subtype) {
+            out.counted.unknown(UnknownKind::ControlRequest, &request.subtype);
+        }
         if let Some(approval) = approvals::from_request(&request, self.session, run.id, record) {
             self.approvals.push(Arc::new(approval.clone()));
             out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
         } else {
-            self.desk.ask(request, record);
+            let id = request.request_id.clone();
+            if self.desk.ask(request, record) {
+                out.effects.push(Effect::AskedClosed(id, false));
+            }
         }
     }
 
@@ -209,20 +223,6 @@ impl Machine {
         }
         if run.refused_mode.is_none() {
             self.set_permission_mode(ready.permission_mode, out);
-        }
-    }
-}
-
-impl Offers {
-    /// Notes that the answer to a request of ours is in this record.
-    fn see(&mut self, asked: Option<&OwnRequest>, seq: Seq) {
-        match asked {
-            Some(OwnRequest::Initialize) => {
-                [self.commands, self.agents, self.models, self.account] = [Some(seq); 4];
-            }
-            Some(OwnRequest::ReloadPlugins) => [self.commands, self.agents] = [Some(seq); 2],
-            Some(OwnRequest::ListModels) => self.models = Some(seq),
-            _ => {}
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Owns the tests of stated answers.
+
 use serde_json::Value;
 
 use super::*;

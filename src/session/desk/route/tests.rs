@@ -1,3 +1,5 @@
+//! Owns the tables of owners and deadlines.
+
 use super::*;
 use crate::{
     claude::{ControlRequest, scan},

@@ -1,0 +1,119 @@
+//! Owns what stands at some height at the moment of a scrape: sessions, processes, clients, queues.
+
+use std::time::Duration;
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{family::Family, gauge::Gauge},
+    registry::{Registry, Unit},
+};
+
+use crate::domain::{ApprovalKind, SessionState};
+
+/// The levels at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Levels {
+    /// Sessions by state; states that are not here have none.
+    pub sessions: Vec<(SessionState, u64)>,
+    /// CLI processes that live.
+    pub processes: u64,
+    /// Open sockets and streams.
+    pub clients: u64,
+    /// The kind of each approval that somebody has to decide.
+    pub approvals: Vec<ApprovalKind>,
+    /// Projections that wait for the store.
+    pub projections: u64,
+    /// Writes that wait for the store.
+    pub store_writes: u64,
+    /// How long the oldest facts that sessions handed over have waited for the store.
+    pub store_lag: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    state: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+/// Gauges that are set before they are read.
+#[derive(Debug)]
+pub(super) struct LevelMetrics {
+    sessions: Family<StateLabels, Gauge>,
+    processes: Gauge,
+    clients: Gauge,
+    approvals: Family<KindLabels, Gauge>,
+    projections: Gauge,
+    store_writes: Gauge,
+    store_lag: Gauge<f64, std::sync::atomic::AtomicU64>,
+}
+
+impl LevelMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let levels = Self {
+            sessions: Family::default(),
+            processes: Gauge::default(),
+            clients: Gauge::default(),
+            approvals: Family::default(),
+            projections: Gauge::default(),
+            store_writes: Gauge::default(),
+            store_lag: Gauge::default(),
+        };
+        registry.register("sessions", "Sessions by state", levels.sessions.clone());
+        registry.register("processes", "CLI processes that live", levels.processes.clone());
+        registry.register("clients", "Open WebSockets and streams", levels.clients.clone());
+        registry.register(
+            "approvals_pending",
+            "Approvals that nobody has decided",
+            levels.approvals.clone(),
+        );
+        registry.register(
+            "projections_waiting",
+            "Batches of facts that wait for the store",
+            levels.projections.clone(),
+        );
+        registry.register(
+            "store_writes_waiting",
+            "Writes that wait for the store",
+            levels.store_writes.clone(),
+        );
+        registry.register_with_unit(
+            "store_lag",
+            "How long the oldest facts that are being stored have waited",
+            Unit::Seconds,
+            levels.store_lag.clone(),
+        );
+        levels
+    }
+
+    pub(super) fn set(&self, now: &Levels) {
+        for state in SessionState::ALL {
+            let of_state = now.sessions.iter().filter(|(of, _)| *of == state);
+            let labels = StateLabels {
+                state: state.as_str(),
+            };
+            self.sessions
+                .get_or_create(&labels)
+                .set(signed(of_state.map(|(_, count)| count).sum()));
+        }
+        for kind in ApprovalKind::ALL {
+            let of_kind = now.approvals.iter().filter(|of| **of == kind).count();
+            let labels = KindLabels { kind: kind.as_str() };
+            self.approvals
+                .get_or_create(&labels)
+                .set(i64::try_from(of_kind).unwrap_or(i64::MAX));
+        }
+        self.processes.set(signed(now.processes));
+        self.clients.set(signed(now.clients));
+        self.projections.set(signed(now.projections));
+        self.store_writes.set(signed(now.store_writes));
+        self.store_lag.set(now.store_lag.as_secs_f64());
+    }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,48 @@
+//! Owns what a stretch of the journal adds to the daemon's counters. The fold finds it; it is told to the counters only for
+//! what this daemon saw happen, and not for what it reads again.
+
+use crate::{
+    domain::{ApprovalHow, ApprovalKind},
+    metrics::{SessionMetrics, Tally, UnknownKind},
+};
+
+/// What is to be counted.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    pub(super) tally: Tally,
+    unknown: Vec<(UnknownKind, String, u64)>,
+    approvals: Vec<(ApprovalKind, ApprovalHow)>,
+    fallbacks: Vec<(String, &'static str)>,
+}
+
+impl Counted {
+    pub(super) fn unknown(&mut self, kind: UnknownKind, name: &str) {
+        // What a CLI says that is new it often says many times.
+        match self.unknown.last_mut() {
+            Some((last_kind, last_name, count)) if *last_kind == kind && last_name == name => *count += 1,
+            _ => self.unknown.push((kind, name.to_owned(), 1)),
+        }
+    }
+
+    pub(super) fn approval_ended(&mut self, kind: ApprovalKind, how: ApprovalHow) {
+        self.approvals.push((kind, how));
+    }
+
+    pub(super) fn fallback(&mut self, subtype: String, reason: &'static str) {
+        self.fallbacks.push((subtype, reason));
+    }
+
+    /// Adds all to the counters.
+    pub(super) fn tell(&self, metrics: &SessionMetrics) {
+        metrics.journaled(&self.tally);
+        for (kind, name, count) in &self.unknown {
+            metrics.unknown(*kind, name, *count);
+        }
+        for (kind, how) in &self.approvals {
+            metrics.approval_ended(*kind, *how);
+        }
+        for (subtype, reason) in &self.fallbacks {
+            metrics.fallback(subtype, reason);
+        }
+    }
+}
