@@ -14,7 +14,7 @@ pub(super) use approval::{APPROVALS_CSV_HEADING, Approval, ApprovalPage, Approva
 pub(super) use control::{
     Account, AgentList, AnyReply, BackgroundRequest, CommandList, ControlReply, ControlRequest, Detail,
     InterruptRequest, McpServerRequest, McpServersRequest, ModelList, ModelRequest, PermissionModeRequest,
-    RawAccount, RawList, RawReply, RewindRequest, SettingsRequest, TaskList, ThinkingRequest,
+    RawAccount, RawList, RawReply, RewindRequest, SettingsRequest, TaskList, ThinkingRequest, documented,
 };
 pub(super) use message::{
     ConversationItem, ConversationPage, EventPage, Prompt, Role, SendReply, SendRequest,

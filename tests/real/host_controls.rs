@@ -166,6 +166,9 @@ async fn what_only_the_sdk_asks_is_answered_in_the_types() {
     let paused = json!({ "subtype": "set_prompt_suggestions_paused", "paused": true });
     typed::<NoPayload>(&world, &id, paused).await;
     typed::<NoPayload>(&world, &id, json!({ "subtype": "prompt_draft_activity" })).await;
+    let ping = json!({ "jsonrpc": "2.0", "method": "ping", "id": 1 });
+    let message = json!({ "subtype": "mcp_message", "server_name": "nope", "message": ping });
+    typed::<AnyPayload>(&world, &id, message).await;
     typed::<AnyPayload>(
         &world,
         &id,

@@ -9,6 +9,7 @@ use super::{AgentInfo, McpServer, SlashCommand, Text};
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct RewindFilesControl {
     /// The prompt's id.
+    #[schema(value_type = String)]
     pub user_message_id: Text,
     /// Whether it is only said what would change.
     pub dry_run: Option<bool>,
@@ -36,10 +37,12 @@ pub struct RewindFilesPayload {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ReadFileControl {
     /// Its path.
+    #[schema(value_type = String)]
     pub path: Text,
     /// Most bytes.
     pub max_bytes: Option<u64>,
     /// `utf-8` or `base64`.
+    #[schema(value_type = Option<String>)]
     pub encoding: Option<Text>,
 }
 
@@ -63,6 +66,7 @@ pub struct ReadFilePayload {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct SeedReadStateControl {
     /// The file.
+    #[schema(value_type = String)]
     pub path: Text,
     /// When it was changed last, in milliseconds since 1970.
     pub mtime: f64,
@@ -72,6 +76,7 @@ pub struct SeedReadStateControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct FileSuggestionsControl {
     /// The part.
+    #[schema(value_type = String)]
     pub query: Text,
 }
 
@@ -97,6 +102,7 @@ pub struct FileSuggestion {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct RegisterRepoRootControl {
     /// The directory.
+    #[schema(value_type = String)]
     pub directory: Text,
     /// Whether its CLAUDE.md is read.
     pub reload_claude_md: Option<bool>,
@@ -122,8 +128,10 @@ pub struct ReloadPluginsControl {
 pub struct PluginConfig {
     /// `local`.
     #[serde(rename = "type")]
+    #[schema(value_type = String)]
     pub kind: Text,
     /// Its directory.
+    #[schema(value_type = String)]
     pub path: Text,
     /// Whether its MCP servers are left out.
     #[serde(rename = "skipMcpDiscovery")]

@@ -90,6 +90,7 @@ pub struct ListModelsPayload {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ContextUsageControl {
     /// `summary` or `full`; `summary` is cheaper.
+    #[schema(value_type = Option<String>)]
     pub detail: Option<Text>,
 }
 

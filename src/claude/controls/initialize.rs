@@ -13,6 +13,7 @@ pub struct InitializeControl {
     /// Hooks by event. Over a WebSocket only.
     pub hooks: Option<JsonObject>,
     /// Names of in-process MCP servers. Over a WebSocket only.
+    #[schema(value_type = Option<Vec<String>>)]
     pub sdk_mcp_servers: Option<Vec<Text>>,
     /// What each of them says of itself. Over a WebSocket only.
     pub sdk_mcp_server_manifests: Option<JsonObject>,
@@ -21,10 +22,13 @@ pub struct InitializeControl {
     /// The form of the answer.
     pub json_schema: Option<JsonObject>,
     /// The system prompt.
+    #[schema(value_type = Option<Vec<String>>)]
     pub system_prompt: Option<Vec<Text>>,
     /// What is added to the system prompt.
+    #[schema(value_type = Option<String>)]
     pub append_system_prompt: Option<Text>,
     /// Instructions for plan mode.
+    #[schema(value_type = Option<String>)]
     pub plan_mode_instructions: Option<Text>,
     /// Other names of tools.
     pub tool_aliases: Option<JsonObject>,
@@ -33,8 +37,10 @@ pub struct InitializeControl {
     /// Kinds of sub-agents, by name.
     pub agents: Option<JsonObject>,
     /// A title for the conversation.
+    #[schema(value_type = Option<String>)]
     pub title: Option<Text>,
     /// The skills that are loaded.
+    #[schema(value_type = Option<Vec<String>>)]
     pub skills: Option<Vec<Text>>,
     /// Whether the CLI suggests prompts.
     pub prompt_suggestions: Option<bool>,
@@ -43,6 +49,7 @@ pub struct InitializeControl {
     /// Whether the texts of sub-agents are printed.
     pub forward_subagent_text: Option<bool>,
     /// The kinds of dialogs that can be shown.
+    #[schema(value_type = Option<Vec<String>>)]
     pub supported_dialog_kinds: Option<Vec<Text>>,
 }
 

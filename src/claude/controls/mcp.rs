@@ -91,6 +91,7 @@ pub struct McpSetServersPayload {
 pub struct McpReconnectControl {
     /// Its name.
     #[serde(rename = "serverName")]
+    #[schema(value_type = String)]
     pub server_name: Text,
 }
 
@@ -99,6 +100,7 @@ pub struct McpReconnectControl {
 pub struct McpToggleControl {
     /// Its name.
     #[serde(rename = "serverName")]
+    #[schema(value_type = String)]
     pub server_name: Text,
     /// Whether it is on.
     pub enabled: bool,
@@ -108,12 +110,14 @@ pub struct McpToggleControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct McpCallControl {
     /// The tool's full name.
+    #[schema(value_type = String)]
     pub tool: Text,
     /// Its arguments.
     pub arguments: Option<JsonObject>,
     /// Whether a failure of the tool is an answer and no error.
     pub soft_error_result: Option<bool>,
     /// When the call is of no use any more.
+    #[schema(value_type = Option<String>)]
     pub expires_at: Option<Text>,
     /// How long the tool may take, in milliseconds.
     pub timeout_ms: Option<u64>,
@@ -131,6 +135,7 @@ pub struct McpCallControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct McpMessageControl {
     /// The server.
+    #[schema(value_type = String)]
     pub server_name: Text,
     /// A JSON-RPC message.
     pub message: JsonObject,
@@ -141,8 +146,10 @@ pub struct McpMessageControl {
 pub struct McpReadResourceControl {
     /// The server.
     #[serde(rename = "serverName")]
+    #[schema(value_type = String)]
     pub server_name: Text,
     /// The resource; the CLI takes `ui://` only.
+    #[schema(value_type = String)]
     pub uri: Text,
 }
 
@@ -172,8 +179,10 @@ pub struct McpResourceContent {
 pub struct McpModeOverrideControl {
     /// The server.
     #[serde(rename = "serverName")]
+    #[schema(value_type = String)]
     pub server_name: Text,
     /// `default` or `auto`; `null` takes it back.
+    #[schema(value_type = Option<String>)]
     pub mode: Option<Text>,
 }
 
@@ -189,5 +198,6 @@ pub struct McpModeOverridePayload {
 pub struct ChannelEnableControl {
     /// The server.
     #[serde(rename = "serverName")]
+    #[schema(value_type = String)]
     pub server_name: Text,
 }

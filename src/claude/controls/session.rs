@@ -26,6 +26,7 @@ pub struct InterruptPayload {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct SetModelControl {
     /// An alias or a full name; `null` or absent for the default.
+    #[schema(value_type = Option<String>)]
     pub model: Option<Text>,
 }
 
@@ -40,6 +41,7 @@ pub struct SetModelPayload {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct SetPermissionModeControl {
     /// The mode: `default`, `acceptEdits`, `bypassPermissions`, `plan`, `dontAsk`, `auto`, …
+    #[schema(value_type = String)]
     pub mode: Text,
 }
 
@@ -56,6 +58,7 @@ pub struct SetThinkingControl {
     /// Most tokens for thinking; 0 turns it off, `null` gives the default back.
     pub max_thinking_tokens: Option<u64>,
     /// How thinking is shown: `summarized`, `omitted` or `highlights`.
+    #[schema(value_type = Option<String>)]
     pub thinking_display: Option<Text>,
 }
 
@@ -63,10 +66,13 @@ pub struct SetThinkingControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct RenameSessionControl {
     /// The title.
+    #[schema(value_type = String)]
     pub title: Text,
     /// Who gave it: `remote` or `host`.
+    #[schema(value_type = Option<String>)]
     pub source: Option<Text>,
     /// Another conversation than this one.
+    #[schema(value_type = Option<String>)]
     pub session_id: Option<Text>,
 }
 
@@ -74,6 +80,7 @@ pub struct RenameSessionControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct SetColorControl {
     /// The color.
+    #[schema(value_type = String)]
     pub color: Text,
 }
 
@@ -81,6 +88,7 @@ pub struct SetColorControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct CancelMessageControl {
     /// The prompt's id.
+    #[schema(value_type = String)]
     pub message_uuid: Text,
 }
 
@@ -104,6 +112,7 @@ pub struct SetHasSubscribersControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct GenerateTitleControl {
     /// What the conversation is about.
+    #[schema(value_type = String)]
     pub description: Text,
     /// Whether the conversation is given the title.
     pub persist: Option<bool>,
@@ -120,6 +129,7 @@ pub struct GenerateTitlePayload {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct SideQuestionControl {
     /// The question.
+    #[schema(value_type = String)]
     pub question: Text,
     /// Earlier questions and answers.
     pub history: Option<Vec<JsonObject>>,
@@ -156,5 +166,6 @@ pub struct RemoteControlControl {
     /// Must be `false`.
     pub enabled: bool,
     /// A name for the session.
+    #[schema(value_type = Option<String>)]
     pub name: Option<Text>,
 }

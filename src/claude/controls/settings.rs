@@ -48,6 +48,7 @@ pub struct ApplySettingsControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct UpdateSettingsControl {
     /// `localSettings` or `userSettings`.
+    #[schema(value_type = String)]
     pub source: Text,
     /// The settings; the CLI takes few.
     pub settings: JsonObject,

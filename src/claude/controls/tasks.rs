@@ -9,6 +9,7 @@ use super::Text;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct BackgroundTasksControl {
     /// One tool call only; all when absent.
+    #[schema(value_type = Option<String>)]
     pub tool_use_id: Option<Text>,
 }
 
@@ -16,6 +17,7 @@ pub struct BackgroundTasksControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct TaskControl {
     /// The task.
+    #[schema(value_type = String)]
     pub task_id: Text,
 }
 

@@ -1,7 +1,5 @@
 //! Owns the values that the types of controls are made of where the usual ones would be too strict.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Deserializer, de};
 use serde_json::value::RawValue;
 use utoipa::{
@@ -9,7 +7,8 @@ use utoipa::{
     openapi::{RefOr, schema},
 };
 
-/// A JSON string of any content. Unlike a Rust string it may hold a lone surrogate, as the CLI's own texts may.
+/// A JSON string of any content. Unlike a Rust string it may hold a lone surrogate, as the CLI's own texts may. The contract
+/// shows it as a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text(());
 
@@ -21,18 +20,6 @@ impl<'de> Deserialize<'de> for Text {
         } else {
             Err(de::Error::custom("expected a string"))
         }
-    }
-}
-
-impl PartialSchema for Text {
-    fn schema() -> RefOr<schema::Schema> {
-        String::schema()
-    }
-}
-
-impl ToSchema for Text {
-    fn name() -> Cow<'static, str> {
-        String::name()
     }
 }
 

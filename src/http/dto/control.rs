@@ -132,10 +132,28 @@ impl<'de> Deserialize<'de> for ControlRequest {
 }
 
 /// What the CLI answered.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
 pub(in crate::http) struct ControlReply<T> {
     /// The answer, byte for byte; `null` when the CLI has nothing to say beyond success.
     pub(in crate::http) response: Option<T>,
+}
+
+/// The answers of the short routes, as the contract shows them: generic types cannot be named there.
+pub(in crate::http) mod documented {
+    use super::ControlReply;
+    use crate::claude::controls::*;
+
+    pub(in crate::http) type ContextUsageReply = ControlReply<ContextUsagePayload>;
+    pub(in crate::http) type EmptyReply = ControlReply<EmptyPayload>;
+    pub(in crate::http) type InterruptReply = ControlReply<InterruptPayload>;
+    pub(in crate::http) type McpSetServersReply = ControlReply<McpSetServersPayload>;
+    pub(in crate::http) type McpStatusReply = ControlReply<McpStatusPayload>;
+    pub(in crate::http) type NoReply = ControlReply<NoPayload>;
+    pub(in crate::http) type RewindFilesReply = ControlReply<RewindFilesPayload>;
+    pub(in crate::http) type SetModelReply = ControlReply<SetModelPayload>;
+    pub(in crate::http) type SetPermissionModeReply = ControlReply<SetPermissionModePayload>;
+    pub(in crate::http) type SettingsReply = ControlReply<SettingsPayload>;
+    pub(in crate::http) type TaskOutputReply = ControlReply<TaskOutputPayload>;
 }
 
 /// What the CLI answered, as it is sent: in its own bytes.

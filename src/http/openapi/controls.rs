@@ -14,7 +14,7 @@ use utoipa::{
 
 use crate::{
     claude::controls::*,
-    http::dto::{AnyReply, ControlRequest},
+    http::dto::{AnyReply, ControlReply, ControlRequest},
 };
 
 /// The name of the variant for subtypes that are not known here.
@@ -44,22 +44,26 @@ fn variant<Q: ToSchema, P: ToSchema>(subtype: &'static str) -> Variant {
     let mut parts = Vec::new();
     Q::schemas(&mut parts);
     P::schemas(&mut parts);
-    let payload = if P::name() == AnyPayload::name() {
-        P::schema()
-    } else {
+    if P::name() != AnyPayload::name() {
         parts.push((P::name().into_owned(), P::schema()));
-        let name = P::name().into_owned();
-        OneOfBuilder::new()
-            .item(ObjectBuilder::new().schema_type(Type::Null))
-            .item(Ref::from_schema_name(name))
-            .into()
-    };
+    }
     Variant {
         subtype,
         request: Q::schema(),
-        payload,
+        payload: payload::<P>(),
         parts,
     }
+}
+
+/// The payload of an answer, or `null`.
+fn payload<P: ToSchema>() -> RefOr<Schema> {
+    if P::name() == AnyPayload::name() {
+        return P::schema();
+    }
+    OneOfBuilder::new()
+        .item(ObjectBuilder::new().schema_type(Type::Null))
+        .item(Ref::from_schema_name(P::name().into_owned()))
+        .into()
 }
 
 /// `get_context_usage` becomes `GetContextUsage`.
@@ -180,6 +184,30 @@ impl ToSchema for AnyReply {
             .property("response", ObjectBuilder::new().schema_type(SchemaType::AnyValue))
             .required("response");
         schemas.push((format!("{OTHER}{REPLY}"), other.into()));
+    }
+}
+
+impl<P: ToSchema> PartialSchema for ControlReply<P> {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .description(Some(
+                "What the CLI answered. `response` is byte for byte its own, and `null` when it has nothing to say beyond success.",
+            ))
+            .property("response", payload::<P>())
+            .required("response")
+            .into()
+    }
+}
+
+impl<P: ToSchema> ToSchema for ControlReply<P> {
+    fn name() -> Cow<'static, str> {
+        let name = P::name();
+        Cow::Owned(format!("{}Reply", name.strip_suffix("Payload").unwrap_or(&name)))
+    }
+
+    fn schemas(schemas: &mut Vec<Named>) {
+        schemas.push((P::name().into_owned(), P::schema()));
+        P::schemas(schemas);
     }
 }
 

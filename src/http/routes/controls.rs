@@ -17,7 +17,7 @@ use crate::{
         ApiError, AppState, ErrorCode,
         dto::{
             AnyReply, ControlReply, ControlRequest, InterruptRequest, ModelRequest, PermissionModeRequest,
-            RawReply, ThinkingRequest,
+            RawReply, ThinkingRequest, documented,
         },
         extract::{Body, OfSession, parse},
     },
@@ -29,7 +29,7 @@ use crate::{
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/interrupt", operation_id = "interrupt_session", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = Option<InterruptRequest>,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<InterruptPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::InterruptReply)),
 )]
 pub(super) async fn interrupt(
     State(state): State<AppState>,
@@ -50,7 +50,7 @@ pub(super) async fn interrupt(
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/model", operation_id = "set_model", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = ModelRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<SetModelPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::SetModelReply)),
 )]
 pub(super) async fn set_model(
     State(state): State<AppState>,
@@ -66,7 +66,7 @@ pub(super) async fn set_model(
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/permission_mode", operation_id = "set_permission_mode", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = PermissionModeRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<SetPermissionModePayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::SetPermissionModeReply)),
 )]
 pub(super) async fn set_permission_mode(
     State(state): State<AppState>,
@@ -82,7 +82,7 @@ pub(super) async fn set_permission_mode(
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/thinking", operation_id = "set_thinking", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = ThinkingRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<NoPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::NoReply)),
 )]
 pub(super) async fn set_thinking(
     State(state): State<AppState>,

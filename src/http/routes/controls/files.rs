@@ -4,13 +4,10 @@ use axum::{Json, extract::State};
 
 use super::{ask, field};
 use crate::{
-    claude::{
-        control::Fields,
-        controls::{NoPayload, RewindFilesPayload, SettingsPayload},
-    },
+    claude::control::Fields,
     http::{
         ApiError, AppState,
-        dto::{ControlReply, RawReply, RewindRequest, SettingsRequest},
+        dto::{RawReply, RewindRequest, SettingsRequest, documented},
         extract::{Body, OfSession},
     },
 };
@@ -21,7 +18,7 @@ use crate::{
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/rewind", operation_id = "rewind_files", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = RewindRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<RewindFilesPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::RewindFilesReply)),
 )]
 pub(in crate::http::routes) async fn rewind(
     State(state): State<AppState>,
@@ -37,7 +34,7 @@ pub(in crate::http::routes) async fn rewind(
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/settings", operation_id = "get_settings", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")),
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<SettingsPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::SettingsReply)),
 )]
 pub(in crate::http::routes) async fn settings(
     State(state): State<AppState>,
@@ -52,7 +49,7 @@ pub(in crate::http::routes) async fn settings(
 #[utoipa::path(
     patch, path = "/v1/sessions/{id}/settings", operation_id = "apply_settings", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = SettingsRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<NoPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::NoReply)),
 )]
 pub(in crate::http::routes) async fn apply_settings(
     State(state): State<AppState>,

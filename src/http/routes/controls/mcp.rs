@@ -4,13 +4,10 @@ use axum::{Json, extract::State};
 
 use super::{ask, field};
 use crate::{
-    claude::{
-        control::Fields,
-        controls::{McpSetServersPayload, McpStatusPayload, NoPayload},
-    },
+    claude::control::Fields,
     http::{
         ApiError, AppState,
-        dto::{ControlReply, McpServerRequest, McpServersRequest, RawReply},
+        dto::{McpServerRequest, McpServersRequest, RawReply, documented},
         extract::{Body, OfNamed, OfSession},
     },
 };
@@ -19,7 +16,7 @@ use crate::{
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/mcp", operation_id = "list_mcp_servers", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")),
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<McpStatusPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::McpStatusReply)),
 )]
 pub(in crate::http::routes) async fn status(
     State(state): State<AppState>,
@@ -34,7 +31,7 @@ pub(in crate::http::routes) async fn status(
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/mcp", operation_id = "set_mcp_servers", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = McpServersRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<McpSetServersPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::McpSetServersReply)),
 )]
 pub(in crate::http::routes) async fn set_servers(
     State(state): State<AppState>,
@@ -52,7 +49,7 @@ pub(in crate::http::routes) async fn set_servers(
         ("server" = String, Path, description = "The server's name, percent-encoded: a slash in it is %2F"),
     ),
     request_body = McpServerRequest,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<NoPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::NoReply)),
 )]
 pub(in crate::http::routes) async fn set_server(
     State(state): State<AppState>,
@@ -71,7 +68,7 @@ pub(in crate::http::routes) async fn set_server(
         ("id" = Uuid, Path, description = "The session"),
         ("server" = String, Path, description = "The server's name, percent-encoded: a slash in it is %2F"),
     ),
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<NoPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::NoReply)),
 )]
 pub(in crate::http::routes) async fn reconnect(
     State(state): State<AppState>,

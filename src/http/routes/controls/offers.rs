@@ -5,11 +5,11 @@ use serde::Deserialize;
 
 use super::{ask, field};
 use crate::{
-    claude::{control::Fields, controls::ContextUsagePayload},
+    claude::control::Fields,
     http::{
         ApiError, AppState,
         dto::{
-            Account, AgentList, CommandList, ControlReply, Detail, ModelList, RawAccount, RawList, RawReply,
+            Account, AgentList, CommandList, Detail, ModelList, RawAccount, RawList, RawReply, documented,
         },
         extract::{OfSession, Params},
     },
@@ -29,7 +29,7 @@ pub(in crate::http::routes) struct DetailParams {
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/context_usage", operation_id = "get_context_usage", tag = "controls",
     params(("id" = Uuid, Path, description = "The session"), DetailParams),
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<ContextUsagePayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::ContextUsageReply)),
 )]
 pub(in crate::http::routes) async fn context_usage(
     State(state): State<AppState>,

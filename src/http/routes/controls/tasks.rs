@@ -4,13 +4,10 @@ use axum::{Json, extract::State};
 
 use super::{ask, field};
 use crate::{
-    claude::{
-        control::Fields,
-        controls::{EmptyPayload, TaskOutputPayload},
-    },
+    claude::control::Fields,
     http::{
         ApiError, AppState,
-        dto::{BackgroundRequest, ControlReply, RawList, RawReply, TaskList},
+        dto::{BackgroundRequest, RawList, RawReply, TaskList, documented},
         extract::{Body, OfNamed, OfSession},
     },
     supervisor::Offer,
@@ -36,7 +33,7 @@ pub(in crate::http::routes) async fn list(
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/tasks/background", operation_id = "background_tasks", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = Option<BackgroundRequest>,
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<EmptyPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::EmptyReply)),
 )]
 pub(in crate::http::routes) async fn background(
     State(state): State<AppState>,
@@ -60,7 +57,7 @@ pub(in crate::http::routes) async fn background(
         ("id" = Uuid, Path, description = "The session"),
         ("task_id" = String, Path, description = "The CLI's id of the task"),
     ),
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<EmptyPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::EmptyReply)),
 )]
 pub(in crate::http::routes) async fn stop(
     State(state): State<AppState>,
@@ -76,7 +73,7 @@ pub(in crate::http::routes) async fn stop(
         ("id" = Uuid, Path, description = "The session"),
         ("task_id" = String, Path, description = "The CLI's id of the task"),
     ),
-    responses((status = 200, description = "The CLI's answer", body = ControlReply<TaskOutputPayload>)),
+    responses((status = 200, description = "The CLI's answer", body = documented::TaskOutputReply)),
 )]
 pub(in crate::http::routes) async fn output(
     State(state): State<AppState>,
