@@ -2,6 +2,7 @@
 //! that starts again and reads the same records is in the same state.
 
 mod ended;
+mod own;
 mod stdout;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,8 @@ use crate::{
     },
     journal::{RecordRef, Source},
 };
+
+use own::OwnRequest;
 
 use super::{
     LiveView, Offers, OpenPrompt, OpenTurn, approvals,
@@ -88,40 +91,6 @@ pub(super) type LineDigest = [u8; 32];
 /// The digest of a line.
 pub(super) fn digest(line: &[u8]) -> LineDigest {
     Sha256::digest(line).into()
-}
-
-/// A control request of ours.
-#[derive(Debug)]
-enum OwnRequest {
-    Initialize,
-    SetModel(Option<String>),
-    SetMaxThinkingTokens(Option<u32>),
-    SetPermissionMode,
-    ReloadPlugins,
-    ListModels,
-    /// Its answer changes nothing here.
-    Other,
-}
-
-impl OwnRequest {
-    fn read(line: &Envelope<'_>) -> Self {
-        match glance::request_subtype(line).as_deref() {
-            Some("initialize") => Self::Initialize,
-            Some("set_model") => Self::SetModel(
-                line.request
-                    .and_then(|request| glance::member_text(request, "model")),
-            ),
-            Some("set_max_thinking_tokens") => Self::SetMaxThinkingTokens(
-                line.request
-                    .and_then(|request| glance::member_count(request, "max_thinking_tokens"))
-                    .and_then(|tokens| u32::try_from(tokens).ok()),
-            ),
-            Some("set_permission_mode") => Self::SetPermissionMode,
-            Some("reload_plugins") => Self::ReloadPlugins,
-            Some("list_models") => Self::ListModels,
-            _ => Self::Other,
-        }
-    }
 }
 
 /// What the live daemon has to hear about, beside the facts.

@@ -10,13 +10,13 @@ use crate::{
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
         glance, scan,
     },
-    domain::{Chosen, Fact, PromptState, Seq},
+    domain::{Chosen, Fact, PromptState},
     journal::RecordRef,
     metrics::UnknownKind,
 };
 
-use super::{Effect, INITIALIZE_ID, Machine, Outcome, OwnRequest, prompt_fact};
-use crate::session::{Offers, OpenPrompt, approvals, turns};
+use super::{Effect, INITIALIZE_ID, Machine, Outcome, own::OwnRequest, prompt_fact};
+use crate::session::{OpenPrompt, approvals, turns};
 
 impl Machine {
     pub(super) fn on_cli(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -220,20 +220,6 @@ impl Machine {
         }
         if run.refused_mode.is_none() {
             self.set_permission_mode(ready.permission_mode, out);
-        }
-    }
-}
-
-impl Offers {
-    /// Notes that the answer to a request of ours is in this record.
-    fn see(&mut self, asked: Option<&OwnRequest>, seq: Seq) {
-        match asked {
-            Some(OwnRequest::Initialize) => {
-                [self.commands, self.agents, self.models, self.account] = [Some(seq); 4];
-            }
-            Some(OwnRequest::ReloadPlugins) => [self.commands, self.agents] = [Some(seq); 2],
-            Some(OwnRequest::ListModels) => self.models = Some(seq),
-            _ => {}
         }
     }
 }
