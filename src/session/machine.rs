@@ -4,6 +4,7 @@
 mod ended;
 mod own;
 mod pending;
+mod stdin;
 mod stdout;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    claude::{ControlResponse, Envelope, glance, scan},
+    claude::{ControlResponse, Envelope, glance},
     domain::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid,
         Resolution, RunExit, RunId, Seq, SessionId, SessionState, Timestamp,
@@ -465,62 +466,6 @@ impl Machine {
             at: record.at,
         });
         out.effects.push(Effect::RunEnded);
-    }
-
-    fn on_client(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
-        let Some(line) = scan(record.data) else {
-            return;
-        };
-        match line.kind.as_deref() {
-            Some("user") => self.on_prompt(&line, record, out),
-            Some("control_request") => {
-                if let Some(id) = &line.request_id {
-                    self.desk.sent(&line, record.by);
-                    self.own_requests
-                        .insert(id.clone().into_owned(), OwnRequest::read(&line));
-                }
-            }
-            Some("control_response") => {
-                if let Some(answer) = ControlResponse::read(&line) {
-                    if self.desk.answer(&answer, self.running_turn(), record.at) {
-                        out.effects
-                            .push(Effect::AskedClosed(answer.request_id.clone(), true));
-                    }
-                    if let Some(approval) = self.take_approval(&answer.request_id) {
-                        let by = record.by.unwrap_or("daemon");
-                        let resolution = approvals::resolution_of(&approval, answer, by, record.at);
-                        self.close_approval(&approval, resolution, out);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn on_prompt(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {
-        let Some(uuid) = line.message_uuid() else {
-            return;
-        };
-        if self.run.is_none() || self.prompts.iter().any(|prompt| prompt.uuid == uuid) {
-            return;
-        }
-        self.prompts.push(OpenPrompt {
-            uuid,
-            state: PromptState::Sent,
-            seq: record.seq,
-        });
-        out.facts.push(Fact::Prompt {
-            uuid,
-            state: PromptState::Sent,
-            text: Some(glance::prompt_start(line, PROMPT_START_CHARS)),
-            seq: record.seq,
-            at: record.at,
-        });
-        out.effects.push(Effect::PromptSent {
-            uuid,
-            seq: record.seq,
-            digest: digest(record.data),
-        });
     }
 
     fn open_turn(&mut self, record: &RecordRef<'_>) {
