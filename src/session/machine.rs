@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    claude::{ControlResponse, Envelope, glance},
+    claude::ControlResponse,
     domain::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid,
         Resolution, RunExit, RunId, Seq, SessionId, SessionState, Timestamp,
