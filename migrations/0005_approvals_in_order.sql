@@ -5,6 +5,7 @@ DROP INDEX approvals_by_time;
 DROP INDEX approvals_by_kind;
 DROP INDEX approvals_by_subject;
 DROP INDEX approvals_by_answerer;
+DROP INDEX approvals_by_how;
 
 CREATE INDEX approvals_by_session ON approvals (session_id, requested_at, seq, id);
 CREATE INDEX approvals_by_state ON approvals (state, requested_at, seq, id);
@@ -12,3 +13,4 @@ CREATE INDEX approvals_by_time ON approvals (requested_at, seq, id);
 CREATE INDEX approvals_by_kind ON approvals (kind, requested_at, seq, id);
 CREATE INDEX approvals_by_subject ON approvals (subject, requested_at, seq, id);
 CREATE INDEX approvals_by_answerer ON approvals (resolved_by, requested_at, seq, id);
+CREATE INDEX approvals_by_how ON approvals (how, requested_at, seq, id);

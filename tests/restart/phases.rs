@@ -184,7 +184,14 @@ async fn a_failed_session_stays_failed_and_can_go_on() {
     let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
     rest.ask(&session, "hello").await;
     proc::signal(cli_of(&rest.session(&session).await), Signal::SIGKILL);
-    let before = rest.in_state(&session, &["failed"]).await;
+    // The record that says so comes once the keeper is gone.
+    wait_for("the state is in the journal", PATIENCE, async || {
+        let records = rest.events(&session, 0).await;
+        let last = &records.last()?["data"];
+        (last["type"] == "state" && last["state"] == "failed").then_some(())
+    })
+    .await;
+    let before = rest.session(&session).await;
     assert_eq!(before["reason"]["code"], "cli_killed", "{before:#}");
     daemon.kill();
     daemon.start().await;
