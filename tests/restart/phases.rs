@@ -185,10 +185,10 @@ async fn a_failed_session_stays_failed_and_can_go_on() {
     rest.ask(&session, "hello").await;
     proc::signal(cli_of(&rest.session(&session).await), Signal::SIGKILL);
     // The record that says so comes once the keeper is gone.
-    wait_for("the state is in the journal", PATIENCE, async || {
+    wait_until("the state is in the journal", PATIENCE, async || {
         let records = rest.events(&session, 0).await;
-        let last = &records.last()?["data"];
-        (last["type"] == "state" && last["state"] == "failed").then_some(())
+        let last = &records.last().unwrap()["data"];
+        last["type"] == "state" && last["state"] == "failed"
     })
     .await;
     let before = rest.session(&session).await;
