@@ -16,7 +16,7 @@ use crate::{
         proc,
         programs::fake_prompt,
         rest::Rest,
-        wait::{PATIENCE, pass, wait_until},
+        wait::{PATIENCE, pass, wait_for, wait_until},
     },
 };
 
@@ -185,10 +185,10 @@ async fn a_failed_session_stays_failed_and_can_go_on() {
     rest.ask(&session, "hello").await;
     proc::signal(cli_of(&rest.session(&session).await), Signal::SIGKILL);
     // The record that says so comes once the keeper is gone.
-    wait_until("the state is in the journal", PATIENCE, async || {
+    wait_for("the state is in the journal", PATIENCE, async || {
         let records = rest.events(&session, 0).await;
-        let last = &records.last().unwrap()["data"];
-        last["type"] == "state" && last["state"] == "failed"
+        let last = &records.last()?["data"];
+        (last["type"] == "state" && last["state"] == "failed").then_some(())
     })
     .await;
     let before = rest.session(&session).await;
