@@ -145,7 +145,7 @@ pub(super) struct Machine {
     ended_approvals: EndedApprovals,
     /// Requests of the CLI that are no approvals, and who answers them.
     desk: Book,
-    /// Control requests of ours that the CLI has not answered.
+    /// Control requests of ours that the CLI has not answered and whose answers change something here.
     own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
     unasked: Unasked,

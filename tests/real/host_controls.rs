@@ -134,6 +134,7 @@ async fn what_a_host_asks_is_answered_in_the_types() {
         json!({ "subtype": "rename_session", "title": "named" }),
     )
     .await;
+    assert_eq!(world.rest.session(&id).await["title"], "named");
     typed::<EmptyPayload>(&world, &id, json!({ "subtype": "stop_task", "task_id": "nope" })).await;
     typed::<EmptyPayload>(&world, &id, json!({ "subtype": "background_tasks" })).await;
 }
