@@ -279,6 +279,11 @@ impl Machine {
         ends.map(|(id, (state, by))| (*id, *state, by.as_str()))
     }
 
+    /// Whether no record announced yet that this approval ended.
+    pub(super) fn has_unannounced_end(&self, id: ApprovalId) -> bool {
+        self.unannounced_ends.contains_key(&id)
+    }
+
     /// What the CLI asked, approvals apart.
     pub(super) fn desk(&self) -> &Book {
         &self.desk
