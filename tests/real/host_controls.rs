@@ -13,7 +13,7 @@ use crate::{
         rest::Reply,
         wait::{PATIENCE, wait_for, wait_until},
     },
-    world::{World, bash, endless, fresh_id, marked, marker, text},
+    world::{MCP_SERVER, World, bash, endless, fresh_id, marked, marker, text},
 };
 
 /// Sends a control request; the answer must be a success.
@@ -226,6 +226,46 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
 }
 
 #[tokio::test]
+async fn zz_explore() {
+    let world = World::start().await;
+    world.write("server.py", MCP_SERVER);
+    let id = world.session(json!({})).await;
+    let good = json!({ "type": "stdio", "command": "python3", "args": [world.dir().join("server.py")] });
+    world.rest.put(&format!("/v1/sessions/{id}/mcp"), json!({ "servers": { "good": good } })).await.expect(200);
+    wait_for("connected", PATIENCE, async || {
+        let it = get(&world, &id, "mcp").await;
+        it.to_string().contains("connected").then_some(())
+    }).await;
+    let other = world.daemon.work_dir("other");
+    for request in [
+        json!({ "subtype": "mcp_call", "tool": "mcp__good__wave", "arguments": { "a": 1 } }),
+        json!({ "subtype": "mcp_call", "tool": "mcp__good__wave", "arguments": { "a": 1 }, "check_permissions": true }),
+        json!({ "subtype": "mcp_call", "tool": "wave" }),
+        json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "ui://good/page" }),
+        json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "file://good/page" }),
+        json!({ "subtype": "register_repo_root", "directory": other }),
+        json!({ "subtype": "register_repo_root", "directory": world.dir() }),
+        json!({ "subtype": "update_settings", "source": "localSettings", "settings": { "model": "haiku" } }),
+        json!({ "subtype": "update_settings", "source": "userSettings", "settings": { "spinnerTipsEnabled": false } }),
+        json!({ "subtype": "update_settings", "source": "userSettings", "settings": { "theme": "dark" } }),
+        json!({ "subtype": "get_chrome_dialog" }),
+        json!({ "subtype": "get_chrome_browsers" }),
+        json!({ "subtype": "message_rated", "messageUuid": fresh_id(), "sentiment": "positive", "surface": "x", "cleared": false }),
+        json!({ "subtype": "mcp_clear_auth", "serverName": "good" }),
+        json!({ "subtype": "mcp_authenticate", "serverName": "good" }),
+        json!({ "subtype": "claude_oauth_wait_for_completion" }),
+        json!({ "subtype": "set_chrome_browser_hints" }),
+        json!({ "subtype": "select_chrome_browser", "device_id": "x" }),
+        json!({ "subtype": "submit_feedback" }),
+        json!({ "subtype": "submit_survey_feedback" }),
+    ] {
+        let reply = try_control(&world, &id, request.clone()).await;
+        eprintln!("{request}\n  => {} {}", reply.status, reply.body);
+    }
+    panic!("seen");
+}
+
+#[tokio::test]
 async fn settings_are_applied_and_shown() {
     let world = World::start().await;
     let id = world.session(json!({})).await;
@@ -271,22 +311,6 @@ async fn context_usage_has_two_depths() {
         .await;
     assert_eq!(wrong.problem(400), "invalid_query");
 }
-
-/// A server of the protocol MCP over stdio, with one tool.
-const MCP_SERVER: &str = r#"
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    result = {}
-    if message["method"] == "initialize":
-        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "good", "version": "1"}}
-    if message["method"] == "tools/list":
-        result = {"tools": [{"name": "wave", "description": "Waves.", "inputSchema": {"type": "object"}}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"#;
 
 #[tokio::test]
 async fn mcp_servers_are_set_turned_off_and_connected_again() {
