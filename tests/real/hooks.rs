@@ -224,25 +224,15 @@ async fn h1_a_webhook_that_gives_no_answer_in_time_fails_closed() {
     let mut broken = Server::start().await;
     let url = |server: &Server| server.url("/hook").uri().to_string();
     let stated = json!({ "decision": "block", "reason": "the policy is out of reach" });
-    for (url, with, words, reason) in [
-        (
-            url(&silent),
-            json!({ "on_failure": "block" }),
-            "the hook could not be asked",
-            "late",
-        ),
+    let block = json!({ "on_failure": "block" });
+    for (url, with, words) in [
+        (url(&silent), block.clone(), "the hook could not be asked"),
         (
             url(&silent),
             json!({ "fallback": stated }),
             "the policy is out of reach",
-            "late",
         ),
-        (
-            url(&broken),
-            json!({ "on_failure": "block" }),
-            "the hook could not be asked",
-            "webhook_failed",
-        ),
+        (url(&broken), block, "the hook could not be asked"),
     ] {
         let target = json!({ "type": "webhook", "url": url, "secret": "k" });
         let mut hook =
@@ -290,7 +280,7 @@ async fn h1_a_webhook_that_gives_no_answer_in_time_fails_closed() {
             .filter(|record| record["data"]["type"] == "fallback")
             .map(|record| &record["data"]["reason"])
             .collect();
-        assert_eq!(notes, [reason]);
+        assert_eq!(notes, ["webhook_failed"]);
     }
 }
 
@@ -299,7 +289,8 @@ async fn h1_a_webhook_that_gives_no_answer_in_time_fails_closed() {
 async fn hooks_of_other_events_are_asked_too() {
     let world = World::start().await;
     let events = ["UserPromptSubmit", "PermissionRequest", "PostToolUse", "Stop"];
-    let hooks = events.map(|event| json!({ "event": event, "target": { "type": "client", "client_id": "x" } }));
+    let hooks =
+        events.map(|event| json!({ "event": event, "target": { "type": "client", "client_id": "x" } }));
     let id = world.session(json!({ "hooks": hooks })).await;
     let mut client = world.daemon.attach_as("x", &id, None).await;
     world

@@ -225,42 +225,149 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
     assert_eq!(world.rest.session(&id).await["permission_mode"], "default");
 }
 
+/// What a client may ask of the MCP servers without the model.
 #[tokio::test]
-async fn zz_explore() {
+async fn what_a_server_offers_is_called_and_read() {
     let world = World::start().await;
     world.write("server.py", MCP_SERVER);
     let id = world.session(json!({})).await;
-    let good = json!({ "type": "stdio", "command": "python3", "args": [world.dir().join("server.py")] });
-    world.rest.put(&format!("/v1/sessions/{id}/mcp"), json!({ "servers": { "good": good } })).await.expect(200);
-    wait_for("connected", PATIENCE, async || {
-        let it = get(&world, &id, "mcp").await;
-        it.to_string().contains("connected").then_some(())
-    }).await;
-    let other = world.daemon.work_dir("other");
+    let server = json!({ "type": "stdio", "command": "python3", "args": [world.dir().join("server.py")] });
+    let set = json!({ "subtype": "mcp_set_servers", "servers": { "good": server } });
+    typed::<McpSetServersPayload>(&world, &id, set).await;
+    wait_for("the server is connected", PATIENCE, async || {
+        let status: McpStatusPayload = fits("mcp_status", &get(&world, &id, "mcp").await["response"]);
+        let servers = status.mcp_servers.unwrap();
+        (servers[0].status.as_deref() == Some("connected")).then_some(())
+    })
+    .await;
+    let call = |with: Value| {
+        let mut call =
+            json!({ "subtype": "mcp_call", "tool": "mcp__good__wave", "arguments": { "who": "ü" } });
+        for (name, value) in with.as_object().unwrap() {
+            call[name] = value.clone();
+        }
+        call
+    };
+    let waved = json!({ "content": [{ "type": "text", "text": "waved at {\"who\": \"\\u00fc\"}" }] });
+    assert_eq!(control(&world, &id, call(json!({}))).await, waved);
+    // A call that is to be checked asks a person, as the model's calls do.
+    for (decision, status) in [("allow", 200), ("deny", 409)] {
+        let (reply, approval) = tokio::join!(
+            try_control(&world, &id, call(json!({ "check_permissions": true }))),
+            async {
+                let approval = world.rest.pending_approval(&id).await;
+                world
+                    .decide(&id, &approval, json!({ "decision": decision }))
+                    .await;
+                approval
+            }
+        );
+        assert_eq!(approval["tool_name"], "mcp__good__wave", "{approval:#}");
+        assert_eq!(approval["request"]["input"], json!({ "who": "ü" }));
+        let body = reply.expect(status);
+        if status == 200 {
+            assert_eq!(body["response"], waved);
+        }
+    }
+    let page = json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "ui://good/page" });
+    let page: McpReadResourcePayload = typed(&world, &id, page).await;
+    assert_eq!(page.contents.unwrap()[0]["text"], "<p>hello</p>");
+    let file = json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "file:///etc/hostname" });
+    assert_eq!(
+        try_control(&world, &id, file).await.problem(409),
+        "control_refused"
+    );
+}
+
+/// A prompt that has not begun is taken back by its id; the one that runs is not.
+#[tokio::test]
+async fn a_queued_prompt_is_taken_back() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let held = json!([{ "text": "held back", "wait": "gate", "wait_at": 1 }]);
+    world.prompt(&id, held).await;
+    world.api.at_gate("gate").await;
+    let queued = world.prompt(&id, json!([{ "text": "never said" }])).await;
+    wait_for("it is queued", PATIENCE, async || {
+        let view = world.rest.session(&id).await;
+        (view["open_prompts"][1]["state"] == "queued").then_some(())
+    })
+    .await;
+    let request = json!({ "subtype": "cancel_async_message", "message_uuid": queued });
+    let taken: CancelMessagePayload = typed(&world, &id, request.clone()).await;
+    assert_eq!(taken.cancelled, Some(true));
+    assert_eq!(taken.message_uuid, Some(queued));
+    let again: CancelMessagePayload = typed(&world, &id, request).await;
+    assert_eq!(again.cancelled, Some(false));
+    world.api.release("gate").await;
+    let view = world.idle_after(&id, 1).await;
+    assert_eq!(view["open_prompts"], json!([]));
+    assert_eq!(
+        world.answer(&id, json!([{ "text": "the next" }])).await,
+        "the next"
+    );
+    let said: Vec<_> = world.lines(&id, "result").await;
+    assert_eq!(said.len(), 2, "{said:#?}");
+}
+
+/// Over a socket a client takes back what it asked, under its own id, and hears what became of it.
+#[tokio::test]
+async fn a_request_is_taken_back_by_its_client() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let mut client = world.daemon.attach(&id, None).await;
+    let question = crate::support::programs::scripted(&json!([{ "text": "late", "wait": "side" }]));
+    let request = json!({ "subtype": "side_question", "question": question });
+    client
+        .send(&json!({ "type": "control_request", "request_id": "mine", "request": request }))
+        .await;
+    world.api.at_gate("side").await;
+    client
+        .send(&json!({ "type": "control_cancel_request", "request_id": "mine" }))
+        .await;
+    let answer = client
+        .find("the end of the request", |frame| {
+            frame["type"] == "control_response"
+        })
+        .await;
+    assert_eq!(answer["response"]["request_id"], "mine", "{answer:#}");
+    assert_eq!(answer["response"]["subtype"], "error", "{answer:#}");
+    world.api.release("side").await;
+    assert_eq!(world.answer(&id, json!([{ "text": "fine" }])).await, "fine");
+}
+
+#[tokio::test]
+async fn zz_explore() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    std::fs::create_dir(world.dir().join("sub")).unwrap();
     for request in [
-        json!({ "subtype": "mcp_call", "tool": "mcp__good__wave", "arguments": { "a": 1 } }),
-        json!({ "subtype": "mcp_call", "tool": "mcp__good__wave", "arguments": { "a": 1 }, "check_permissions": true }),
-        json!({ "subtype": "mcp_call", "tool": "wave" }),
-        json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "ui://good/page" }),
-        json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "file://good/page" }),
-        json!({ "subtype": "register_repo_root", "directory": other }),
-        json!({ "subtype": "register_repo_root", "directory": world.dir() }),
-        json!({ "subtype": "update_settings", "source": "localSettings", "settings": { "model": "haiku" } }),
-        json!({ "subtype": "update_settings", "source": "userSettings", "settings": { "spinnerTipsEnabled": false } }),
-        json!({ "subtype": "update_settings", "source": "userSettings", "settings": { "theme": "dark" } }),
-        json!({ "subtype": "get_chrome_dialog" }),
-        json!({ "subtype": "get_chrome_browsers" }),
-        json!({ "subtype": "message_rated", "messageUuid": fresh_id(), "sentiment": "positive", "surface": "x", "cleared": false }),
-        json!({ "subtype": "mcp_clear_auth", "serverName": "good" }),
-        json!({ "subtype": "mcp_authenticate", "serverName": "good" }),
-        json!({ "subtype": "claude_oauth_wait_for_completion" }),
-        json!({ "subtype": "set_chrome_browser_hints" }),
-        json!({ "subtype": "select_chrome_browser", "device_id": "x" }),
-        json!({ "subtype": "submit_feedback" }),
-        json!({ "subtype": "submit_survey_feedback" }),
+        json!({ "subtype": "register_repo_root", "directory": world.dir().join("sub") }),
+        json!({ "subtype": "update_settings", "source": "localSettings", "settings": { "outputStyle": "default" } }),
+        json!({ "subtype": "update_settings", "source": "userSettings", "settings": { "effortLevel": "low" } }),
+        json!({ "subtype": "message_rated", "messageUuid": fresh_id(), "sentiment": "positive", "surface": "assistant_text", "cleared": false }),
+        json!({ "subtype": "ultrareview_launch" , "args": "", "confirm": false}),
+        json!({ "subtype": "claude_authenticate", "loginWithClaudeAi": true}),
+        json!({ "subtype": "mcp_oauth_callback_url", "serverName": "x", "callbackUrl": "http://127.0.0.1/x"}),
     ] {
-        let reply = try_control(&world, &id, request.clone()).await;
-        eprintln!("{request}\n  => {} {}", reply.status, reply.body);
+        let builder = world
+            .rest
+            .builder(Method::POST, &format!("/v1/sessions/{id}/control"))
+            .json(&request)
+            .timeout(Duration::from_secs(4));
+        let asked = TaskTracker::new()
+            .spawn(async move {
+                match builder.send().await {
+                    Ok(r) => {
+                        let st = r.status();
+                        format!("{st} {}", r.text().await.unwrap())
+                    }
+                    Err(_) => "NOTHING".into(),
+                }
+            })
+            .await
+            .unwrap();
+        eprintln!("{request}\n  => {asked}");
     }
     panic!("seen");
 }

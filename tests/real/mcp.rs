@@ -154,22 +154,27 @@ async fn a_good_a_failing_and_an_in_process_server_are_set_in_one_request() {
     let errors = response["response"]["errors"].as_object().unwrap();
     assert_eq!(errors.keys().collect::<Vec<_>>(), ["failing"]);
 
+    let steps =
+        json!([{ "tool": TOOL, "input": { "a": 41 } }, { "tool": wave, "input": {} }, { "text": "done" }]);
+    world.prompt(&id, steps).await;
+    let call = serve_to_the_call(&mut client).await;
+    respond(&mut client, &call, sum(&call["request"]["message"])).await;
+    let told = told(&world, &id).await;
+    assert!(told.contains("the sum is 42") && told.contains("waved"), "{told}");
     let status = world
         .rest
         .get(&format!("/v1/sessions/{id}/mcp"))
         .await
         .expect(200);
     let servers = status["response"]["mcpServers"].as_array().unwrap();
-    for (name, expected) in [("good", "connected"), ("failing", "failed"), ("calc", "connected")] {
+    for (name, expected) in [
+        ("good", "connected"),
+        ("failing", "failed"),
+        ("calc", "connected"),
+    ] {
         let server = servers.iter().find(|server| server["name"] == name).unwrap();
         assert_eq!(server["status"], expected, "{status:#}");
     }
-    let steps = json!([{ "tool": TOOL, "input": { "a": 41 } }, { "tool": wave, "input": {} }, { "text": "done" }]);
-    world.prompt(&id, steps).await;
-    let call = serve_to_the_call(&mut client).await;
-    respond(&mut client, &call, sum(&call["request"]["message"])).await;
-    let told = told(&world, &id).await;
-    assert!(told.contains("the sum is 42") && told.contains("waved"), "{told}");
 }
 
 #[tokio::test]

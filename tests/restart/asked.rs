@@ -6,13 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     journal,
-    support::{
-        daemon::TestDaemon,
-        model_api::ModelApi,
-        programs::scripted,
-        rest::Rest,
-        ws::Ws,
-    },
+    support::{daemon::TestDaemon, model_api::ModelApi, programs::scripted, rest::Rest, ws::Ws},
 };
 
 const QUESTION: &str = "Which colour?";
