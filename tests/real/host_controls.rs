@@ -160,6 +160,13 @@ async fn what_only_the_sdk_asks_is_answered_in_the_types() {
     typed::<MemoryDialogPayload>(&world, &id, json!({ "subtype": "get_memory_dialog" })).await;
     typed::<SkillsDialogPayload>(&world, &id, json!({ "subtype": "get_skills_dialog" })).await;
     typed::<SandboxDialogPayload>(&world, &id, json!({ "subtype": "get_sandbox_dialog" })).await;
+    let chrome: ChromeDialogPayload = typed(&world, &id, json!({ "subtype": "get_chrome_dialog" })).await;
+    assert_eq!(chrome.connected, Some(false));
+    let rated = json!({
+        "subtype": "message_rated", "messageUuid": fresh_id(), "sentiment": "positive",
+        "surface": "assistant_text", "cleared": false,
+    });
+    typed::<EmptyPayload>(&world, &id, rated).await;
     let mode = json!({ "subtype": "set_mcp_permission_mode_override", "serverName": "x", "mode": null });
     let mode: McpModeOverridePayload = typed(&world, &id, mode).await;
     assert!(mode.warning.is_some());
@@ -204,6 +211,24 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
             "",
         ),
         (json!({ "subtype": "channel_enable", "serverName": "x" }), ""),
+        (json!({ "subtype": "mcp_authenticate", "serverName": "x" }), ""),
+        (json!({ "subtype": "mcp_clear_auth", "serverName": "x" }), ""),
+        (
+            json!({ "subtype": "mcp_oauth_callback_url", "serverName": "x", "callbackUrl": "http://127.0.0.1/x" }),
+            "",
+        ),
+        (json!({ "subtype": "mcp_call", "tool": "unqualified" }), ""),
+        (json!({ "subtype": "claude_oauth_wait_for_completion" }), ""),
+        (json!({ "subtype": "get_chrome_browsers" }), ""),
+        (
+            json!({ "subtype": "select_chrome_browser", "device_id": "x" }),
+            "",
+        ),
+        (json!({ "subtype": "set_chrome_browser_hints" }), ""),
+        (
+            json!({ "subtype": "rewind_files", "user_message_id": fresh_id() }),
+            "",
+        ),
         (json!({ "subtype": "get_task_output", "task_id": "nope" }), ""),
         (
             json!({ "subtype": "update_settings", "source": "localSettings", "settings": { "model": "haiku" } }),
@@ -223,6 +248,10 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
         assert_eq!(refused.problem(409), "control_refused", "{request}");
     }
     assert_eq!(world.rest.session(&id).await["permission_mode"], "default");
+    // That nothing can be given back is no error when it was only asked.
+    let ask = json!({ "subtype": "rewind_files", "user_message_id": fresh_id(), "dry_run": true });
+    let dry: RewindFilesPayload = typed(&world, &id, ask).await;
+    assert_eq!(dry.can_rewind, Some(false));
 }
 
 /// What a client may ask of the MCP servers without the model.
@@ -271,7 +300,7 @@ async fn what_a_server_offers_is_called_and_read() {
     }
     let page = json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "ui://good/page" });
     let page: McpReadResourcePayload = typed(&world, &id, page).await;
-    assert_eq!(page.contents.unwrap()[0]["text"], "<p>hello</p>");
+    assert_eq!(page.contents.unwrap()[0].text.as_deref(), Some("<p>hello</p>"));
     let file = json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "file:///etc/hostname" });
     assert_eq!(
         try_control(&world, &id, file).await.problem(409),
@@ -336,40 +365,29 @@ async fn a_request_is_taken_back_by_its_client() {
     assert_eq!(world.answer(&id, json!([{ "text": "fine" }])).await, "fine");
 }
 
+/// Of its files the CLI lets a host change few keys, and says which it does not.
 #[tokio::test]
-async fn zz_explore() {
+async fn settings_of_files_and_directories_of_the_workspace_are_written() {
     let world = World::start().await;
     let id = world.session(json!({})).await;
-    std::fs::create_dir(world.dir().join("sub")).unwrap();
-    for request in [
-        json!({ "subtype": "register_repo_root", "directory": world.dir().join("sub") }),
-        json!({ "subtype": "update_settings", "source": "localSettings", "settings": { "outputStyle": "default" } }),
-        json!({ "subtype": "update_settings", "source": "userSettings", "settings": { "effortLevel": "low" } }),
-        json!({ "subtype": "message_rated", "messageUuid": fresh_id(), "sentiment": "positive", "surface": "assistant_text", "cleared": false }),
-        json!({ "subtype": "ultrareview_launch" , "args": "", "confirm": false}),
-        json!({ "subtype": "claude_authenticate", "loginWithClaudeAi": true}),
-        json!({ "subtype": "mcp_oauth_callback_url", "serverName": "x", "callbackUrl": "http://127.0.0.1/x"}),
+    for (source, settings) in [
+        ("localSettings", json!({ "outputStyle": "default" })),
+        ("userSettings", json!({ "effortLevel": "low" })),
     ] {
-        let builder = world
-            .rest
-            .builder(Method::POST, &format!("/v1/sessions/{id}/control"))
-            .json(&request)
-            .timeout(Duration::from_secs(4));
-        let asked = TaskTracker::new()
-            .spawn(async move {
-                match builder.send().await {
-                    Ok(r) => {
-                        let st = r.status();
-                        format!("{st} {}", r.text().await.unwrap())
-                    }
-                    Err(_) => "NOTHING".into(),
-                }
-            })
-            .await
-            .unwrap();
-        eprintln!("{request}\n  => {asked}");
+        let request = json!({ "subtype": "update_settings", "source": source, "settings": settings });
+        typed::<EmptyPayload>(&world, &id, request).await;
     }
-    panic!("seen");
+    let kept = std::fs::read_to_string(world.dir().join(".claude/settings.local.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept["outputStyle"], "default");
+    let inner = world.dir().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let request = json!({ "subtype": "register_repo_root", "directory": inner });
+    let root: RegisterRepoRootPayload = typed(&world, &id, request).await;
+    assert_eq!(root.directory.as_deref(), inner.to_str());
+    let outside = json!({ "subtype": "register_repo_root", "directory": world.daemon.work_dir("other") });
+    let refused = try_control(&world, &id, outside).await;
+    assert_eq!(refused.problem(409), "control_refused");
 }
 
 #[tokio::test]
