@@ -113,10 +113,11 @@ impl Registrations {
 
     /// An `initialize` was written.
     pub(super) fn initialized(&mut self, line: &Envelope<'_>, by: Option<&str>) {
-        let servers = |request| glance::member(request, "sdkMcpServers").and_then(glance::texts);
         self.asked(line, by, |request| Kind::Initialize {
             hooks: glance::member(request, "hooks").and_then(hooks::read),
-            servers: servers(request).unwrap_or_default(),
+            servers: glance::member(request, "sdkMcpServers")
+                .and_then(glance::texts)
+                .unwrap_or_default(),
         });
     }
 
@@ -309,7 +310,12 @@ mod tests {
         let servers = r#"{"subtype":"initialize","sdkMcpServers":["calc"]}"#;
         feed(&mut it, "0", &hooks_of("w"), "ws:w");
         it.accepted("0");
-        feed(&mut it, "1", r#"{"subtype":"mcp_set_servers","servers":{}}"#, "rest");
+        feed(
+            &mut it,
+            "1",
+            r#"{"subtype":"mcp_set_servers","servers":{}}"#,
+            "rest",
+        );
         feed(&mut it, "2", servers, "ws:x");
         feed(&mut it, "3", &hooks_of("y"), "ws:y");
         it.accepted("2");
@@ -319,7 +325,10 @@ mod tests {
         it.refused("3");
         assert_eq!(it.server("calc").cloned(), of_client("x"));
         assert!(it.matcher("w/a").is_some() && it.has_hooks_of("0"));
-        assert!(it.changes.is_empty() && it.before.is_none(), "nothing is left over");
+        assert!(
+            it.changes.is_empty() && it.before.is_none(),
+            "nothing is left over"
+        );
     }
 
     #[test]
