@@ -67,7 +67,10 @@ impl Hooks {
                 }
             }
         }
-        Self { matchers, by_callback }
+        Self {
+            matchers,
+            by_callback,
+        }
     }
 }
 
