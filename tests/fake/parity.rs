@@ -218,7 +218,8 @@ async fn every_other_request_of_the_cli_is_offered_to_who_is_there() {
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     let mut client = daemon.attach_as("x", &id, None).await;
-    let ask = |subtype: &str| json!({ "request": { "subtype": subtype, "x": 1.5 }, "id": subtype, "wait": false });
+    let ask =
+        |subtype: &str| json!({ "request": { "subtype": subtype, "x": 1.5 }, "id": subtype, "wait": false });
     let mut actions: Vec<Value> = unregistered().map(ask).collect();
     actions.extend(unregistered().map(|subtype| json!({ "wait_answer": subtype })));
     act(&rest, &id, Value::Array(actions)).await;
