@@ -132,8 +132,6 @@ pub enum StoredSetting {
     PermissionMode,
     /// `LaunchOptions::max_thinking_tokens`.
     Thinking,
-    /// The session's title.
-    Title,
 }
 
 /// Which clients may send a request of this subtype.
@@ -222,7 +220,7 @@ pub const CONTROLS: &[Control] = &[
     changing("set_model", StoredSetting::Model),
     changing("set_permission_mode", StoredSetting::PermissionMode),
     changing("set_max_thinking_tokens", StoredSetting::Thinking),
-    changing("rename_session", StoredSetting::Title),
+    host("rename_session"),
     host("set_color"),
     host("mcp_status"),
     slow("get_context_usage"),
@@ -414,7 +412,6 @@ mod tests {
                 ("set_model", StoredSetting::Model),
                 ("set_permission_mode", StoredSetting::PermissionMode),
                 ("set_max_thinking_tokens", StoredSetting::Thinking),
-                ("rename_session", StoredSetting::Title),
             ]
         );
     }
