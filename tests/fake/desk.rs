@@ -5,10 +5,12 @@ mod outside;
 
 use std::fs;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, of_type, path, records, session, session_with},
+    bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
+    server::Server,
     support::{
         daemon::TestDaemon,
         rest::Rest,
@@ -137,6 +139,63 @@ async fn a_hook_is_answered_by_its_client_and_by_no_other() {
         initialize["request"]["hooks"]["PreToolUse"],
         json!([{ "hookCallbackIds": ["trunkline/0"], "timeout": 60 }])
     );
+}
+
+/// Spacing, order, numbers and escapes of an output are its author's, whichever target it comes from.
+#[tokio::test]
+async fn outputs_of_hooks_and_servers_reach_the_cli_byte_for_byte() {
+    let odd = |name: &str| format!(r#"{{"z":1.50, "e":1E-07,"s":"\u0041", "a":{{"{name}":[ ]}}}}"#);
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut server = Server::start().await;
+    let stdin = daemon.home().join("stdin");
+    let target = json!({ "type": "webhook", "url": server.url("/hook").uri().to_string() });
+    let options = json!({
+        "hooks": [
+            hook_of("x", json!({})),
+            { "event": "PreToolUse", "target": target },
+            { "event": "PreToolUse", "target": { "type": "fixed", "output": "FIXED" } },
+        ],
+        "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } },
+    });
+    let body = body(&daemon, "a", json!({ "record_stdin": stdin }), options).to_string();
+    let request = rest
+        .builder(Method::POST, "/v1/sessions?wait=ready")
+        .header("content-type", "application/json")
+        .body(body.replace(r#""FIXED""#, &odd("fixed")));
+    let view = rest.send(request).await.expect(201);
+    let id = view["id"].as_str().unwrap().to_owned();
+    let mut client = daemon.attach_as("x", &id, None).await;
+    let waiting = |mut hook: Value| {
+        hook["wait"] = json!(false);
+        hook
+    };
+    let asks = json!([
+        waiting(callback("h-0", "trunkline/0")),
+        waiting(callback("h-1", "trunkline/1")),
+        waiting(callback("h-2", "trunkline/2")),
+        message("m-1", "calc", call(1)),
+        { "wait_answer": "h-0" }, { "wait_answer": "h-1" }, { "wait_answer": "h-2" }, { "wait_answer": "m-1" },
+    ]);
+    act(&rest, &id, asks).await;
+    server
+        .next()
+        .await
+        .answer("200 OK\ncontent-type: application/json", &odd("webhook"))
+        .await;
+    for (request, payload) in [("h-0", odd("client")), ("m-1", odd("served"))] {
+        asked(&mut client, request).await;
+        let response = format!(r#"{{"subtype":"success","request_id":"{request}","response":{payload}}}"#);
+        client
+            .send_text(&format!(r#"{{"type":"control_response","response":{response}}}"#))
+            .await;
+        acked(&mut client, request).await;
+    }
+    rest.in_state(&id, &["idle"]).await;
+    let stdin = fs::read_to_string(stdin).unwrap();
+    for output in ["client", "webhook", "fixed", "served"].map(odd) {
+        assert_eq!(stdin.matches(&output).count(), 1, "{output}: {stdin}");
+    }
 }
 
 #[tokio::test]

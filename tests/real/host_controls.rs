@@ -686,3 +686,30 @@ async fn a_caller_that_leaves_has_its_request_taken_back() {
     world.api.release("side").await;
     assert_eq!(world.answer(&id, json!([{ "text": "fine" }])).await, "fine");
 }
+
+/// The title of the launch options is the first name of a conversation, not its name for ever.
+#[tokio::test]
+async fn a_conversation_that_was_renamed_keeps_its_name_over_a_resume() {
+    let world = World::start().await;
+    let id = world.session(json!({ "title": "first" })).await;
+    let name = async || {
+        let status: StatusPayload = typed(&world, &id, json!({ "subtype": "get_status" })).await;
+        let sections = status.sections.unwrap().into_iter();
+        let mut rows = sections.filter_map(|section| section.rows).flatten();
+        rows.find(|row| row.label.as_deref() == Some("Session name"))
+            .and_then(|row| row.value)
+    };
+    assert_eq!(world.answer(&id, json!([{ "text": "one" }])).await, "one");
+    assert_eq!(name().await.as_deref(), Some("first"));
+    control(
+        &world,
+        &id,
+        json!({ "subtype": "rename_session", "title": "second" }),
+    )
+    .await;
+    assert_eq!(name().await.as_deref(), Some("second"));
+    world.stop(&id).await;
+    world.resume(&id).await;
+    assert_eq!(world.answer(&id, json!([{ "text": "two" }])).await, "two");
+    assert_eq!(name().await.as_deref(), Some("second"));
+}
