@@ -113,10 +113,11 @@ impl Registrations {
 
     /// An `initialize` was written.
     pub(super) fn initialized(&mut self, line: &Envelope<'_>, by: Option<&str>) {
-        let servers = |request| glance::member(request, "sdkMcpServers").and_then(glance::texts);
         self.asked(line, by, |request| Kind::Initialize {
             hooks: glance::member(request, "hooks").and_then(hooks::read),
-            servers: servers(request).unwrap_or_default(),
+            servers: glance::member(request, "sdkMcpServers")
+                .and_then(glance::texts)
+                .unwrap_or_default(),
         });
     }
 
