@@ -553,3 +553,37 @@ async fn hooks_and_servers_of_the_options_are_registered_at_every_start() {
         assert_eq!(last["request"]["sdkMcpServers"], json!(["calc"]));
     }
 }
+
+#[tokio::test]
+async fn many_hooks_at_once_hold_nothing_up() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    let hooks: Vec<Value> = (0..3000)
+        .map(|number| json!({ "hookCallbackIds": [format!("h{number}")] }))
+        .collect();
+    owner
+        .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "initialize", "hooks": { "PreToolUse": hooks } } }))
+        .await;
+    owner
+        .until("the answer", |frame| frame["type"] == "control_response")
+        .await;
+    let ask = |number: usize| {
+        let mut ask = callback(&format!("c{number}"), &format!("x/h{}", number + 2000));
+        ask["wait"] = json!(false);
+        ask
+    };
+    let waits = (0..1000).map(|number| json!({ "wait_answer": format!("c{number}") }));
+    let actions: Vec<Value> = (0..1000).map(ask).chain(waits).collect();
+    act(&rest, &id, actions.into()).await;
+    for number in 0..1000 {
+        let request = format!("c{number}");
+        asked(&mut owner, &request).await;
+        owner.send(&answer(&request, json!({}))).await;
+    }
+    rest.in_state(&id, &["idle"]).await;
+    for request in ["c0", "c999"] {
+        assert_eq!(written(&rest, &id, request).await.len(), 1);
+    }
+}

@@ -457,7 +457,11 @@ fn a_title_follows_the_cli_and_only_that_of_this_conversation() {
     for (id, request, answer) in [
         ("a", json!({ "title": "refused" }), "error"),
         ("b", json!({ "title": "mine" }), "success"),
-        ("c", json!({ "title": "theirs", "session_id": CliSessionId::new() }), "success"),
+        (
+            "c",
+            json!({ "title": "theirs", "session_id": CliSessionId::new() }),
+            "success",
+        ),
         ("d", json!({ "title": long }), "success"),
     ] {
         let mut request = request;
