@@ -60,6 +60,8 @@ pub(super) struct Entry {
     pub(super) subject: Subject,
     /// What it takes of the room; given back when it is done.
     room: Option<OwnedSemaphorePermit>,
+    /// What it takes of its sender's share; given back with the room.
+    share: Option<OwnedSemaphorePermit>,
 }
 
 impl Entry {
@@ -68,6 +70,15 @@ impl Entry {
             payload,
             subject,
             room: None,
+            share: None,
+        }
+    }
+
+    /// Holds a part of its sender's share until it is done.
+    pub(super) fn holding(self, share: OwnedSemaphorePermit) -> Self {
+        Self {
+            share: Some(share),
+            ..self
         }
     }
 
@@ -107,13 +118,14 @@ pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, un
         payload,
         subject,
         room,
+        share,
     }) = entries.recv().await
     {
         let sent: Result<Seq, WriteError> = match payload {
             Payload::Line { by, line } => link.write_line(Some(&by), line).await,
             Payload::Note(data) => link.note(Bytes::from(data)).await,
         };
-        drop(room);
+        drop((room, share));
         if let Err(error) = sent
             && unsent.send(Unsent { subject, error }).await.is_err()
         {

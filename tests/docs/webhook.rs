@@ -1,6 +1,5 @@
 //! The webhook of `docs/PROTOCOL.md`, run as it stands there and asked by a daemon.
 #![expect(
-    clippy::disallowed_methods,
     clippy::unwrap_used,
     reason = "reads what the programs print, and fails by panicking"
 )]
