@@ -27,6 +27,7 @@ const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long after a record or answer of ours was refused for want of room it is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+
 /// A process that is being started.
 #[derive(Debug)]
 pub(super) struct Launching {

@@ -141,13 +141,13 @@ impl Registrations {
 
     /// An `initialize` was written.
     pub(super) fn initialized(&mut self, line: &Envelope<'_>, by: Option<&str>) {
-        self.asked(line, by, |request| Kind::Initialize {
-            hooks: glance::member(request, "hooks")
-                .and_then(hooks::read)
-                .map(|matchers| Arc::new(Hooks::of(matchers))),
-            servers: glance::member(request, "sdkMcpServers")
-                .and_then(glance::texts)
-                .unwrap_or_default(),
+        self.asked(line, by, |request| {
+            let hooks = glance::member(request, "hooks").and_then(hooks::read);
+            let servers = glance::member(request, "sdkMcpServers").and_then(glance::texts);
+            Kind::Initialize {
+                hooks: hooks.map(|hooks| Arc::new(Hooks::of(hooks))),
+                servers: servers.unwrap_or_default(),
+            }
         });
     }
 
@@ -210,7 +210,7 @@ impl Registrations {
         match &change.kind {
             Kind::Initialize { hooks, servers } => {
                 if let Some(hooks) = hooks {
-                    self.hooks.clone_from(hooks);
+                    self.hooks = Arc::clone(hooks);
                     self.hooks_of = Some(id.to_owned());
                 }
                 if let Some(owner) = &change.owner {
