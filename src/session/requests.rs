@@ -110,15 +110,9 @@ impl Actor {
             interrupt,
             askers,
         } = request;
-        let ms = catalogue::deadline_ms(&subtype);
-        let waiting = Waiting {
-            askers,
-            subtype,
-            interrupt,
-            deadline: (Instant::now() + Duration::from_millis(ms), ms),
-        };
+        let waiting = Waiting::new(askers, subtype, interrupt);
         self.controls.add(id.clone(), waiting);
-        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Control(id)));
+        self.enqueue(Entry::new(Payload::line(by, line), Subject::Control(id)));
     }
 
     /// Sends what was held back, once it may be sent, or refuses it, once it never will. Called after everything that may
@@ -231,8 +225,7 @@ impl Actor {
             return;
         }
         let line = Bytes::from(stdin::control_cancel_request(id));
-        let by = by.to_owned();
-        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
+        self.enqueue(Entry::new(Payload::line(by, line), Subject::Nobody));
     }
 
     /// Tells all who asked what came of a request that was sent, and counts it.

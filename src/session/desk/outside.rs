@@ -241,7 +241,7 @@ impl Actor {
                 match outcome {
                     Ok(payload) => {
                         let line = crate::claude::stdin::control_success(&request_id, Some(&payload));
-                        self.give(request_id, line.into());
+                        self.give(request_id, line);
                     }
                     Err(reason) => {
                         let route: Route = self.route(&asked);
@@ -252,14 +252,7 @@ impl Actor {
             Outside::FromServer { run, server, message } => {
                 if self.machine.run_id() == Some(run) && self.outbox.is_some() {
                     let line = mcp_message(&RunId::new().to_string(), &server, &message);
-                    let by = "daemon".to_owned();
-                    self.enqueue(Entry::new(
-                        Payload::Line {
-                            by,
-                            line: line.into(),
-                        },
-                        Subject::Nobody,
-                    ));
+                    self.enqueue(Entry::new(Payload::line("daemon", line), Subject::Nobody));
                 }
             }
         }
