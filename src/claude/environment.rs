@@ -225,6 +225,20 @@ mod tests {
     }
 
     #[test]
+    fn a_client_may_say_that_it_gives_fresh_credentials() {
+        let names = [
+            "CLAUDE_CODE_SDK_HAS_OAUTH_REFRESH",
+            "CLAUDE_CODE_SDK_HAS_SESSIONS_OAUTH_REFRESH",
+            "CLAUDE_CODE_SDK_HAS_HOST_AUTH_REFRESH",
+        ];
+        let asked: BTreeMap<_, _> = names.map(|name| (name.to_owned(), "1".to_owned())).into();
+        let passed = child(&default_allow(), asked.clone(), &[], &BTreeMap::new());
+        assert!(passed.is_empty(), "the daemon's own say nothing: {passed:?}");
+        assert_eq!(child(&[], [], &[], &asked).len(), names.len());
+        assert!(is_never_passed("CLAUDE_CODE_SDK_READS_SESSION_STATE"));
+    }
+
+    #[test]
     fn a_client_replaces_the_daemons_value_and_the_protocol_replaces_both() {
         let session: BTreeMap<_, _> =
             pairs(&[("ANTHROPIC_API_KEY", "theirs"), ("P", "theirs"), ("NEW", "1")])

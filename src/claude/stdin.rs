@@ -552,6 +552,56 @@ mod tests {
     }
 
     #[test]
+    fn of_credentials_the_journal_gets_the_names_only() {
+        let line = r#"{"request_id":"theirs","type":"update_environment_variables","variables":{"A":"PLANTED","B\n":"PLANTED"},"new":[1, 2]}"#;
+        let checked = check_client_line(line.as_bytes()).unwrap();
+        assert!(!format!("{checked:?}").contains("PLANTED"));
+        let ClientLine::UpdateEnvironmentVariables { request_id, line } = checked else {
+            panic!("{checked:?}");
+        };
+        assert_eq!(request_id.as_deref(), Some("theirs"));
+        let (text, record) = relayed_variables(line, Some("ours"));
+        assert_eq!(
+            parsed(&text),
+            json!({
+                "type": "update_environment_variables", "request_id": "ours", "new": [1, 2],
+                "variables": {"A": "PLANTED", "B\n": "PLANTED"},
+            })
+        );
+        assert_eq!(
+            parsed(&record),
+            json!({
+                "type": "update_environment_variables", "request_id": "ours", "redacted": true,
+                "variables": {"A": "redacted", "B\n": "redacted"},
+            })
+        );
+        let (text, record) = relayed_variables(line, None);
+        assert!(parsed(&text).get("request_id").is_none());
+        assert!(parsed(&record).get("request_id").is_none());
+        for bad in [r#""""#, "7"] {
+            let line =
+                format!(r#"{{"type":"update_environment_variables","variables":{{}},"request_id":{bad}}}"#);
+            assert!(check_client_line(line.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn of_an_answer_with_a_secret_the_journal_gets_that_it_was_given() {
+        let given = parsed(&redacted_response("r", true));
+        assert_eq!(
+            given,
+            json!({"type": "control_response", "response": {
+                "subtype": "success", "request_id": "r", "response": {"redacted": true},
+            }})
+        );
+        let refused = parsed(&redacted_response("r", false));
+        assert_eq!(
+            refused["response"],
+            json!({"subtype": "error", "request_id": "r", "error": "redacted"})
+        );
+    }
+
+    #[test]
     fn a_prompt_is_a_user_line_with_an_id() {
         let line = user_message(&message(Content::Text("say \"hi\"\n\u{2028}/x")));
         assert_eq!(
@@ -677,7 +727,9 @@ mod tests {
             Ok(ClientLine::KeepAlive)
         ));
         assert!(matches!(
-            check_client_line(br#"{"type":"update_environment_variables","variables":{"A":"b"}}"#),
+            check_client_line(
+                br#"{"type":"update_environment_variables","variables":{"A":"b"},"request_id":null}"#
+            ),
             Ok(ClientLine::UpdateEnvironmentVariables { .. })
         ));
     }
