@@ -597,8 +597,8 @@ async fn hooks_and_servers_of_the_options_are_registered_at_every_start() {
         )
         .await;
         asked(&mut client, "h-1").await;
-        for request in ["h-1", "m-1"] {
-            client.send(&answer(request, json!({}))).await;
+        for (request, payload) in [("h-1", json!({})), ("m-1", result_of(1, "three"))] {
+            client.send(&answer(request, payload)).await;
             acked(&mut client, request).await;
         }
         rest.in_state(session, &["idle"]).await;

@@ -7,7 +7,9 @@ use tokio::time::Instant;
 
 use crate::{
     claude::{
+        BadLine,
         control::Fields,
+        glance, json,
         options::HookTarget,
         stdin::{self, ClientError},
     },
@@ -23,7 +25,7 @@ use crate::{
 };
 
 use super::{
-    book::Asked,
+    book::{About, Asked},
     fallback::{self, FallbackReason},
     route::{self, Owner, Presence, Route},
     state::Answering,
@@ -120,9 +122,15 @@ impl Actor {
                 _ => Err(SessionError::RequestOfAnotherClient),
             },
         };
-        let is_secret = match is_secret {
-            Ok(is_secret) => is_secret,
-            Err(error) => {
+        let unfit = self
+            .machine
+            .desk()
+            .get(&request_id)
+            .and_then(|asked| unfit(&asked.about, &outcome))
+            .map(|why| SessionError::InvalidLine(BadLine::BadControl(why)));
+        let is_secret = match (is_secret, unfit) {
+            (Ok(is_secret), None) => is_secret,
+            (Err(error), _) | (Ok(_), Some(error)) => {
                 self.clients
                     .error(connection, &error, Some(("request_id", &request_id)));
                 return;
@@ -265,4 +273,30 @@ impl Actor {
             Subject::Due(Due::HookStop),
         ));
     }
+}
+
+/// Why the CLI could not use an answer of a client: it would take a hook for one without an opinion, and wait on for a
+/// server's. What the answer says beyond its form is the client's.
+fn unfit(about: &About, outcome: &Result<Option<Box<RawValue>>, ClientError>) -> Option<&'static str> {
+    let Ok(payload) = outcome else {
+        return None;
+    };
+    let payload = payload.as_deref().map(RawValue::get);
+    match about {
+        About::Hook { .. } if payload.is_some_and(|payload| !json::is_object(payload)) => {
+            Some("has a hook output that is no object")
+        }
+        About::Mcp { id: Some(id), .. } => {
+            let response = payload.and_then(|payload| glance::member(payload, "mcp_response"));
+            let of = response.and_then(|response| glance::member(response, "id"));
+            (!of.is_some_and(|of| same_value(of, id.get())))
+                .then_some("has no mcp_response with the id of the message")
+        }
+        _ => None,
+    }
+}
+
+fn same_value(one: &str, other: &str) -> bool {
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    one == other || value(one).is_some_and(|one| Some(one) == value(other))
 }
