@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    server::Server,
-    support::ws::Ws,
+    support::{server::Server, ws::Ws},
     world::{World, bash},
 };
 

@@ -134,6 +134,7 @@ async fn what_a_host_asks_is_answered_in_the_types() {
         json!({ "subtype": "rename_session", "title": "named" }),
     )
     .await;
+    assert_eq!(world.rest.session(&id).await["title"], "named");
     typed::<EmptyPayload>(&world, &id, json!({ "subtype": "stop_task", "task_id": "nope" })).await;
     typed::<EmptyPayload>(&world, &id, json!({ "subtype": "background_tasks" })).await;
 }
@@ -707,6 +708,7 @@ async fn a_conversation_that_was_renamed_keeps_its_name_over_a_resume() {
     )
     .await;
     assert_eq!(name().await.as_deref(), Some("second"));
+    assert_eq!(world.rest.session(&id).await["title"], "second");
     world.stop(&id).await;
     world.resume(&id).await;
     assert_eq!(world.answer(&id, json!([{ "text": "two" }])).await, "two");

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::{
-    server::{Exchange, Server},
-    support::ws::Ws,
+    support::{
+        server::{Exchange, Server},
+        ws::Ws,
+    },
     world::{MCP_SERVER, World},
 };
 
