@@ -708,6 +708,7 @@ async fn a_conversation_that_was_renamed_keeps_its_name_over_a_resume() {
     )
     .await;
     assert_eq!(name().await.as_deref(), Some("second"));
+    assert_eq!(world.rest.session(&id).await["title"], "second");
     world.stop(&id).await;
     world.resume(&id).await;
     assert_eq!(world.answer(&id, json!([{ "text": "two" }])).await, "two");
