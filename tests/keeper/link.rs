@@ -392,7 +392,10 @@ async fn an_older_keeper_never_sees_a_secret() {
     send(&link, "a", r#"{"n":1}"#.to_owned()).await;
     link.handle.stop(StopRequest::default()).await.unwrap();
     drop(link);
-    let heard = relay.join().unwrap();
+    // The link's own task needs this thread.
+    let heard = tokio::task::spawn_blocking(|| relay.join().unwrap())
+        .await
+        .unwrap();
     let has = |text: &str| heard.windows(text.len()).any(|it| it == text.as_bytes());
     assert!(has(r#"{"n":1}"#) && !has("PLANTED"));
 }
