@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
-    server::Server,
     support::{
         daemon::TestDaemon,
         rest::Rest,
+        server::Server,
         wait::{PATIENCE, wait_for},
         ws::Ws,
     },
