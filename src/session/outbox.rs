@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::{
-    domain::{ApprovalId, PromptUuid, Seq},
-    keeper::{LinkHandle, WriteError},
+    domain::{ApprovalId, ConnectionId, PromptUuid, Seq},
+    keeper::{Line, LinkHandle, WriteError},
 };
 
 /// Entries that may wait here. What is beyond it is refused as busy.
@@ -19,9 +19,16 @@ const OUTBOX_KIB: u32 = 128 << 10;
 #[derive(Debug)]
 pub(super) enum Payload {
     /// A line for the CLI's stdin.
-    Line { by: String, line: Bytes },
+    Line { by: String, line: Line },
     /// A record of the daemon's own.
     Note(Vec<u8>),
+}
+
+impl Payload {
+    pub(super) fn line(by: impl Into<String>, line: impl Into<Line>) -> Self {
+        let (by, line) = (by.into(), line.into());
+        Self::Line { by, line }
+    }
 }
 
 /// Whom the outcome concerns.
@@ -32,6 +39,8 @@ pub(super) enum Subject {
     Answer(ApprovalId),
     /// A client's answer to this request of the CLI that is no approval.
     Reply(String),
+    /// Fresh credentials of the client on this connection.
+    Credentials(ConnectionId),
     /// The daemon itself; what was refused for want of room is sent again.
     Due(Due),
     /// Nobody waits; a failure is logged.
@@ -89,7 +98,7 @@ impl Entry {
             return true;
         }
         let bytes = match &self.payload {
-            Payload::Line { line, .. } => line.len(),
+            Payload::Line { line, .. } => line.bytes(),
             Payload::Note(data) => data.len(),
         };
         let kib = u32::try_from(bytes / 1024 + 1)
@@ -139,9 +148,7 @@ mod tests {
     use super::*;
 
     fn entry(bytes: usize) -> Entry {
-        let line = Bytes::from(vec![b' '; bytes]);
-        let by = "rest".to_owned();
-        Entry::new(Payload::Line { by, line }, Subject::Nobody)
+        Entry::new(Payload::line("rest", vec![b' '; bytes]), Subject::Nobody)
     }
 
     #[test]

@@ -249,7 +249,7 @@ impl Actor {
                 match outcome {
                     Ok(payload) => {
                         let line = crate::claude::stdin::control_success(&request_id, Some(&payload));
-                        self.give(request_id, line.into());
+                        self.give(request_id, line);
                     }
                     Err(reason) => {
                         let route: Route = self.route(&asked);
@@ -265,11 +265,7 @@ impl Actor {
             } => {
                 if self.machine.run_id() == Some(run) && self.outbox.is_some() {
                     let line = mcp_message(&RunId::new().to_string(), &server, &message);
-                    let by = "daemon".to_owned();
-                    let payload = Payload::Line {
-                        by,
-                        line: line.into(),
-                    };
+                    let payload = Payload::line("daemon", line);
                     self.enqueue(Entry::new(payload, Subject::Nobody).holding(room));
                 }
             }
