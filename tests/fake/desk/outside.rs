@@ -3,7 +3,6 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use super::{call, callback, message, reason, written};
 use crate::{
@@ -236,18 +235,17 @@ async fn a_server_that_talks_without_end_leaves_room_for_people() {
     call.begin_events().await;
     let talk = r#"data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
     let many = format!("{talk}\n\n").repeat(1000);
-    let mut talking = JoinSet::new();
-    talking.spawn(async move { while call.write(&many).await {} });
-    // Each prompt would meet a queue that is full of it.
-    for number in 0..20 {
-        let reply = rest
-            .post(
-                &path(&id, "messages"),
-                json!({ "text": format!("prompt {number}") }),
-            )
-            .await;
-        reply.expect(202);
+    let talking = async { while call.write(&many).await {} };
+    let asking = async {
+        // Each prompt would meet a queue that is full of it.
+        for number in 0..20 {
+            let body = json!({ "text": format!("prompt {number}") });
+            rest.post(&path(&id, "messages"), body).await.expect(202);
+        }
+    };
+    tokio::select! {
+        () = asking => {}
+        () = talking => panic!("the server was cut off"),
     }
-    talking.shutdown().await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
 }
