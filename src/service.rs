@@ -1,5 +1,5 @@
-//! Owns the talk with the service manager that started the daemon: systemd, or another that speaks its protocols (sd_notify(3),
-//! sd_listen_fds(3)). Without one, everything here does nothing.
+//! Owns the talk with the service manager that started the daemon: systemd, or another that speaks its protocols (`sd_notify(3)`,
+//! `sd_listen_fds(3)`). Without one, everything here does nothing.
 
 mod notifier;
 mod sockets;

@@ -164,12 +164,7 @@ async fn until_it_ends(served: impl Future<Output = std::io::Result<()>> + Send,
 /// Tells the service manager that the daemon works as long as the runtime runs tasks and the store takes writes. A store
 /// that answers that it can't, such as for want of space, is no reason to be started anew: that would not help.
 async fn sign_of_life(manager: Arc<Notifier>, store: Store, soft: CancellationToken) {
-    let works = || async {
-        !matches!(
-            store.ping().await,
-            Err(StoreError::Locked | StoreError::Closed)
-        )
-    };
+    let works = || async { !matches!(store.ping().await, Err(StoreError::Locked | StoreError::Closed)) };
     service::feed(&manager, soft, works).await;
 }
 

@@ -53,7 +53,9 @@ pub enum SocketError {
         fd: RawFd,
     },
     /// It is something else.
-    #[error("the passed file {name} (file {fd}) is {what}; it must be a TCP or Unix stream socket that listens")]
+    #[error(
+        "the passed file {name} (file {fd}) is {what}; it must be a TCP or Unix stream socket that listens"
+    )]
     Unfit {
         /// Its name in `LISTEN_FDNAMES`.
         name: String,

@@ -29,9 +29,7 @@ pub(super) async fn open(server: &Server, passed: Vec<Passed>) -> Result<Listene
     for passed in passed {
         match passed {
             Passed::Tcp(listener) => {
-                let address = listener
-                    .local_addr()
-                    .context("a passed socket has no address")?;
+                let address = listener.local_addr().context("a passed socket has no address")?;
                 if !address.ip().is_loopback() && !server.insecure {
                     return Err(CliError::Usage(format!(
                         "the passed socket listens on {address}, which is reachable from other machines, and the \
@@ -42,9 +40,7 @@ pub(super) async fn open(server: &Server, passed: Vec<Passed>) -> Result<Listene
             }
             Passed::Unix(listener) => {
                 let listener = UnixListener::from_std(listener).context("a passed socket cannot be used")?;
-                let address = listener
-                    .local_addr()
-                    .context("a passed socket has no address")?;
+                let address = listener.local_addr().context("a passed socket has no address")?;
                 socket = socket.or_else(|| address.as_pathname().map(Path::to_owned));
                 unix.push(listener);
             }
