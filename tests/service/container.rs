@@ -4,7 +4,7 @@
 use std::{
     fs,
     os::unix::process::ExitStatusExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
@@ -32,7 +32,7 @@ struct Container {
 impl Container {
     /// Starts it and waits until it answers.
     #[expect(clippy::disallowed_methods, reason = "starts the program under test")]
-    async fn start(manager: &Manager) -> (Self, Rest) {
+    async fn start(notify: &Path) -> (Self, Rest) {
         let root = tempfile::Builder::new().prefix("tl-").tempdir().unwrap();
         let home = root.path().join("home");
         fs::create_dir(&home).unwrap();
@@ -50,7 +50,7 @@ impl Container {
             .current_dir(root.path())
             .env_clear()
             .envs(clean_env(&home, "http://127.0.0.1:9"))
-            .env("NOTIFY_SOCKET", &manager.socket)
+            .env("NOTIFY_SOCKET", notify)
             // Such as a container engine passes on to process 1.
             .env("WATCHDOG_USEC", "1000000")
             .env("WATCHDOG_PID", "1")
@@ -60,11 +60,11 @@ impl Container {
             .spawn()
             .expect("unshare is needed: Debian has it in the package util-linux");
         let mut container = Self { root, unshare };
-        let rest = wait_for("the daemon answers", PATIENCE, async || container.probe().await).await;
+        let rest = wait_for("the daemon answers", PATIENCE, async || container.probe()).await;
         (container, rest)
     }
 
-    async fn probe(&mut self) -> Option<Rest> {
+    fn probe(&mut self) -> Option<Rest> {
         if let Some(status) = self.unshare.try_wait().unwrap() {
             panic!("it ended at its start: {status}\n{}", self.log());
         }
@@ -130,8 +130,8 @@ fn children(parent: i32) -> Vec<Process> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn y8_process_1_reaps_what_lost_its_parent_and_nothing_of_the_daemons() {
     const ORPHANS: usize = 20;
-    let manager = Manager::new();
-    let (mut container, rest) = Container::start(&manager).await;
+    let mut manager = Manager::new();
+    let (mut container, rest) = Container::start(&manager.socket).await;
     let told = manager.until("READY=1").await;
     let ready = told.last().unwrap();
     assert!(
@@ -211,7 +211,8 @@ async fn y8_process_1_reaps_what_lost_its_parent_and_nothing_of_the_daemons() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_container_ends_with_its_daemon_and_says_how() {
-    let (mut container, rest) = Container::start(&Manager::new()).await;
+    let manager = Manager::new();
+    let (mut container, rest) = Container::start(&manager.socket).await;
     rest.create_ready(json!({ "cwd": container.work_dir("a") })).await;
     let inside = proc::below(container.root.path());
     proc::signal(container.daemon(), Signal::SIGKILL);

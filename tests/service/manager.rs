@@ -48,13 +48,13 @@ impl Manager {
     }
 
     /// What came since the last call.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn told(&mut self) -> Vec<String> {
         let told = self.messages.try_iter();
         told.filter(|message| !message.is_empty()).collect()
     }
 
     /// The messages up to the first one that has this line, and that one last.
-    pub(crate) async fn until(&self, line: &str) -> Vec<String> {
+    pub(crate) async fn until(&mut self, line: &str) -> Vec<String> {
         let mut before = Vec::new();
         let what = format!("the service manager is told {line}");
         wait_for(&what, PATIENCE, async || {

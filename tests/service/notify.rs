@@ -18,7 +18,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readiness_life_and_the_end_are_told_in_order() {
-    let manager = Manager::new();
+    let mut manager = Manager::new();
     let mut daemon = TestDaemon::with_fake()
         .fake(json!({ "term": { "ignore": true } }))
         .env("NOTIFY_SOCKET", &manager.socket)
@@ -99,7 +99,7 @@ impl Drop for Lock {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_that_hangs_gives_no_sign_of_life() {
-    let manager = Manager::new();
+    let mut manager = Manager::new();
     let daemon = TestDaemon::with_fake()
         .env("NOTIFY_SOCKET", &manager.socket)
         .env("WATCHDOG_USEC", "1000000")
@@ -121,7 +121,7 @@ async fn a_daemon_that_hangs_gives_no_sign_of_life() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watchdog_of_another_process_and_a_manager_that_is_gone_change_nothing() {
-    let manager = Manager::new();
+    let mut manager = Manager::new();
     let daemon = TestDaemon::with_fake()
         .env("NOTIFY_SOCKET", &manager.socket)
         .env("WATCHDOG_USEC", "20000")

@@ -103,7 +103,7 @@ async fn a_restart_of_the_service_keeps_the_processes_of_its_sessions() {
         ] {
             assert_eq!(value(&unit, key), Some(expected), "{kind} {key}");
         }
-        let manager = Manager::new();
+        let mut manager = Manager::new();
         let mut builder = TestDaemon::with_fake()
             .env("NOTIFY_SOCKET", &manager.socket)
             .env("WATCHDOG_USEC", "60000000");
