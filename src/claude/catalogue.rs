@@ -123,19 +123,6 @@ pub enum Sender {
     Both,
 }
 
-/// A setting that a request changes in the process, and that must be stored so that the next start applies it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoredSetting {
-    /// `LaunchOptions::model`.
-    Model,
-    /// `LaunchOptions::permission_mode`.
-    PermissionMode,
-    /// `LaunchOptions::max_thinking_tokens`.
-    Thinking,
-    /// The session's title.
-    Title,
-}
-
 /// Which clients may send a request of this subtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -156,8 +143,6 @@ pub struct Control {
     pub deadline_ms: u64,
     /// Whether it may be sent before `initialize` was answered.
     pub before_initialize: bool,
-    /// The setting it changes.
-    pub changes: Option<StoredSetting>,
     /// Which clients may send it.
     pub access: Access,
 }
@@ -168,7 +153,6 @@ const fn host(name: &'static str) -> Control {
         sender: Sender::Host,
         deadline_ms: DEFAULT_DEADLINE_MS,
         before_initialize: false,
-        changes: None,
         access: Access::Open,
     }
 }
@@ -183,13 +167,6 @@ const fn refused(name: &'static str, why: &'static str) -> Control {
 const fn slow(name: &'static str) -> Control {
     Control {
         deadline_ms: SLOW_DEADLINE_MS,
-        ..host(name)
-    }
-}
-
-const fn changing(name: &'static str, setting: StoredSetting) -> Control {
-    Control {
-        changes: Some(setting),
         ..host(name)
     }
 }
@@ -219,10 +196,10 @@ pub const CONTROLS: &[Control] = &[
         "end_session",
         "the CLI would exit by itself, which looks like a crash; use the route 'stop' instead",
     ),
-    changing("set_model", StoredSetting::Model),
-    changing("set_permission_mode", StoredSetting::PermissionMode),
-    changing("set_max_thinking_tokens", StoredSetting::Thinking),
-    changing("rename_session", StoredSetting::Title),
+    host("set_model"),
+    host("set_permission_mode"),
+    host("set_max_thinking_tokens"),
+    host("rename_session"),
     host("set_color"),
     host("mcp_status"),
     slow("get_context_usage"),
@@ -400,23 +377,6 @@ mod tests {
         assert!(is_known_message("command_lifecycle") && !is_known_message("brand_new_thing"));
         assert!(is_known_system("init") && !is_known_system("assistant"));
         assert!(is_known_request_of_cli("mcp_message") && !is_known_request_of_cli("set_model"));
-    }
-
-    #[test]
-    fn what_must_be_applied_again_at_a_resume_is_marked() {
-        let stored: Vec<_> = CONTROLS
-            .iter()
-            .filter_map(|control| Some((control.name, control.changes?)))
-            .collect();
-        assert_eq!(
-            stored,
-            [
-                ("set_model", StoredSetting::Model),
-                ("set_permission_mode", StoredSetting::PermissionMode),
-                ("set_max_thinking_tokens", StoredSetting::Thinking),
-                ("rename_session", StoredSetting::Title),
-            ]
-        );
     }
 
     #[test]

@@ -192,6 +192,7 @@ impl Actor {
     pub(super) fn on_approval_closed(&mut self, id: ApprovalId, resolution: Resolution) {
         let by_answer = resolution.state.is_answered();
         self.ruling.forget(id);
+        self.announced.remove(&(id, false));
         for (place, reply) in self.deciding.take(id).into_iter().enumerate() {
             let outcome = if place == 0 && by_answer {
                 Ok(resolution.clone())

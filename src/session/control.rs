@@ -3,12 +3,11 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{claude::ControlResponse, domain::ConnectionId, metrics::ControlEnd};
 
-use super::{SessionError, handle::Reply};
+use super::{SessionError, handle::Reply, outbox::Entry};
 
 /// Requests that one client on a socket may have open.
 const OPEN_PER_CLIENT: usize = 64;
@@ -62,8 +61,7 @@ pub(super) fn end_of(outcome: &Result<ControlResponse, SessionError>) -> Control
 pub(super) struct Request {
     pub(super) id: String,
     pub(super) subtype: String,
-    pub(super) line: Bytes,
-    pub(super) by: String,
+    pub(super) entry: Entry,
     /// Set for an interrupt.
     pub(super) interrupt: Option<Interrupt>,
     pub(super) askers: Vec<Asker>,
@@ -295,6 +293,7 @@ impl Controls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::outbox::{Payload, Subject};
 
     fn client(connection: ConnectionId, id: &str) -> Asker {
         let id = id.to_owned();
@@ -396,8 +395,7 @@ mod tests {
         let request = |id: usize| Request {
             id: id.to_string(),
             subtype: "x".to_owned(),
-            line: Bytes::new(),
-            by: "rest".to_owned(),
+            entry: Entry::new(Payload::Note(Vec::new()), Subject::Nobody),
             interrupt: None,
             askers: vec![client(ConnectionId::new(), "1")],
         };

@@ -60,17 +60,23 @@ impl Actor {
                 return;
             }
         };
-        let request = Request {
-            line,
+        let mut request = Request {
+            entry: Entry::new(Payload::Line { by, line }, Subject::Control(id.clone())),
             id,
             subtype,
-            by,
             interrupt,
             askers: vec![asker],
         };
         if self.machine.is_ready() || catalogue::goes_first(&request.subtype) {
             self.send_request(request);
-        } else if let Some(request) = self.controls.hold(request) {
+            return;
+        }
+        let refused = if request.entry.take_room(&self.outbox_room) {
+            self.controls.hold(request)
+        } else {
+            Some(request)
+        };
+        if let Some(request) = refused {
             self.answer_askers(request.askers, &|| Err(SessionError::Busy));
         }
     }
@@ -105,8 +111,7 @@ impl Actor {
         let Request {
             id,
             subtype,
-            line,
-            by,
+            entry,
             interrupt,
             askers,
         } = request;
@@ -117,8 +122,8 @@ impl Actor {
             interrupt,
             deadline: (Instant::now() + Duration::from_millis(ms), ms),
         };
-        self.controls.add(id.clone(), waiting);
-        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Control(id)));
+        self.controls.add(id, waiting);
+        self.enqueue(entry);
     }
 
     /// Sends what was held back, once it may be sent, or refuses it, once it never will. Called after everything that may
@@ -148,8 +153,9 @@ impl Actor {
     }
 
     /// Writes a prompt, but not into the middle of an interrupt: that is meant for what was sent before.
-    pub(super) fn enqueue_prompt(&mut self, entry: Entry) {
-        if self.controls.is_interrupting() && self.held_prompts.len() < OUTBOX_ENTRIES {
+    pub(super) fn enqueue_prompt(&mut self, mut entry: Entry) {
+        let may_wait = self.held_prompts.len() < OUTBOX_ENTRIES;
+        if self.controls.is_interrupting() && may_wait && entry.take_room(&self.outbox_room) {
             self.held_prompts.push(entry);
         } else {
             self.enqueue(entry);

@@ -20,9 +20,6 @@ mod parity;
 mod race;
 mod resume;
 mod rules;
-#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
-#[path = "../outbound/server.rs"]
-mod server;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::{call, callback, message, reason, written};
 use crate::{
     bed::{act, session_with},
-    server::Server,
-    support::daemon::TestDaemon,
+    support::{daemon::TestDaemon, server::Server},
 };
 
 fn webhook(server: &Server, with: Value) -> Value {
