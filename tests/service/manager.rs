@@ -1,15 +1,14 @@
 //! Owns a stand-in for the service manager: the socket on which it is told things.
 
-use std::{
-    os::unix::net::UnixDatagram,
-    path::PathBuf,
-    sync::mpsc::{Receiver, channel},
-    time::Duration,
-};
+use std::{os::unix::net::UnixDatagram, path::PathBuf, time::Duration};
 
 use tempfile::TempDir;
+use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::support::wait::{PATIENCE, wait_for};
+
+/// More messages than a test lets pass unread.
+const UNREAD: usize = 4096;
 
 /// A service manager that listens.
 #[derive(Debug)]
@@ -25,7 +24,7 @@ impl Manager {
         let path = dir.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let (sender, messages) = channel();
+        let (sender, messages) = channel(UNREAD);
         // It is read all the time, so that the daemon never waits for the test.
         std::thread::spawn(move || {
             let mut buffer = vec![0; 4096];
@@ -35,7 +34,7 @@ impl Manager {
                     // Only shows whether the test is over.
                     Err(_) => String::new(),
                 };
-                if sender.send(told).is_err() {
+                if sender.blocking_send(told).is_err() {
                     return;
                 }
             }
@@ -49,7 +48,7 @@ impl Manager {
 
     /// What came since the last call.
     pub(crate) fn told(&mut self) -> Vec<String> {
-        let told = self.messages.try_iter();
+        let told = std::iter::from_fn(|| self.messages.try_recv().ok());
         told.filter(|message| !message.is_empty()).collect()
     }
 
