@@ -2,6 +2,8 @@
 //!
 //! It is no filter: a type that is not listed passes, a subtype that is not listed is sent with the defaults.
 
+use super::json;
+
 /// Every `type` of a line on the CLI's stdout that is known. `docs/PARITY.md` says what becomes of each.
 pub const MESSAGES: &[&str] = &[
     "system",
@@ -100,8 +102,6 @@ pub fn is_known_system(subtype: &str) -> bool {
 pub fn is_known_request_of_cli(subtype: &str) -> bool {
     control(subtype).is_some_and(|control| control.sender != Sender::Host)
 }
-
-use super::json;
 
 /// Longest wait for the CLI's answer when nothing else is known, in milliseconds.
 pub const DEFAULT_DEADLINE_MS: u64 = 30_000;

@@ -1,11 +1,18 @@
 //! Owns the control requests that are under way: who asked, under which id of their own, and until when. Some are held
 //! back for a while, the others wait for the CLI's answer.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
-use crate::{claude::ControlResponse, domain::ConnectionId, metrics::ControlEnd};
+use crate::{
+    claude::{ControlResponse, catalogue},
+    domain::ConnectionId,
+    metrics::ControlEnd,
+};
 
 use super::{SessionError, handle::Reply, outbox::Entry};
 
@@ -91,6 +98,20 @@ pub(super) struct Waiting {
     pub(super) interrupt: Option<Interrupt>,
     /// When the askers are told that no answer came, and after how many milliseconds that is.
     pub(super) deadline: (Instant, u64),
+}
+
+impl Waiting {
+    /// One that is sent now.
+    pub(super) fn new(askers: Vec<Asker>, subtype: String, interrupt: Option<Interrupt>) -> Self {
+        let ms = catalogue::deadline_ms(&subtype);
+        let deadline = (Instant::now() + Duration::from_millis(ms), ms);
+        Self {
+            askers,
+            subtype,
+            interrupt,
+            deadline,
+        }
+    }
 }
 
 /// Where a client's request is.

@@ -61,7 +61,7 @@ impl Actor {
             }
         };
         let mut request = Request {
-            entry: Entry::new(Payload::Line { by, line }, Subject::Control(id.clone())),
+            entry: Entry::new(Payload::line(by, line), Subject::Control(id.clone())),
             id,
             subtype,
             interrupt,
@@ -115,14 +115,7 @@ impl Actor {
             interrupt,
             askers,
         } = request;
-        let ms = catalogue::deadline_ms(&subtype);
-        let waiting = Waiting {
-            askers,
-            subtype,
-            interrupt,
-            deadline: (Instant::now() + Duration::from_millis(ms), ms),
-        };
-        self.controls.add(id, waiting);
+        self.controls.add(id, Waiting::new(askers, subtype, interrupt));
         self.enqueue(entry);
     }
 
@@ -237,8 +230,7 @@ impl Actor {
             return;
         }
         let line = Bytes::from(stdin::control_cancel_request(id));
-        let by = by.to_owned();
-        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
+        self.enqueue(Entry::new(Payload::line(by, line), Subject::Nobody));
     }
 
     /// Tells all who asked what came of a request that was sent, and counts it.

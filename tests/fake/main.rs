@@ -5,6 +5,7 @@ mod approvals;
 mod bed;
 mod clients;
 mod control;
+mod credentials;
 mod deadlines;
 mod decisions;
 mod desk;

@@ -1,11 +1,7 @@
 //! Owns the tests of what a host asks the CLI: each control request through its route, and the answer against its type.
 
-use std::time::Duration;
-
-use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio_util::task::TaskTracker;
 use trunkline::claude::controls::*;
 
 use crate::{
@@ -13,18 +9,18 @@ use crate::{
         rest::Reply,
         wait::{PATIENCE, wait_for, wait_until},
     },
-    world::{MCP_SERVER, World, bash, endless, fresh_id, marked, marker, text},
+    world::{World, bash, endless, fresh_id, marked, marker, text},
 };
 
 /// Sends a control request; the answer must be a success.
-async fn control(world: &World, id: &str, request: Value) -> Value {
+pub(crate) async fn control(world: &World, id: &str, request: Value) -> Value {
     let reply = try_control(world, id, request.clone()).await;
     assert_eq!(reply.status, 200, "{request}: {:#}", reply.body);
     assert_eq!(reply.body["subtype"], request["subtype"]);
     reply.body["response"].clone()
 }
 
-async fn try_control(world: &World, id: &str, request: Value) -> Reply {
+pub(crate) async fn try_control(world: &World, id: &str, request: Value) -> Reply {
     world
         .rest
         .post(&format!("/v1/sessions/{id}/control"), request)
@@ -32,17 +28,17 @@ async fn try_control(world: &World, id: &str, request: Value) -> Reply {
 }
 
 /// As [`control`], and the answer must fit its type: a field of another type fails.
-async fn typed<T: DeserializeOwned>(world: &World, id: &str, request: Value) -> T {
+pub(crate) async fn typed<T: DeserializeOwned>(world: &World, id: &str, request: Value) -> T {
     let answer = control(world, id, request.clone()).await;
     fits(&request.to_string(), &answer)
 }
 
 #[track_caller]
-fn fits<T: DeserializeOwned>(what: &str, answer: &Value) -> T {
+pub(crate) fn fits<T: DeserializeOwned>(what: &str, answer: &Value) -> T {
     serde_json::from_value(answer.clone()).unwrap_or_else(|error| panic!("{what}: {error}\n{answer:#}"))
 }
 
-async fn get(world: &World, id: &str, route: &str) -> Value {
+pub(crate) async fn get(world: &World, id: &str, route: &str) -> Value {
     let reply = world.rest.get(&format!("/v1/sessions/{id}/{route}")).await;
     reply.expect(200)
 }
@@ -255,117 +251,6 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
     assert_eq!(dry.can_rewind, Some(false));
 }
 
-/// What a client may ask of the MCP servers without the model.
-#[tokio::test]
-async fn what_a_server_offers_is_called_and_read() {
-    let world = World::start().await;
-    world.write("server.py", MCP_SERVER);
-    let id = world.session(json!({})).await;
-    let server = json!({ "type": "stdio", "command": "python3", "args": [world.dir().join("server.py")] });
-    let set = json!({ "subtype": "mcp_set_servers", "servers": { "good": server } });
-    typed::<McpSetServersPayload>(&world, &id, set).await;
-    wait_for("the server is connected", PATIENCE, async || {
-        let status: McpStatusPayload = fits("mcp_status", &get(&world, &id, "mcp").await["response"]);
-        let servers = status.mcp_servers.unwrap();
-        (servers[0].status.as_deref() == Some("connected")).then_some(())
-    })
-    .await;
-    let call = |with: Value| {
-        let mut call =
-            json!({ "subtype": "mcp_call", "tool": "mcp__good__wave", "arguments": { "who": "ü" } });
-        for (name, value) in with.as_object().unwrap() {
-            call[name] = value.clone();
-        }
-        call
-    };
-    let waved = json!({ "content": [{ "type": "text", "text": "waved at {\"who\": \"\\u00fc\"}" }] });
-    assert_eq!(control(&world, &id, call(json!({}))).await, waved);
-    // A call that is to be checked asks a person, as the model's calls do.
-    for (decision, status) in [("allow", 200), ("deny", 409)] {
-        let (reply, approval) = tokio::join!(
-            try_control(&world, &id, call(json!({ "check_permissions": true }))),
-            async {
-                let approval = world.rest.pending_approval(&id).await;
-                world
-                    .decide(&id, &approval, json!({ "decision": decision }))
-                    .await;
-                approval
-            }
-        );
-        assert_eq!(approval["tool_name"], "mcp__good__wave", "{approval:#}");
-        assert_eq!(approval["request"]["input"], json!({ "who": "ü" }));
-        let body = reply.expect(status);
-        if status == 200 {
-            assert_eq!(body["response"], waved);
-        }
-    }
-    let page = json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "ui://good/page" });
-    let page: McpReadResourcePayload = typed(&world, &id, page).await;
-    assert_eq!(page.contents.unwrap()[0].text.as_deref(), Some("<p>hello</p>"));
-    let file = json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "file:///etc/hostname" });
-    assert_eq!(
-        try_control(&world, &id, file).await.problem(409),
-        "control_refused"
-    );
-}
-
-/// A prompt that has not begun is taken back by its id; the one that runs is not.
-#[tokio::test]
-async fn a_queued_prompt_is_taken_back() {
-    let world = World::start().await;
-    let id = world.session(json!({})).await;
-    let held = json!([{ "text": "held back", "wait": "gate", "wait_at": 1 }]);
-    world.prompt(&id, held).await;
-    world.api.at_gate("gate").await;
-    let queued = world.prompt(&id, json!([{ "text": "never said" }])).await;
-    wait_for("it is queued", PATIENCE, async || {
-        let view = world.rest.session(&id).await;
-        (view["open_prompts"][1]["state"] == "queued").then_some(())
-    })
-    .await;
-    let request = json!({ "subtype": "cancel_async_message", "message_uuid": queued });
-    let taken: CancelMessagePayload = typed(&world, &id, request.clone()).await;
-    assert_eq!(taken.cancelled, Some(true));
-    assert_eq!(taken.message_uuid, Some(queued));
-    let again: CancelMessagePayload = typed(&world, &id, request).await;
-    assert_eq!(again.cancelled, Some(false));
-    world.api.release("gate").await;
-    let view = world.idle_after(&id, 1).await;
-    assert_eq!(view["open_prompts"], json!([]));
-    assert_eq!(
-        world.answer(&id, json!([{ "text": "the next" }])).await,
-        "the next"
-    );
-    let said: Vec<_> = world.lines(&id, "result").await;
-    assert_eq!(said.len(), 2, "{said:#?}");
-}
-
-/// Over a socket a client takes back what it asked, under its own id, and hears what became of it.
-#[tokio::test]
-async fn a_request_is_taken_back_by_its_client() {
-    let world = World::start().await;
-    let id = world.session(json!({})).await;
-    let mut client = world.daemon.attach(&id, None).await;
-    let question = crate::support::programs::scripted(&json!([{ "text": "late", "wait": "side" }]));
-    let request = json!({ "subtype": "side_question", "question": question });
-    client
-        .send(&json!({ "type": "control_request", "request_id": "mine", "request": request }))
-        .await;
-    world.api.at_gate("side").await;
-    client
-        .send(&json!({ "type": "control_cancel_request", "request_id": "mine" }))
-        .await;
-    let answer = client
-        .find("the end of the request", |frame| {
-            frame["type"] == "control_response"
-        })
-        .await;
-    assert_eq!(answer["response"]["request_id"], "mine", "{answer:#}");
-    assert_eq!(answer["response"]["subtype"], "error", "{answer:#}");
-    world.api.release("side").await;
-    assert_eq!(world.answer(&id, json!([{ "text": "fine" }])).await, "fine");
-}
-
 /// Of its files the CLI lets a host change few keys, and says which it does not.
 #[tokio::test]
 async fn settings_of_files_and_directories_of_the_workspace_are_written() {
@@ -436,74 +321,6 @@ async fn context_usage_has_two_depths() {
         .get(&format!("/v1/sessions/{id}/context_usage?detail=all"))
         .await;
     assert_eq!(wrong.problem(400), "invalid_query");
-}
-
-#[tokio::test]
-async fn mcp_servers_are_set_turned_off_and_connected_again() {
-    let world = World::start().await;
-    world.write("server.py", MCP_SERVER);
-    let id = world.session(json!({})).await;
-    let mcp = format!("/v1/sessions/{id}/mcp");
-    let name = "team/größe 1";
-    let good = json!({ "type": "stdio", "command": "python3", "args": [world.dir().join("server.py")] });
-    let bad = json!({ "type": "stdio", "command": "/nonexistent", "args": [] });
-    let servers = json!({ "servers": { name: good, "bad": bad } });
-    let set = world.rest.put(&mcp, servers).await.expect(200);
-    let set: McpSetServersPayload = fits("mcp_set_servers", &set["response"]);
-    let mut added = set.added.unwrap();
-    added.sort();
-    assert_eq!(added, ["bad", name]);
-    let errors = set.errors.unwrap();
-    assert!(
-        errors.contains_key("bad") && !errors.contains_key(name),
-        "{errors:?}"
-    );
-
-    let status = async || {
-        let servers: McpStatusPayload = fits("mcp_status", &get(&world, &id, "mcp").await["response"]);
-        let servers = servers.mcp_servers.unwrap();
-        let of = |wanted: &str| {
-            let server = servers.iter().find(|it| it.name.as_deref() == Some(wanted));
-            server.map(|server| server.status.clone().unwrap())
-        };
-        (of(name), of("bad"))
-    };
-    let is = async |wanted: &str| {
-        wait_for(&format!("the server is {wanted}"), PATIENCE, async || {
-            (status().await.0.as_deref() == Some(wanted)).then_some(())
-        })
-        .await;
-    };
-    is("connected").await;
-    assert_eq!(status().await.1.as_deref(), Some("failed"));
-
-    let server = format!("{mcp}/team%2Fgr%C3%B6%C3%9Fe%201");
-    world
-        .rest
-        .put(&server, json!({ "enabled": false }))
-        .await
-        .expect(200);
-    is("disabled").await;
-    world
-        .rest
-        .put(&server, json!({ "enabled": true }))
-        .await
-        .expect(200);
-    is("connected").await;
-    let again = world.rest.post(&format!("{server}/reconnect"), json!({})).await;
-    assert_eq!(again.expect(200), json!({ "response": null }));
-    is("connected").await;
-
-    let unknown = world
-        .rest
-        .post(&format!("{mcp}/nobody/reconnect"), json!({}))
-        .await;
-    assert!(text(&unknown.body, "detail").contains("nobody"));
-    assert_eq!(unknown.problem(409), "control_refused");
-    let none = world.rest.put(&mcp, json!({ "servers": {} })).await.expect(200);
-    let none: McpSetServersPayload = fits("mcp_set_servers", &none["response"]);
-    assert_eq!(none.removed.unwrap().len(), 2);
-    assert_eq!(status().await, (None, None));
 }
 
 #[tokio::test]
@@ -655,34 +472,30 @@ async fn what_the_cli_offers_is_known_at_rest_and_after_a_restart() {
     assert!(commands["seq"].as_u64() > get(&world, &id, "account").await["seq"].as_u64());
 }
 
-/// The CLI works on a request that nobody waits for any more until it is told.
+/// The title of the launch options is the first name of a conversation, not its name for ever.
 #[tokio::test]
-async fn a_caller_that_leaves_has_its_request_taken_back() {
+async fn a_conversation_that_was_renamed_keeps_its_name_over_a_resume() {
     let world = World::start().await;
-    let id = world.session(json!({})).await;
-    let question = crate::support::programs::scripted(&json!([{ "text": "late", "wait": "side" }]));
-    let body = json!({ "subtype": "side_question", "question": question });
-    let request = world
-        .rest
-        .builder(Method::POST, &format!("/v1/sessions/{id}/control"))
-        .json(&body);
-    let asking = TaskTracker::new().spawn(request.timeout(Duration::from_secs(60)).send());
-    world.api.at_gate("side").await;
-    asking.abort();
-    let events = wait_for("the request is taken back", PATIENCE, async || {
-        let events = world.rest.events(&id, 0).await;
-        let answered = |it: &Value| {
-            it["data"]["type"] == "control_response" && it["data"]["response"]["error"].is_string()
-        };
-        events.iter().any(answered).then_some(events)
-    })
+    let id = world.session(json!({ "title": "first" })).await;
+    let name = async || {
+        let status: StatusPayload = typed(&world, &id, json!({ "subtype": "get_status" })).await;
+        let sections = status.sections.unwrap().into_iter();
+        let mut rows = sections.filter_map(|section| section.rows).flatten();
+        rows.find(|row| row.label.as_deref() == Some("Session name"))
+            .and_then(|row| row.value)
+    };
+    assert_eq!(world.answer(&id, json!([{ "text": "one" }])).await, "one");
+    assert_eq!(name().await.as_deref(), Some("first"));
+    control(
+        &world,
+        &id,
+        json!({ "subtype": "rename_session", "title": "second" }),
+    )
     .await;
-    let taken_back: Vec<_> = events
-        .iter()
-        .filter(|record| record["data"]["type"] == "control_cancel_request")
-        .collect();
-    assert_eq!(taken_back.len(), 1, "{taken_back:#?}");
-    assert_eq!(taken_back[0]["by"], "daemon");
-    world.api.release("side").await;
-    assert_eq!(world.answer(&id, json!([{ "text": "fine" }])).await, "fine");
+    assert_eq!(name().await.as_deref(), Some("second"));
+    assert_eq!(world.rest.session(&id).await["title"], "second");
+    world.stop(&id).await;
+    world.resume(&id).await;
+    assert_eq!(world.answer(&id, json!([{ "text": "two" }])).await, "two");
+    assert_eq!(name().await.as_deref(), Some("second"));
 }

@@ -1,6 +1,9 @@
 //! Owns who registered which hooks and MCP servers in this run, as the lines that were written to the CLI say.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use crate::{
     claude::{
@@ -47,11 +50,37 @@ pub(in crate::session) fn minted(client: &ClientId, callback_id: &str) -> String
     format!("{client}/{callback_id}")
 }
 
+/// All hooks that the CLI has.
+#[derive(Debug, Default)]
+struct Hooks {
+    matchers: Vec<HookMatcher>,
+    /// The place of the matcher of each callback. There may be thousands, and each is looked for often.
+    by_callback: HashMap<String, usize>,
+}
+
+impl Hooks {
+    fn of(matchers: Vec<HookMatcher>) -> Self {
+        let mut by_callback = HashMap::new();
+        for (place, matcher) in matchers.iter().enumerate() {
+            for id in &matcher.callback_ids {
+                let known = by_callback.entry(id.clone()).or_insert(place);
+                // Of several the one that waits least.
+                if matcher.timeout_ms < matchers[*known].timeout_ms {
+                    *known = place;
+                }
+            }
+        }
+        Self {
+            matchers,
+            by_callback,
+        }
+    }
+}
+
 /// What is registered.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Registrations {
-    /// All hooks that the CLI has.
-    hooks: Vec<HookMatcher>,
+    hooks: Arc<Hooks>,
     servers: HashMap<String, Server>,
     /// The newest `initialize` that carried hooks.
     hooks_of: Option<String>,
@@ -73,7 +102,7 @@ struct Change {
 enum Kind {
     /// New hooks replace all; servers come in addition.
     Initialize {
-        hooks: Option<Vec<HookMatcher>>,
+        hooks: Option<Arc<Hooks>>,
         servers: Vec<String>,
     },
     /// Of the servers that are no processes of the CLI, only those that are named stay.
@@ -83,7 +112,7 @@ enum Kind {
 impl Registrations {
     /// All hooks that the CLI has.
     pub(in crate::session) fn hooks(&self) -> &[HookMatcher] {
-        &self.hooks
+        &self.hooks.matchers
     }
 
     /// Whether the hooks are those of this request, or newer ones.
@@ -93,9 +122,8 @@ impl Registrations {
 
     /// The matcher that a callback belongs to; of several the one that waits least.
     pub(in crate::session) fn matcher(&self, callback_id: &str) -> Option<&HookMatcher> {
-        let of_callback = |matcher: &&HookMatcher| matcher.callback_ids.iter().any(|id| id == callback_id);
-        let found = self.hooks.iter().filter(of_callback);
-        found.min_by_key(|matcher| matcher.timeout_ms)
+        let place = self.hooks.by_callback.get(callback_id)?;
+        self.hooks.matchers.get(*place)
     }
 
     /// Who serves an MCP server.
@@ -106,18 +134,20 @@ impl Registrations {
     /// Whether a client owns anything.
     pub(in crate::session) fn names(&self, client: &ClientId) -> bool {
         let owns = |server: &Server| matches!(server, Server::OfClient(owner) if owner == client);
-        let mut callbacks = self.hooks.iter().flat_map(|matcher| &matcher.callback_ids);
+        let mut callbacks = self.hooks.by_callback.keys();
         self.servers.values().any(owns)
             || callbacks.any(|id| HookOwner::of(id) == Some(HookOwner::Client(client.clone())))
     }
 
     /// An `initialize` was written.
     pub(super) fn initialized(&mut self, line: &Envelope<'_>, by: Option<&str>) {
-        self.asked(line, by, |request| Kind::Initialize {
-            hooks: glance::member(request, "hooks").and_then(hooks::read),
-            servers: glance::member(request, "sdkMcpServers")
-                .and_then(glance::texts)
-                .unwrap_or_default(),
+        self.asked(line, by, |request| {
+            let hooks = glance::member(request, "hooks").and_then(hooks::read);
+            let servers = glance::member(request, "sdkMcpServers").and_then(glance::texts);
+            Kind::Initialize {
+                hooks: hooks.map(|hooks| Arc::new(Hooks::of(hooks))),
+                servers: servers.unwrap_or_default(),
+            }
         });
     }
 
@@ -180,7 +210,7 @@ impl Registrations {
         match &change.kind {
             Kind::Initialize { hooks, servers } => {
                 if let Some(hooks) = hooks {
-                    self.hooks.clone_from(hooks);
+                    self.hooks = Arc::clone(hooks);
                     self.hooks_of = Some(id.to_owned());
                 }
                 if let Some(owner) = &change.owner {

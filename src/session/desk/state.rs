@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::{
     claude::hooks::HookMatcher,
     domain::{ClientId, Clock, ConnectionId, Seq, Timestamp},
+    keeper::Line,
     outbound::Outbound,
 };
 
@@ -30,7 +30,7 @@ pub struct DeskTimes {
 #[derive(Debug)]
 pub(super) struct Answering {
     pub(super) by: String,
-    pub(super) line: Bytes,
+    pub(super) line: Line,
     /// Who hears that it arrived; of the daemon's own answers nobody.
     pub(super) client: Option<ConnectionId>,
 }
