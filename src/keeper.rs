@@ -10,6 +10,7 @@
 mod capture;
 mod child;
 mod identity;
+mod init;
 mod ladder;
 mod launch;
 mod leftovers;
@@ -29,6 +30,7 @@ mod wire;
 
 pub use capture::{CaptureError, Captured, capture};
 pub use identity::Identity;
+pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
 pub use leftovers::kill_leftovers;
 pub use link::{

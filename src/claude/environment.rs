@@ -85,6 +85,13 @@ pub const NEVER: &[&str] = &[
     "LD_*",
     "DYLD_*",
     "BASH_ENV",
+    // What the service manager says to the daemon: a program that took it for its own would speak in the daemon's name.
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
 ];
 
 /// Names that pass although [`NEVER`] has them: they say that the host gives fresh credentials when it is asked, which
@@ -215,6 +222,12 @@ mod tests {
             ("CLAUDECODE", "1"),
             ("TRUNKLINE_TOKEN", "s"),
             ("NODE_OPTIONS", "x"),
+            ("NOTIFY_SOCKET", "/run/s"),
+            ("WATCHDOG_USEC", "1"),
+            ("WATCHDOG_PID", "1"),
+            ("LISTEN_FDS", "1"),
+            ("LISTEN_PID", "1"),
+            ("LISTEN_FDNAMES", "x"),
             ("FREE", "1"),
         ]);
         let session: BTreeMap<_, _> = pairs(&[("LD_PRELOAD", "x"), ("CLAUDE_CODE_SESSION_ID", "y")])
