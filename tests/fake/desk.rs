@@ -184,7 +184,11 @@ async fn outputs_of_hooks_and_servers_reach_the_cli_byte_for_byte() {
         .await
         .answer("200 OK\ncontent-type: application/json", &odd("webhook"))
         .await;
-    for (request, payload) in [("h-0", odd("client")), ("m-1", odd("served"))] {
+    let served = format!(
+        r#"{{"mcp_response":{{"jsonrpc":"2.0","id":1,"result":{}}}}}"#,
+        odd("served")
+    );
+    for (request, payload) in [("h-0", odd("client")), ("m-1", served)] {
         asked(&mut client, request).await;
         let response = format!(r#"{{"subtype":"success","request_id":"{request}","response":{payload}}}"#);
         client
