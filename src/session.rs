@@ -11,6 +11,7 @@ mod desk;
 mod error;
 mod exit;
 mod handle;
+mod liveness;
 mod machine;
 mod money;
 mod notes;
@@ -18,6 +19,7 @@ mod outbox;
 mod process;
 mod prompts;
 mod requests;
+mod restart;
 mod ruling;
 mod settle;
 mod takeover;
@@ -31,4 +33,6 @@ pub use error::SessionError;
 pub use handle::{Attachment, ClientInbox, Decision, Launch, Sent, SessionHandle, TurnOutcome};
 pub use machine::{AtRest, INITIALIZE_ID};
 pub use ruling::where_it_leads;
-pub use view::{EDITING_TOOLS, LiveView, Offers, OpenPrompt, OpenTurn, PendingRequest};
+pub use view::{
+    EDITING_TOOLS, LiveView, Liveness, Offers, OpenPrompt, OpenTurn, PendingRequest, SilenceAction,
+};

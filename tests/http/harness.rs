@@ -16,10 +16,11 @@ use tower::ServiceExt as _;
 use trunkline::{
     auth::{Token, read_token},
     claude::Policy,
-    domain::{CliSessionId, Clock, SessionId, SessionState, Timestamp},
+    domain::{CliSessionId, Clock, RestartPolicy, SessionId, SessionState, Timestamp},
     http::{AppState, HttpConfig, router},
     journal::{Source, Writer, WriterOptions},
     keeper::KeeperLimits,
+    session::{Liveness, SilenceAction},
     store::{NewSession, Store},
     supervisor::{DeskTimes, Simulator, Supervisor, SupervisorSettings},
 };
@@ -122,6 +123,17 @@ impl Bed {
                 offer_ms: 10_000,
                 return_grace_ms: 15_000,
             },
+            restart: RestartPolicy {
+                max_restarts: 0,
+                window_ms: 0,
+                first_delay_ms: 0,
+                longest_delay_ms: 0,
+                stable_ms: 0,
+            },
+            liveness: Liveness {
+                after_ms: 0,
+                action: SilenceAction::Report,
+            },
             keeper: KeeperLimits::default(),
             ring_bytes: 64 * 1024,
             data_dir,
@@ -212,6 +224,7 @@ impl Bed {
         drop(writer);
         let session = NewSession {
             rules: Vec::new(),
+            restart: None,
             id,
             cwd: "/tmp".to_owned(),
             title: Some("bed".to_owned()),

@@ -66,6 +66,8 @@ impl Bench {
             turns,
             base,
             permission_mode: None,
+            restart: None,
+            carried: Vec::new(),
         }));
     }
 
@@ -386,6 +388,7 @@ fn a_stop_is_a_stop_whatever_the_code() {
     bench.note(&Note::StopRequested {
         by: "test".to_owned(),
         start_timeout_ms: None,
+        silent_for_ms: None,
     });
     bench.is(SessionState::Stopping);
     bench.exit(Some(143), None, StopIntent::Stop);
@@ -456,12 +459,15 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         turns: 0,
         base: CliTotals::default(),
         permission_mode: Some("auto".to_owned()),
+        restart: None,
+        carried: Vec::new(),
     }));
     bench.answer_initialize();
     assert!(bench.machine.is_unwanted());
     bench.note(&Note::StopRequested {
         by: "daemon".to_owned(),
         start_timeout_ms: None,
+        silent_for_ms: None,
     });
     assert!(!bench.machine.is_unwanted());
     bench.exit(Some(143), None, StopIntent::Stop);
@@ -527,11 +533,11 @@ proptest! {
                 8 => bench.cli(r#"{"type":"control_cancel_request","request_id":"r1"}"#),
                 9 => bench.exit(Some(0), None, StopIntent::None),
                 10 => bench.start(CliTotals::default()),
-                11 => bench.note(&Note::RunLost { run_id: bench.run }),
+                11 => bench.note(&Note::RunLost { run_id: bench.run, watched: true }),
                 12 => bench.cli(r#"{"type":"from_the_future"}"#),
                 13 => bench.cli("[]"),
                 14 => bench.cli(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#),
-                _ => bench.note(&Note::StopRequested { by: "x".to_owned(), start_timeout_ms: None }),
+                _ => bench.note(&Note::StopRequested { by: "x".to_owned(), start_timeout_ms: None, silent_for_ms: None }),
             }
             let view = bench.machine.view(Some(1));
             prop_assert_eq!(view.head_seq, bench.seq);
