@@ -1,5 +1,6 @@
-//! Owns the policy of restarts: whether a process that died is started again, when, and what is left when it is not. Pure:
-//! what a run is started with and its end decide, so that a daemon that reads both again decides the same.
+//! Owns the policy of restarts: whether a process that died is started again, when, and what is left when it is not.
+//!
+//! Pure: what a run is started with and its end decide, so that a daemon that reads both again decides the same.
 
 use serde::{Deserialize, Serialize};
 

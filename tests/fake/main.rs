@@ -18,11 +18,13 @@ mod metrics;
 mod money;
 mod parity;
 mod race;
+mod restart;
 mod resume;
 mod rules;
 #[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
 #[path = "../outbound/server.rs"]
 mod server;
+mod silence;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;

@@ -562,6 +562,7 @@ fn a_second_stop_does_not_take_the_reason_of_the_first_back() {
         bench.note(&Note::StopRequested {
             by: "daemon".to_owned(),
             start_timeout_ms,
+            silent_for_ms: None,
         });
     }
     bench.exit(Some(143), None, StopIntent::Stop);
