@@ -104,8 +104,8 @@ impl Supervisor {
         if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
             tracing::warn!(searched = ?missing.searched, "no claude CLI was found");
         }
-        supervisor.run_restarts(due);
         supervisor.recover().await?;
+        supervisor.run_restarts(due);
         Ok(supervisor)
     }
 

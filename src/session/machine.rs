@@ -170,7 +170,9 @@ pub(super) struct Machine {
     background_tasks: u32,
     offers: Offers,
     last_line_at: Option<Timestamp>,
-    /// Since when somebody else than the CLI owes it nothing.
+    /// When the CLI last said something; that it is still connected says nothing.
+    heard_at: Option<Timestamp>,
+    /// When the word came back to the CLI.
     owed_since: Option<Timestamp>,
     /// Calls of tools that have no result.
     calls: Calls,
@@ -213,6 +215,7 @@ impl Machine {
             background_tasks: 0,
             offers: Offers::default(),
             last_line_at: None,
+            heard_at: None,
             owed_since: None,
             calls: Calls::default(),
             noticed_silence: None,
@@ -476,6 +479,7 @@ impl Machine {
         self.restart = None;
         self.calls = Calls::default();
         self.noticed_silence = None;
+        self.heard_at = None;
         self.owed_since = None;
         self.carry(&started.carried, record, out);
         self.approvals.clear();

@@ -22,6 +22,8 @@ use super::{
 
 /// Between two tries to ask for a restart that could not be asked for, or did not come about for now.
 const ASK_PAUSE: Duration = Duration::from_millis(500);
+/// After a restart was asked for, when it is asked for again if nothing came of it.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The restart that is due, if one is.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ pub(super) struct Restarting {
     sink: mpsc::Sender<SessionId>,
     /// Which one it is, by its time in the records.
     of: Option<Timestamp>,
-    /// When it is to be asked for; `None` once it was.
+    /// When it is to be asked for.
     due: Option<Instant>,
     /// What was sent to the session meanwhile.
     held: Vec<Entry>,
@@ -91,11 +93,17 @@ impl Actor {
 
     /// Asks for the restart whose time has come.
     pub(super) fn ask_for_restart(&mut self, now: Instant) {
-        if self.restarting.due.take_if(|due| *due <= now).is_none() || self.launching.is_some() {
+        if self.restarting.due.take_if(|due| *due <= now).is_none() {
+            return;
+        }
+        if self.launching.is_some() || !self.late_notes.is_empty() {
+            // It is on its way, or its stop is.
+            self.restarting.due = Some(now + ASK_PAUSE);
             return;
         }
         match self.restarting.sink.try_send(self.id) {
-            Ok(()) => {}
+            // It is made at most once, however often it is asked for.
+            Ok(()) => self.restarting.due = Some(now + ASK_AGAIN),
             Err(TrySendError::Full(_)) => self.restarting.due = Some(now + ASK_PAUSE),
             // The daemon ends; the next one reads in the journal that the restart is due.
             Err(TrySendError::Closed(_)) => {}

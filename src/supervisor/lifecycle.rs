@@ -131,8 +131,10 @@ impl Supervisor {
         };
         let doubtful = self.is_doubtful(&row, &start).await?;
         let terms = self.terms(&row, &start, None).await?;
+        // A session that may be restarted begins anew by itself.
+        let must_look = doubtful && terms.is_none();
         self.start_process(&session, &row, start, None, terms).await?;
-        if doubtful {
+        if must_look {
             self.start_anew_if_nothing_was_kept(&session).await?;
         }
         self.session(id).await

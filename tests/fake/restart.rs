@@ -347,6 +347,38 @@ async fn prompts_that_were_not_begun_go_to_the_next_process_once_each() {
 }
 
 #[tokio::test]
+async fn a_conversation_of_which_nothing_was_kept_begins_anew() {
+    let daemon = eager(1).await;
+    let id = session(&daemon, "a", json!({ "merge": false, "save": "never" })).await;
+    let rest = daemon.rest();
+    let gate = daemon.home().join("gate");
+    act(
+        &rest,
+        &id,
+        json!([{ "text": "half" }, { "wait_file": gate }, { "exit": 3 }]),
+    )
+    .await;
+    let queued = act(&rest, &id, json!([{ "text": "queued" }])).await;
+    fs::write(&gate, "").unwrap();
+    let turn = wait_for("the prompt that waited is answered", PATIENCE, async || {
+        let turns = rest.turns(&id).await;
+        turns
+            .into_iter()
+            .find(|turn| turn["prompts"] == json!([queued["uuid"]]))
+    })
+    .await;
+    assert_eq!(turn["is_error"], false, "{turn:#}");
+    let modes: Vec<Value> = runs(&rest, &id)
+        .await
+        .iter()
+        .map(|run| run["mode"].clone())
+        .collect();
+    let mut modes: Vec<&str> = modes.iter().map(|mode| mode.as_str().unwrap()).collect();
+    modes.sort_unstable();
+    assert_eq!(modes, ["new", "new", "resume"]);
+}
+
+#[tokio::test]
 async fn a_prompt_in_the_wait_is_taken_and_goes_to_the_next_process() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")

@@ -66,7 +66,7 @@ impl Machine {
     pub(in crate::session) fn silent_since(&self) -> Option<Timestamp> {
         let run = self.run.as_ref()?;
         let has_word = self.approvals.is_empty() && self.desk.open().is_empty() && self.calls.is_empty();
-        let last = self.last_line_at.max(self.owed_since).max(Some(run.started_at));
+        let last = self.heard_at.max(self.owed_since).max(Some(run.started_at));
         last.filter(|_| has_word)
     }
 

@@ -23,6 +23,9 @@ impl Machine {
         let Some(line) = scan(record.data) else {
             return;
         };
+        if line.kind.as_deref() != Some("keep_alive") {
+            self.heard_at = Some(record.at);
+        }
         match line.kind.as_deref() {
             Some("system") => self.on_system(&line, record, out),
             Some("assistant") => {

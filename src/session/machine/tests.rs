@@ -1,5 +1,6 @@
 //! The state machine against single lines, and against what the real CLI printed.
 
+mod restart;
 mod rules;
 
 use proptest::prelude::*;
