@@ -33,6 +33,4 @@ pub use error::SessionError;
 pub use handle::{Attachment, ClientInbox, Decision, Launch, Sent, SessionHandle, TurnOutcome};
 pub use machine::{AtRest, INITIALIZE_ID};
 pub use ruling::where_it_leads;
-pub use view::{
-    EDITING_TOOLS, LiveView, Liveness, Offers, OpenPrompt, OpenTurn, PendingRequest, SilenceAction,
-};
+pub use view::{EDITING_TOOLS, LiveView, Offers, OpenPrompt, OpenTurn, PendingRequest};

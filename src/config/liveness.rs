@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
-use crate::session::SilenceAction;
+use crate::domain::SilenceAction;
 
 /// What is done about a CLI that says nothing although it should.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

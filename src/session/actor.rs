@@ -16,7 +16,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     domain::{
-        ApprovalId, Fact, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp, rule::Rules,
+        ApprovalId, Fact, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
+        rule::Rules,
     },
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
@@ -26,7 +27,7 @@ use crate::{
 };
 
 use super::{
-    LiveView, Liveness, SessionError, SessionHandle,
+    LiveView, SessionError, SessionHandle,
     clients::Clients,
     control::Controls,
     decisions::Deciding,

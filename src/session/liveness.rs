@@ -8,11 +8,10 @@ use tokio::time::Instant;
 
 use crate::{
     claude::{control::Fields, stdin},
-    domain::{Clock, RunId, SessionState, Timestamp},
+    domain::{Clock, RunId, SessionState, SilenceAction, Timestamp},
 };
 
 use super::{
-    SilenceAction,
     actor::Actor,
     notes::{Note, Silence, SilenceCode},
     outbox::{Entry, Payload, Subject},

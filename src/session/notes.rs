@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{
     ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptUuid, Restart, RestartTerms,
-    RunExit, RunId, Seq, SessionState, StartMode, Timestamp, fact::CliTotals,
+    RunExit, RunId, Seq, SessionState, SilenceAction, StartMode, Timestamp, fact::CliTotals,
 };
 
-use super::{SilenceAction, desk::FallbackReason};
+use super::desk::FallbackReason;
 
 /// A record that the daemon or a keeper writes about a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]

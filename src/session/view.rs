@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::domain::{
@@ -59,27 +58,6 @@ pub struct LiveView {
     pub silent_since: Option<Timestamp>,
     /// Whether it has said nothing for longer than it may.
     pub is_silent: bool,
-}
-
-/// When silence is too long, and what is done about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Liveness {
-    /// How long a CLI that owes output may be silent; 0 = for ever.
-    pub after_ms: u64,
-    /// What is done then.
-    pub action: SilenceAction,
-}
-
-/// What is done about a CLI that is silent for too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SilenceAction {
-    /// It is reported.
-    Report,
-    /// It is reported, and the turn is interrupted.
-    Interrupt,
-    /// It is reported, and the process is stopped and started again.
-    Restart,
 }
 
 /// The newest records of the last run in which the CLI says what it offers and what runs. What they say is in the

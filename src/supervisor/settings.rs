@@ -9,9 +9,9 @@ use std::{
 
 use crate::{
     claude::Policy,
-    domain::{CliSessionId, RestartPolicy, RuleSet, SessionId},
+    domain::{CliSessionId, Liveness, RestartPolicy, RuleSet, SessionId},
     keeper::KeeperLimits,
-    session::{DeskTimes, Liveness},
+    session::DeskTimes,
 };
 
 use super::SupervisorError;

@@ -435,5 +435,5 @@ async fn a_session_may_have_a_policy_of_its_own() {
     assert_eq!(view["reason"]["code"], "crash_loop", "{view:#}");
     assert_eq!(runs(&rest, id).await.len(), 2);
     body["restart"] = json!({ "max_restart": 1 });
-    assert_eq!(rest.post("/v1/sessions", body).await.status, 400);
+    assert_eq!(rest.post("/v1/sessions", body).await.status, 422);
 }

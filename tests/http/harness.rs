@@ -16,11 +16,12 @@ use tower::ServiceExt as _;
 use trunkline::{
     auth::{Token, read_token},
     claude::Policy,
-    domain::{CliSessionId, Clock, RestartPolicy, SessionId, SessionState, Timestamp},
+    domain::{
+        CliSessionId, Clock, Liveness, RestartPolicy, SessionId, SessionState, SilenceAction, Timestamp,
+    },
     http::{AppState, HttpConfig, router},
     journal::{Source, Writer, WriterOptions},
     keeper::KeeperLimits,
-    session::{Liveness, SilenceAction},
     store::{NewSession, Store},
     supervisor::{DeskTimes, Simulator, Supervisor, SupervisorSettings},
 };

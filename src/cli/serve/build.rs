@@ -8,10 +8,9 @@ use super::super::CliError;
 use crate::{
     claude::{Policy, environment},
     config::{Claude, Config},
-    domain::RestartPolicy,
+    domain::{Liveness, RestartPolicy},
     http::HttpConfig,
     keeper::KeeperLimits,
-    session::Liveness,
     supervisor::{DeskTimes, Simulator, SupervisorSettings},
 };
 

@@ -6,7 +6,10 @@ mod rules;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{ApprovalKind, Chosen, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals};
+use crate::{
+    domain::{ApprovalKind, Chosen, RunExit, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals},
+    session::{exit, notes::RunStarted},
+};
 
 /// A session under test: records are applied one after the other.
 struct Bench {
