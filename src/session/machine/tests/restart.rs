@@ -84,7 +84,11 @@ fn the_state_never_fails_on_its_way_to_a_restart() {
     // Nothing more is allowed, so what waits ends too.
     bench.exit(None, Some(9), StopIntent::None);
     bench.is(SessionState::Failed);
-    assert_eq!(bench.machine.reason().unwrap().code, "crash_loop");
+    assert_eq!(
+        bench.machine.reason().unwrap().code,
+        "conversation_unusable",
+        "it had done nothing"
+    );
     assert_eq!(bench.last_state_of(waits), Some(PromptState::Interrupted));
 }
 
