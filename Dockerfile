@@ -6,7 +6,8 @@
 #
 # Build and run (the port is published on this machine only; the token is in the volume):
 #   docker build -t trunkline .
-#   docker run --rm --init --stop-timeout 45 -p 127.0.0.1:7433:7433 -v trunkline:/data -v "$PWD":/work trunkline
+#   docker run --rm --stop-timeout 45 -p 127.0.0.1:7433:7433 -v trunkline:/data -v "$PWD":/work trunkline
+# The daemon does what process 1 must do; --init does no harm.
 # Sessions run as user 10001, which must be able to write to what is mounted at /work.
 #   docker exec CONTAINER cat /data/token
 

@@ -21,5 +21,5 @@ pub use config::HttpConfig;
 pub use error::{ApiError, ErrorCode, PROBLEM_JSON};
 pub use openapi::openapi_json;
 pub use routes::router;
-pub use serve::serve;
+pub use serve::{serve, serve_unix};
 pub use state::AppState;

@@ -10,6 +10,7 @@
 mod capture;
 mod child;
 mod identity;
+mod init;
 mod ladder;
 mod launch;
 mod leftovers;
@@ -29,9 +30,12 @@ mod wire;
 
 pub use capture::{CaptureError, Captured, capture};
 pub use identity::Identity;
+pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
 pub use leftovers::kill_leftovers;
-pub use link::{AttachError, KeeperEvent, KeeperEvents, Link, LinkGone, LinkHandle, WriteError, attach};
+pub use link::{
+    AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
+};
 pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, StdinLine, fits_socket_path};
 pub use process::run_process;
 pub use report::{LaunchFailure, LaunchFailureCause};

@@ -14,6 +14,7 @@ pub mod lifecycle;
 pub mod metrics;
 pub mod ndjson;
 pub mod outbound;
+pub mod service;
 pub mod session;
 pub mod sim;
 pub mod store;

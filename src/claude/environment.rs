@@ -85,7 +85,18 @@ pub const NEVER: &[&str] = &[
     "LD_*",
     "DYLD_*",
     "BASH_ENV",
+    // What the service manager says to the daemon: a program that took it for its own would speak in the daemon's name.
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
 ];
+
+/// Names that pass although [`NEVER`] has them: they say that the host gives fresh credentials when it is asked, which
+/// clients do.
+const ASKS_FOR_CREDENTIALS: &str = "CLAUDE_CODE_SDK_HAS_*_REFRESH";
 
 /// The child's environment, sorted by name.
 ///
@@ -117,7 +128,7 @@ pub fn default_allow() -> Vec<String> {
 
 /// Whether a variable of this name never reaches a child.
 pub fn is_never_passed(name: &str) -> bool {
-    NEVER.iter().any(|pattern| matches(pattern, name))
+    NEVER.iter().any(|pattern| matches(pattern, name)) && !matches(ASKS_FOR_CREDENTIALS, name)
 }
 
 /// Whether `name` is a portable name of a variable: letters, digits and underscores, the first no digit.
@@ -211,6 +222,12 @@ mod tests {
             ("CLAUDECODE", "1"),
             ("TRUNKLINE_TOKEN", "s"),
             ("NODE_OPTIONS", "x"),
+            ("NOTIFY_SOCKET", "/run/s"),
+            ("WATCHDOG_USEC", "1"),
+            ("WATCHDOG_PID", "1"),
+            ("LISTEN_FDS", "1"),
+            ("LISTEN_PID", "1"),
+            ("LISTEN_FDNAMES", "x"),
             ("FREE", "1"),
         ]);
         let session: BTreeMap<_, _> = pairs(&[("LD_PRELOAD", "x"), ("CLAUDE_CODE_SESSION_ID", "y")])
@@ -218,6 +235,20 @@ mod tests {
             .collect();
         let child = child(&["*".to_owned()], secret, &[], &session);
         assert_eq!(names(&child), ["FREE"]);
+    }
+
+    #[test]
+    fn a_client_may_say_that_it_gives_fresh_credentials() {
+        let names = [
+            "CLAUDE_CODE_SDK_HAS_OAUTH_REFRESH",
+            "CLAUDE_CODE_SDK_HAS_SESSIONS_OAUTH_REFRESH",
+            "CLAUDE_CODE_SDK_HAS_HOST_AUTH_REFRESH",
+        ];
+        let asked: BTreeMap<_, _> = names.map(|name| (name.to_owned(), "1".to_owned())).into();
+        let passed = child(&default_allow(), asked.clone(), &[], &BTreeMap::new());
+        assert!(passed.is_empty(), "the daemon's own say nothing: {passed:?}");
+        assert_eq!(child(&[], [], &[], &asked).len(), names.len());
+        assert!(is_never_passed("CLAUDE_CODE_SDK_READS_SESSION_STATE"));
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub(super) enum CliError {
         /// The address.
         address: std::net::SocketAddr,
     },
+    /// What the service manager passed cannot be listened on.
+    #[error(transparent)]
+    Socket(#[from] crate::service::SocketError),
     /// Another daemon holds the data directory.
     #[error("{0}")]
     AlreadyRunning(String),
@@ -55,7 +58,7 @@ impl CliError {
         ExitCode::from(match self {
             Self::ReaderGone => 0,
             Self::Other(_) => 1,
-            Self::Usage(_) | Self::Config(_) => 2,
+            Self::Usage(_) | Self::Config(_) | Self::Socket(_) => 2,
             Self::NotRunning { .. } => 3,
             Self::NotFound(_) => 4,
             Self::Refused { .. } => 5,
@@ -76,6 +79,9 @@ impl CliError {
             ),
             Self::AlreadyRunning(_) => {
                 Some("use that daemon, stop it, or give this one its own --data-dir".into())
+            }
+            Self::Socket(_) => {
+                Some("look at the socket unit: it needs ListenStream=, without Accept=yes".into())
             }
             Self::Config(_) => Some("`trunkline config` prints the values in force and their origins".into()),
             Self::NotFound(_) => Some("`trunkline ls` lists the sessions".into()),

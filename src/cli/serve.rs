@@ -2,13 +2,14 @@
 
 mod build;
 mod instance;
+mod listen;
 mod ready;
 
-use std::{net::SocketAddr, process::ExitCode, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use serde_json::Value;
-use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use self::instance::Instance;
 use super::{
@@ -23,8 +24,10 @@ use crate::{
     config::{Config, FlagValue, OnShutdown},
     domain::Clock,
     http::{self, AppState},
+    keeper::{Seat, take_init_duties},
     lifecycle::{End, Lifecycle, Shutdown},
-    store::Store,
+    service::{self, Addressee, Notifier, Passed},
+    store::{Store, StoreError},
     supervisor::Supervisor,
     telemetry,
 };
@@ -36,12 +39,21 @@ const SELF: &str = "daemon";
 pub(super) fn run(common: &Common, output: &Output, flags: &Serve) -> Result<ExitCode, CliError> {
     let loaded = settings::load(common, flag_values(flags))?;
     loaded.check()?;
+    // From here on a container has two processes, so it comes before the log and the runtime, which have threads.
+    let us = match take_init_duties().context("cannot do the duties of process 1")? {
+        Seat::Daemon { below_init } => Addressee {
+            pid: std::process::id(),
+            below_init,
+        },
+        Seat::Ended(code) => return Ok(code),
+    };
+    let passed = service::passed(&variable, us)?;
     telemetry::init(&loaded.config.log).context("cannot set up the log")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let result = runtime.block_on(serve(&loaded.config, output));
+    let result = runtime.block_on(serve(&loaded.config, output, us, passed));
     // Whatever is still running was told to end and had its time.
     runtime.shutdown_background();
     result
@@ -53,19 +65,28 @@ pub(super) fn print_openapi(output: &Output) -> Result<(), CliError> {
     output.line(document.trim_end())
 }
 
-async fn serve(config: &Config, output: &Output) -> Result<ExitCode, CliError> {
+async fn serve(
+    config: &Config,
+    output: &Output,
+    us: Addressee,
+    passed: Vec<Passed>,
+) -> Result<ExitCode, CliError> {
     let mut lifecycle = Lifecycle::new().context("cannot take over signals")?;
     let instance = Instance::acquire(&config.data.dir)?;
+    let manager = Arc::new(Notifier::from_env(&variable, us));
     // Bound before anything is started: a port in use must not cost a recovery.
-    let listener = bind(config.server.listen).await?;
-    let address = listener.local_addr().context("the listener has no address")?;
+    let listeners = listen::open(&config.server, passed).await?;
+    let (address, socket) = (listeners.address, listeners.socket.clone());
 
     let token = Token::load_or_create(&config.data.dir.join("token")).context("cannot use the token")?;
     let store = Store::open(&config.data.dir.join("trunkline.db"))
         .await
         .context("cannot open the database")?;
     let tracker = lifecycle.tracker();
-    let supervisor = Supervisor::start(build::supervisor(config)?, store, tracker.clone())
+    let starting = Supervisor::start(build::supervisor(config)?, store, tracker.clone());
+    // There may be many journals to read.
+    let supervisor = manager
+        .extending(starting)
         .await
         .context("cannot take over the sessions")?;
     let state = AppState::new(
@@ -75,29 +96,42 @@ async fn serve(config: &Config, output: &Output) -> Result<ExitCode, CliError> {
         lifecycle.soft(),
         tracker.clone(),
     );
-    let soft = lifecycle.soft();
-    tracker.spawn(async move {
-        if let Err(error) = http::serve(listener, state).await {
-            tracing::error!(error = %telemetry::chain(&error), "the HTTP server ended");
-        }
-        // Without it the daemon is of no use; in a shutdown this changes nothing.
-        soft.cancel();
-    });
+    for listener in listeners.tcp {
+        let served = http::serve(listener, state.clone());
+        tracker.spawn(until_it_ends(served, lifecycle.soft()));
+    }
+    for listener in listeners.unix {
+        let served = http::serve_unix(listener, state.clone());
+        tracker.spawn(until_it_ends(served, lifecycle.soft()));
+    }
+    drop(state);
 
     let file = DaemonFile {
         url: format!("http://{address}"),
-        socket: None,
-        pid: std::process::id(),
+        socket,
+        pid: us.pid,
         version: env!("CARGO_PKG_VERSION").into(),
         started_at: Clock.now(),
     };
     instance.announce(&file)?;
     ready::print(output, &file, &config.data.dir, &supervisor.health().await)?;
+    manager.ready(&format!("Listening on {}", file.url)).await;
+    tracker.spawn(sign_of_life(
+        manager.clone(),
+        supervisor.store().clone(),
+        lifecycle.soft(),
+    ));
 
     let end = lifecycle.wait().await;
     let on_shutdown = config.stop.on_shutdown;
     tracing::info!(?on_shutdown, "shutting down");
     instance.withdraw();
+    manager
+        .stopping(match on_shutdown {
+            OnShutdown::Stop => "Stopping the sessions",
+            OnShutdown::Detach => "Leaving the sessions to the next daemon",
+        })
+        .await;
     // The work takes the supervisor with it: tasks of the supervisor end once nobody holds it any more.
     let work = async move {
         supervisor.close();
@@ -107,7 +141,7 @@ async fn serve(config: &Config, output: &Output) -> Result<ExitCode, CliError> {
         supervisor.finish().await;
     };
     let deadline = Duration::from_millis(config.stop.shutdown_deadline_ms);
-    let shutdown = lifecycle.shut_down(work, deadline).await;
+    let shutdown = manager.extending(lifecycle.shut_down(work, deadline)).await;
     if shutdown == Shutdown::Forced {
         tracing::warn!(
             "the shutdown was cut short; sessions that still run are taken over by the next daemon"
@@ -119,16 +153,23 @@ async fn serve(config: &Config, output: &Output) -> Result<ExitCode, CliError> {
     })
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
-    match TcpListener::bind(address).await {
-        Ok(listener) => Ok(listener),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            Err(CliError::AddressInUse { address })
-        }
-        Err(error) => Err(CliError::Other(
-            anyhow::Error::new(error).context(format!("cannot listen on {address}")),
-        )),
+/// Without its server the daemon is of no use; in a shutdown this changes nothing.
+async fn until_it_ends(served: impl Future<Output = std::io::Result<()>> + Send, soft: CancellationToken) {
+    if let Err(error) = served.await {
+        tracing::error!(error = %telemetry::chain(&error), "the HTTP server ended");
     }
+    soft.cancel();
+}
+
+/// Tells the service manager that the daemon works as long as the runtime runs tasks and the store takes writes. A store
+/// that answers that it can't, such as for want of space, is no reason to be started anew: that would not help.
+async fn sign_of_life(manager: Arc<Notifier>, store: Store, soft: CancellationToken) {
+    let works = || async { !matches!(store.ping().await, Err(StoreError::Locked | StoreError::Closed)) };
+    service::feed(&manager, soft, works).await;
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 fn flag_values(flags: &Serve) -> Vec<FlagValue> {

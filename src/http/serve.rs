@@ -2,8 +2,11 @@
 
 use std::{future::IntoFuture as _, time::Duration};
 
-use axum::serve::ListenerExt;
-use tokio::{net::TcpListener, time::sleep};
+use axum::serve::{Listener, ListenerExt as _};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    time::sleep,
+};
 
 use super::{AppState, router};
 
@@ -19,13 +22,29 @@ pub(super) const DRAIN: Duration = Duration::from_secs(5);
 /// # Errors
 /// The listener failed.
 pub async fn serve(listener: TcpListener, state: AppState) -> std::io::Result<()> {
-    let shutdown = state.shutdown().clone();
     // Frames are small and every one matters now.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection keeps its send delay");
         }
     });
+    run(listener, state).await
+}
+
+/// As [`serve`], on a Unix socket.
+///
+/// # Errors
+/// The listener failed.
+pub async fn serve_unix(listener: UnixListener, state: AppState) -> std::io::Result<()> {
+    run(listener, state).await
+}
+
+async fn run<L>(listener: L, state: AppState) -> std::io::Result<()>
+where
+    L: Listener,
+    L::Addr: std::fmt::Debug,
+{
+    let shutdown = state.shutdown().clone();
     let serving = axum::serve(listener, router(state))
         .with_graceful_shutdown(shutdown.clone().cancelled_owned())
         .into_future();

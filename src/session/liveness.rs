@@ -88,6 +88,12 @@ impl Actor {
         let id = RunId::new().to_string();
         let line = Bytes::from(stdin::control_request(&id, "interrupt", &Fields::new()));
         let by = "daemon".to_owned();
-        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
+        self.enqueue(Entry::new(
+            Payload::Line {
+                by,
+                line: line.into(),
+            },
+            Subject::Nobody,
+        ));
     }
 }

@@ -348,6 +348,10 @@ impl Actor {
                     self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
                 }
             }
+            Subject::Credentials(connection) => {
+                self.clients
+                    .error(connection, &refusal(&unsent.error, state), None);
+            }
             Subject::Reply(id) => self.answer_refused(&id, &refusal(&unsent.error, state)),
             Subject::Due(due) if unsent.error == WriteError::Busy => {
                 self.retry_later(due);
@@ -437,6 +441,7 @@ impl Actor {
 fn refusal(error: &WriteError, state: SessionState) -> SessionError {
     match error {
         WriteError::Busy => SessionError::Busy,
+        WriteError::Unjournalable => SessionError::SecretNotTaken,
         _ => SessionError::NotLive { state },
     }
 }

@@ -2,16 +2,19 @@
 
 mod mcp;
 mod outside;
+mod registered;
 
 use std::fs;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, of_type, path, records, session, session_with},
+    bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
     support::{
         daemon::TestDaemon,
         rest::Rest,
+        server::Server,
         wait::{PATIENCE, wait_for},
         ws::Ws,
     },
@@ -137,6 +140,63 @@ async fn a_hook_is_answered_by_its_client_and_by_no_other() {
         initialize["request"]["hooks"]["PreToolUse"],
         json!([{ "hookCallbackIds": ["trunkline/0"], "timeout": 60 }])
     );
+}
+
+/// Spacing, order, numbers and escapes of an output are its author's, whichever target it comes from.
+#[tokio::test]
+async fn outputs_of_hooks_and_servers_reach_the_cli_byte_for_byte() {
+    let odd = |name: &str| format!(r#"{{"z":1.50, "e":1E-07,"s":"\u0041", "a":{{"{name}":[ ]}}}}"#);
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut server = Server::start().await;
+    let stdin = daemon.home().join("stdin");
+    let target = json!({ "type": "webhook", "url": server.url("/hook").uri().to_string() });
+    let options = json!({
+        "hooks": [
+            hook_of("x", json!({})),
+            { "event": "PreToolUse", "target": target },
+            { "event": "PreToolUse", "target": { "type": "fixed", "output": "FIXED" } },
+        ],
+        "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } },
+    });
+    let body = body(&daemon, "a", json!({ "record_stdin": stdin }), options).to_string();
+    let request = rest
+        .builder(Method::POST, "/v1/sessions?wait=ready")
+        .header("content-type", "application/json")
+        .body(body.replace(r#""FIXED""#, &odd("fixed")));
+    let view = rest.send(request).await.expect(201);
+    let id = view["id"].as_str().unwrap().to_owned();
+    let mut client = daemon.attach_as("x", &id, None).await;
+    let waiting = |mut hook: Value| {
+        hook["wait"] = json!(false);
+        hook
+    };
+    let asks = json!([
+        waiting(callback("h-0", "trunkline/0")),
+        waiting(callback("h-1", "trunkline/1")),
+        waiting(callback("h-2", "trunkline/2")),
+        message("m-1", "calc", call(1)),
+        { "wait_answer": "h-0" }, { "wait_answer": "h-1" }, { "wait_answer": "h-2" }, { "wait_answer": "m-1" },
+    ]);
+    act(&rest, &id, asks).await;
+    server
+        .next()
+        .await
+        .answer("200 OK\ncontent-type: application/json", &odd("webhook"))
+        .await;
+    for (request, payload) in [("h-0", odd("client")), ("m-1", odd("served"))] {
+        asked(&mut client, request).await;
+        let response = format!(r#"{{"subtype":"success","request_id":"{request}","response":{payload}}}"#);
+        client
+            .send_text(&format!(r#"{{"type":"control_response","response":{response}}}"#))
+            .await;
+        acked(&mut client, request).await;
+    }
+    rest.in_state(&id, &["idle"]).await;
+    let stdin = fs::read_to_string(stdin).unwrap();
+    for output in ["client", "webhook", "fixed", "served"].map(odd) {
+        assert_eq!(stdin.matches(&output).count(), 1, "{output}: {stdin}");
+    }
 }
 
 #[tokio::test]
@@ -296,87 +356,6 @@ async fn a_hook_survives_the_daemon() {
 }
 
 #[tokio::test]
-async fn hooks_of_all_clients_are_registered_together() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let options = json!({ "hooks": [hook_of("x", json!({}))] });
-    let id = session_with(&daemon, "a", json!({}), options).await;
-    let mut clients = [
-        daemon.attach_as("x", &id, None).await,
-        daemon.attach_as("y", &id, None).await,
-    ];
-    let initialize = |hooks: Value| json!({ "type": "control_request", "request_id": "same", "request": { "subtype": "initialize", "hooks": hooks } });
-    // Without waiting: neither is in the journal when the other comes.
-    for (client, matcher) in clients.iter_mut().zip(["Edit", "Write"]) {
-        let hooks = json!({ "PreToolUse": [{ "matcher": matcher, "hookCallbackIds": ["hook_0"], "onFailure": "block" }] });
-        client.send(&initialize(hooks)).await;
-    }
-    for client in &mut clients {
-        let answer = client
-            .until("the answer", |frame| frame["type"] == "control_response")
-            .await;
-        let answer = &answer.last().unwrap()["response"];
-        assert_eq!(answer["request_id"], "same");
-        assert!(answer["response"]["commands"].is_array(), "{answer:#}");
-    }
-    let registered = async || {
-        let records = records(&rest, &id).await;
-        let requests = of_type(&records, "client", "control_request");
-        requests.last().unwrap()["request"]["hooks"].clone()
-    };
-    let hooks = registered().await;
-    let mut ids: Vec<_> = hooks["PreToolUse"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["hookCallbackIds"][0].as_str().unwrap())
-        .collect();
-    ids.sort_unstable();
-    assert_eq!(ids, ["trunkline/0", "x/hook_0", "y/hook_0"], "{hooks:#}");
-    act(
-        &rest,
-        &id,
-        json!([callback("h-1", "y/hook_0"), { "text": "done" }]),
-    )
-    .await;
-    let [x, y] = &mut clients;
-    asked(x, "h-1").await;
-    x.send(&answer("h-1", json!({}))).await;
-    assert_eq!(error_code(x).await, "request_of_another_client");
-    y.send(&answer("h-1", json!({}))).await;
-    acked(y, "h-1").await;
-    // New hooks of a client replace its own, and no others.
-    x.send(&initialize(
-        json!({ "Stop": [{ "hookCallbackIds": ["s"], "timeout": 1.5 }] }),
-    ))
-    .await;
-    x.until("the answer", |frame| frame["type"] == "control_response")
-        .await;
-    let hooks = registered().await;
-    let ids: Vec<_> = hooks["PreToolUse"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| &it["hookCallbackIds"][0])
-        .collect();
-    assert_eq!(ids, ["trunkline/0", "y/hook_0"], "{hooks:#}");
-    assert_eq!(
-        hooks["Stop"],
-        json!([{ "hookCallbackIds": ["x/s"], "timeout": 1.5 }])
-    );
-    // What is no map of hooks is not given to the CLI.
-    x.send(&initialize(json!([1]))).await;
-    assert_eq!(error_code(x).await, "invalid_line");
-    let refused = rest
-        .post(
-            &path(&id, "control"),
-            json!({ "subtype": "initialize", "hooks": { "Stop": [] } }),
-        )
-        .await;
-    assert_eq!(refused.body["code"], "control_not_allowed", "{:#}", refused.body);
-}
-
-#[tokio::test]
 async fn h2_a_hook_that_says_stop_ends_the_turn_of_a_cli_that_runs_on() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
@@ -514,42 +493,35 @@ async fn what_a_client_asked_is_taken_back_or_goes_over_when_it_leaves() {
 }
 
 #[tokio::test]
-async fn hooks_and_servers_of_the_options_are_registered_at_every_start() {
+async fn many_hooks_at_once_hold_nothing_up() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let options = json!({
-        "hooks": [hook_of("x", json!({ "timeout_ms": 30_000 }))],
-        "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } },
-    });
-    let id = session_with(&daemon, "a", json!({}), options).await;
-    act_through(&rest, &id, json!([{ "text": "first" }])).await;
-    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
-    rest.lifecycle(&id, "resume?wait=ready", json!({}))
-        .await
-        .expect(200);
-    let fork = rest.lifecycle(&id, "fork", json!({})).await.expect(201)["id"].clone();
-    for session in [id.as_str(), fork.as_str().unwrap()] {
-        rest.in_state(session, &["idle"]).await;
-        let mut client = daemon.attach_as("x", session, None).await;
-        act(
-            &rest,
-            session,
-            json!([message("m-1", "calc", call(1)), callback("h-1", "trunkline/0"), { "text": "done" }]),
-        )
+    let id = session(&daemon, "a", json!({})).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    let hooks: Vec<Value> = (0..3000)
+        .map(|number| json!({ "hookCallbackIds": [format!("h{number}")] }))
+        .collect();
+    owner
+        .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "initialize", "hooks": { "PreToolUse": hooks } } }))
         .await;
-        asked(&mut client, "h-1").await;
-        for request in ["h-1", "m-1"] {
-            client.send(&answer(request, json!({}))).await;
-            acked(&mut client, request).await;
-        }
-        rest.in_state(session, &["idle"]).await;
-        let records = records(&rest, session).await;
-        let requests = of_type(&records, "client", "control_request");
-        let last = requests
-            .iter()
-            .rfind(|line| line["request"]["subtype"] == "initialize")
-            .unwrap();
-        assert_eq!(last["request"]["hooks"]["PreToolUse"][0]["timeout"], 30);
-        assert_eq!(last["request"]["sdkMcpServers"], json!(["calc"]));
+    owner
+        .until("the answer", |frame| frame["type"] == "control_response")
+        .await;
+    let ask = |number: usize| {
+        let mut ask = callback(&format!("c{number}"), &format!("x/h{}", number + 2000));
+        ask["wait"] = json!(false);
+        ask
+    };
+    let waits = (0..1000).map(|number| json!({ "wait_answer": format!("c{number}") }));
+    let actions: Vec<Value> = (0..1000).map(ask).chain(waits).collect();
+    act(&rest, &id, actions.into()).await;
+    for number in 0..1000 {
+        let request = format!("c{number}");
+        asked(&mut owner, &request).await;
+        owner.send(&answer(&request, json!({}))).await;
+    }
+    rest.in_state(&id, &["idle"]).await;
+    for request in ["c0", "c999"] {
+        assert_eq!(written(&rest, &id, request).await.len(), 1);
     }
 }

@@ -5,6 +5,7 @@ mod approvals;
 mod bed;
 mod clients;
 mod control;
+mod credentials;
 mod deadlines;
 mod decisions;
 mod desk;
@@ -21,9 +22,6 @@ mod race;
 mod restart;
 mod resume;
 mod rules;
-#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
-#[path = "../outbound/server.rs"]
-mod server;
 mod silence;
 mod start;
 #[path = "../support/mod.rs"]

@@ -1,11 +1,7 @@
 //! Owns the tests of what a host asks the CLI: each control request through its route, and the answer against its type.
 
-use std::time::Duration;
-
-use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio_util::task::TaskTracker;
 use trunkline::claude::controls::*;
 
 use crate::{
@@ -17,14 +13,14 @@ use crate::{
 };
 
 /// Sends a control request; the answer must be a success.
-async fn control(world: &World, id: &str, request: Value) -> Value {
+pub(crate) async fn control(world: &World, id: &str, request: Value) -> Value {
     let reply = try_control(world, id, request.clone()).await;
     assert_eq!(reply.status, 200, "{request}: {:#}", reply.body);
     assert_eq!(reply.body["subtype"], request["subtype"]);
     reply.body["response"].clone()
 }
 
-async fn try_control(world: &World, id: &str, request: Value) -> Reply {
+pub(crate) async fn try_control(world: &World, id: &str, request: Value) -> Reply {
     world
         .rest
         .post(&format!("/v1/sessions/{id}/control"), request)
@@ -32,17 +28,17 @@ async fn try_control(world: &World, id: &str, request: Value) -> Reply {
 }
 
 /// As [`control`], and the answer must fit its type: a field of another type fails.
-async fn typed<T: DeserializeOwned>(world: &World, id: &str, request: Value) -> T {
+pub(crate) async fn typed<T: DeserializeOwned>(world: &World, id: &str, request: Value) -> T {
     let answer = control(world, id, request.clone()).await;
     fits(&request.to_string(), &answer)
 }
 
 #[track_caller]
-fn fits<T: DeserializeOwned>(what: &str, answer: &Value) -> T {
+pub(crate) fn fits<T: DeserializeOwned>(what: &str, answer: &Value) -> T {
     serde_json::from_value(answer.clone()).unwrap_or_else(|error| panic!("{what}: {error}\n{answer:#}"))
 }
 
-async fn get(world: &World, id: &str, route: &str) -> Value {
+pub(crate) async fn get(world: &World, id: &str, route: &str) -> Value {
     let reply = world.rest.get(&format!("/v1/sessions/{id}/{route}")).await;
     reply.expect(200)
 }
@@ -134,6 +130,7 @@ async fn what_a_host_asks_is_answered_in_the_types() {
         json!({ "subtype": "rename_session", "title": "named" }),
     )
     .await;
+    assert_eq!(world.rest.session(&id).await["title"], "named");
     typed::<EmptyPayload>(&world, &id, json!({ "subtype": "stop_task", "task_id": "nope" })).await;
     typed::<EmptyPayload>(&world, &id, json!({ "subtype": "background_tasks" })).await;
 }
@@ -160,6 +157,13 @@ async fn what_only_the_sdk_asks_is_answered_in_the_types() {
     typed::<MemoryDialogPayload>(&world, &id, json!({ "subtype": "get_memory_dialog" })).await;
     typed::<SkillsDialogPayload>(&world, &id, json!({ "subtype": "get_skills_dialog" })).await;
     typed::<SandboxDialogPayload>(&world, &id, json!({ "subtype": "get_sandbox_dialog" })).await;
+    let chrome: ChromeDialogPayload = typed(&world, &id, json!({ "subtype": "get_chrome_dialog" })).await;
+    assert_eq!(chrome.connected, Some(false));
+    let rated = json!({
+        "subtype": "message_rated", "messageUuid": fresh_id(), "sentiment": "positive",
+        "surface": "assistant_text", "cleared": false,
+    });
+    typed::<EmptyPayload>(&world, &id, rated).await;
     let mode = json!({ "subtype": "set_mcp_permission_mode_override", "serverName": "x", "mode": null });
     let mode: McpModeOverridePayload = typed(&world, &id, mode).await;
     assert!(mode.warning.is_some());
@@ -204,6 +208,24 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
             "",
         ),
         (json!({ "subtype": "channel_enable", "serverName": "x" }), ""),
+        (json!({ "subtype": "mcp_authenticate", "serverName": "x" }), ""),
+        (json!({ "subtype": "mcp_clear_auth", "serverName": "x" }), ""),
+        (
+            json!({ "subtype": "mcp_oauth_callback_url", "serverName": "x", "callbackUrl": "http://127.0.0.1/x" }),
+            "",
+        ),
+        (json!({ "subtype": "mcp_call", "tool": "unqualified" }), ""),
+        (json!({ "subtype": "claude_oauth_wait_for_completion" }), ""),
+        (json!({ "subtype": "get_chrome_browsers" }), ""),
+        (
+            json!({ "subtype": "select_chrome_browser", "device_id": "x" }),
+            "",
+        ),
+        (json!({ "subtype": "set_chrome_browser_hints" }), ""),
+        (
+            json!({ "subtype": "rewind_files", "user_message_id": fresh_id() }),
+            "",
+        ),
         (json!({ "subtype": "get_task_output", "task_id": "nope" }), ""),
         (
             json!({ "subtype": "update_settings", "source": "localSettings", "settings": { "model": "haiku" } }),
@@ -223,6 +245,35 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
         assert_eq!(refused.problem(409), "control_refused", "{request}");
     }
     assert_eq!(world.rest.session(&id).await["permission_mode"], "default");
+    // That nothing can be given back is no error when it was only asked.
+    let ask = json!({ "subtype": "rewind_files", "user_message_id": fresh_id(), "dry_run": true });
+    let dry: RewindFilesPayload = typed(&world, &id, ask).await;
+    assert_eq!(dry.can_rewind, Some(false));
+}
+
+/// Of its files the CLI lets a host change few keys, and says which it does not.
+#[tokio::test]
+async fn settings_of_files_and_directories_of_the_workspace_are_written() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    for (source, settings) in [
+        ("localSettings", json!({ "outputStyle": "default" })),
+        ("userSettings", json!({ "effortLevel": "low" })),
+    ] {
+        let request = json!({ "subtype": "update_settings", "source": source, "settings": settings });
+        typed::<EmptyPayload>(&world, &id, request).await;
+    }
+    let kept = std::fs::read_to_string(world.dir().join(".claude/settings.local.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept["outputStyle"], "default");
+    let inner = world.dir().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let request = json!({ "subtype": "register_repo_root", "directory": inner });
+    let root: RegisterRepoRootPayload = typed(&world, &id, request).await;
+    assert_eq!(root.directory.as_deref(), inner.to_str());
+    let outside = json!({ "subtype": "register_repo_root", "directory": world.daemon.work_dir("other") });
+    let refused = try_control(&world, &id, outside).await;
+    assert_eq!(refused.problem(409), "control_refused");
 }
 
 #[tokio::test]
@@ -270,90 +321,6 @@ async fn context_usage_has_two_depths() {
         .get(&format!("/v1/sessions/{id}/context_usage?detail=all"))
         .await;
     assert_eq!(wrong.problem(400), "invalid_query");
-}
-
-/// A server of the protocol MCP over stdio, with one tool.
-const MCP_SERVER: &str = r#"
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    result = {}
-    if message["method"] == "initialize":
-        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "good", "version": "1"}}
-    if message["method"] == "tools/list":
-        result = {"tools": [{"name": "wave", "description": "Waves.", "inputSchema": {"type": "object"}}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"#;
-
-#[tokio::test]
-async fn mcp_servers_are_set_turned_off_and_connected_again() {
-    let world = World::start().await;
-    world.write("server.py", MCP_SERVER);
-    let id = world.session(json!({})).await;
-    let mcp = format!("/v1/sessions/{id}/mcp");
-    let name = "team/größe 1";
-    let good = json!({ "type": "stdio", "command": "python3", "args": [world.dir().join("server.py")] });
-    let bad = json!({ "type": "stdio", "command": "/nonexistent", "args": [] });
-    let servers = json!({ "servers": { name: good, "bad": bad } });
-    let set = world.rest.put(&mcp, servers).await.expect(200);
-    let set: McpSetServersPayload = fits("mcp_set_servers", &set["response"]);
-    let mut added = set.added.unwrap();
-    added.sort();
-    assert_eq!(added, ["bad", name]);
-    let errors = set.errors.unwrap();
-    assert!(
-        errors.contains_key("bad") && !errors.contains_key(name),
-        "{errors:?}"
-    );
-
-    let status = async || {
-        let servers: McpStatusPayload = fits("mcp_status", &get(&world, &id, "mcp").await["response"]);
-        let servers = servers.mcp_servers.unwrap();
-        let of = |wanted: &str| {
-            let server = servers.iter().find(|it| it.name.as_deref() == Some(wanted));
-            server.map(|server| server.status.clone().unwrap())
-        };
-        (of(name), of("bad"))
-    };
-    let is = async |wanted: &str| {
-        wait_for(&format!("the server is {wanted}"), PATIENCE, async || {
-            (status().await.0.as_deref() == Some(wanted)).then_some(())
-        })
-        .await;
-    };
-    is("connected").await;
-    assert_eq!(status().await.1.as_deref(), Some("failed"));
-
-    let server = format!("{mcp}/team%2Fgr%C3%B6%C3%9Fe%201");
-    world
-        .rest
-        .put(&server, json!({ "enabled": false }))
-        .await
-        .expect(200);
-    is("disabled").await;
-    world
-        .rest
-        .put(&server, json!({ "enabled": true }))
-        .await
-        .expect(200);
-    is("connected").await;
-    let again = world.rest.post(&format!("{server}/reconnect"), json!({})).await;
-    assert_eq!(again.expect(200), json!({ "response": null }));
-    is("connected").await;
-
-    let unknown = world
-        .rest
-        .post(&format!("{mcp}/nobody/reconnect"), json!({}))
-        .await;
-    assert!(text(&unknown.body, "detail").contains("nobody"));
-    assert_eq!(unknown.problem(409), "control_refused");
-    let none = world.rest.put(&mcp, json!({ "servers": {} })).await.expect(200);
-    let none: McpSetServersPayload = fits("mcp_set_servers", &none["response"]);
-    assert_eq!(none.removed.unwrap().len(), 2);
-    assert_eq!(status().await, (None, None));
 }
 
 #[tokio::test]
@@ -505,34 +472,30 @@ async fn what_the_cli_offers_is_known_at_rest_and_after_a_restart() {
     assert!(commands["seq"].as_u64() > get(&world, &id, "account").await["seq"].as_u64());
 }
 
-/// The CLI works on a request that nobody waits for any more until it is told.
+/// The title of the launch options is the first name of a conversation, not its name for ever.
 #[tokio::test]
-async fn a_caller_that_leaves_has_its_request_taken_back() {
+async fn a_conversation_that_was_renamed_keeps_its_name_over_a_resume() {
     let world = World::start().await;
-    let id = world.session(json!({})).await;
-    let question = crate::support::programs::scripted(&json!([{ "text": "late", "wait": "side" }]));
-    let body = json!({ "subtype": "side_question", "question": question });
-    let request = world
-        .rest
-        .builder(Method::POST, &format!("/v1/sessions/{id}/control"))
-        .json(&body);
-    let asking = TaskTracker::new().spawn(request.timeout(Duration::from_secs(60)).send());
-    world.api.at_gate("side").await;
-    asking.abort();
-    let events = wait_for("the request is taken back", PATIENCE, async || {
-        let events = world.rest.events(&id, 0).await;
-        let answered = |it: &Value| {
-            it["data"]["type"] == "control_response" && it["data"]["response"]["error"].is_string()
-        };
-        events.iter().any(answered).then_some(events)
-    })
+    let id = world.session(json!({ "title": "first" })).await;
+    let name = async || {
+        let status: StatusPayload = typed(&world, &id, json!({ "subtype": "get_status" })).await;
+        let sections = status.sections.unwrap().into_iter();
+        let mut rows = sections.filter_map(|section| section.rows).flatten();
+        rows.find(|row| row.label.as_deref() == Some("Session name"))
+            .and_then(|row| row.value)
+    };
+    assert_eq!(world.answer(&id, json!([{ "text": "one" }])).await, "one");
+    assert_eq!(name().await.as_deref(), Some("first"));
+    control(
+        &world,
+        &id,
+        json!({ "subtype": "rename_session", "title": "second" }),
+    )
     .await;
-    let taken_back: Vec<_> = events
-        .iter()
-        .filter(|record| record["data"]["type"] == "control_cancel_request")
-        .collect();
-    assert_eq!(taken_back.len(), 1, "{taken_back:#?}");
-    assert_eq!(taken_back[0]["by"], "daemon");
-    world.api.release("side").await;
-    assert_eq!(world.answer(&id, json!([{ "text": "fine" }])).await, "fine");
+    assert_eq!(name().await.as_deref(), Some("second"));
+    assert_eq!(world.rest.session(&id).await["title"], "second");
+    world.stop(&id).await;
+    world.resume(&id).await;
+    assert_eq!(world.answer(&id, json!([{ "text": "two" }])).await, "two");
+    assert_eq!(name().await.as_deref(), Some("second"));
 }

@@ -5,9 +5,6 @@
     reason = "helpers of tests fail by panicking; amounts of tests are small"
 )]
 
-#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
-#[path = "../outbound/server.rs"]
-mod server;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -21,6 +18,7 @@ mod host_controls;
 mod interrupts;
 mod limits;
 mod mcp;
+mod mcp_controls;
 mod money;
 mod parity;
 mod permissions;
@@ -30,6 +28,7 @@ mod resume;
 mod rules;
 mod socket;
 mod stops;
+mod taken_back;
 mod tools;
 mod turns;
 mod world;

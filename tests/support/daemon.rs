@@ -35,6 +35,7 @@ pub(crate) struct TestDaemonBuilder {
     fake: Option<Value>,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
+    launcher: Vec<OsString>,
     allow_errors: bool,
 }
 
@@ -54,6 +55,12 @@ impl TestDaemonBuilder {
     /// One more variable of the daemon's environment, such as a `TRUNKLINE_<SECTION>_<KEY>` setting.
     pub(crate) fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// A program, with its arguments, that becomes the daemon: the daemon's command line follows.
+    pub(crate) fn launcher(mut self, launcher: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.launcher = launcher.into_iter().map(Into::into).collect();
         self
     }
 
@@ -123,6 +130,7 @@ impl TestDaemon {
             args: Vec::new(),
             // What a death leaves is looked at; tests of restarts say how many they want.
             env: vec![("TRUNKLINE_RESTART_MAX_RESTARTS".into(), "0".into())],
+            launcher: Vec::new(),
             allow_errors: false,
         }
     }
@@ -245,8 +253,10 @@ impl TestDaemon {
             .append(true)
             .open(self.path.join("daemon.log"))
             .unwrap();
-        let mut command = Command::new(trunkline());
+        let mut line = self.plan.launcher.iter().cloned().chain([trunkline().into()]);
+        let mut command = Command::new(line.next().unwrap());
         command
+            .args(line)
             .arg("serve")
             .args(["--listen", "127.0.0.1:0"])
             .arg("--data-dir")

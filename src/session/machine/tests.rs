@@ -1,5 +1,6 @@
 //! The state machine against single lines, and against what the real CLI printed.
 
+mod own;
 mod restart;
 mod rules;
 
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    domain::{ApprovalKind, Chosen, RunExit, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals},
+    domain::{ApprovalKind, RunExit, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals},
     session::{exit, notes::RunStarted},
 };
 
@@ -430,27 +431,6 @@ fn a_refused_mode_leaves_the_old_one() {
     bench.client(r#"{"type":"control_request","request_id":"b","request":{"subtype":"set_permission_mode","mode":"plan"}}"#);
     bench.cli(r#"{"type":"control_response","response":{"subtype":"success","request_id":"b","response":{"mode":"plan"}}}"#);
     assert_eq!(bench.machine.view(None).permission_mode.as_deref(), Some("plan"));
-}
-
-#[test]
-fn what_was_chosen_is_kept_only_once_the_cli_agreed() {
-    let mut bench = Bench::ready();
-    bench.client(
-        r#"{"type":"control_request","request_id":"a","request":{"subtype":"set_model","model":"opus"}}"#,
-    );
-    bench.client(r#"{"type":"control_request","request_id":"b","request":{"subtype":"set_max_thinking_tokens","max_thinking_tokens":4000}}"#);
-    bench.cli(r#"{"type":"control_response","response":{"subtype":"error","request_id":"a","error":"no"}}"#);
-    bench.cli(r#"{"type":"control_response","response":{"subtype":"success","request_id":"b"}}"#);
-    let chosen: Vec<_> = bench
-        .out
-        .facts
-        .iter()
-        .filter_map(|fact| match fact {
-            Fact::Chosen(chosen) => Some(chosen.clone()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(chosen, [Chosen::MaxThinkingTokens(Some(4_000))]);
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{acked, answer, asked, between, call, callback, hook_of, message, reason, result_of, written};
+use super::{
+    acked, answer, asked, between, call, callback, error_code, hook_of, message, reason, result_of, written,
+};
 use crate::{
     bed::{act, answer_heard, body, of_type, records, session, session_with},
     support::{
@@ -168,4 +170,48 @@ async fn a_client_that_leaves_in_the_middle_of_a_call_is_an_error_at_once() {
     let written = &written(&rest, &id, "m-1").await[0];
     assert!(between(&question, written) < 10_000, "no grace: {written:#}");
     assert_eq!(reason(&rest, &id, "m-1").await, "no_client");
+}
+
+#[tokio::test]
+async fn an_answer_that_the_cli_could_not_use_is_refused_and_the_request_waits_on() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({
+        "hooks": [hook_of("x", json!({ "on_failure": "block" }))],
+        "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } },
+    });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut client = daemon.attach_as("x", &id, None).await;
+    act(
+        &rest,
+        &id,
+        json!([message("m-1", "calc", call(1)), callback("h-1", "trunkline/0"), { "wait_answer": "m-1" }, { "text": "done" }]),
+    )
+    .await;
+    asked(&mut client, "h-1").await;
+    for (request, garbage) in [
+        ("h-1", json!([1])),
+        ("h-1", json!("block")),
+        ("m-1", json!({})),
+        ("m-1", json!({ "mcp_response": "3" })),
+        (
+            "m-1",
+            json!({ "mcp_response": { "jsonrpc": "2.0", "id": "1", "result": {} } }),
+        ),
+        ("m-1", result_of(2, "another's")),
+    ] {
+        client.send(&answer(request, garbage.clone())).await;
+        assert_eq!(error_code(&mut client).await, "invalid_line", "{garbage}");
+    }
+    client.send(&answer("h-1", json!({ "decision": "block" }))).await;
+    client.send(&answer("m-1", result_of(1, "three"))).await;
+    rest.in_state(&id, &["idle"]).await;
+    for (request, payload) in [
+        ("h-1", json!({ "decision": "block" })),
+        ("m-1", result_of(1, "three")),
+    ] {
+        let written = written(&rest, &id, request).await;
+        assert_eq!(written.len(), 1);
+        assert_eq!(written[0]["data"]["response"]["response"], payload);
+    }
 }

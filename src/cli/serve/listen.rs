@@ -1,0 +1,71 @@
+//! Owns where the daemon listens: on what the service manager passed, else on the configured address.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use tokio::net::{TcpListener, UnixListener};
+
+use super::super::CliError;
+use crate::{config::Server, service::Passed};
+
+/// The listeners of a daemon.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    /// At least one.
+    pub(super) tcp: Vec<TcpListener>,
+    pub(super) unix: Vec<UnixListener>,
+    /// Of the first TCP listener, as the system has it.
+    pub(super) address: SocketAddr,
+    /// Of the first Unix listener that has a path.
+    pub(super) socket: Option<PathBuf>,
+}
+
+/// Takes over what was passed. The configured address is only bound when no TCP socket was passed.
+pub(super) async fn open(server: &Server, passed: Vec<Passed>) -> Result<Listeners, CliError> {
+    let (mut tcp, mut unix, mut socket) = (Vec::new(), Vec::new(), None);
+    for passed in passed {
+        match passed {
+            Passed::Tcp(listener) => {
+                let address = listener.local_addr().context("a passed socket has no address")?;
+                if !address.ip().is_loopback() && !server.insecure {
+                    return Err(CliError::Usage(format!(
+                        "the passed socket listens on {address}, which is reachable from other machines, and the \
+                         connection is not encrypted; let its ListenStream= name a loopback address, or say --insecure"
+                    )));
+                }
+                tcp.push(TcpListener::from_std(listener).context("a passed socket cannot be used")?);
+            }
+            Passed::Unix(listener) => {
+                let listener = UnixListener::from_std(listener).context("a passed socket cannot be used")?;
+                let address = listener.local_addr().context("a passed socket has no address")?;
+                socket = socket.or_else(|| address.as_pathname().map(Path::to_owned));
+                unix.push(listener);
+            }
+        }
+    }
+    if tcp.is_empty() {
+        tcp.push(bind(server.listen).await?);
+    }
+    let first = tcp.first().context("nothing listens")?;
+    Ok(Listeners {
+        address: first.local_addr().context("the listener has no address")?,
+        tcp,
+        unix,
+        socket,
+    })
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            Err(CliError::AddressInUse { address })
+        }
+        Err(error) => Err(CliError::Other(
+            anyhow::Error::new(error).context(format!("cannot listen on {address}")),
+        )),
+    }
+}

@@ -1,0 +1,125 @@
+//! Owns the tests of who registered what: hooks of several clients, and those of the launch options.
+
+use super::*;
+
+#[tokio::test]
+async fn hooks_of_all_clients_are_registered_together() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({ "hooks": [hook_of("x", json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut clients = [
+        daemon.attach_as("x", &id, None).await,
+        daemon.attach_as("y", &id, None).await,
+    ];
+    let initialize = |hooks: Value| json!({ "type": "control_request", "request_id": "same", "request": { "subtype": "initialize", "hooks": hooks } });
+    // Without waiting: neither is in the journal when the other comes.
+    for (client, matcher) in clients.iter_mut().zip(["Edit", "Write"]) {
+        let hooks = json!({ "PreToolUse": [{ "matcher": matcher, "hookCallbackIds": ["hook_0"], "onFailure": "block" }] });
+        client.send(&initialize(hooks)).await;
+    }
+    for client in &mut clients {
+        let answer = client
+            .until("the answer", |frame| frame["type"] == "control_response")
+            .await;
+        let answer = &answer.last().unwrap()["response"];
+        assert_eq!(answer["request_id"], "same");
+        assert!(answer["response"]["commands"].is_array(), "{answer:#}");
+    }
+    let registered = async || {
+        let records = records(&rest, &id).await;
+        let requests = of_type(&records, "client", "control_request");
+        requests.last().unwrap()["request"]["hooks"].clone()
+    };
+    let hooks = registered().await;
+    let mut ids: Vec<_> = hooks["PreToolUse"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["hookCallbackIds"][0].as_str().unwrap())
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["trunkline/0", "x/hook_0", "y/hook_0"], "{hooks:#}");
+    act(
+        &rest,
+        &id,
+        json!([callback("h-1", "y/hook_0"), { "text": "done" }]),
+    )
+    .await;
+    let [x, y] = &mut clients;
+    asked(x, "h-1").await;
+    x.send(&answer("h-1", json!({}))).await;
+    assert_eq!(error_code(x).await, "request_of_another_client");
+    y.send(&answer("h-1", json!({}))).await;
+    acked(y, "h-1").await;
+    // New hooks of a client replace its own, and no others.
+    x.send(&initialize(
+        json!({ "Stop": [{ "hookCallbackIds": ["s"], "timeout": 1.5 }] }),
+    ))
+    .await;
+    x.until("the answer", |frame| frame["type"] == "control_response")
+        .await;
+    let hooks = registered().await;
+    let ids: Vec<_> = hooks["PreToolUse"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["hookCallbackIds"][0])
+        .collect();
+    assert_eq!(ids, ["trunkline/0", "y/hook_0"], "{hooks:#}");
+    assert_eq!(
+        hooks["Stop"],
+        json!([{ "hookCallbackIds": ["x/s"], "timeout": 1.5 }])
+    );
+    // What is no map of hooks is not given to the CLI.
+    x.send(&initialize(json!([1]))).await;
+    assert_eq!(error_code(x).await, "invalid_line");
+    let refused = rest
+        .post(
+            &path(&id, "control"),
+            json!({ "subtype": "initialize", "hooks": { "Stop": [] } }),
+        )
+        .await;
+    assert_eq!(refused.body["code"], "control_not_allowed", "{:#}", refused.body);
+}
+
+#[tokio::test]
+async fn hooks_and_servers_of_the_options_are_registered_at_every_start() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({
+        "hooks": [hook_of("x", json!({ "timeout_ms": 30_000 }))],
+        "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } },
+    });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    act_through(&rest, &id, json!([{ "text": "first" }])).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    let fork = rest.lifecycle(&id, "fork", json!({})).await.expect(201)["id"].clone();
+    for session in [id.as_str(), fork.as_str().unwrap()] {
+        rest.in_state(session, &["idle"]).await;
+        let mut client = daemon.attach_as("x", session, None).await;
+        act(
+            &rest,
+            session,
+            json!([message("m-1", "calc", call(1)), callback("h-1", "trunkline/0"), { "text": "done" }]),
+        )
+        .await;
+        asked(&mut client, "h-1").await;
+        for (request, payload) in [("h-1", json!({})), ("m-1", result_of(1, "three"))] {
+            client.send(&answer(request, payload)).await;
+            acked(&mut client, request).await;
+        }
+        rest.in_state(session, &["idle"]).await;
+        let records = records(&rest, session).await;
+        let requests = of_type(&records, "client", "control_request");
+        let last = requests
+            .iter()
+            .rfind(|line| line["request"]["subtype"] == "initialize")
+            .unwrap();
+        assert_eq!(last["request"]["hooks"]["PreToolUse"][0]["timeout"], 30);
+        assert_eq!(last["request"]["sdkMcpServers"], json!(["calc"]));
+    }
+}

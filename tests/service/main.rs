@@ -1,0 +1,15 @@
+//! Owns the tests of the daemon as a service: what it tells a service manager and takes from it, its units, and its duties as
+//! process 1 of a container.
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "tests and their helpers fail by panicking"
+)]
+
+mod container;
+mod manager;
+mod notify;
+mod sockets;
+#[path = "../support/mod.rs"]
+mod support;
+mod units;

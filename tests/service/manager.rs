@@ -1,0 +1,80 @@
+//! Owns a stand-in for the service manager: the socket on which it is told things.
+
+use std::{os::unix::net::UnixDatagram, path::PathBuf, time::Duration};
+
+use tempfile::TempDir;
+use tokio::sync::mpsc::{Receiver, channel};
+
+use crate::support::wait::{PATIENCE, wait_for};
+
+/// More messages than a test lets pass unread.
+const UNREAD: usize = 4096;
+
+/// A service manager that listens.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    _dir: TempDir,
+    pub(crate) socket: PathBuf,
+    messages: Receiver<String>,
+}
+
+impl Manager {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let (sender, messages) = channel(UNREAD);
+        // It is read all the time, so that the daemon never waits for the test.
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 4096];
+            loop {
+                let told = match socket.recv(&mut buffer) {
+                    Ok(length) => String::from_utf8_lossy(&buffer[..length]).into_owned(),
+                    // Only shows whether the test is over.
+                    Err(_) => String::new(),
+                };
+                if sender.blocking_send(told).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            _dir: dir,
+            socket: path,
+            messages,
+        }
+    }
+
+    /// What came since the last call.
+    pub(crate) fn told(&mut self) -> Vec<String> {
+        let told = std::iter::from_fn(|| self.messages.try_recv().ok());
+        told.filter(|message| !message.is_empty()).collect()
+    }
+
+    /// The messages up to the first one that has this line, and that one last.
+    pub(crate) async fn until(&mut self, line: &str) -> Vec<String> {
+        let mut before = Vec::new();
+        let what = format!("the service manager is told {line}");
+        wait_for(&what, PATIENCE, async || {
+            loop {
+                let message = self.messages.try_recv().ok()?;
+                if message.is_empty() {
+                    continue;
+                }
+                let found = has(&message, line);
+                before.push(message);
+                if found {
+                    return Some(());
+                }
+            }
+        })
+        .await;
+        before
+    }
+}
+
+/// Whether a message has a line.
+pub(crate) fn has(message: &str, line: &str) -> bool {
+    message.lines().any(|it| it == line)
+}

@@ -1,0 +1,142 @@
+//! Owns socket activation: what was passed is listened on, survives the daemon, and is refused when it is of no use.
+
+use std::{
+    fs::{self, File},
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    os::{
+        fd::{AsFd, AsRawFd as _},
+        unix::net::{UnixListener, UnixStream},
+    },
+    process::{Command, Output, Stdio},
+};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use serde_json::{Value, json};
+
+use crate::support::{
+    daemon::TestDaemon,
+    programs::{clean_env, fake_claude, repository, trunkline},
+};
+
+/// How a program is started that gets `file` as the first file, under `name`.
+fn passing(name: &str, file: impl AsFd) -> Vec<String> {
+    let file = file.as_fd();
+    fcntl(file, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    let script = repository("tests/programs/pass_sockets.py");
+    let script = script.to_str().unwrap();
+    let passed = format!("{name}={}", file.as_raw_fd());
+    ["python3", script, &passed, "--"].map(str::to_owned).to_vec()
+}
+
+fn daemon_file(daemon: &TestDaemon) -> Value {
+    serde_json::from_slice(&fs::read(daemon.data_dir().join("daemon.json")).unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_passed_socket_is_listened_on_and_clients_wait_over_a_restart() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut daemon = TestDaemon::with_fake()
+        .launcher(passing("http", &listener))
+        .start()
+        .await;
+    assert_eq!(daemon.url(), format!("http://{address}"), "not that of --listen");
+    assert_eq!(daemon_file(&daemon)["socket"], Value::Null);
+    let session = daemon
+        .rest()
+        .create_ready(json!({ "cwd": daemon.work_dir("a") }))
+        .await;
+    daemon.rest().ask(&session, "hello").await;
+
+    // The socket is none of the sessions' business.
+    let inode = |pid: &str, fd: &str| fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok();
+    let socket = inode("self", &listener.as_raw_fd().to_string()).unwrap();
+    let held = |pid: i32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        files
+            .flatten()
+            .any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == socket))
+    };
+    assert!(held(daemon.pid()));
+    for process in daemon.session_processes() {
+        assert!(!held(process.pid), "{process:?}");
+    }
+
+    daemon.kill();
+    let mut early = TcpStream::connect(address).unwrap();
+    early
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    daemon.start().await;
+    assert_eq!(daemon.url(), format!("http://{address}"));
+    let mut answer = String::new();
+    early.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    daemon.rest().ask(&session, "still there?").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unix_socket_is_served_beside_the_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("api");
+    let listener = UnixListener::bind(&path).unwrap();
+    let daemon = TestDaemon::with_fake()
+        .launcher(passing("api", &listener))
+        .start()
+        .await;
+    assert_eq!(daemon_file(&daemon)["socket"], path.to_str().unwrap());
+    daemon.rest().get("/v1/sessions").await.expect(200);
+    let ask = |authorization: &str| {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let request = format!(
+            "GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\n{authorization}Connection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask(&format!("Authorization: Bearer {}\r\n", daemon.token()));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let answer = ask("");
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+/// Starts a daemon with a file that it is expected to refuse.
+#[expect(clippy::disallowed_methods, reason = "starts the program under test")]
+fn refused(name: &str, file: &impl AsFd) -> (Option<i32>, String) {
+    let home = tempfile::tempdir().unwrap();
+    let launcher = passing(name, file);
+    let Output { status, stderr, .. } = Command::new(&launcher[0])
+        .args(&launcher[1..])
+        .arg(trunkline())
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(home.path().join("data"))
+        .arg("--claude-bin")
+        .arg(fake_claude())
+        .env_clear()
+        .envs(clean_env(home.path(), "http://127.0.0.1:9"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+#[test]
+fn what_cannot_be_listened_on_is_refused_by_name() {
+    let (connected, _peer) = UnixStream::pair().unwrap();
+    for (told, part) in [
+        (refused("web", &File::open("/dev/null").unwrap()), "not a socket"),
+        (refused("web", &connected), "does not listen"),
+        (
+            refused("web", &TcpListener::bind("0.0.0.0:0").unwrap()),
+            "reachable from other machines",
+        ),
+    ] {
+        let (code, told) = told;
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains(part), "{told}");
+        assert!(!told.contains("panicked"), "{told}");
+    }
+}
