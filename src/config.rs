@@ -7,7 +7,9 @@ mod claude;
 mod data;
 mod error;
 mod layers;
+mod liveness;
 mod log;
+mod restart;
 mod rules;
 mod server;
 mod sessions;
@@ -28,7 +30,9 @@ pub use self::{
     data::Data,
     error::{ConfigError, Problem},
     layers::{FlagValue, Origin, Sources},
+    liveness::Liveness,
     log::{Log, LogFormat},
+    restart::Restart,
     server::Server,
     sessions::Sessions,
     stop::{OnShutdown, Stop},
@@ -45,6 +49,10 @@ pub struct Config {
     pub claude: Claude,
     /// `[sessions]`: limits and policy of sessions.
     pub sessions: Sessions,
+    /// `[restart]`: when processes that died are started again.
+    pub restart: Restart,
+    /// `[liveness]`: what is done about a CLI that is silent.
+    pub liveness: Liveness,
     /// `[stop]`: how processes and the daemon end.
     pub stop: Stop,
     /// `[log]`: what is logged.
@@ -77,6 +85,8 @@ impl Config {
             data: Data::defaults(environment),
             claude: Claude::default(),
             sessions: Sessions::default(),
+            restart: Restart::default(),
+            liveness: Liveness::default(),
             stop: Stop::default(),
             log: Log::default(),
             rules: RuleSet::default(),
@@ -108,6 +118,8 @@ impl Config {
         self.data.check(&mut problems);
         self.claude.check(&mut problems);
         self.sessions.check(&mut problems);
+        self.restart.check(&mut problems);
+        self.liveness.check(&mut problems);
         self.stop.check(&mut problems);
         self.log.check(&mut problems);
         if self.sessions.max_line_bytes < self.server.max_prompt_bytes {

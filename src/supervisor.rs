@@ -12,12 +12,14 @@ mod projector;
 mod recovery;
 mod registry;
 mod requests;
+mod restart;
 mod rules;
 mod settings;
 mod view;
 
 use std::{collections::HashMap, sync::Arc};
 
+use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -62,6 +64,8 @@ struct Shared {
     outbound: Outbound,
     tracker: TaskTracker,
     closing: CancellationToken,
+    /// Where sessions say that a restart is due.
+    restarts: mpsc::Sender<SessionId>,
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
@@ -80,6 +84,7 @@ impl Supervisor {
     ) -> Result<Self, SupervisorError> {
         settings.make_folders()?;
         let projector = Projector::start(store.clone(), &tracker);
+        let (restarts, due) = mpsc::channel(restart::DUE);
         let supervisor = Self {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
@@ -91,6 +96,7 @@ impl Supervisor {
                 metrics: Metrics::new(VERSION),
                 tracker,
                 closing: CancellationToken::new(),
+                restarts,
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
             }),
@@ -99,6 +105,7 @@ impl Supervisor {
             tracing::warn!(searched = ?missing.searched, "no claude CLI was found");
         }
         supervisor.recover().await?;
+        supervisor.run_restarts(due);
         Ok(supervisor)
     }
 

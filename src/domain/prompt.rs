@@ -13,7 +13,7 @@ pub type PromptUuid = uuid::Uuid;
 pub enum PromptState {
     /// Written to the CLI's stdin; no receipt yet.
     Sent,
-    /// The CLI said that it waits for its turn.
+    /// The CLI said that it waits for its turn, or it waits for the restart of a CLI that died.
     Queued,
     /// The CLI works on it.
     Started,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FailReason {
     /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`, `cli_exited`, `cli_killed`,
-    /// `keeper_lost`, `permission_mode_refused`.
+    /// `keeper_lost`, `permission_mode_refused`, `cli_silent`; after restarts that did not help `crash_loop`, or
+    /// `conversation_unusable` when the CLI died each time it went on with the conversation.
     pub code: String,
     /// For people; holds the end of the CLI's stderr.
     pub detail: String,
@@ -15,13 +16,17 @@ pub struct FailReason {
 impl FailReason {
     /// The code of a resume of a conversation that the CLI does not have.
     pub const CONVERSATION_NOT_FOUND: &'static str = "conversation_not_found";
+    /// The code of a session whose process died as often as it may be restarted.
+    pub const CRASH_LOOP: &'static str = "crash_loop";
+    /// The same, where each restart died as soon as it went on with the conversation.
+    pub const CONVERSATION_UNUSABLE: &'static str = "conversation_unusable";
 }
 
 /// What a session is doing. Its state machine in `session` is the only writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
-    /// A process was asked for; `initialize` is not answered yet. Prompts are accepted and wait.
+    /// A process was asked for, or a restart is due; `initialize` is not answered yet. Prompts are accepted and wait.
     Starting,
     /// The process is ready and no turn runs.
     Idle,
@@ -52,7 +57,7 @@ impl SessionState {
         Self::Parked,
     ];
 
-    /// Whether a process belongs to the session in this state.
+    /// Whether a process belongs to the session in this state, or will after a restart that is due.
     pub const fn is_live(self) -> bool {
         matches!(
             self,

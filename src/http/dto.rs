@@ -22,6 +22,6 @@ pub(super) use message::{
 };
 pub(super) use problem::Problem;
 pub(super) use rule::{RuleList, RuleTestRequest, RuleVerdict};
-pub(super) use session::{CreateRequest, ForkRequest, Session, SessionPage, UpdateRequest};
+pub(super) use session::{CreateRequest, ForkRequest, ResumeRequest, Session, SessionPage, UpdateRequest};
 pub(super) use status::{Health, Readiness};
 pub(super) use turn::{RunPage, Turn, TurnPage, TurnResult, UsageBy, UsagePage};

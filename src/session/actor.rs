@@ -15,7 +15,10 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    domain::{ApprovalId, Fact, Projection, PromptUuid, Seq, SessionId, SessionState, rule::Rules},
+    domain::{
+        ApprovalId, Fact, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
+        rule::Rules,
+    },
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
     metrics::SessionMetrics,
@@ -30,11 +33,13 @@ use super::{
     decisions::Deciding,
     desk::{Desk, DeskTimes, Outside, Routes},
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
+    liveness::Listening,
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
     outbox::{self, Due, Entry, OUTBOX_ENTRIES, Unsent},
     process::Launching,
     prompts::Prompts,
+    restart::Restarting,
     ruling::{Looked, Ruling},
     takeover::Takeover,
 };
@@ -69,6 +74,8 @@ pub struct SessionParts {
     pub outbound: Outbound,
     /// Where the launch options send hooks and MCP messages.
     pub routes: Routes,
+    /// Where it is said that a restart is due.
+    pub restarts: mpsc::Sender<SessionId>,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
@@ -96,6 +103,8 @@ pub struct SessionSettings {
     pub term_grace_ms: u64,
     /// How long `initialize` may take before the process is stopped.
     pub start_timeout_ms: u64,
+    /// When silence is too long.
+    pub liveness: Liveness,
     /// How long is waited for clients that answer the CLI.
     pub desk: DeskTimes,
     /// The largest content of a user message in bytes, as callers of the handle are held to it too.
@@ -127,6 +136,8 @@ pub(super) struct Actor {
     pub(super) outbox: Option<mpsc::Sender<Entry>>,
     pub(super) outbox_room: Arc<Semaphore>,
     pub(super) launching: Option<Launching>,
+    pub(super) restarting: Restarting,
+    pub(super) listening: Listening,
     pub(super) start_deadline: Option<Instant>,
     pub(super) takeover: Option<Takeover>,
     pub(super) stop_waiters: Vec<Stop>,
@@ -160,7 +171,7 @@ pub(super) struct Actor {
     pub(super) ended_turns: VecDeque<Arc<TurnOutcome>>,
 
     // What was sent and may not be in the journal yet, so that it is not sent twice.
-    pub(super) sent_state: Option<SessionState>,
+    pub(super) sent_state: Option<(SessionState, Option<Timestamp>)>,
     /// Approvals, and whether it was their end that was announced.
     pub(super) announced: HashSet<(ApprovalId, bool)>,
     /// Of these, what was refused for want of room, and when it is sent again.
@@ -224,6 +235,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         launch_prompts: Vec::new(),
         ended_turns: VecDeque::new(),
         launching: None,
+        restarting: Restarting::new(parts.restarts),
+        listening: Listening::default(),
         stop_waiters: Vec::new(),
         attaching: None,
         reader,
@@ -284,6 +297,8 @@ impl Actor {
                 .chain(self.desk_deadline())
                 .chain(self.takeover.map(|takeover| takeover.next))
                 .chain(self.next_ruling())
+                .chain(self.restarting.next())
+                .chain(self.listening.next())
                 .min();
             let store = self.unsent_facts.is_some().then(|| self.projections.clone());
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet
@@ -312,7 +327,7 @@ impl Actor {
                         return;
                     }
                     Some(Command::Retire { reply }) => {
-                        if self.launching.is_none() && !self.may_have_keeper() {
+                        if self.launching.is_none() && !self.may_have_keeper() && self.machine.restart().is_none() {
                             self.flush_facts().await;
                             self.feed.close();
                             reply.send(Ok(())).ok();
@@ -394,11 +409,16 @@ impl Actor {
 
     /// The data of an older record; `None` when it can't be read.
     pub(super) fn record_data(&self, seq: Seq) -> Option<Vec<u8>> {
+        self.record(seq).map(|(_, data)| data)
+    }
+
+    /// Who wrote an older record, and its data; `None` when it can't be read.
+    pub(super) fn record(&self, seq: Seq) -> Option<(Option<String>, Vec<u8>)> {
         let before = Seq::new(seq.get().checked_sub(1)?);
         let from = self.reader.position_after(before).ok()?;
         let chunk = self.reader.read(from, self.feed.head(), 1).ok()?;
         let record = chunk.records().next()?;
-        Some(record.data.to_vec())
+        Some((record.by.map(ToOwned::to_owned), record.data.to_vec()))
     }
 
     fn position_seq(&self) -> Seq {

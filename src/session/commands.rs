@@ -63,6 +63,7 @@ impl Actor {
             }
             Command::Detach { connection } => self.detach(connection),
             Command::Line { connection, line } => self.on_line(connection, &line),
+            Command::RestartFailed { reason } => self.on_restart_failed(reason),
             // The run loop ends on it.
             Command::Close { .. } | Command::Retire { .. } => {}
         }

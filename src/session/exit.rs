@@ -73,6 +73,52 @@ pub(super) fn start_timed_out(ms: u64, exit: Option<&RunExit>) -> (SessionState,
     )
 }
 
+/// The state of a session whose process was stopped because it said nothing.
+pub(super) fn silent(ms: u64, exit: Option<&RunExit>) -> (SessionState, Option<FailReason>) {
+    let said = exit.map(|exit| tail(&exit.stderr_tail)).unwrap_or_default();
+    failed(
+        "cli_silent",
+        format!("the CLI said nothing for {ms} ms and was stopped{said}"),
+    )
+}
+
+/// What the CLI says on stderr, in small letters, when a next start would end in the same way: its flags or settings are
+/// wrong, nobody is logged in, nothing may be used any more.
+const PERMANENT: [&str; 16] = [
+    "unknown option",
+    "error: option",
+    "error: invalid",
+    "invalid settings",
+    "settings file not found",
+    "invalid mcp configuration",
+    "cannot be used with root",
+    "invalid api key",
+    "please run /login",
+    "not logged in",
+    "authentication_error",
+    "oauth token",
+    "credit balance is too low",
+    "usage limit",
+    "expected message role",
+    "error parsing streaming input",
+];
+
+/// Whether a next start would end in the same way. `reason` is that of the failure.
+pub(super) fn is_permanent(reason: &FailReason, exit: Option<&RunExit>) -> bool {
+    let is_refused = exit.is_some_and(|exit| exit.spawn_error.is_some());
+    let said = reason.detail.to_lowercase();
+    is_refused
+        || matches!(
+            reason.code.as_str(),
+            FailReason::CONVERSATION_NOT_FOUND
+                | "conversation_in_use"
+                | "start_timed_out"
+                | "permission_mode_refused"
+        )
+        || (matches!(reason.code.as_str(), "start_failed" | "cli_exited")
+            && PERMANENT.iter().any(|words| said.contains(words)))
+}
+
 /// The state of a session whose process was stopped because it ran in another permission mode than asked for.
 pub(super) fn mode_refused(detail: String) -> (SessionState, Option<FailReason>) {
     failed("permission_mode_refused", detail)
@@ -193,6 +239,37 @@ mod tests {
             &errors,
         );
         assert_eq!(reason.map(|r| r.code).as_deref(), Some("conversation_not_found"));
+    }
+
+    #[test]
+    fn what_would_come_again_is_permanent() {
+        for (stderr, permanent) in [
+            ("error: unknown option '--nonsense'", true),
+            ("Error: Invalid JSON provided to --settings", true),
+            ("Invalid API key · Please run /login", true),
+            ("Claude AI usage limit reached|1760000000", true),
+            ("Segmentation fault", false),
+            ("", false),
+        ] {
+            for ready in [false, true] {
+                let exit = RunExit {
+                    stderr_tail: stderr.to_owned(),
+                    ..exit(Some(1), None, StopIntent::None)
+                };
+                let (_, reason) = rest_after(Some(&exit), ready, false, &[]);
+                assert_eq!(is_permanent(&reason.unwrap(), Some(&exit)), permanent, "{stderr}");
+            }
+        }
+        let missing = RunExit {
+            spawn_error: Some("No such file or directory".to_owned()),
+            ..unseen()
+        };
+        let (_, reason) = rest_after(Some(&missing), false, false, &[]);
+        assert!(is_permanent(&reason.unwrap(), Some(&missing)));
+        let (_, late) = start_timed_out(5, None);
+        assert!(is_permanent(&late.unwrap(), None));
+        let (_, silent) = silent(5, None);
+        assert!(!is_permanent(&silent.unwrap(), None));
     }
 
     #[test]

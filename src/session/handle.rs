@@ -10,8 +10,8 @@ use tokio_util::sync::DropGuard;
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
     domain::{
-        ApprovalId, ClientId, ConnectionId, PromptUuid, Resolution, RuleSet, Seq, SessionId, SessionState,
-        TurnEnd,
+        ApprovalId, ClientId, ConnectionId, FailReason, PromptUuid, Resolution, RestartTerms, RuleSet, Seq,
+        SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
@@ -77,6 +77,8 @@ pub struct Launch {
     pub permission_mode: Option<String>,
     /// Where hooks and MCP messages go.
     pub routes: Routes,
+    /// What decides whether it is restarted when it dies; `None` when it never is.
+    pub restart: Option<RestartTerms>,
 }
 
 /// A prompt that was accepted.
@@ -153,6 +155,10 @@ pub(super) enum Command {
     Line {
         connection: ConnectionId,
         line: Bytes,
+    },
+    /// The restart that is due did not come about.
+    RestartFailed {
+        reason: Option<FailReason>,
     },
     Close {
         reply: oneshot::Sender<()>,
@@ -374,6 +380,12 @@ impl SessionHandle {
             reply,
         })
         .await
+    }
+
+    /// Says that the restart which is due did not come about: for good, for this reason, or for now.
+    pub async fn restart_failed(&self, reason: Option<FailReason>) {
+        // An actor that is gone restarts nothing.
+        self.commands.send(Command::RestartFailed { reason }).await.ok();
     }
 
     /// Ends the actor of a session that has no process, and will have none: what was asked of it later is refused.

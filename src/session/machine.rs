@@ -2,8 +2,11 @@
 //! that starts again and reads the same records is in the same state.
 
 mod ended;
+mod liveness;
 mod own;
 mod pending;
+mod restart;
+mod runs;
 mod stdin;
 mod stdout;
 #[cfg(test)]
@@ -22,7 +25,7 @@ use crate::{
     claude::ControlResponse,
     domain::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid,
-        Resolution, RunExit, RunId, Seq, SessionId, SessionState, Timestamp,
+        Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState, Timestamp,
     },
     journal::{RecordRef, Source},
 };
@@ -30,16 +33,15 @@ use crate::{
 use own::OwnRequest;
 
 use super::{
-    LiveView, Offers, OpenPrompt, OpenTurn, approvals,
+    LiveView, Offers, OpenPrompt, OpenTurn,
     counted::Counted,
     desk::{Book, FallbackReason},
-    exit,
     money::Ledger,
-    notes::{Note, RunStarted},
-    turns,
+    notes::Note,
 };
 pub(super) use ended::EndedApproval;
 use ended::EndedApprovals;
+use liveness::Calls;
 use unasked::Unasked;
 
 /// How much of a prompt's text is kept for lists.
@@ -75,7 +77,15 @@ pub struct AtRest {
 #[derive(Debug)]
 struct Run {
     id: RunId,
+    started_at: Timestamp,
     ready: bool,
+    ready_at: Option<Timestamp>,
+    /// Whether it was to go on with a conversation.
+    resumed: bool,
+    /// Turns that ended before it.
+    turns_before: u64,
+    /// What decides whether it is restarted.
+    restart: Option<RestartTerms>,
     stop_asked: bool,
     /// The permission mode that it was asked to start in.
     asked_mode: Option<String>,
@@ -83,6 +93,8 @@ struct Run {
     refused_mode: Option<String>,
     /// Set when it is stopped for not getting ready in this time.
     start_timeout_ms: Option<u64>,
+    /// Set when it is stopped for saying nothing for this long.
+    silent_for_ms: Option<u64>,
     /// What an error `result` before readiness said.
     start_errors: Vec<String>,
 }
@@ -132,6 +144,10 @@ pub(super) struct Machine {
     session: SessionId,
     rest: SessionState,
     reason: Option<FailReason>,
+    /// The start that follows the death of the last process.
+    restart: Option<Box<Restart>>,
+    /// Prompts of the last process whose lines are on their way to this one.
+    awaited: Vec<PromptUuid>,
     run: Option<Run>,
     last_run: Option<RunId>,
     cli_session: Option<CliSessionId>,
@@ -152,8 +168,18 @@ pub(super) struct Machine {
     background_tasks: u32,
     offers: Offers,
     last_line_at: Option<Timestamp>,
+    /// When the CLI last said something; that it is still connected says nothing.
+    heard_at: Option<Timestamp>,
+    /// When the word came back to the CLI.
+    owed_since: Option<Timestamp>,
+    /// Calls of tools that have no result.
+    calls: Calls,
+    /// The silence that the last notice is about.
+    noticed_silence: Option<Timestamp>,
     head: Seq,
     noted: Option<SessionState>,
+    /// The restart that the last `state` record announced.
+    noted_restart: Option<Timestamp>,
     /// Approvals that an `approval` record announced.
     announced: HashSet<ApprovalId>,
     /// Ends of approvals that no `decision` record announced yet.
@@ -167,6 +193,8 @@ impl Machine {
             // A row may say "live" although no process is: the records that follow decide.
             rest: rest.state,
             reason: rest.reason,
+            restart: None,
+            awaited: Vec::new(),
             run: None,
             last_run: rest.run,
             cli_session: rest.cli_session,
@@ -185,8 +213,13 @@ impl Machine {
             background_tasks: 0,
             offers: Offers::default(),
             last_line_at: None,
+            heard_at: None,
+            owed_since: None,
+            calls: Calls::default(),
+            noticed_silence: None,
             head: Seq::ZERO,
             noted: None,
+            noted_restart: None,
             announced: HashSet::new(),
             unannounced_ends: HashMap::new(),
         }
@@ -195,7 +228,10 @@ impl Machine {
     /// The state; it follows from the rest.
     pub(super) fn state(&self) -> SessionState {
         let Some(run) = &self.run else {
-            return self.rest;
+            return match &self.restart {
+                Some(_) => SessionState::Starting,
+                None => self.rest,
+            };
         };
         if run.stop_asked {
             SessionState::Stopping
@@ -329,12 +365,16 @@ impl Machine {
             offers: self.offers,
             unasked_tool: self.unasked.tool().filter(|_| self.run.is_some()),
             last_line_at: self.last_line_at,
+            restart: self.restart.as_deref().cloned(),
+            silent_since: self.silent_since(),
+            is_silent: self.is_silence_noticed(),
         }
     }
 
     /// Reads the next record.
     pub(super) fn apply(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
         let before = self.state();
+        let (spoke, owed) = (self.silent_since().is_some(), self.silence().is_some());
         self.head = record.seq;
         match record.source {
             Source::Cli => {
@@ -346,6 +386,10 @@ impl Machine {
             Source::Client => self.on_client(record, out),
             Source::Daemon => self.on_note(record, out),
             Source::StdoutText | Source::Stderr => {}
+        }
+        if (!spoke && self.silent_since().is_some()) || (!owed && self.silence().is_some()) {
+            // Its turn to speak begins now.
+            self.owed_since = Some(record.at);
         }
         let after = self.state();
         if after != before {
@@ -361,20 +405,40 @@ impl Machine {
     fn on_note(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
         match Note::read(record.data) {
             Some(Note::RunStarted(started)) => self.on_run_started(started, record, out),
-            Some(Note::RunExited { run_id, exit }) => self.on_run_ended(run_id, Some(exit), record, out),
-            Some(Note::RunLost { run_id }) => self.on_run_ended(run_id, None, record, out),
-            Some(Note::StartFailed { reason }) if self.run.is_none() => {
-                self.rest = SessionState::Failed;
-                self.reason = Some(reason);
+            Some(Note::RunExited { run_id, exit }) => {
+                self.on_run_ended(run_id, Some(exit), true, record, out)
             }
-            Some(Note::StopRequested { start_timeout_ms, .. }) => {
+            Some(Note::RunLost { run_id, watched }) => {
+                self.on_run_ended(run_id, None, watched, record, out);
+            }
+            Some(Note::StartFailed { reason, retry }) if self.run.is_none() => {
+                self.on_start_failed(reason, retry, record, out);
+            }
+            Some(Note::StopRequested {
+                start_timeout_ms,
+                silent_for_ms,
+                ..
+            }) => {
                 if let Some(run) = &mut self.run {
+                    let is_first = !run.stop_asked;
                     run.stop_asked = true;
                     // A later stop does not take the reason of the first one back.
                     run.start_timeout_ms = run.start_timeout_ms.or(start_timeout_ms);
+                    if is_first {
+                        run.silent_for_ms = silent_for_ms;
+                    } else if silent_for_ms.is_none() {
+                        // But who stops a process that is being replaced wants none in its place.
+                        run.silent_for_ms = None;
+                    }
+                } else {
+                    self.on_restart_stopped(record, out);
                 }
             }
-            Some(Note::State { state, .. }) => self.noted = Some(state),
+            Some(Note::Notice(silence)) => self.noticed_silence = Some(silence.since),
+            Some(Note::State { state, restart, .. }) => {
+                self.noted = Some(state);
+                self.noted_restart = restart.map(|restart| restart.at);
+            }
             Some(Note::Approval {
                 approval_id,
                 deadline,
@@ -394,83 +458,6 @@ impl Machine {
             }
             Some(_) | None => {}
         }
-    }
-
-    fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
-        self.run = Some(Run {
-            id: started.run_id,
-            ready: false,
-            stop_asked: false,
-            asked_mode: started.permission_mode,
-            refused_mode: None,
-            start_timeout_ms: None,
-            start_errors: Vec::new(),
-        });
-        self.last_run = Some(started.run_id);
-        self.turns = started.turns;
-        self.turn = None;
-        self.prompts.clear();
-        self.approvals.clear();
-        self.ended_approvals = EndedApprovals::default();
-        self.desk = Book::default();
-        self.own_requests.clear();
-        self.background_tasks = 0;
-        self.offers = Offers::default();
-        self.reason = None;
-        self.ledger = Ledger::start_run(started.base);
-        self.unasked = Unasked::default();
-        out.facts.push(Fact::RunStarted {
-            id: started.run_id,
-            mode: started.mode,
-            seq: record.seq,
-            at: record.at,
-        });
-        self.set_cli_session(started.cli_session_id, record.at, out);
-    }
-
-    fn on_run_ended(
-        &mut self,
-        run_id: RunId,
-        exit: Option<RunExit>,
-        record: &RecordRef<'_>,
-        out: &mut Outcome,
-    ) {
-        let Some(run) = self.run.take_if(|run| run.id == run_id) else {
-            return;
-        };
-        let cut_short = self.turn.is_some() || !self.prompts.is_empty();
-        for approval in std::mem::take(&mut self.approvals) {
-            let resolution = approvals::abandoned(record.at);
-            self.close_approval(&approval, resolution, out);
-        }
-        if let Some(turn) = self.turn.take() {
-            let turn = turns::cut_short(turn, run.id, &self.prompts, record);
-            self.turns = turn.number;
-            out.facts.push(Fact::TurnEnded(Box::new(turn.clone())));
-            out.effects.push(Effect::TurnEnded(Box::new(turn), None));
-        }
-        for prompt in std::mem::take(&mut self.prompts) {
-            prompt_fact(&prompt, PromptState::Interrupted, record.at, out);
-            out.effects
-                .push(Effect::PromptDropped(prompt.uuid, PromptState::Interrupted));
-        }
-        self.desk = Book::default();
-        self.own_requests.clear();
-        self.background_tasks = 0;
-        self.offers.tasks = None;
-        let (state, reason) = match (run.start_timeout_ms, run.refused_mode) {
-            (Some(ms), _) => exit::start_timed_out(ms, exit.as_ref()),
-            (None, Some(detail)) => exit::mode_refused(detail),
-            (None, None) => exit::rest_after(exit.as_ref(), run.ready, cut_short, &run.start_errors),
-        };
-        self.rest = state;
-        self.reason = reason;
-        out.facts.push(Fact::RunExited {
-            id: run.id,
-            exit: exit.unwrap_or_else(exit::unseen),
-            at: record.at,
-        });
-        out.effects.push(Effect::RunEnded);
     }
 
     fn open_turn(&mut self, record: &RecordRef<'_>) {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, RunExit, RunId, Seq, SessionState,
-    StartMode, Timestamp, fact::CliTotals,
+    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptUuid, Restart, RestartTerms,
+    RunExit, RunId, Seq, SessionState, SilenceAction, StartMode, Timestamp, fact::CliTotals,
 };
 
 use super::desk::FallbackReason;
@@ -22,21 +22,40 @@ pub(super) enum Note {
         exit: RunExit,
     },
     /// The process ended together with its keeper: nobody saw how.
-    RunLost { run_id: RunId },
+    RunLost {
+        run_id: RunId,
+        /// Whether it was lost before the eyes of a daemon. One that finds at its start that all is gone does not start all
+        /// again at once.
+        #[serde(default)]
+        watched: bool,
+    },
     /// No process could be started: there is no run.
-    StartFailed { reason: FailReason },
-    /// Somebody asked for the stop of the process.
+    StartFailed {
+        reason: FailReason,
+        /// Whether it may be tried again, if it was a restart.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        retry: bool,
+    },
+    /// Somebody asked for the stop of the process, or of the restart that is due.
     StopRequested {
         by: String,
         /// Set when the daemon stops a process that was not ready after this time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         start_timeout_ms: Option<u64>,
+        /// Set when the daemon stops a process that was silent for this long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        silent_for_ms: Option<u64>,
     },
+    /// The CLI owes output and has said nothing for long.
+    Notice(Silence),
     /// The session is in another state.
     State {
         state: SessionState,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<FailReason>,
+        /// Set in the state `starting` while a restart is due.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        restart: Option<DueRestart>,
     },
     /// The CLI's request in record `seq` needs a person.
     Approval {
@@ -82,6 +101,58 @@ pub(super) struct RunStarted {
     /// The permission mode that the process was asked to start in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) permission_mode: Option<String>,
+    /// What decides whether it is restarted when it dies; absent when it never is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) restart: Option<RestartTerms>,
+    /// Prompts that the last process had not begun, and that are written to this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) carried: Vec<Carried>,
+}
+
+/// A prompt that goes from one process to the next.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Carried {
+    pub(super) uuid: PromptUuid,
+    /// The record of its line.
+    pub(super) seq: Seq,
+}
+
+/// A restart, as its record tells of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DueRestart {
+    /// Which one in a row.
+    pub(super) attempt: u32,
+    pub(super) at: Timestamp,
+    /// Why the last process ended.
+    pub(super) reason: FailReason,
+}
+
+impl DueRestart {
+    pub(super) fn of(restart: &Restart) -> Self {
+        Self {
+            attempt: restart.attempt,
+            at: restart.at,
+            reason: restart.reason.clone(),
+        }
+    }
+}
+
+/// A notice of the daemon's own: the CLI is silent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Silence {
+    pub(super) code: SilenceCode,
+    pub(super) detail: String,
+    /// Since when.
+    pub(super) since: Timestamp,
+    /// What is done about it.
+    pub(super) action: SilenceAction,
+}
+
+/// The name of that notice; those of the keeper have others.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum SilenceCode {
+    #[serde(rename = "cli_silent")]
+    CliSilent,
 }
 
 impl Note {

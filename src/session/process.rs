@@ -7,7 +7,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     claude::{ClientLine, stdin},
-    domain::{FailReason, SessionState},
+    domain::{FailReason, PromptUuid, SessionState},
     keeper::{self, Link, StopRequest, WriteError},
     telemetry,
 };
@@ -18,7 +18,7 @@ use super::{
     decisions::DecisionReply,
     handle::{Launch, Reply, Stop},
     machine::digest,
-    notes::{Note, RunStarted},
+    notes::{Carried, Note, RunStarted},
     outbox::{self, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
 };
 
@@ -28,11 +28,24 @@ const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 /// How long after a record or answer of ours was refused for want of room it is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
+/// Why a process is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Somebody wants it.
+    Asked,
+    /// It was not ready after this time.
+    StartTimeout { ms: u64 },
+    /// It said nothing for this time, and another is to take its place.
+    Silence { ms: u64 },
+}
+
 /// A process that is being started.
 #[derive(Debug)]
 pub(super) struct Launching {
     /// What to start; set while the keeper of the last process is still about to end.
     waits: Option<Box<Launch>>,
+    /// The prompts that the last process had not begun.
+    carried: Vec<Carried>,
     reply: Reply<()>,
     /// What was sent meanwhile.
     held: Vec<Entry>,
@@ -47,7 +60,7 @@ impl Launching {
 }
 
 impl Actor {
-    pub(super) fn start(&mut self, launch: Box<Launch>, reply: Reply<()>) {
+    pub(super) fn start(&mut self, mut launch: Box<Launch>, reply: Reply<()>) {
         if self.machine.has_run() || self.launching.is_some() {
             let state = self.shown_state();
             reply.send(Err(SessionError::AlreadyLive { state })).ok();
@@ -62,10 +75,12 @@ impl Actor {
             }
         }
         self.desk.start(launch.routes.clone());
+        let carried = self.carry_on(&mut launch);
         self.launching = Some(Launching {
             waits: Some(launch),
+            carried,
             reply,
-            held: Vec::new(),
+            held: self.restarting.take_held(),
             stop_asked: None,
         });
         if self.link.is_none() {
@@ -75,13 +90,13 @@ impl Actor {
 
     /// Starts the keeper that is waited for, if one is.
     pub(super) fn spawn_keeper(&mut self) {
-        let Some(mut launch) = self
-            .launching
-            .as_mut()
-            .and_then(|launching| launching.waits.take())
-        else {
+        let Some(launching) = &mut self.launching else {
             return;
         };
+        let Some(mut launch) = launching.waits.take() else {
+            return;
+        };
+        let carried = std::mem::take(&mut launching.carried);
         let note = Note::RunStarted(RunStarted {
             run_id: launch.plan.run,
             mode: launch.mode,
@@ -89,6 +104,8 @@ impl Actor {
             turns: self.machine.turns(),
             base: std::mem::take(&mut launch.base),
             permission_mode: launch.permission_mode.take(),
+            restart: launch.restart.take(),
+            carried,
         });
         launch.plan.start_note = String::from_utf8_lossy(&note.to_json()).into_owned();
         let program = self.settings.keeper_program.clone();
@@ -116,7 +133,7 @@ impl Actor {
                     self.enqueue(entry);
                 }
                 if let Some(by) = launching.stop_asked {
-                    self.stop_process(by, None);
+                    self.stop_process(by, Cause::Asked);
                 }
                 self.show();
                 launching.reply.send(Ok(())).ok();
@@ -136,7 +153,11 @@ impl Actor {
                     if self.machine.state() != SessionState::Failed {
                         self.append(&Note::StartFailed {
                             reason: reason.clone(),
+                            retry: true,
                         });
+                    }
+                    if let Some(by) = launching.stop_asked {
+                        self.stop_restart(by);
                     }
                     self.answer_stops();
                 }
@@ -148,7 +169,7 @@ impl Actor {
     }
 
     /// Refuses what was held for a process that does not come.
-    fn refuse_held(&mut self, held: Vec<Entry>) {
+    pub(super) fn refuse_held(&mut self, held: Vec<Entry>) {
         for Entry { subject, .. } in held {
             let error = WriteError::Gone;
             self.refuse(Unsent { subject, error });
@@ -170,7 +191,7 @@ impl Actor {
         self.follow(link.hello.head);
         if self.machine.state() == SessionState::Stopping {
             // Whoever asked may have died between the record and the stop itself. A second stop changes nothing.
-            self.stop_process("daemon".to_owned(), None);
+            self.stop_process("daemon".to_owned(), Cause::Asked);
         }
     }
 
@@ -180,9 +201,10 @@ impl Actor {
             self.answer_waiting(waiting, &|| Err(SessionError::NotLive { state }));
         }
         self.on_turn_ended(u64::MAX);
-        for (_, waiters) in self.turn_waiters.drain() {
+        let state = self.machine.state();
+        let carried = |prompt: &PromptUuid| self.machine.carried().iter().any(|it| it.uuid == *prompt);
+        for (_, waiters) in self.turn_waiters.extract_if(|prompt, _| !carried(prompt)) {
             for waiter in waiters {
-                let state = self.machine.state();
                 waiter.send(Err(SessionError::NotLive { state })).ok();
             }
         }
@@ -199,6 +221,9 @@ impl Actor {
     fn take_back_start(&mut self) {
         let stopped = |launching: &mut Launching| launching.waits() && launching.stop_asked.is_some();
         if let Some(launching) = self.launching.take_if(stopped) {
+            if let Some(by) = launching.stop_asked {
+                self.stop_restart(by);
+            }
             self.refuse_held(launching.held);
             self.drop_launch_prompts();
             launching.reply.send(Err(SessionError::Stopping)).ok();
@@ -232,26 +257,41 @@ impl Actor {
             let by = stop.by.clone();
             self.stop_waiters.push(stop);
             if self.machine.has_run() {
-                self.stop_process(by, None);
+                self.stop_process(by, Cause::Asked);
+            } else {
+                self.stop_restart(by);
             }
         } else {
             // Nothing runs. The asker may have left.
+            self.stop_restart(stop.by);
             stop.reply.send(()).ok();
         }
     }
 
-    /// Starts the stop ladder, or hastens one that runs. Only the first stop of a run gets a record.
-    pub(super) fn stop_process(&mut self, by: String, start_timeout_ms: Option<u64>) {
+    /// Starts the stop ladder, or hastens one that runs. Only the first stop of a run gets a record, and the first that
+    /// somebody asks for while the daemon replaces a silent process.
+    pub(super) fn stop_process(&mut self, by: String, cause: Cause) {
         let Some(link) = self.link.clone() else {
             return;
         };
-        let is_first = self.machine.state() != SessionState::Stopping;
+        let is_first = self.machine.state() != SessionState::Stopping
+            || (self.machine.is_stopped_for_silence() && cause == Cause::Asked);
         let request = StopRequest {
             close_stdin_first: self.machine.is_quiet(),
             eof_grace_ms: self.settings.eof_grace_ms,
             term_grace_ms: self.settings.term_grace_ms,
         };
-        let note = Bytes::from(Note::StopRequested { by, start_timeout_ms }.to_json());
+        let (start_timeout_ms, silent_for_ms) = match cause {
+            Cause::Asked => (None, None),
+            Cause::StartTimeout { ms } => (Some(ms), None),
+            Cause::Silence { ms } => (None, Some(ms)),
+        };
+        let note = Note::StopRequested {
+            by,
+            start_timeout_ms,
+            silent_for_ms,
+        };
+        let note = Bytes::from(note.to_json());
         self.tracker.spawn(async move {
             // A note that can't be written must not hold up the stop: on a full disk its answer does not come.
             if is_first {
@@ -343,10 +383,13 @@ impl Actor {
         if self.start_deadline.is_some_and(|at| at <= Instant::now()) {
             self.start_deadline = None;
             if self.machine.state() == SessionState::Starting {
-                self.stop_process("daemon".to_owned(), Some(self.settings.start_timeout_ms));
+                let ms = self.settings.start_timeout_ms;
+                self.stop_process("daemon".to_owned(), Cause::StartTimeout { ms });
             }
         }
         self.take_over(Instant::now());
+        self.ask_for_restart(Instant::now());
+        self.on_silence(Instant::now());
         self.on_ruling_deadline();
         self.on_requests_deadline(Instant::now());
     }
@@ -367,6 +410,16 @@ impl Actor {
         {
             launching.held.push(entry);
             return;
+        }
+        if self.launching.is_none() && self.machine.restart().is_some() {
+            match self.restarting.hold(entry) {
+                Ok(()) => return,
+                Err(Entry { subject, .. }) => {
+                    let error = WriteError::Busy;
+                    self.on_unsent(Unsent { subject, error });
+                    return;
+                }
+            }
         }
         let (entry, error) = match &self.outbox {
             Some(outbox) => match outbox.try_send(entry) {

@@ -45,6 +45,11 @@ impl Actor {
             turn: self.machine.turn_number(),
             cancel_queued: glance::member_bool(request, "cancel_queued") == Some(true),
         });
+        if interrupt.is_some() && self.machine.restart().is_some() {
+            // What ran has ended, and what waits has not begun.
+            self.answer_asker(asker, Ok(nothing_to_do()));
+            return;
+        }
         let asker = match interrupt {
             Some(wanted) => self.controls.join(wanted, asker, Instant::now()),
             None => Some(asker),

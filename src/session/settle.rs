@@ -11,9 +11,9 @@ use crate::{
 use super::{
     LiveView, SessionError,
     actor::Actor,
-    notes::Note,
+    notes::{DueRestart, Note},
     outbox::{Due, Entry, Payload, Subject},
-    process::Launching,
+    process::{Cause, Launching},
 };
 
 impl Actor {
@@ -21,10 +21,12 @@ impl Actor {
     pub(super) fn settle(&mut self) {
         if self.machine.is_unwanted() && !self.stop_sent {
             self.stop_sent = true;
-            self.stop_process("daemon".to_owned(), None);
+            self.stop_process("daemon".to_owned(), Cause::Asked);
         }
+        self.settle_restart();
         self.settle_requests();
         self.note_state();
+        self.listen();
         self.consult_rules();
         self.note_approvals();
         self.answer_by_rules();
@@ -40,12 +42,19 @@ impl Actor {
 
     fn note_state(&mut self) {
         let state = self.machine.state();
-        if self.machine.noted_state() == Some(state) {
+        let restart = self.machine.restart();
+        let now = (state, restart.map(|restart| restart.at));
+        let has_process = state.is_live() && restart.is_none();
+        if (self.machine.noted_state(), self.machine.noted_restart()) == (Some(now.0), now.1) {
             self.sent_state = None;
-        } else if self.sent_state != Some(state) && self.link.is_some() == state.is_live() {
-            self.sent_state = Some(state);
-            let reason = self.machine.reason().cloned();
-            self.note(Note::State { state, reason }, Subject::Due(Due::State));
+        } else if self.sent_state != Some(now) && self.link.is_some() == has_process {
+            let note = Note::State {
+                state,
+                reason: self.machine.reason().cloned(),
+                restart: restart.map(DueRestart::of),
+            };
+            self.sent_state = Some(now);
+            self.note(note, Subject::Due(Due::State));
         }
     }
 

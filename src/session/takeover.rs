@@ -10,7 +10,7 @@ use crate::{
     keeper::{self, Link, WriteError},
 };
 
-use super::{SessionError, actor::Actor, notes::Note, outbox::Unsent};
+use super::{SessionError, actor::Actor, notes::Note, outbox::Unsent, process::Cause};
 
 /// Between two looks at the lock of a keeper that is gone.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
@@ -69,7 +69,10 @@ impl Actor {
         if let Some(run_id) = self.machine.run_id() {
             // Also when the disk refuses the record.
             self.kill_leftovers(run_id);
-            if !self.append(&Note::RunLost { run_id }) {
+            if !self.append(&Note::RunLost {
+                run_id,
+                watched: true,
+            }) {
                 self.takeover = Some(Takeover {
                     next: now + CLOSE_PAUSE,
                     is_locked: false,
@@ -137,7 +140,7 @@ impl Actor {
         self.stop_sent = false;
         let asked = self.stop_waiters.last().map(|stop| stop.by.clone());
         if let Some(by) = asked.filter(|_| self.machine.has_run()) {
-            self.stop_process(by, None);
+            self.stop_process(by, Cause::Asked);
         }
     }
 
@@ -168,13 +171,16 @@ impl Actor {
             if !is_locked(&self.journal_dir) {
                 self.kill_leftovers(run_id);
             }
-            self.try_append(&Note::RunLost { run_id })?;
-        } else if self.machine.state().is_live() {
+            self.try_append(&Note::RunLost {
+                run_id,
+                watched: false,
+            })?;
+        } else if self.machine.state().is_live() && self.machine.restart().is_none() {
             let reason = FailReason {
                 code: "start_failed".to_owned(),
                 detail: "the daemon ended before the process was started".to_owned(),
             };
-            self.try_append(&Note::StartFailed { reason })?;
+            self.try_append(&Note::StartFailed { reason, retry: false })?;
         }
         Ok(())
     }

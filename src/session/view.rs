@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::domain::{
-    Approval, CliSessionId, ClientId, FailReason, PromptState, PromptUuid, RunId, Seq, SessionState,
+    Approval, CliSessionId, ClientId, FailReason, PromptState, PromptUuid, Restart, RunId, Seq, SessionState,
     Timestamp,
 };
 
@@ -51,6 +51,13 @@ pub struct LiveView {
     pub unasked_tool: Option<&'static str>,
     /// When the CLI printed its last line.
     pub last_line_at: Option<Timestamp>,
+    /// The restart that is due.
+    pub restart: Option<Restart>,
+    /// Since when the CLI has said nothing; absent without a process and while a person, a hook, an MCP server or a tool has
+    /// the word.
+    pub silent_since: Option<Timestamp>,
+    /// Whether it has said nothing for longer than it may.
+    pub is_silent: bool,
 }
 
 /// The newest records of the last run in which the CLI says what it offers and what runs. What they say is in the

@@ -19,8 +19,8 @@ pub(super) async fn insert_session(
     }
     let added = sqlx::query(
         "INSERT INTO sessions (id, cwd, title, tag, options, parent_id, forked_at, state, cli_session_id,
-            created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
+            created_at, updated_at, restart)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11)
          ON CONFLICT (id) DO NOTHING",
     )
     .bind(session.id.to_string())
@@ -33,6 +33,7 @@ pub(super) async fn insert_session(
     .bind(session.state.as_str())
     .bind(session.cli_session_id.to_string())
     .bind(session.created_at.as_micros())
+    .bind(&session.restart)
     .execute(&mut *connection)
     .await?
     .rows_affected();

@@ -27,6 +27,8 @@ pub struct NewSession {
     pub options: String,
     /// Its rules, in their order.
     pub rules: Vec<RuleSpec>,
+    /// What it has in place of the configuration's restart policy, as JSON text.
+    pub restart: Option<String>,
     /// The session that this is a fork of. It must be there.
     pub parent: Option<SessionId>,
     /// The message of the parent that the fork branches off at; `None` for its end.
@@ -54,6 +56,8 @@ pub struct SessionRow {
     pub labels: BTreeMap<String, String>,
     /// The launch options as JSON text, as they were stored; a model that was chosen in a run is written into them.
     pub options: String,
+    /// What it has in place of the configuration's restart policy, as JSON text.
+    pub restart: Option<String>,
     /// The session that this is a fork of; `None` once the parent is deleted.
     pub parent: Option<SessionId>,
     /// The message that the fork branches off at.

@@ -121,6 +121,7 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         tag: columns.get("tag")?,
         labels: columns.json("labels")?,
         options: columns.get("options")?,
+        restart: columns.get("restart")?,
         parent: columns.parsed_opt("parent_id")?,
         forked_at: columns.parsed_opt("forked_at")?,
         state: columns.named("state")?,

@@ -85,6 +85,7 @@ fn new_session() -> NewSession {
         labels: [].into(),
         options: "{}".to_owned(),
         rules: Vec::new(),
+        restart: None,
         parent: None,
         forked_at: None,
         cli_session_id: CliSessionId::new(),

@@ -6,7 +6,9 @@ use uuid::Uuid;
 
 use crate::{
     claude::{Start, options::PermissionMode},
-    domain::{CliSessionId, Clock, FailReason, SessionId, SessionState, StartMode},
+    domain::{
+        CliSessionId, Clock, FailReason, RestartOverride, RestartTerms, SessionId, SessionState, StartMode,
+    },
     journal::ReadError,
     keeper::StdinLine,
     session::{self, AtRest, Routes, SessionError, SessionHandle, SessionParts, SessionSettings},
@@ -45,6 +47,7 @@ impl Supervisor {
             labels: request.labels,
             options: options_text(&request.options)?,
             rules: request.rules.specs(),
+            restart: request.restart.map(|own| restart_text(&own)).transpose()?,
             parent: None,
             forked_at: None,
             cli_session_id: cli_session,
@@ -92,6 +95,7 @@ impl Supervisor {
             labels: row.labels,
             options: options_text(&options)?,
             rules: self.shared.store.rules(parent).await?,
+            restart: row.restart,
             parent: Some(parent),
             forked_at: request.at,
             cli_session_id: cli_session,
@@ -102,25 +106,35 @@ impl Supervisor {
         self.make(new, start, prompt, by).await
     }
 
-    /// Starts a process for a session that has none; its conversation goes on with the settings it had.
+    /// Starts a process for a session that has none; its conversation goes on with the settings it had, or with `fresh` a new
+    /// one begins with them. A restart that is due is not waited for.
     ///
     /// # Errors
     /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `Cwd…`, `CliNotFound`.
-    pub async fn resume(&self, id: SessionId) -> Result<SessionView, SupervisorError> {
+    pub async fn resume(&self, id: SessionId, fresh: bool) -> Result<SessionView, SupervisorError> {
         self.refuse_when_closing()?;
         let session = self.handle(id).await?;
         let _exclusive = self.shared.registry.exclusive(id).await;
         self.catch_up().await?;
         let row = self.row(id).await?;
-        let state = session.view().state;
-        if state.is_live() {
+        let view = session.view();
+        let state = view.state;
+        if state.is_live() && view.restart.is_none() {
             return Err(SessionError::AlreadyLive { state }.into());
         }
-        let start = self.start_of(&row).await?;
-        let doubtful = matches!(start, Start::Resume { .. })
-            && self.shared.store.cli_totals(row.cli_session_id).await?.is_none();
-        self.start_process(&session, &row, start, None).await?;
-        if doubtful {
+        let start = if fresh {
+            Start::New {
+                id: CliSessionId::new(),
+            }
+        } else {
+            self.start_of(&row).await?
+        };
+        let doubtful = self.is_doubtful(&row, &start).await?;
+        let terms = self.terms(&row, &start, None).await?;
+        // A session that may be restarted begins anew by itself.
+        let must_look = doubtful && terms.is_none();
+        self.start_process(&session, &row, start, None, terms).await?;
+        if must_look {
             self.start_anew_if_nothing_was_kept(&session).await?;
         }
         self.session(id).await
@@ -137,7 +151,8 @@ impl Supervisor {
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
         let start = self.first_start_of(&row).await?;
-        self.start_process(session, &row, start, None).await
+        let terms = self.terms(&row, &start, None).await?;
+        self.start_process(session, &row, start, None, terms).await
     }
 
     /// Stops the process of a session and returns after its end. Stopping what is stopped is no error.
@@ -298,7 +313,8 @@ impl Supervisor {
             self.shared.registry.insert(session.clone());
             (row, session)
         };
-        self.start_process(&session, &row, start, prompt).await
+        let terms = self.terms(&row, &start, None).await?;
+        self.start_process(&session, &row, start, prompt, terms).await
     }
 
     /// Does `work` also when the caller stops waiting: a client that leaves must not leave half a session behind.
@@ -314,12 +330,13 @@ impl Supervisor {
         }
     }
 
-    async fn start_process(
+    pub(super) async fn start_process(
         &self,
         session: &SessionHandle,
         row: &SessionRow,
         start: Start,
         prompt: Option<StdinLine>,
+        restart: Option<RestartTerms>,
     ) -> Result<(), SupervisorError> {
         let cli = self.shared.cli.look(&self.shared.settings).await?;
         let mut options = read_options(&row.options)?;
@@ -345,13 +362,14 @@ impl Supervisor {
                 start,
                 base,
                 prompt,
+                restart,
             },
         )?;
         Ok(session.start(launch).await?)
     }
 
     /// How the conversation of a session is opened again.
-    async fn start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
+    pub(super) async fn start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
         if row.turns > 0 {
             return Ok(Start::Resume {
                 id: row.cli_session_id,
@@ -362,7 +380,7 @@ impl Supervisor {
     }
 
     /// How the conversation of a session begins, with nothing of it kept.
-    async fn first_start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
+    pub(super) async fn first_start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
         // There may be no transcript under the old id, or part of one: a new id is always free.
         let id = CliSessionId::new();
         let history = self.shared.store.runs(row.id).await?;
@@ -415,6 +433,7 @@ impl Supervisor {
             outbound: self.shared.outbound.clone(),
             // A process that lives was started with the options as they are stored.
             routes: Routes::of(&read_options(&row.options)?),
+            restarts: self.shared.restarts.clone(),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),
@@ -426,6 +445,7 @@ impl Supervisor {
                 eof_grace_ms: settings.keeper.eof_grace_ms,
                 term_grace_ms: settings.keeper.term_grace_ms,
                 start_timeout_ms: settings.start_timeout_ms,
+                liveness: settings.liveness,
                 desk: settings.desk,
                 max_prompt_bytes: settings.max_prompt_bytes,
             },
@@ -446,6 +466,10 @@ fn apply_mode(options: &mut crate::claude::LaunchOptions, mode: Option<&str>) {
 
 fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
     serde_json::to_string(options).map_err(|_| SupervisorError::StoredOptions)
+}
+
+fn restart_text(own: &RestartOverride) -> Result<String, SupervisorError> {
+    serde_json::to_string(own).map_err(|_| SupervisorError::StoredOptions)
 }
 
 /// What was not there is removed.

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     claude::{self, LaunchFile, LaunchOptions, Start, stdin},
-    domain::{RunId, SessionId, fact::CliTotals},
+    domain::{RestartTerms, RunId, SessionId, fact::CliTotals},
     keeper::{LaunchPlan, RUN_MARKER, StdinLine},
     session::{INITIALIZE_ID, Launch, Routes},
 };
@@ -29,6 +29,7 @@ pub(super) struct LaunchParts<'a> {
     pub(super) start: Start,
     pub(super) base: CliTotals,
     pub(super) prompt: Option<StdinLine>,
+    pub(super) restart: Option<RestartTerms>,
 }
 
 impl Supervisor {
@@ -74,6 +75,7 @@ impl Supervisor {
             cli_session: start.start.cli_session(),
             base: start.base,
             routes: Routes::of(start.options),
+            restart: start.restart,
             permission_mode: start.options.permission_mode.map(|mode| mode.as_str().to_owned()),
         })
     }

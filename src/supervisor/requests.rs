@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     claude::{LaunchOptions, stdin::Priority},
-    domain::{PromptUuid, RuleSet, Seq},
+    domain::{PromptUuid, RestartOverride, RuleSet, Seq},
 };
 
 /// A session to be made.
@@ -27,6 +27,8 @@ pub struct CreateSession {
     pub options: LaunchOptions,
     /// Its rules, in their order.
     pub rules: RuleSet,
+    /// Its own restart policy.
+    pub restart: Option<RestartOverride>,
 }
 
 /// A fork to be made.

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     claude::Policy,
-    domain::{CliSessionId, RuleSet, SessionId},
+    domain::{CliSessionId, Liveness, RestartPolicy, RuleSet, SessionId},
     keeper::KeeperLimits,
     session::DeskTimes,
 };
@@ -56,6 +56,10 @@ pub struct SupervisorSettings {
     pub start_timeout_ms: u64,
     /// How long is waited for clients that answer the CLI.
     pub desk: DeskTimes,
+    /// When processes that died are started again.
+    pub restart: RestartPolicy,
+    /// When silence is too long.
+    pub liveness: Liveness,
     /// Sizes and times of keepers.
     pub keeper: KeeperLimits,
     /// Newest records of each session kept in memory for live clients.

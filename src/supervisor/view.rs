@@ -118,5 +118,8 @@ fn resting(row: &SessionRow) -> LiveView {
         offers: crate::session::Offers::default(),
         unasked_tool: None,
         last_line_at: None,
+        restart: None,
+        silent_since: None,
+        is_silent: false,
     }
 }

@@ -19,8 +19,10 @@ mod metrics;
 mod money;
 mod parity;
 mod race;
+mod restart;
 mod resume;
 mod rules;
+mod silence;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;

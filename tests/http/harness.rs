@@ -16,7 +16,9 @@ use tower::ServiceExt as _;
 use trunkline::{
     auth::{Token, read_token},
     claude::Policy,
-    domain::{CliSessionId, Clock, SessionId, SessionState, Timestamp},
+    domain::{
+        CliSessionId, Clock, Liveness, RestartPolicy, SessionId, SessionState, SilenceAction, Timestamp,
+    },
     http::{AppState, HttpConfig, router},
     journal::{Source, Writer, WriterOptions},
     keeper::KeeperLimits,
@@ -122,6 +124,17 @@ impl Bed {
                 offer_ms: 10_000,
                 return_grace_ms: 15_000,
             },
+            restart: RestartPolicy {
+                max_restarts: 0,
+                window_ms: 0,
+                first_delay_ms: 0,
+                longest_delay_ms: 0,
+                stable_ms: 0,
+            },
+            liveness: Liveness {
+                after_ms: 0,
+                action: SilenceAction::Report,
+            },
             keeper: KeeperLimits::default(),
             ring_bytes: 64 * 1024,
             data_dir,
@@ -212,6 +225,7 @@ impl Bed {
         drop(writer);
         let session = NewSession {
             rules: Vec::new(),
+            restart: None,
             id,
             cwd: "/tmp".to_owned(),
             title: Some("bed".to_owned()),

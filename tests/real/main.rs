@@ -23,6 +23,7 @@ mod money;
 mod parity;
 mod permissions;
 mod questions;
+mod restart;
 mod resume;
 mod rules;
 mod socket;

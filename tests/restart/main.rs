@@ -3,6 +3,7 @@
 
 mod approvals;
 mod asked;
+mod backoff;
 mod follower;
 mod instance;
 mod journal;

@@ -128,7 +128,8 @@ impl TestDaemon {
             api_url: api_url.to_owned(),
             fake: None,
             args: Vec::new(),
-            env: Vec::new(),
+            // What a death leaves is looked at; tests of restarts say how many they want.
+            env: vec![("TRUNKLINE_RESTART_MAX_RESTARTS".into(), "0".into())],
             launcher: Vec::new(),
             allow_errors: false,
         }

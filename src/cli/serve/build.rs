@@ -8,6 +8,7 @@ use super::super::CliError;
 use crate::{
     claude::{Policy, environment},
     config::{Claude, Config},
+    domain::{Liveness, RestartPolicy},
     http::HttpConfig,
     keeper::KeeperLimits,
     supervisor::{DeskTimes, Simulator, SupervisorSettings},
@@ -63,6 +64,17 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
         desk: DeskTimes {
             offer_ms: sessions.offer_ms,
             return_grace_ms: sessions.return_grace_ms,
+        },
+        restart: RestartPolicy {
+            max_restarts: config.restart.max_restarts,
+            window_ms: config.restart.window_ms,
+            first_delay_ms: config.restart.first_delay_ms,
+            longest_delay_ms: config.restart.longest_delay_ms,
+            stable_ms: config.restart.stable_ms,
+        },
+        liveness: Liveness {
+            after_ms: config.liveness.after_ms,
+            action: config.liveness.action,
         },
         keeper: KeeperLimits {
             max_line_bytes: size(sessions.max_line_bytes),

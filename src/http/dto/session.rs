@@ -10,8 +10,8 @@ use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
     claude::LaunchOptions,
     domain::{
-        CliSessionId, FailReason, PromptState, RuleSet, RuleSpec, Seq, SessionId, SessionState, Timestamp,
-        TokenUsage, Usd,
+        CliSessionId, Clock, FailReason, PromptState, RestartOverride, RuleSet, RuleSpec, Seq, SessionId,
+        SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
     },
     http::ApiError,
     session::{EDITING_TOOLS, LiveView},
@@ -36,6 +36,17 @@ pub(in crate::http) struct Session {
     state: SessionState,
     /// Why it failed; set in the state `failed`.
     reason: Option<FailReason>,
+    /// What can be done about it, best first; empty in every state but `failed`. `resume` and `fork` are the requests of these
+    /// names, `fresh_start` is a resume with `fresh`.
+    ways_out: Vec<WayOut>,
+    /// The restart that is due, as the CLI died unasked; `null` when none is. The state is `starting` meanwhile. A stop takes
+    /// it back, a resume makes it at once.
+    restart: Option<DueRestart>,
+    /// For how long the CLI has said nothing: since its start, its last line, or since the word came back to it. `null`
+    /// without a process, and while a person, a hook, an MCP server or a tool has the word.
+    silent_for_ms: Option<u64>,
+    /// Whether it has been silent for longer than `liveness.after_ms` while it should say something.
+    is_silent: bool,
     /// Whether the simulated agent runs it in place of the real CLI.
     simulated: bool,
     /// The CLI behind it.
@@ -104,6 +115,18 @@ struct Cli {
     pid: Option<i32>,
 }
 
+/// A restart that is due.
+#[derive(Serialize, utoipa::ToSchema)]
+struct DueRestart {
+    /// Which one in a row, from 1.
+    attempt: u32,
+    /// When.
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// Why the last process ended.
+    reason: FailReason,
+}
+
 /// A turn that has not ended.
 #[derive(Serialize, utoipa::ToSchema)]
 struct OpenTurn {
@@ -143,7 +166,15 @@ impl Session {
             labels: row.labels,
             cwd: row.cwd,
             state: live.state,
+            ways_out: restart::ways_out(live.state, live.reason.as_ref(), row.turns),
             reason: live.reason,
+            restart: live.restart.map(|restart| DueRestart {
+                attempt: restart.attempt,
+                at: restart.at,
+                reason: restart.reason,
+            }),
+            silent_for_ms: live.silent_since.map(|since| Clock.now().millis_since(since)),
+            is_silent: live.is_silent,
             simulated,
             cli: Cli {
                 session_id: live.cli_session_id.unwrap_or(row.cli_session_id),
@@ -239,6 +270,10 @@ pub(in crate::http) struct CreateRequest {
     /// What decides approvals without a person, before the rules of the configuration; in their order.
     #[serde(default)]
     rules: Vec<RuleSpec>,
+    /// What holds for it in place of the configuration's `[restart]`; what is left out stays as there.
+    #[serde(default, deserialize_with = "some_object")]
+    #[schema(value_type = Option<RestartOverride>)]
+    restart: Option<RestartOverride>,
 }
 
 impl CreateRequest {
@@ -258,8 +293,18 @@ impl CreateRequest {
             labels: self.labels,
             options: self.options,
             rules: RuleSet::new(self.rules).map_err(SupervisorError::from)?,
+            restart: self.restart,
         })
     }
+}
+
+/// How a session is started again. Every field may be left out.
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct ResumeRequest {
+    /// Whether a new conversation begins, with the same settings.
+    #[serde(default)]
+    pub(in crate::http) fresh: bool,
 }
 
 /// A fork to be made. Every field may be left out.
@@ -328,6 +373,17 @@ fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Re
     }
 
     deserializer.deserialize_map(Only(PhantomData))
+}
+
+/// As [`object`], or `null`.
+fn some_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(transparent, bound = "T: Deserialize<'de>")]
+    struct Only<T>(#[serde(deserialize_with = "object")] T);
+
+    Ok(Option::<Only<T>>::deserialize(deserializer)?.map(|Only(value)| value))
 }
 
 /// Tells a field that is `null` from one that is not there.

@@ -14,7 +14,7 @@ use crate::{
     domain::SessionState,
     http::{
         ApiError, AppState, ErrorCode,
-        dto::{CreateRequest, ForkRequest, Session, SessionPage, UpdateRequest},
+        dto::{CreateRequest, ForkRequest, ResumeRequest, Session, SessionPage, UpdateRequest},
         extract::{Body, Id, OfSession, Params, page},
     },
     store::SessionFilter,
@@ -158,19 +158,22 @@ pub(super) async fn delete(
 
 /// Resume a session.
 ///
-/// Starts the CLI again with the conversation and the settings as they were.
+/// Starts the CLI again with the conversation and the settings as they were; with `fresh` in the body, with the settings
+/// and a new conversation. A session that waits for its restart is started at once.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/resume", operation_id = "resume_session", tag = "sessions",
-    params(("id" = Uuid, Path, description = "The session"), WaitParams),
+    params(("id" = Uuid, Path, description = "The session"), WaitParams), request_body = Option<ResumeRequest>,
     responses((status = 200, description = "The session", body = Session)),
 )]
 pub(super) async fn resume(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Params(params): Params<WaitParams>,
+    request: Option<Body<ResumeRequest>>,
 ) -> Result<Json<Session>, ApiError> {
     check_wait(&params, None)?;
-    let view = state.supervisor().resume(id).await?;
+    let request = request.map(|Body(request)| request).unwrap_or_default();
+    let view = state.supervisor().resume(id, request.fresh).await?;
     Ok(Json(ready(&state, view, &params).await?.into()))
 }
 

@@ -45,8 +45,16 @@ impl Machine {
         let Some(uuid) = line.message_uuid() else {
             return;
         };
-        if self.run.is_none() || self.prompts.iter().any(|prompt| prompt.uuid == uuid) {
+        let awaited = self.awaited.iter().position(|prompt| *prompt == uuid);
+        if let Some(at) = awaited {
+            self.awaited.swap_remove(at);
+        }
+        let known = self.prompts.iter().position(|prompt| prompt.uuid == uuid);
+        if self.run.is_none() || (known.is_some() && awaited.is_none()) {
             return;
+        }
+        if let Some(at) = known {
+            self.prompts.remove(at);
         }
         self.prompts.push(OpenPrompt {
             uuid,
@@ -56,7 +64,9 @@ impl Machine {
         out.facts.push(Fact::Prompt {
             uuid,
             state: PromptState::Sent,
-            text: Some(glance::prompt_start(line, PROMPT_START_CHARS)),
+            text: awaited
+                .is_none()
+                .then(|| glance::prompt_start(line, PROMPT_START_CHARS)),
             seq: record.seq,
             at: record.at,
         });

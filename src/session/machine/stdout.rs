@@ -23,14 +23,21 @@ impl Machine {
         let Some(line) = scan(record.data) else {
             return;
         };
+        if line.kind.as_deref() != Some("keep_alive") {
+            self.heard_at = Some(record.at);
+        }
         match line.kind.as_deref() {
             Some("system") => self.on_system(&line, record, out),
             Some("assistant") => {
                 self.open_turn(record);
+                self.calls.on_assistant(&line);
                 self.unasked.on_assistant(&line, self.permission_mode.as_deref());
             }
             Some("stream_event") => self.open_turn(record),
-            Some("user") => self.unasked.on_user(&line),
+            Some("user") => {
+                self.calls.on_user(&line);
+                self.unasked.on_user(&line);
+            }
             Some("result") => self.on_result(&line, record, out),
             Some("command_lifecycle") => self.on_lifecycle(&line, record, out),
             Some("control_request") => self.on_asked(&line, record, out),
@@ -138,6 +145,7 @@ impl Machine {
             return;
         };
         self.desk.end_turn();
+        self.calls.clear();
         let answered = turns::answered(&facts, &self.prompts);
         let money = self.ledger.book(&turns::reported(&facts));
         let end = turns::ended(turn, run_id, facts, answered, money, record);
@@ -206,6 +214,7 @@ impl Machine {
             return;
         };
         run.ready = true;
+        run.ready_at = Some(record.at);
         let ready = ReadyFacts::read(payload).unwrap_or_default();
         run.refused_mode = refused_mode(run.asked_mode.as_deref(), ready.permission_mode.as_deref());
         out.facts.push(Fact::RunReady {

@@ -1,12 +1,16 @@
 //! The state machine against single lines, and against what the real CLI printed.
 
 mod own;
+mod restart;
 mod rules;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{ApprovalKind, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals};
+use crate::{
+    domain::{ApprovalKind, RunExit, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals},
+    session::{exit, notes::RunStarted},
+};
 
 /// A session under test: records are applied one after the other.
 struct Bench {
@@ -67,6 +71,8 @@ impl Bench {
             turns,
             base,
             permission_mode: None,
+            restart: None,
+            carried: Vec::new(),
         }));
     }
 
@@ -387,6 +393,7 @@ fn a_stop_is_a_stop_whatever_the_code() {
     bench.note(&Note::StopRequested {
         by: "test".to_owned(),
         start_timeout_ms: None,
+        silent_for_ms: None,
     });
     bench.is(SessionState::Stopping);
     bench.exit(Some(143), None, StopIntent::Stop);
@@ -436,12 +443,15 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         turns: 0,
         base: CliTotals::default(),
         permission_mode: Some("auto".to_owned()),
+        restart: None,
+        carried: Vec::new(),
     }));
     bench.answer_initialize();
     assert!(bench.machine.is_unwanted());
     bench.note(&Note::StopRequested {
         by: "daemon".to_owned(),
         start_timeout_ms: None,
+        silent_for_ms: None,
     });
     assert!(!bench.machine.is_unwanted());
     bench.exit(Some(143), None, StopIntent::Stop);
@@ -507,11 +517,11 @@ proptest! {
                 8 => bench.cli(r#"{"type":"control_cancel_request","request_id":"r1"}"#),
                 9 => bench.exit(Some(0), None, StopIntent::None),
                 10 => bench.start(CliTotals::default()),
-                11 => bench.note(&Note::RunLost { run_id: bench.run }),
+                11 => bench.note(&Note::RunLost { run_id: bench.run, watched: true }),
                 12 => bench.cli(r#"{"type":"from_the_future"}"#),
                 13 => bench.cli("[]"),
                 14 => bench.cli(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#),
-                _ => bench.note(&Note::StopRequested { by: "x".to_owned(), start_timeout_ms: None }),
+                _ => bench.note(&Note::StopRequested { by: "x".to_owned(), start_timeout_ms: None, silent_for_ms: None }),
             }
             let view = bench.machine.view(Some(1));
             prop_assert_eq!(view.head_seq, bench.seq);
@@ -536,6 +546,7 @@ fn a_second_stop_does_not_take_the_reason_of_the_first_back() {
         bench.note(&Note::StopRequested {
             by: "daemon".to_owned(),
             start_timeout_ms,
+            silent_for_ms: None,
         });
     }
     bench.exit(Some(143), None, StopIntent::Stop);

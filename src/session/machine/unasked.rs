@@ -109,7 +109,7 @@ impl Unasked {
 }
 
 /// The content blocks of a message.
-fn blocks<'a>(line: &Envelope<'a>) -> Vec<&'a str> {
+pub(super) fn blocks<'a>(line: &Envelope<'a>) -> Vec<&'a str> {
     let content = || {
         let [message] = json::members(line.line, ["message"])?;
         let [content] = json::members(message?, ["content"])?;

@@ -30,6 +30,7 @@ async fn a_new_session_reads_back_as_it_was_given() {
             tag: given.tag.clone(),
             labels: given.labels.clone(),
             options: given.options.clone(),
+            restart: given.restart.clone(),
             parent: given.parent,
             forked_at: given.forked_at,
             state: SessionState::Starting,

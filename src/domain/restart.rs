@@ -1,0 +1,464 @@
+//! Owns the policy of restarts: whether a process that died is started again, when, and what is left when it is not.
+//!
+//! Pure: what a run is started with and its end decide, so that a daemon that reads both again decides the same.
+
+use serde::{Deserialize, Serialize};
+
+use super::{FailReason, RunId, SessionState, Timestamp};
+
+/// A conversation that went on and died within this time, with nothing done, died at once.
+const AT_ONCE_MS: u64 = 5_000;
+
+/// When processes that died are started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartPolicy {
+    /// Restarts within the window; 0 = never.
+    pub max_restarts: u32,
+    /// The window.
+    pub window_ms: u64,
+    /// The longest pause before the first restart in a row; each further one doubles it.
+    pub first_delay_ms: u64,
+    /// The longest pause before any.
+    pub longest_delay_ms: u64,
+    /// A process that was ready for this long ends the row.
+    pub stable_ms: u64,
+}
+
+/// What one session has in place of the configuration's policy. A field that is left out stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RestartOverride {
+    /// Restarts within the window; 0 = never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_restarts: Option<u32>,
+    /// The window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_ms: Option<u64>,
+    /// The longest pause before the first restart in a row; each further one doubles it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_delay_ms: Option<u64>,
+    /// The longest pause before any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_delay_ms: Option<u64>,
+    /// A process that was ready for this long ends the row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stable_ms: Option<u64>,
+}
+
+impl RestartPolicy {
+    /// Restarts that a policy may allow within its window, as each leaves a trace in the records.
+    pub const MOST_RESTARTS: u32 = 100;
+
+    /// This policy with what a session has of its own.
+    #[must_use]
+    pub fn with(self, own: &RestartOverride) -> Self {
+        Self {
+            max_restarts: own
+                .max_restarts
+                .unwrap_or(self.max_restarts)
+                .min(Self::MOST_RESTARTS),
+            window_ms: own.window_ms.unwrap_or(self.window_ms),
+            first_delay_ms: own.first_delay_ms.unwrap_or(self.first_delay_ms),
+            longest_delay_ms: own.longest_delay_ms.unwrap_or(self.longest_delay_ms),
+            stable_ms: own.stable_ms.unwrap_or(self.stable_ms),
+        }
+    }
+
+    /// The pause before a restart: it doubles from one to the next, and `chance` (0 to 1) takes up to half of it away, so
+    /// that sessions that died together do not start together.
+    fn delay_ms(&self, attempt: u32, chance: f64) -> u64 {
+        let doubled = 1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
+        let longest = self
+            .first_delay_ms
+            .saturating_mul(doubled)
+            .min(self.longest_delay_ms);
+        let half = longest / 2;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a part of a pause; its last bits do not matter"
+        )]
+        let off = (half as f64 * chance.clamp(0.0, 1.0)) as u64;
+        longest - off.min(half)
+    }
+}
+
+/// What a run was started under. It is in the record of its start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartTerms {
+    /// The policy in force then.
+    pub policy: RestartPolicy,
+    /// Which restart in a row this is; 0 for a start that somebody asked for.
+    #[serde(default)]
+    pub attempt: u32,
+    /// When the restarts of the window were.
+    #[serde(default)]
+    pub recent: Vec<Timestamp>,
+    /// How many of the runs in a row before this one went on with the conversation and died at once.
+    #[serde(default)]
+    pub failed_resumes: u32,
+    /// Nothing of the conversation may have been kept; then it begins anew.
+    #[serde(default)]
+    pub may_begin_anew: bool,
+}
+
+impl RestartTerms {
+    /// Of a start that somebody asked for; `None` when the policy is never to restart.
+    pub fn asked(policy: RestartPolicy, may_begin_anew: bool) -> Option<Self> {
+        (policy.max_restarts > 0).then(|| Self {
+            policy,
+            attempt: 0,
+            recent: Vec::new(),
+            failed_resumes: 0,
+            may_begin_anew,
+        })
+    }
+}
+
+/// The end of a run that nobody asked for.
+#[derive(Clone, Debug)]
+pub struct Death {
+    /// The run. It decides the part of the pause that is left to chance.
+    pub run: RunId,
+    /// When.
+    pub at: Timestamp,
+    /// Why the session fails if it is not restarted.
+    pub reason: FailReason,
+    /// Whether a next start would end in the same way.
+    pub is_permanent: bool,
+    /// How long it had been ready; `None` when it never was.
+    pub ready_for_ms: Option<u64>,
+    /// Whether it was to go on with a conversation.
+    pub resumed: bool,
+    /// Whether a turn had begun.
+    pub has_worked: bool,
+}
+
+/// A restart that is due.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restart {
+    /// Which one in a row, from 1.
+    pub attempt: u32,
+    /// When.
+    pub at: Timestamp,
+    /// Why the last process ended.
+    pub reason: FailReason,
+    /// Whether the conversation begins anew, as nothing of it was kept.
+    pub anew: bool,
+    /// What the next run is started under.
+    pub terms: RestartTerms,
+}
+
+/// What follows from a death.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The process is started again.
+    Restart(Box<Restart>),
+    /// The session fails for this reason.
+    Fail(FailReason),
+}
+
+/// Decides about a death.
+pub fn decide(terms: &RestartTerms, death: Death) -> Verdict {
+    let policy = terms.policy;
+    if death.reason.code == FailReason::CONVERSATION_NOT_FOUND && terms.may_begin_anew {
+        // Not a failure of its own: the last one may have come before the CLI had kept anything.
+        return Verdict::Restart(Box::new(Restart {
+            attempt: terms.attempt.max(1),
+            at: death.at,
+            reason: death.reason,
+            anew: true,
+            terms: RestartTerms {
+                may_begin_anew: false,
+                ..terms.clone()
+            },
+        }));
+    }
+    if death.is_permanent || policy.max_restarts == 0 {
+        return Verdict::Fail(death.reason);
+    }
+    let was_stable = death.ready_for_ms.is_some_and(|ms| ms >= policy.stable_ms);
+    let died_at_once = !death.has_worked && death.ready_for_ms.is_none_or(|ms| ms < AT_ONCE_MS);
+    let (attempt, mut recent, failed_resumes) = if was_stable {
+        (0, Vec::new(), 0)
+    } else {
+        let failed = if death.resumed && died_at_once {
+            terms.failed_resumes + 1
+        } else {
+            0
+        };
+        (terms.attempt, terms.recent.clone(), failed)
+    };
+    recent.retain(|then| death.at.millis_since(*then) < policy.window_ms);
+    if recent.len() >= policy.max_restarts as usize {
+        return Verdict::Fail(given_up(recent.len(), attempt, failed_resumes, death.reason));
+    }
+    recent.push(death.at);
+    let next = attempt.saturating_add(1);
+    Verdict::Restart(Box::new(Restart {
+        attempt: next,
+        at: death.at.plus_millis(policy.delay_ms(next, chance(death.run))),
+        reason: death.reason,
+        anew: false,
+        terms: RestartTerms {
+            policy,
+            attempt: next,
+            recent,
+            failed_resumes,
+            may_begin_anew: false,
+        },
+    }))
+}
+
+fn given_up(restarts: usize, attempt: u32, failed_resumes: u32, last: FailReason) -> FailReason {
+    let (code, what) = if attempt > 0 && failed_resumes >= attempt {
+        (
+            FailReason::CONVERSATION_UNUSABLE,
+            "the CLI died each time it went on with this conversation",
+        )
+    } else {
+        (FailReason::CRASH_LOOP, "the CLI died again and again")
+    };
+    FailReason {
+        code: code.to_owned(),
+        detail: format!(
+            "{what}; {restarts} restarts were tried. The last end ({}): {}",
+            last.code, last.detail
+        ),
+    }
+}
+
+/// A number from 0 to 1 that is as good as any, and the same for a run each time.
+fn chance(run: RunId) -> f64 {
+    // The last bytes of the id are random.
+    let [.., high, low] = run.as_uuid().into_bytes();
+    f64::from(u16::from_be_bytes([high, low])) / f64::from(u16::MAX)
+}
+
+/// What a person can do about a session that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WayOut {
+    /// A new session that begins as a copy of this one's conversation, perhaps up to an earlier message.
+    Fork,
+    /// The same session and settings with a new conversation: a resume with `fresh`.
+    FreshStart,
+    /// The conversation goes on: a resume.
+    Resume,
+}
+
+/// The ways out of a state, best first. Only a failed session needs one.
+pub fn ways_out(state: SessionState, reason: Option<&FailReason>, turns: u64) -> Vec<WayOut> {
+    let code = reason.map(|reason| reason.code.as_str()).unwrap_or_default();
+    let ways: &[WayOut] = match (state, code) {
+        (SessionState::Failed, FailReason::CONVERSATION_NOT_FOUND) => &[WayOut::FreshStart],
+        (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => {
+            &[WayOut::Fork, WayOut::FreshStart, WayOut::Resume]
+        }
+        (SessionState::Failed, _) => &[WayOut::Resume, WayOut::Fork, WayOut::FreshStart],
+        _ => &[],
+    };
+    let has_conversation = |way: &WayOut| turns > 0 || *way != WayOut::Fork;
+    ways.iter().copied().filter(has_conversation).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const POLICY: RestartPolicy = RestartPolicy {
+        max_restarts: 3,
+        window_ms: 600_000,
+        first_delay_ms: 1_000,
+        longest_delay_ms: 3_000,
+        stable_ms: 60_000,
+    };
+
+    fn asked() -> RestartTerms {
+        RestartTerms::asked(POLICY, false).unwrap()
+    }
+
+    fn death(at_ms: i64) -> Death {
+        Death {
+            run: RunId::new(),
+            at: Timestamp::from_micros(at_ms * 1_000),
+            reason: reason("cli_killed"),
+            is_permanent: false,
+            ready_for_ms: Some(1_000),
+            resumed: true,
+            has_worked: true,
+        }
+    }
+
+    fn reason(code: &str) -> FailReason {
+        FailReason {
+            code: code.to_owned(),
+            detail: "last words".to_owned(),
+        }
+    }
+
+    #[track_caller]
+    fn restart(verdict: Verdict) -> Restart {
+        match verdict {
+            Verdict::Restart(restart) => *restart,
+            Verdict::Fail(reason) => panic!("{reason:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn failure(verdict: Verdict) -> FailReason {
+        match verdict {
+            Verdict::Fail(reason) => reason,
+            Verdict::Restart(restart) => panic!("{restart:?}"),
+        }
+    }
+
+    /// Dies so often in a row as is allowed.
+    fn used_up(each: impl Fn(i64) -> Death) -> RestartTerms {
+        let mut terms = asked();
+        for n in 0..3 {
+            terms = restart(decide(&terms, each(n * 10_000))).terms;
+        }
+        terms
+    }
+
+    #[test]
+    fn the_cap_holds_although_each_start_succeeds() {
+        let terms = used_up(death);
+        let given_up = failure(decide(&terms, death(30_000)));
+        assert_eq!(given_up.code, "crash_loop");
+        assert!(given_up.detail.contains("cli_killed") && given_up.detail.contains("last words"));
+    }
+
+    #[test]
+    fn a_stable_time_or_a_long_window_begins_a_new_row() {
+        let terms = used_up(death);
+        let stable = Death {
+            ready_for_ms: Some(POLICY.stable_ms),
+            ..death(90_000)
+        };
+        let next = restart(decide(&terms, stable));
+        assert_eq!((next.attempt, next.terms.recent.len()), (1, 1));
+        let later = death(600_000 + 20_000);
+        let next = restart(decide(&terms, later));
+        assert_eq!(next.attempt, 4, "it waits long, as nothing was stable");
+    }
+
+    #[test]
+    fn permanent_causes_are_not_retried() {
+        let permanent = Death {
+            is_permanent: true,
+            ..death(0)
+        };
+        assert_eq!(failure(decide(&asked(), permanent)).code, "cli_killed");
+        assert_eq!(
+            RestartTerms::asked(
+                RestartPolicy {
+                    max_restarts: 0,
+                    ..POLICY
+                },
+                true
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn a_conversation_that_dies_at_each_resume_is_named() {
+        let at_once = |ready| {
+            move |at| Death {
+                ready_for_ms: ready,
+                has_worked: false,
+                ..death(at)
+            }
+        };
+        for ready in [None, Some(20)] {
+            let terms = used_up(at_once(ready));
+            let given_up = failure(decide(&terms, at_once(ready)(30_000)));
+            assert_eq!(given_up.code, "conversation_unusable");
+        }
+        // The first of these had worked, so the conversation can be used.
+        let terms = restart(decide(&asked(), death(0))).terms;
+        let terms = restart(decide(&terms, at_once(None)(10))).terms;
+        let terms = restart(decide(&terms, death(20))).terms;
+        assert_eq!(failure(decide(&terms, at_once(None)(30))).code, "crash_loop");
+        // A first start has no conversation yet.
+        let new = |at| Death {
+            resumed: false,
+            ..at_once(None)(at)
+        };
+        assert_eq!(failure(decide(&used_up(new), new(30_000))).code, "crash_loop");
+    }
+
+    #[test]
+    fn what_was_not_kept_begins_anew_once() {
+        let terms = RestartTerms::asked(POLICY, true).unwrap();
+        let not_found = Death {
+            reason: reason(FailReason::CONVERSATION_NOT_FOUND),
+            is_permanent: true,
+            ..death(5)
+        };
+        let next = restart(decide(&terms, not_found.clone()));
+        assert!(next.anew);
+        assert_eq!(next.at, not_found.at);
+        assert_eq!(
+            failure(decide(&next.terms, not_found)).code,
+            FailReason::CONVERSATION_NOT_FOUND
+        );
+    }
+
+    #[test]
+    fn ways_out_fit_the_failure() {
+        use WayOut::{Fork, FreshStart, Resume};
+        let ways = |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns);
+        assert_eq!(ways("conversation_unusable", 2), [Fork, FreshStart, Resume]);
+        assert_eq!(ways("crash_loop", 2), [Resume, Fork, FreshStart]);
+        assert_eq!(ways("start_failed", 0), [Resume, FreshStart]);
+        assert_eq!(ways("conversation_not_found", 2), [FreshStart]);
+        assert!(ways_out(SessionState::Stopped, None, 2).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn pauses_grow_within_their_bounds(attempt in 1_u32..200, chance in 0.0_f64..=1.0, first in 0_u64..100_000) {
+            let policy = RestartPolicy { first_delay_ms: first, longest_delay_ms: 60_000, ..POLICY };
+            let pause = policy.delay_ms(attempt, chance);
+            let full = policy.delay_ms(attempt, 0.0);
+            prop_assert!(pause <= full && full <= 60_000);
+            prop_assert!(pause >= full / 2);
+            prop_assert!(policy.delay_ms(attempt + 1, 0.0) >= full);
+        }
+
+        #[test]
+        fn no_window_has_more_restarts_than_allowed(
+            gaps in proptest::collection::vec((0_i64..400_000, any::<bool>()), 1..60),
+        ) {
+            let mut terms = asked();
+            let (mut now, mut row) = (0, Vec::new());
+            for (gap, is_stable) in gaps {
+                now += gap;
+                let ready_for_ms = Some(if is_stable { POLICY.stable_ms } else { 10 });
+                if is_stable {
+                    row.clear();
+                }
+                match decide(&terms, Death { ready_for_ms, ..death(now) }) {
+                    Verdict::Restart(restart) => {
+                        row.push(now);
+                        prop_assert!(restart.at.as_micros() >= now * 1_000);
+                        prop_assert_eq!(restart.attempt, restart.terms.attempt);
+                        terms = restart.terms;
+                    }
+                    Verdict::Fail(_) => terms = asked(),
+                }
+                row.retain(|then| now - then < 600_000);
+                if terms.attempt == 0 {
+                    row.clear();
+                }
+                prop_assert!(row.len() <= 3, "{:?}", row);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Owns the doing of restarts: sessions say when one is due, and their processes are started as by a resume. Whether and
+//! when is decided in `domain::restart`.
+
+use tokio::sync::mpsc;
+
+use crate::{
+    claude::Start,
+    domain::{FailReason, Restart, RestartOverride, RestartTerms, SessionId},
+    session::{SessionError, SessionHandle},
+    store::SessionRow,
+    telemetry,
+};
+
+use super::{Supervisor, SupervisorError};
+
+/// Sessions whose restart may wait to be begun; one that finds no room asks again.
+pub(super) const DUE: usize = 256;
+
+impl Supervisor {
+    /// Restarts what is due until the daemon ends.
+    pub(super) fn run_restarts(&self, mut due: mpsc::Receiver<SessionId>) {
+        let supervisor = self.clone();
+        let run = async move {
+            while let Some(id) = due.recv().await {
+                let supervisor = supervisor.clone();
+                let tracker = supervisor.shared.tracker.clone();
+                tracker.spawn(async move { supervisor.restart(id).await });
+            }
+        };
+        let closing = self.shared.closing.clone();
+        self.shared.tracker.spawn(closing.run_until_cancelled_owned(run));
+    }
+
+    async fn restart(&self, id: SessionId) {
+        let Some(session) = self.shared.registry.get(id) else {
+            return;
+        };
+        let _exclusive = self.shared.registry.exclusive(id).await;
+        // Somebody may have stopped or resumed it since.
+        let view = session.view();
+        let Some(restart) = view.restart.clone().filter(|_| view.cli_pid.is_none()) else {
+            return;
+        };
+        let attempt = restart.attempt;
+        tracing::info!(session.id = %id, attempt, reason = restart.reason.code, "a process is started again");
+        let failure = match self.try_restart(&session, restart).await {
+            // What became of the start is in the journal.
+            Ok(()) | Err(SupervisorError::Session(_)) => return,
+            Err(error) => error,
+        };
+        tracing::warn!(session.id = %id, error = %telemetry::chain(&failure), "a restart did not come about");
+        let is_for_now = matches!(failure, SupervisorError::Store(_) | SupervisorError::StoreBehind);
+        let reason = (!is_for_now).then(|| FailReason {
+            code: "start_failed".to_owned(),
+            detail: telemetry::chain(&failure).to_string(),
+        });
+        if !matches!(failure, SupervisorError::ShuttingDown) {
+            session.restart_failed(reason).await;
+        }
+    }
+
+    async fn try_restart(&self, session: &SessionHandle, restart: Restart) -> Result<(), SupervisorError> {
+        self.refuse_when_closing()?;
+        self.catch_up().await?;
+        let row = self.row(session.id()).await?;
+        let start = if restart.anew {
+            self.first_start_of(&row).await?
+        } else {
+            self.start_of(&row).await?
+        };
+        let terms = self.terms(&row, &start, Some(restart.terms)).await?;
+        match self.start_process(session, &row, start, None, terms).await {
+            // Somebody was faster.
+            Err(SupervisorError::Session(SessionError::AlreadyLive { .. })) => Ok(()),
+            started => started,
+        }
+    }
+
+    /// What a process is started under: after `earlier` restarts in a row, or because somebody asked.
+    pub(super) async fn terms(
+        &self,
+        row: &SessionRow,
+        start: &Start,
+        earlier: Option<RestartTerms>,
+    ) -> Result<Option<RestartTerms>, SupervisorError> {
+        let policy = self.shared.settings.restart.with(&own_policy(row)?);
+        let may_begin_anew = self.is_doubtful(row, start).await?;
+        let earlier = earlier.map(|terms| RestartTerms {
+            policy,
+            may_begin_anew,
+            ..terms
+        });
+        Ok(earlier.or_else(|| RestartTerms::asked(policy, may_begin_anew)))
+    }
+
+    /// Whether the CLI may have kept nothing of the conversation that is to go on.
+    pub(super) async fn is_doubtful(&self, row: &SessionRow, start: &Start) -> Result<bool, SupervisorError> {
+        let resumes = matches!(start, Start::Resume { .. });
+        Ok(resumes && self.shared.store.cli_totals(row.cli_session_id).await?.is_none())
+    }
+}
+
+fn own_policy(row: &SessionRow) -> Result<RestartOverride, SupervisorError> {
+    match &row.restart {
+        Some(text) => serde_json::from_str(text).map_err(|_| SupervisorError::StoredOptions),
+        None => Ok(RestartOverride::default()),
+    }
+}
