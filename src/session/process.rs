@@ -412,14 +412,11 @@ impl Actor {
             return;
         }
         if self.launching.is_none() && self.machine.restart().is_some() {
-            match self.restarting.hold(entry) {
-                Ok(()) => return,
-                Err(Entry { subject, .. }) => {
-                    let error = WriteError::Busy;
-                    self.on_unsent(Unsent { subject, error });
-                    return;
-                }
+            if let Some(Entry { subject, .. }) = self.restarting.hold(entry) {
+                let error = WriteError::Busy;
+                self.on_unsent(Unsent { subject, error });
             }
+            return;
         }
         let (entry, error) = match &self.outbox {
             Some(outbox) => match outbox.try_send(entry) {

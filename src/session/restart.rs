@@ -53,12 +53,12 @@ impl Restarting {
     }
 
     /// Keeps an entry for the process that will come; gives it back when there are too many.
-    pub(super) fn hold(&mut self, entry: Entry) -> Result<(), Entry> {
+    pub(super) fn hold(&mut self, entry: Entry) -> Option<Entry> {
         if self.held.len() >= OUTBOX_ENTRIES {
-            return Err(entry);
+            return Some(entry);
         }
         self.held.push(entry);
-        Ok(())
+        None
     }
 
     pub(super) fn take_held(&mut self) -> Vec<Entry> {

@@ -241,6 +241,7 @@ impl Supervisor {
 
     /// Lets go of all sessions: their processes live on, their facts are stored. Ends the store.
     pub async fn finish(&self) {
+        self.close();
         for session in self.shared.registry.all() {
             session.close().await;
             self.shared.registry.remove(session.id());

@@ -1,6 +1,6 @@
 //! The examples of `docs/PROTOCOL.md` are what the program takes and gives.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trunkline::{
     claude::{LaunchOptions, Policy, stdin::check_client_line},
     domain::RuleSet,
@@ -89,7 +89,8 @@ fn server_frames_have_the_types_of_the_page_and_records_their_form() {
 fn the_session_examples_are_ones_that_can_be_made() {
     for (line, text) in examples("json create") {
         let value = parse(line, &text);
-        let options: LaunchOptions = serde_json::from_value(value["options"].clone())
+        let options = value.get("options").cloned().unwrap_or_else(|| json!({}));
+        let options: LaunchOptions = serde_json::from_value(options)
             .unwrap_or_else(|error| panic!("docs/PROTOCOL.md:{line}: {error}"));
         options
             .check(&Policy::default())
