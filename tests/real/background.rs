@@ -25,8 +25,8 @@ async fn a_background_command_begins_a_turn_by_itself() {
     assert_eq!(view["background_tasks"], 1);
     world.write("go", "");
     world.api.at_gate("own").await;
-    let view = world.rest.session(&id).await;
-    assert_eq!(view["state"], "busy");
+    // The model is asked a moment before the CLI says that it works.
+    let view = world.rest.in_state(&id, &["busy"]).await;
     assert_eq!(view["turn"]["number"], 2);
     assert_eq!(view["open_prompts"], json!([]));
     world.api.release("own").await;
