@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, bash};
+use crate::{
+    support::wait::{PATIENCE, wait_for},
+    world::{World, bash},
+};
 
 async fn session(world: &World, rules: Value) -> String {
     let cwd = world.dir();
@@ -78,11 +81,13 @@ async fn a_question_is_never_answered_by_a_rule() {
             json!([bash("touch made.txt"), question, { "text": "Done." }]),
         )
         .await;
-    let approval = world.rest.pending_approval(&id).await;
-    assert_eq!(
-        (&approval["kind"], &approval["rule"]),
-        (&json!("question"), &Value::Null)
-    );
+    // The command is pending too, for the moment until its rule has decided it.
+    let approval = wait_for("the question waits", PATIENCE, async || {
+        let approval = world.rest.pending_approval(&id).await;
+        (approval["kind"] == "question").then_some(approval)
+    })
+    .await;
+    assert_eq!(approval["rule"], Value::Null);
     assert!(world.exists("made.txt"));
     let soon = json!({ "id": "soon", "action": "ask", "kind": "question", "deadline_ms": 1 });
     let path = format!("/v1/sessions/{id}/rules?position=0");
