@@ -18,7 +18,7 @@ use crate::{
         options::{HookTarget, McpTarget},
     },
     domain::{RunId, Secret, Seq, Timestamp},
-    outbound::{Delivery, McpEndpoint, Outbound, Webhook},
+    outbound::{Delivery, McpEndpoint, Outbound, Webhook, WebhookError},
     session::{
         actor::Actor,
         outbox::{Entry, Payload, Subject},
@@ -164,9 +164,14 @@ impl Actor {
             };
             let answer = outbound.call(&hook, delivery, deadline).await;
             let outcome = answer.map_err(|error| {
+                // The request is overdue at the same moment: whoever notices first, the reason is one.
+                let reason = match error {
+                    WebhookError::Deadline => FallbackReason::Late,
+                    _ => FallbackReason::WebhookFailed,
+                };
                 let error = crate::telemetry::chain(&error);
                 tracing::warn!(session.id = %session, delivery.id = %delivery.id, error, "a webhook gave no answer");
-                FallbackReason::WebhookFailed
+                reason
             });
             // An actor that is gone leaves the request to the next one.
             results.send(Outside::answered(&asked, outcome)).await.ok();
