@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::os;
+use super::{os, wire};
 use crate::domain::{RunId, SessionId};
 
 /// What a keeper writes about itself, in a file that only its user can read.
@@ -31,6 +31,13 @@ pub struct Identity {
     pub run: RunId,
     /// The version of the program that runs as keeper.
     pub program_version: String,
+    /// The newest version of the link's protocol that it speaks. Keepers of version 1 do not say.
+    #[serde(default = "first_protocol")]
+    pub protocol: u32,
+}
+
+const fn first_protocol() -> u32 {
+    1
 }
 
 impl fmt::Debug for Identity {
@@ -62,6 +69,7 @@ impl Identity {
             session,
             run,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: wire::VERSION,
         })
     }
 

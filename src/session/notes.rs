@@ -184,6 +184,7 @@ mod tests {
                 stderr_tail: "no\nway".to_owned(),
                 spawn_error: None,
                 unwritten_lines: 2,
+                stop_steps: Vec::new(),
             },
         };
         let json = note.to_json();
