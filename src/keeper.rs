@@ -20,6 +20,7 @@ mod plan;
 mod process;
 mod recorder;
 mod records;
+mod replace;
 mod report;
 mod run;
 mod server;
@@ -38,5 +39,9 @@ pub use link::{
 };
 pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, StdinLine, fits_socket_path};
 pub use process::run_process;
+pub use replace::{inherited_children, reap_inherited, replace_this_process};
 pub use report::{LaunchFailure, LaunchFailureCause};
-pub use wire::{KeeperHello, StopRequest};
+pub use wire::{
+    KeeperHello, OLDEST as OLDEST_LINK_VERSION, StopRequest, VERSION as LINK_VERSION,
+    speaks as speaks_link_version,
+};

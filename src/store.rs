@@ -58,6 +58,15 @@ pub struct Store {
 }
 
 impl Store {
+    /// The newest form of the database that this program knows.
+    pub fn schema() -> i64 {
+        connect::MIGRATIONS
+            .iter()
+            .map(|it| it.version)
+            .max()
+            .unwrap_or_default()
+    }
+
     /// Opens the database at `path`, makes it (mode 0600) when it is not there, and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = connect::open(path).await?;

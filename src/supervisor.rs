@@ -114,6 +114,11 @@ impl Supervisor {
         &self.shared.store
     }
 
+    /// When it was started.
+    pub fn started_at(&self) -> Timestamp {
+        self.shared.started_at
+    }
+
     /// The daemon's counters.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics

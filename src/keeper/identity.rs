@@ -5,12 +5,20 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{os, wire};
 use crate::domain::{RunId, SessionId};
+
+/// Between two looks whether a keeper has ended.
+const END_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a keeper writes about itself, in a file that only its user can read.
 #[derive(Clone, Serialize, Deserialize)]
@@ -104,6 +112,20 @@ impl Identity {
         os::boot_id().is_ok_and(|boot| boot == self.boot_id)
             && os::start_time(pid).is_ok_and(|time| time == self.start_time)
             && !os::is_zombie(pid)
+    }
+
+    /// Asks the keeper, by a signal, to stop its process and to end, and waits for that: whether it came in time.
+    pub async fn end(&self, deadline: Duration) -> bool {
+        let gone = async {
+            while self.is_alive() {
+                tokio::time::sleep(END_PAUSE).await;
+            }
+        };
+        if self.is_alive() {
+            // It is the very process: only its end in this moment could make it another, and then it is gone as wanted.
+            let _ = kill(Pid::from_raw(self.pid), Signal::SIGTERM);
+        }
+        tokio::time::timeout(deadline, gone).await.is_ok()
     }
 
     pub(super) fn secret(&self) -> &str {

@@ -200,7 +200,12 @@ mod tests {
             .iter()
             .map(|it| (it.step.as_str(), it.after_ms))
             .collect();
-        let expected = [("close_stdin", 0), ("sigterm", 50), ("sigkill", 151), ("exited", 159)];
+        let expected = [
+            ("close_stdin", 0),
+            ("sigterm", 50),
+            ("sigkill", 151),
+            ("exited", 159),
+        ];
         assert_eq!(steps, expected);
     }
 

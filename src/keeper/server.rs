@@ -215,11 +215,7 @@ impl Server {
 
     /// Tells the daemon of a step of the stop, if it understands that.
     pub(super) fn tell_step(&mut self, step: StopStep) {
-        if let Some(daemon) = self
-            .daemon
-            .as_mut()
-            .filter(|it| it.protocol >= wire::WITH_STEPS)
-        {
+        if let Some(daemon) = self.daemon.as_mut().filter(|it| it.protocol >= wire::WITH_STEPS) {
             daemon.peer.queue(&ToDaemon::Step(step));
         }
     }

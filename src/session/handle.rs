@@ -172,6 +172,8 @@ pub(super) enum Command {
 #[derive(Debug)]
 pub(super) struct Stop {
     pub(super) by: String,
+    /// Whether the process gets little time.
+    pub(super) is_urgent: bool,
     pub(super) reply: oneshot::Sender<()>,
 }
 
@@ -331,14 +333,40 @@ impl SessionHandle {
     /// # Errors
     /// `StopTimedOut` after `deadline`.
     pub async fn stop(&self, by: &str, deadline: Duration) -> Result<(), SessionError> {
+        self.stop_with(by, false, deadline).await
+    }
+
+    /// As [`Self::stop`], with little patience for the process. It hastens a stop that is under way.
+    ///
+    /// # Errors
+    /// Those of [`Self::stop`].
+    pub async fn stop_at_once(&self, by: &str, deadline: Duration) -> Result<(), SessionError> {
+        self.stop_with(by, true, deadline).await
+    }
+
+    async fn stop_with(&self, by: &str, is_urgent: bool, deadline: Duration) -> Result<(), SessionError> {
         let (reply, stopped) = oneshot::channel();
         let by = by.to_owned();
-        let stop = Stop { by, reply };
+        let stop = Stop { by, is_urgent, reply };
         self.stops.send(stop).await.map_err(|_| SessionError::Ended)?;
         match tokio::time::timeout(deadline, stopped).await {
             Ok(ended) => ended.map_err(|_| SessionError::Ended),
             Err(_) => Err(SessionError::StopTimedOut),
         }
+    }
+
+    /// Waits until the turn that runs is over, or waits for a person. Returns at once when none runs.
+    pub async fn wait_turn_over(&self) {
+        let mut view = self.view.clone();
+        let mut running = None;
+        // An actor that is gone runs no turn.
+        let _ = view
+            .wait_for(|view| {
+                let turn = view.turn.as_ref().map(|turn| turn.number);
+                running = running.or(turn);
+                view.state != SessionState::Busy || (running.is_some() && turn != running)
+            })
+            .await;
     }
 
     /// Waits for the turn that answers a prompt.

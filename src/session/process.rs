@@ -25,6 +25,9 @@ use super::{
 /// How long a stop waits until its record is in the journal.
 const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// From SIGTERM to SIGKILL at most, when somebody does not want to wait.
+const URGENT_TERM_GRACE_MS: u64 = 500;
+
 /// How long after a record or answer of ours was refused for want of room it is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -33,6 +36,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 pub(super) enum Cause {
     /// Somebody wants it.
     Asked,
+    /// Somebody wants it, and does not want to wait.
+    Urgent,
     /// It was not ready after this time.
     StartTimeout { ms: u64 },
     /// It said nothing for this time, and another is to take its place.
@@ -255,9 +260,14 @@ impl Actor {
             self.take_back_start();
         } else if self.may_have_keeper() {
             let by = stop.by.clone();
+            let cause = if stop.is_urgent {
+                Cause::Urgent
+            } else {
+                Cause::Asked
+            };
             self.stop_waiters.push(stop);
             if self.machine.has_run() {
-                self.stop_process(by, Cause::Asked);
+                self.stop_process(by, cause);
             } else {
                 self.stop_restart(by);
             }
@@ -275,14 +285,18 @@ impl Actor {
             return;
         };
         let is_first = self.machine.state() != SessionState::Stopping
-            || (self.machine.is_stopped_for_silence() && cause == Cause::Asked);
+            || (self.machine.is_stopped_for_silence() && matches!(cause, Cause::Asked | Cause::Urgent));
+        let term_grace_ms = self.settings.term_grace_ms;
         let request = StopRequest {
-            close_stdin_first: self.machine.is_quiet(),
+            close_stdin_first: self.machine.is_quiet() && cause != Cause::Urgent,
             eof_grace_ms: self.settings.eof_grace_ms,
-            term_grace_ms: self.settings.term_grace_ms,
+            term_grace_ms: match cause {
+                Cause::Urgent => term_grace_ms.min(URGENT_TERM_GRACE_MS),
+                Cause::Asked | Cause::StartTimeout { .. } | Cause::Silence { .. } => term_grace_ms,
+            },
         };
         let (start_timeout_ms, silent_for_ms) = match cause {
-            Cause::Asked => (None, None),
+            Cause::Asked | Cause::Urgent => (None, None),
             Cause::StartTimeout { ms } => (Some(ms), None),
             Cause::Silence { ms } => (None, Some(ms)),
         };

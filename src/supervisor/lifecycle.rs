@@ -1,7 +1,9 @@
 //! Owns the life of sessions: create, resume, fork, stop, delete, and the end of all with the daemon.
 
-use std::path::PathBuf;
+use std::{collections::HashSet, path::PathBuf, pin::pin, time::Duration};
 
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
@@ -160,7 +162,7 @@ impl Supervisor {
     /// # Errors
     /// `SessionNotFound`, `Session` (`StopTimedOut`).
     pub async fn stop(&self, id: SessionId, by: &str) -> Result<SessionView, SupervisorError> {
-        let session = self.handle(id).await?;
+        let session = self.handle_to_stop(id).await?;
         session.stop(by, self.shared.settings.stop_deadline()).await?;
         self.session(id).await
     }
@@ -186,7 +188,7 @@ impl Supervisor {
     }
 
     async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
-        let session = match self.handle(id).await {
+        let session = match self.handle_to_stop(id).await {
             Ok(session) => Some(session),
             // The daemon died in the middle of an earlier deletion.
             Err(SupervisorError::Session(SessionError::Journal(ReadError::NotFound { .. }))) => None,
@@ -224,19 +226,40 @@ impl Supervisor {
         self.shared.closing.cancel();
     }
 
-    /// Stops the processes of all sessions, in parallel.
-    pub async fn stop_all(&self, by: &str) {
+    /// Stops the processes of all sessions, in parallel: each when its turn is over, and after `turns` at the latest. A turn
+    /// that waits for a person is not waited for, and from `hurry` on nothing is. Says whether all have stopped.
+    pub async fn stop_all(&self, by: &str, turns: Duration, hurry: &CancellationToken) -> bool {
         let deadline = self.shared.settings.stop_deadline();
-        let mut stops = tokio::task::JoinSet::new();
-        for session in self.shared.registry.all() {
-            let by = by.to_owned();
-            stops.spawn(async move {
-                if let Err(error) = session.stop(&by, deadline).await {
-                    tracing::error!(session.id = %session.id(), %error, "a session did not stop");
-                }
-            });
+        let until = Instant::now() + turns;
+        let mut asked = HashSet::new();
+        let mut all_stopped = true;
+        loop {
+            // A start that was under way when the shutdown began may have made one more.
+            let left: Vec<SessionHandle> = self
+                .shared
+                .registry
+                .all()
+                .into_iter()
+                .filter(|session| asked.insert(session.id()))
+                .collect();
+            if left.is_empty() {
+                return all_stopped;
+            }
+            let mut stops = tokio::task::JoinSet::new();
+            for session in left {
+                let (by, hurry) = (by.to_owned(), hurry.clone());
+                stops.spawn(async move {
+                    let stopped = stop_after_turn(&session, &by, until, deadline, &hurry).await;
+                    if let Err(error) = &stopped {
+                        tracing::error!(session.id = %session.id(), %error, "a session did not stop");
+                    }
+                    stopped.is_ok()
+                });
+            }
+            while let Some(stopped) = stops.join_next().await {
+                all_stopped &= stopped.unwrap_or(false);
+            }
         }
-        while stops.join_next().await.is_some() {}
     }
 
     /// Lets go of all sessions: their processes live on, their facts are stored. Ends the store.
@@ -339,6 +362,7 @@ impl Supervisor {
         prompt: Option<StdinLine>,
         restart: Option<RestartTerms>,
     ) -> Result<(), SupervisorError> {
+        self.refuse_when_closing()?;
         let cli = self.shared.cli.look(&self.shared.settings).await?;
         let mut options = read_options(&row.options)?;
         apply_mode(&mut options, row.permission_mode.as_deref());
@@ -452,6 +476,31 @@ impl Supervisor {
             },
         };
         Ok(session::open(parts).await?)
+    }
+}
+
+async fn stop_after_turn(
+    session: &SessionHandle,
+    by: &str,
+    until: Instant,
+    deadline: Duration,
+    hurry: &CancellationToken,
+) -> Result<(), SessionError> {
+    // Each branch only waits.
+    tokio::select! {
+        () = session.wait_turn_over() => {}
+        () = tokio::time::sleep_until(until) => {
+            tracing::info!(session.id = %session.id(), "its turn is not over, and is not waited for any more");
+        }
+        () = hurry.cancelled() => {}
+    }
+    let mut stop = pin!(session.stop(by, deadline));
+    tokio::select! {
+        stopped = &mut stop => stopped,
+        () = hurry.cancelled() => {
+            let (stopped, _) = tokio::join!(stop, session.stop_at_once(by, deadline));
+            stopped
+        }
     }
 }
 

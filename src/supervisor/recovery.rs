@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::{
-    domain::SessionId,
-    keeper::{self, AttachError},
-    session::SessionHandle,
+    domain::{FailReason, SessionId},
+    keeper::{self, AttachError, Identity},
+    session::{SessionError, SessionHandle},
     store::SessionRow,
 };
 
@@ -55,6 +55,10 @@ impl Supervisor {
         let link = match keeper::attach(&identity, &self.shared.tracker).await {
             Ok(link) => Some(link),
             Err(AttachError::NoIdentity | AttachError::ProcessGone) => None,
+            // It lives, and is left alone: whoever speaks its language can have it.
+            Err(AttachError::VersionMismatch { program, theirs }) => {
+                return Err(SupervisorError::KeeperIncompatible { program, theirs });
+            }
             Err(error) => {
                 let error = crate::telemetry::chain(&error);
                 tracing::error!(session.id = %row.id, error, "the keeper of a session could not be attached to");
@@ -67,6 +71,53 @@ impl Supervisor {
         self.shared.registry.insert(handle.clone());
         tracing::debug!(session.id = %row.id, attached, state, "session opened");
         Ok(handle)
+    }
+
+    /// The newest version of the link that each living keeper speaks.
+    pub fn keeper_versions(&self) -> Vec<u32> {
+        self.session_folders()
+            .into_iter()
+            .filter_map(|id| self.keeper_of(id))
+            .map(|keeper| keeper.protocol)
+            .collect()
+    }
+
+    /// The keeper of a session, if it lives.
+    fn keeper_of(&self, id: SessionId) -> Option<Identity> {
+        let identity = Identity::read(&self.shared.settings.identity_file(id)).ok()??;
+        identity.is_alive().then_some(identity)
+    }
+
+    /// Why a session that is said to have a process is not open: its keeper lives and cannot be talked to.
+    pub(super) fn out_of_reach(&self, id: SessionId) -> Option<FailReason> {
+        let keeper = self.keeper_of(id)?;
+        let theirs = keeper.protocol;
+        (theirs > keeper::LINK_VERSION || theirs < keeper::OLDEST_LINK_VERSION).then(|| FailReason {
+            code: FailReason::KEEPER_INCOMPATIBLE.to_owned(),
+            detail: SupervisorError::KeeperIncompatible {
+                program: keeper.program_version,
+                theirs,
+            }
+            .to_string(),
+        })
+    }
+
+    /// The handle of a session that is to be stopped. A keeper that cannot be talked to is ended first, by the signal that
+    /// every version understands: it stops its process as ever.
+    pub(super) async fn handle_to_stop(&self, id: SessionId) -> Result<SessionHandle, SupervisorError> {
+        let error = match self.handle(id).await {
+            Err(error @ SupervisorError::KeeperIncompatible { .. }) => error,
+            handle => return handle,
+        };
+        let Some(keeper) = self.keeper_of(id) else {
+            return self.handle(id).await;
+        };
+        tracing::info!(session.id = %id, reason = %error, "the keeper is asked to end");
+        if keeper.end(self.shared.settings.stop_deadline()).await {
+            self.handle(id).await
+        } else {
+            Err(SessionError::StopTimedOut.into())
+        }
     }
 
     fn session_folders(&self) -> Vec<SessionId> {

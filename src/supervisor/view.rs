@@ -85,7 +85,13 @@ impl Supervisor {
 
     /// A session from what the store and its actor know.
     pub(super) fn joined(&self, row: SessionRow, live: Option<LiveView>) -> SessionView {
-        let live = live.unwrap_or_else(|| resting(&row));
+        let live = live.unwrap_or_else(|| {
+            let mut live = resting(&row);
+            if row.state.is_live() {
+                live.reason = self.out_of_reach(row.id);
+            }
+            live
+        });
         let simulated = match live.cli_version.as_deref().or(row.cli_version.as_deref()) {
             Some(version) => version == crate::claude::SIMULATED_VERSION,
             // It has not said who it is yet.

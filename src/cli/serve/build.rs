@@ -24,6 +24,7 @@ pub(super) fn http(config: &Config) -> HttpConfig {
         max_connections: size(server.max_connections.into()),
         ping_interval_ms: server.ping_interval_ms,
         send_timeout_ms: server.send_timeout_ms,
+        reconnect_after_ms: config.stop.reconnect_after_ms,
         ..HttpConfig::default()
     }
 }

@@ -161,6 +161,9 @@ codes! {
     SessionStopping, "session_stopping", CONFLICT, retry, none,
         "The session is being stopped",
         "Wait until it is stopped.";
+    KeeperIncompatible, "keeper_incompatible", CONFLICT, final, none,
+        "The session's process is kept by another version of the program",
+        "Let a daemon of that version, or a newer one, take over; or stop the session, which can be resumed then.";
     SessionEnded, "session_ended", CONFLICT, final, effect,
         "The session ended before the answer came",
         "Look at the session's reason, then resume it.";
@@ -261,6 +264,9 @@ codes! {
     ShuttingDown, "shutting_down", SERVICE_UNAVAILABLE, retry, none,
         "The daemon is shutting down",
         "Try again when it is back.";
+    RestartRefused, "restart_refused", CONFLICT, final, none,
+        "The daemon was not started again",
+        "It runs on as before; the detail says what stands in the way.";
     NotReady, "not_ready", SERVICE_UNAVAILABLE, retry, none,
         "The daemon cannot work now",
         "The body says what is wrong.";

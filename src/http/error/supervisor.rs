@@ -51,6 +51,9 @@ impl From<SupervisorError> for ApiError {
                     .collect();
                 new(ErrorCode::CliNotFound).member("searched", searched)
             }
+            E::KeeperIncompatible { theirs, .. } => new(ErrorCode::KeeperIncompatible)
+                .detail(error.to_string())
+                .member("link_version", theirs),
             E::StartFailed(reason) => of_failed_start(reason),
             E::WaitTimeout => new(ErrorCode::WaitTimeout),
             E::SessionEnded { state } => new(ErrorCode::SessionEnded).member("state", state.as_str()),

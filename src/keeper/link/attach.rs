@@ -35,7 +35,11 @@ pub enum AttachError {
     #[error("keeper refused the connection")]
     Refused,
     /// The keeper is of a version of the program that is too far from this one: they have no protocol in common. It lives.
-    #[error("keeper is of trunkline {program} and speaks protocol version {theirs}; this program speaks {} to {}", wire::OLDEST, wire::VERSION)]
+    #[error(
+        "keeper is of trunkline {program} and speaks protocol version {theirs}; this program speaks {} to {}",
+        wire::OLDEST,
+        wire::VERSION
+    )]
     VersionMismatch {
         /// The version of the program that runs as keeper.
         program: String,

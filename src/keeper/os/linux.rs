@@ -110,6 +110,21 @@ pub(in crate::keeper) fn survivors(marker: &[u8], with_children: bool) -> io::Re
     Ok(found)
 }
 
+/// The children of this process, also those that ended and wait to be reaped.
+pub(in crate::keeper) fn children() -> io::Result<Vec<Pid>> {
+    let me = getpid().as_raw();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(pid) = pid.map(Pid::from_raw)
+            && stat(pid).is_ok_and(|stat| stat.parent == me)
+        {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}
+
 fn has_marker(pid: Pid, marker: &[u8]) -> bool {
     fs::read(format!("/proc/{pid}/environ"))
         .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == marker))
