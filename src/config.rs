@@ -7,6 +7,7 @@ mod claude;
 mod data;
 mod error;
 mod layers;
+mod limits;
 mod log;
 mod rules;
 mod server;
@@ -28,6 +29,7 @@ pub use self::{
     data::Data,
     error::{ConfigError, Problem},
     layers::{FlagValue, Origin, Sources},
+    limits::Limits,
     log::{Log, LogFormat},
     server::Server,
     sessions::Sessions,
@@ -45,6 +47,8 @@ pub struct Config {
     pub claude: Claude,
     /// `[sessions]`: limits and policy of sessions.
     pub sessions: Sessions,
+    /// `[limits]`: how many processes there may be.
+    pub limits: Limits,
     /// `[stop]`: how processes and the daemon end.
     pub stop: Stop,
     /// `[log]`: what is logged.
@@ -77,6 +81,7 @@ impl Config {
             data: Data::defaults(environment),
             claude: Claude::default(),
             sessions: Sessions::default(),
+            limits: Limits::default(),
             stop: Stop::default(),
             log: Log::default(),
             rules: RuleSet::default(),
@@ -108,6 +113,7 @@ impl Config {
         self.data.check(&mut problems);
         self.claude.check(&mut problems);
         self.sessions.check(&mut problems);
+        self.limits.check(&mut problems);
         self.stop.check(&mut problems);
         self.log.check(&mut problems);
         if self.sessions.max_line_bytes < self.server.max_prompt_bytes {

@@ -9,6 +9,7 @@ mod messages;
 mod offers;
 mod plan;
 mod projector;
+mod queued;
 mod recovery;
 mod registry;
 mod requests;
@@ -25,11 +26,11 @@ use crate::{
     journal::{Chunk, Cursor, ReadError, Reader},
     metrics::Metrics,
     outbound::Outbound,
-    session::{LiveView, SessionHandle},
+    session::{Admission, LiveView, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
-pub use crate::session::DeskTimes;
+pub use crate::session::{DeskTimes, Limits, Refusal};
 pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
 pub use offers::{Offer, Offered};
@@ -56,6 +57,7 @@ struct Shared {
     settings: SupervisorSettings,
     store: Store,
     registry: Registry,
+    admission: Admission,
     projector: Projector,
     cli: CliSource,
     metrics: Metrics,
@@ -84,6 +86,7 @@ impl Supervisor {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
                 outbound: Outbound::new(),
+                admission: Admission::new(settings.limits),
                 settings,
                 store,
                 registry: Registry::default(),

@@ -25,6 +25,7 @@ use crate::{
 
 use super::{
     LiveView, SessionError, SessionHandle,
+    admission::{Place, StartTurn},
     clients::Clients,
     control::Controls,
     decisions::Deciding,
@@ -63,6 +64,8 @@ pub struct SessionParts {
     pub projected: Seq,
     /// The link to a keeper that lives.
     pub link: Option<Link>,
+    /// The place of its process.
+    pub place: Option<Place>,
     /// The session was made just now: its process is about to be asked for.
     pub fresh: bool,
     /// Calls webhooks and MCP servers.
@@ -127,6 +130,10 @@ pub(super) struct Actor {
     pub(super) outbox: Option<mpsc::Sender<Entry>>,
     pub(super) outbox_room: Arc<Semaphore>,
     pub(super) launching: Option<Launching>,
+    /// Held while a process lives.
+    pub(super) place: Option<Place>,
+    /// Held while it is getting ready.
+    pub(super) start_turn: Option<StartTurn>,
     pub(super) start_deadline: Option<Instant>,
     pub(super) takeover: Option<Takeover>,
     pub(super) stop_waiters: Vec<Stop>,
@@ -224,6 +231,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         launch_prompts: Vec::new(),
         ended_turns: VecDeque::new(),
         launching: None,
+        place: parts.place,
+        start_turn: None,
         stop_waiters: Vec::new(),
         attaching: None,
         reader,
@@ -298,6 +307,7 @@ impl Actor {
                 }
                 event = next_event(&mut self.events) => self.on_keeper(event),
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
+                () = called(&mut self.launching) => self.spawn_keeper(),
                 Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
                 () = self.departures.notified() => self.on_departure(),
                 Some(looked) = self.looks.recv() => self.on_looked(looked),
@@ -372,6 +382,7 @@ impl Actor {
             self.send_facts(last, out.facts);
             self.feed.publish(chunk);
             if !out.effects.is_empty() {
+                self.give_back();
                 self.show();
             }
             for effect in out.effects {
@@ -489,6 +500,14 @@ async fn room_in(store: Option<mpsc::Sender<Projection>>) -> Option<mpsc::OwnedP
 async fn next_event(events: &mut Option<KeeperEvents>) -> Option<KeeperEvent> {
     match events {
         Some(events) => events.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the turn of a start that waits.
+async fn called(launching: &mut Option<Launching>) {
+    match launching.as_mut().and_then(Launching::waiting_turn) {
+        Some(turn) => turn.called().await,
         None => std::future::pending().await,
     }
 }

@@ -363,6 +363,10 @@ impl Machine {
                 self.reason = Some(reason);
             }
             Some(Note::StopRequested { start_timeout_ms, .. }) => {
+                if self.run.is_none() && self.rest == SessionState::Starting {
+                    // Its start was still waiting.
+                    self.rest = SessionState::Stopped;
+                }
                 if let Some(run) = &mut self.run {
                     run.stop_asked = true;
                     // A later stop does not take the reason of the first one back.

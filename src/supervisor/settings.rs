@@ -11,7 +11,7 @@ use crate::{
     claude::Policy,
     domain::{CliSessionId, RuleSet, SessionId},
     keeper::KeeperLimits,
-    session::DeskTimes,
+    session::{DeskTimes, Limits},
 };
 
 use super::SupervisorError;
@@ -56,6 +56,8 @@ pub struct SupervisorSettings {
     pub start_timeout_ms: u64,
     /// How long is waited for clients that answer the CLI.
     pub desk: DeskTimes,
+    /// How many processes there may be.
+    pub limits: Limits,
     /// Sizes and times of keepers.
     pub keeper: KeeperLimits,
     /// Newest records of each session kept in memory for live clients.
@@ -70,6 +72,11 @@ impl SupervisorSettings {
 
     pub(super) fn launch_dir(&self, id: SessionId) -> PathBuf {
         self.session_dir(id).join("launch")
+    }
+
+    /// Holds what a start needs that waits for its turn.
+    pub(super) fn queued_file(&self, id: SessionId) -> PathBuf {
+        self.session_dir(id).join("queued.json")
     }
 
     pub(super) fn identity_file(&self, id: SessionId) -> PathBuf {

@@ -21,7 +21,7 @@ use trunkline::{
     journal::{Source, Writer, WriterOptions},
     keeper::KeeperLimits,
     store::{NewSession, Store},
-    supervisor::{DeskTimes, Simulator, Supervisor, SupervisorSettings},
+    supervisor::{DeskTimes, Limits, Simulator, Supervisor, SupervisorSettings},
 };
 
 /// Longest wait for anything that must come.
@@ -121,6 +121,12 @@ impl Bed {
             desk: DeskTimes {
                 offer_ms: 10_000,
                 return_grace_ms: 15_000,
+            },
+            limits: Limits {
+                live: 8,
+                live_per_cwd: 0,
+                starts: 4,
+                waiting: 8,
             },
             keeper: KeeperLimits::default(),
             ring_bytes: 64 * 1024,

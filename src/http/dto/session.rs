@@ -34,6 +34,9 @@ pub(in crate::http) struct Session {
     cwd: String,
     /// What it is doing.
     state: SessionState,
+    /// Its place among the starts that wait for their turn, from 1; `null` when it does not wait. It is in the state
+    /// `starting` meanwhile.
+    start_queue_position: Option<usize>,
     /// Why it failed; set in the state `failed`.
     reason: Option<FailReason>,
     /// Whether the simulated agent runs it in place of the real CLI.
@@ -129,7 +132,16 @@ struct OpenPrompt {
 
 impl From<SessionView> for Session {
     fn from(view: SessionView) -> Self {
-        Self::new(view.row, view.live, view.simulated)
+        let SessionView {
+            row,
+            live,
+            simulated,
+            start_queue_position,
+        } = view;
+        Self {
+            start_queue_position,
+            ..Self::new(row, live, simulated)
+        }
     }
 }
 
@@ -143,6 +155,7 @@ impl Session {
             labels: row.labels,
             cwd: row.cwd,
             state: live.state,
+            start_queue_position: None,
             reason: live.reason,
             simulated,
             cli: Cli {
