@@ -85,18 +85,20 @@ impl Actor {
         self.desk.start(launch.routes.clone());
         let Admitted { place, turn } = admitted;
         self.place = Some(place);
-        let mut launching = Launching {
-            waits: None,
+        self.launching = Some(Launching {
+            waits: Some(Waits { launch, turn }),
             reply: Some(reply),
             held: Vec::new(),
             stop_asked: None,
-        };
-        if !turn.is_called() {
+        });
+        self.spawn_keeper();
+        // Who waits in the queue is not kept waiting for an answer, and finds in the view that it waits.
+        self.show();
+        if let Some(launching) = &mut self.launching
+            && launching.waiting_turn().is_some()
+        {
             launching.answer(Ok(()));
         }
-        launching.waits = Some(Waits { launch, turn });
-        self.launching = Some(launching);
-        self.spawn_keeper();
     }
 
     /// Starts the process that is waited for, if one is, its turn has come and the keeper of the last one is gone.
