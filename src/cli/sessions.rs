@@ -297,7 +297,7 @@ fn report(output: &Output, session: &Value) -> Result<(), CliError> {
 fn state(session: &Value) -> String {
     let mut state = view::text(session, &["state"]).to_owned();
     if let Some(position) = view::at(session, &["start_queue_position"]).and_then(Value::as_u64) {
-        state.push_str(&format!(" (waits, {position} in the queue)"));
+        state = format!("{state} (waits, {position} in the queue)");
     }
     if view::at(session, &["simulated"]).and_then(Value::as_bool) == Some(true) {
         state.push_str(" (simulated)");

@@ -57,8 +57,9 @@ impl fmt::Display for Outsider {
     }
 }
 
-/// The processes of this user that work on one of the conversations that `is_wanted`, save those that carry the marker of
-/// a session that `is_own`. It reads all of `/proc`, so call it where blocking is allowed. Only Linux can tell; elsewhere
+/// The processes of this user that work on one of the conversations that `is_wanted`.
+///
+/// Those that carry the marker of a session that `is_own` are left out. It reads all of `/proc`, so call it where blocking is allowed. Only Linux can tell; elsewhere
 /// there are none.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
+use futures_util::future::join_all;
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 
@@ -76,14 +77,10 @@ async fn two_hundred_creates_at_once_start_so_many_at_a_time_and_none_is_lost() 
     let gate = daemon.home().join("gate");
     let mut create = body(&daemon, "a", json!({ "init": { "wait_file": gate } }), json!({}));
     create["prompt"] = json!("hello");
-    let creates = (0..200).map(|_| {
-        let (rest, create) = (rest.clone(), create.clone());
-        tokio::spawn(async move { post(&rest, "/v1/sessions", create).await })
-    });
+    let creates = (0..200).map(|_| post(&rest, "/v1/sessions", create.clone()));
     let mut made = BTreeSet::new();
     let mut refused = 0;
-    for create in creates.collect::<Vec<_>>() {
-        let (reply, retry_after) = create.await.unwrap();
+    for (reply, retry_after) in join_all(creates).await {
         if reply.status == 201 {
             assert_eq!(reply.body["state"], "starting", "{:#}", reply.body);
             made.insert(id(&reply.body));

@@ -1,6 +1,7 @@
 //! Owns that a conversation has one process: races of those who start it, and processes that are none of ours.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     os::unix::process::CommandExt as _,
     path::PathBuf,
@@ -36,9 +37,15 @@ impl Drop for ByHand {
     }
 }
 
+/// A program that the test runs itself.
+#[expect(clippy::disallowed_methods, reason = "it stands for what a person does")]
+fn command(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
+}
+
 /// A CLI that somebody runs on a conversation, without a daemon.
-fn cli_by_hand(daemon: &TestDaemon, args: &[String]) -> ByHand {
-    let child = Command::new(fake_claude())
+async fn cli_by_hand(daemon: &TestDaemon, args: &[String]) -> ByHand {
+    let child = command(fake_claude())
         .args(["--input-format", "stream-json", "--output-format", "stream-json"])
         .args(args)
         .env_clear()
@@ -49,7 +56,13 @@ fn cli_by_hand(daemon: &TestDaemon, args: &[String]) -> ByHand {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    ByHand(child)
+    let by_hand = ByHand(child);
+    // The program is a script, and while its interpreter is loaded it has no arguments.
+    wait_until("the CLI to run", PATIENCE, || {
+        proc::read(i32::try_from(by_hand.pid()).unwrap()).is_some_and(|it| it.command.starts_with("python3"))
+    })
+    .await;
+    by_hand
 }
 
 fn conversation(view: &Value) -> String {
@@ -68,19 +81,15 @@ async fn s5_prompts_and_resumes_just_after_a_crash_end_in_one_process() {
             // The other half of the rounds comes before the daemon has seen the end.
             rest.in_state(&id, &["failed"]).await;
         }
-        let resume = || {
-            let (rest, id) = (rest.clone(), id.clone());
-            tokio::spawn(async move { rest.lifecycle(&id, "resume", json!({})).await })
-        };
-        let prompt = |n: u32| {
-            let (rest, id) = (rest.clone(), id.clone());
-            let path = format!("/v1/sessions/{id}/messages");
-            tokio::spawn(async move { rest.post(&path, json!({ "text": format!("{round}-{n}") })).await })
-        };
-        let asked = [prompt(0), resume(), prompt(1), resume(), prompt(2)];
+        let resume = || rest.lifecycle(&id, "resume", json!({}));
+        let messages = format!("/v1/sessions/{id}/messages");
+        let prompt = |n: u32| rest.post(&messages, json!({ "text": format!("{round}-{n}") }));
+        let replies = tokio::join!(prompt(0), resume(), prompt(1), resume(), prompt(2));
         let mut resumed = 0;
-        for (place, asked) in asked.into_iter().enumerate() {
-            let reply = asked.await.unwrap();
+        for (place, reply) in [replies.0, replies.1, replies.2, replies.3, replies.4]
+            .into_iter()
+            .enumerate()
+        {
             match (place, reply.status.as_u16()) {
                 (1 | 3, 200) => resumed += 1,
                 (0 | 2 | 4, 202) => {}
@@ -123,7 +132,7 @@ async fn s5_a_cli_of_somebody_else_on_the_conversation_is_named() {
         vec![format!("--resume={conversation}")],
         vec!["--resume".to_owned(), conversation.clone()],
     ] {
-        let other = cli_by_hand(&daemon, &args);
+        let other = cli_by_hand(&daemon, &args).await;
         let refused = rest.lifecycle(&id, "resume", json!({})).await;
         assert_eq!(refused.body["pid"], other.pid(), "{:#}", refused.body);
         assert_eq!(refused.body["sign"], "arguments");
@@ -170,7 +179,7 @@ async fn s5_who_writes_the_transcript_is_named_and_who_reads_it_is_not() {
     let view = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     let file = transcript(&daemon, &conversation(&view));
     let open = |stdin: Stdio, stdout: Stdio| {
-        let mut command = Command::new("sleep");
+        let mut command = command("sleep");
         command.arg0("claude").arg("600").stdin(stdin).stdout(stdout);
         ByHand(command.spawn().unwrap())
     };
@@ -201,7 +210,8 @@ async fn l8_a_process_on_another_conversation_disturbs_nobody_and_is_left_alone(
     let other = cli_by_hand(
         &daemon,
         &["--session-id=7e6f2a34-5d1c-4b7e-9a51-0c0ffee00077".to_owned()],
-    );
+    )
+    .await;
     rest.lifecycle(&id, "resume?wait=ready", json!({}))
         .await
         .expect(200);
@@ -218,7 +228,7 @@ fn transcript(daemon: &TestDaemon, conversation: &str) -> PathBuf {
 
 /// What `doctor` says of conversations.
 fn doctor(daemon: &TestDaemon) -> Value {
-    let output = Command::new(trunkline())
+    let output = command(trunkline())
         .args(["doctor", "--json", "--data-dir"])
         .arg(daemon.data_dir())
         .env("TRUNKLINE_CLAUDE_BIN", fake_claude())
