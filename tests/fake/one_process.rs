@@ -59,7 +59,9 @@ async fn cli_by_hand(daemon: &TestDaemon, args: &[String]) -> ByHand {
     let by_hand = ByHand(child);
     // The program is a script, and while its interpreter is loaded it has no arguments.
     wait_until("the CLI to run", PATIENCE, || {
-        proc::read(i32::try_from(by_hand.pid()).unwrap()).is_some_and(|it| it.command.starts_with("python3"))
+        let process = proc::read(i32::try_from(by_hand.pid()).unwrap()).unwrap();
+        let program = process.command.split(' ').next().unwrap();
+        program.ends_with("python3")
     })
     .await;
     by_hand
