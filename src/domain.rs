@@ -17,7 +17,7 @@ pub mod web;
 pub use approval::{Approval, ApprovalHow, ApprovalKind, ApprovalState, Resolution};
 pub use client::{BadClientId, ClientId};
 pub use clock::{Clock, Timestamp};
-pub use fact::{Chosen, Fact, Projection};
+pub use fact::{Chosen, Fact, MAX_TITLE_BYTES, Projection};
 pub use ids::{ApprovalId, CliSessionId, ConnectionId, RequestId, RunId, SessionId};
 pub use money::{ModelUsage, TokenUsage, Usd};
 pub use prompt::{PromptState, PromptUuid};

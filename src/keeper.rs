@@ -32,7 +32,9 @@ pub use capture::{CaptureError, Captured, capture};
 pub use identity::Identity;
 pub use launch::{LaunchError, launch};
 pub use leftovers::kill_leftovers;
-pub use link::{AttachError, KeeperEvent, KeeperEvents, Link, LinkGone, LinkHandle, WriteError, attach};
+pub use link::{
+    AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
+};
 pub use outsiders::{Outsider, Sign, outsiders};
 pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path};
 pub use process::run_process;

@@ -7,6 +7,7 @@ mod clients;
 mod commands;
 mod control;
 mod counted;
+mod credentials;
 mod decisions;
 mod desk;
 mod error;

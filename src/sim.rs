@@ -1,14 +1,16 @@
 //! Owns the simulated agent: a stand-in for the agent CLI that speaks its protocol on stdin and stdout and runs nothing.
 //!
 //! It lets people try the daemon where no agent CLI is installed, and says in every answer that it is simulated. Words in
-//! a prompt choose what it does: `tool` asks for permission, `question` asks questions, `plan` shows a plan, `slow`
-//! streams for a while, `error` fails. It is synchronous: one thread reads, one plays the turns.
+//! a prompt choose what it does: `tool` asks for permission, `question` asks questions, `plan` shows a plan, `form` shows
+//! a form, `slow` streams for a while, `error` fails. Hooks are asked before a tool. It is synchronous: one thread reads,
+//! one plays the turns.
 
 mod agent;
 mod ask;
 mod controls;
 mod conversation;
 mod flags;
+mod hooks;
 mod script;
 mod turn;
 mod wire;

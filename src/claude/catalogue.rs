@@ -2,6 +2,8 @@
 //!
 //! It is no filter: a type that is not listed passes, a subtype that is not listed is sent with the defaults.
 
+use super::json;
+
 /// Every `type` of a line on the CLI's stdout that is known. `docs/PARITY.md` says what becomes of each.
 pub const MESSAGES: &[&str] = &[
     "system",
@@ -101,8 +103,6 @@ pub fn is_known_request_of_cli(subtype: &str) -> bool {
     control(subtype).is_some_and(|control| control.sender != Sender::Host)
 }
 
-use super::json;
-
 /// Longest wait for the CLI's answer when nothing else is known, in milliseconds.
 pub const DEFAULT_DEADLINE_MS: u64 = 30_000;
 /// Longest wait for an answer that takes a model call or a network round, in milliseconds.
@@ -121,19 +121,6 @@ pub enum Sender {
     Cli,
     /// Both.
     Both,
-}
-
-/// A setting that a request changes in the process, and that must be stored so that the next start applies it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoredSetting {
-    /// `LaunchOptions::model`.
-    Model,
-    /// `LaunchOptions::permission_mode`.
-    PermissionMode,
-    /// `LaunchOptions::max_thinking_tokens`.
-    Thinking,
-    /// The session's title.
-    Title,
 }
 
 /// Which clients may send a request of this subtype.
@@ -156,8 +143,6 @@ pub struct Control {
     pub deadline_ms: u64,
     /// Whether it may be sent before `initialize` was answered.
     pub before_initialize: bool,
-    /// The setting it changes.
-    pub changes: Option<StoredSetting>,
     /// Which clients may send it.
     pub access: Access,
 }
@@ -168,7 +153,6 @@ const fn host(name: &'static str) -> Control {
         sender: Sender::Host,
         deadline_ms: DEFAULT_DEADLINE_MS,
         before_initialize: false,
-        changes: None,
         access: Access::Open,
     }
 }
@@ -183,13 +167,6 @@ const fn refused(name: &'static str, why: &'static str) -> Control {
 const fn slow(name: &'static str) -> Control {
     Control {
         deadline_ms: SLOW_DEADLINE_MS,
-        ..host(name)
-    }
-}
-
-const fn changing(name: &'static str, setting: StoredSetting) -> Control {
-    Control {
-        changes: Some(setting),
         ..host(name)
     }
 }
@@ -219,10 +196,10 @@ pub const CONTROLS: &[Control] = &[
         "end_session",
         "the CLI would exit by itself, which looks like a crash; use the route 'stop' instead",
     ),
-    changing("set_model", StoredSetting::Model),
-    changing("set_permission_mode", StoredSetting::PermissionMode),
-    changing("set_max_thinking_tokens", StoredSetting::Thinking),
-    changing("rename_session", StoredSetting::Title),
+    host("set_model"),
+    host("set_permission_mode"),
+    host("set_max_thinking_tokens"),
+    host("rename_session"),
     host("set_color"),
     host("mcp_status"),
     slow("get_context_usage"),
@@ -400,23 +377,6 @@ mod tests {
         assert!(is_known_message("command_lifecycle") && !is_known_message("brand_new_thing"));
         assert!(is_known_system("init") && !is_known_system("assistant"));
         assert!(is_known_request_of_cli("mcp_message") && !is_known_request_of_cli("set_model"));
-    }
-
-    #[test]
-    fn what_must_be_applied_again_at_a_resume_is_marked() {
-        let stored: Vec<_> = CONTROLS
-            .iter()
-            .filter_map(|control| Some((control.name, control.changes?)))
-            .collect();
-        assert_eq!(
-            stored,
-            [
-                ("set_model", StoredSetting::Model),
-                ("set_permission_mode", StoredSetting::PermissionMode),
-                ("set_max_thinking_tokens", StoredSetting::Thinking),
-                ("rename_session", StoredSetting::Title),
-            ]
-        );
     }
 
     #[test]

@@ -58,7 +58,7 @@ macro_rules! with_typed_controls {
             "read_file": ReadFileControl => ReadFilePayload,
             "seed_read_state": SeedReadStateControl => NoPayload,
             "file_suggestions": FileSuggestionsControl => FileSuggestionsPayload,
-            "register_repo_root": RegisterRepoRootControl => AnyPayload,
+            "register_repo_root": RegisterRepoRootControl => RegisterRepoRootPayload,
             "get_context_usage": ContextUsageControl => ContextUsagePayload,
             "get_session_cost": NoFields => SessionCostPayload,
             "get_usage": UsageControl => UsagePayload,
@@ -68,7 +68,7 @@ macro_rules! with_typed_controls {
             "get_plan": NoFields => PlanPayload,
             "get_settings": NoFields => SettingsPayload,
             "apply_flag_settings": ApplySettingsControl => NoPayload,
-            "update_settings": UpdateSettingsControl => AnyPayload,
+            "update_settings": UpdateSettingsControl => EmptyPayload,
             "list_permission_rules": NoFields => PermissionRulesPayload,
             "get_hooks_listing": NoFields => HooksListingPayload,
             "reload_plugins": ReloadPluginsControl => ReloadPluginsPayload,
@@ -80,6 +80,8 @@ macro_rules! with_typed_controls {
             "get_memory_dialog": NoFields => MemoryDialogPayload,
             "get_skills_dialog": NoFields => SkillsDialogPayload,
             "get_sandbox_dialog": NoFields => SandboxDialogPayload,
+            "get_chrome_dialog": NoFields => ChromeDialogPayload,
+            "message_rated": MessageRatedControl => EmptyPayload,
         }
     };
 }
@@ -87,24 +89,23 @@ pub(crate) use with_typed_controls;
 
 /// Subtypes that a host may send and that have no types here, each with the reason. They are relayed as they are.
 pub const UNTYPED: &[(&str, &str)] = &[
-    ("get_chrome_dialog", NEVER_ANSWERED),
     ("get_chrome_browsers", NEVER_ANSWERED),
     ("select_chrome_browser", NEVER_ANSWERED),
     ("set_chrome_browser_hints", NEVER_ANSWERED),
-    ("message_rated", NEVER_ANSWERED),
-    ("submit_feedback", NEVER_ANSWERED),
-    ("submit_survey_feedback", NEVER_ANSWERED),
-    ("ultrareview_launch", NEVER_ANSWERED),
+    ("submit_feedback", OF_A_SERVICE),
+    ("submit_survey_feedback", OF_A_SERVICE),
+    ("ultrareview_launch", OF_A_SERVICE),
     ("mcp_authenticate", NEVER_ANSWERED),
     ("mcp_clear_auth", NEVER_ANSWERED),
     ("mcp_oauth_callback_url", NEVER_ANSWERED),
-    ("claude_authenticate", NEVER_ANSWERED),
+    ("claude_authenticate", OF_A_SERVICE),
     ("claude_oauth_callback", NEVER_ANSWERED),
     ("claude_oauth_wait_for_completion", NEVER_ANSWERED),
 ];
 
 const NEVER_ANSWERED: &str =
     "known from the SDK's code by its name; no CLI was seen to answer it with success";
+const OF_A_SERVICE: &str = "known from the SDK's code by its name; it needs a service of the vendor's, and what it answers with one was never seen";
 
 #[cfg(test)]
 mod tests {

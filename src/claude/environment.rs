@@ -87,6 +87,10 @@ pub const NEVER: &[&str] = &[
     "BASH_ENV",
 ];
 
+/// Names that pass although [`NEVER`] has them: they say that the host gives fresh credentials when it is asked, which
+/// clients do.
+const ASKS_FOR_CREDENTIALS: &str = "CLAUDE_CODE_SDK_HAS_*_REFRESH";
+
 /// The child's environment, sorted by name.
 ///
 /// `daemon` is filtered by the patterns of `allow`. What the client asked for (`session`) replaces it, and what the
@@ -117,7 +121,7 @@ pub fn default_allow() -> Vec<String> {
 
 /// Whether a variable of this name never reaches a child.
 pub fn is_never_passed(name: &str) -> bool {
-    NEVER.iter().any(|pattern| matches(pattern, name))
+    NEVER.iter().any(|pattern| matches(pattern, name)) && !matches(ASKS_FOR_CREDENTIALS, name)
 }
 
 /// Whether `name` is a portable name of a variable: letters, digits and underscores, the first no digit.
@@ -218,6 +222,20 @@ mod tests {
             .collect();
         let child = child(&["*".to_owned()], secret, &[], &session);
         assert_eq!(names(&child), ["FREE"]);
+    }
+
+    #[test]
+    fn a_client_may_say_that_it_gives_fresh_credentials() {
+        let names = [
+            "CLAUDE_CODE_SDK_HAS_OAUTH_REFRESH",
+            "CLAUDE_CODE_SDK_HAS_SESSIONS_OAUTH_REFRESH",
+            "CLAUDE_CODE_SDK_HAS_HOST_AUTH_REFRESH",
+        ];
+        let asked: BTreeMap<_, _> = names.map(|name| (name.to_owned(), "1".to_owned())).into();
+        let passed = child(&default_allow(), asked.clone(), &[], &BTreeMap::new());
+        assert!(passed.is_empty(), "the daemon's own say nothing: {passed:?}");
+        assert_eq!(child(&[], [], &[], &asked).len(), names.len());
+        assert!(is_never_passed("CLAUDE_CODE_SDK_READS_SESSION_STATE"));
     }
 
     #[test]

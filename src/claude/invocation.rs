@@ -130,6 +130,10 @@ pub fn build(options: &LaunchOptions, policy: &Policy, start: &Start, launch_dir
     build.tools(options);
     build.callbacks(options);
     build.prompts(options);
+    // A conversation that goes on may have another name by now. The CLI keeps it.
+    if start.mode() != StartMode::Resume {
+        build.field("title", options.title.as_ref());
+    }
     build.settings(options, policy);
     build.reports(options);
     build.process(options);
@@ -367,7 +371,6 @@ impl Build<'_> {
             None => {}
         }
         self.field("planModeInstructions", options.plan_mode_instructions.as_ref());
-        self.field("title", options.title.as_ref());
         // The CLI takes the schema from here alone; the flag would put it into argv.
         self.field("jsonSchema", options.json_schema.as_ref());
     }

@@ -1,7 +1,7 @@
 //! Owns the lines that go to the CLI's stdin: how ours are built, and which of a client's may pass. A line that the CLI
 //! cannot parse ends it, so nothing reaches stdin unchecked.
 
-use std::{borrow::Cow, io::Write};
+use std::{borrow::Cow, fmt, io::Write};
 
 use serde_json::value::RawValue;
 
@@ -167,6 +167,48 @@ pub fn control_error(request_id: &str, message: &str, code: Option<&str>) -> Vec
     line.end()
 }
 
+/// What the journal gets of an answer that holds a secret: that it was given, and nothing of it.
+pub fn redacted_response(request_id: &str, is_success: bool) -> Vec<u8> {
+    if !is_success {
+        return control_error(request_id, "redacted", None);
+    }
+    let mut line = Line::new();
+    line.text("type", "control_response");
+    line.open("response");
+    line.text("subtype", "success");
+    line.text("request_id", request_id);
+    line.raw("response", r#"{"redacted":true}"#);
+    line.close();
+    line.end()
+}
+
+/// The line of a client's `update_environment_variables` under another id, and what the journal gets of it: the names of
+/// the variables.
+pub fn relayed_variables(line: &str, request_id: Option<&str>) -> (Vec<u8>, Vec<u8>) {
+    let (mut text, mut record) = (Line::new(), Line::new());
+    let mut variables = "{}";
+    let visited = json::for_each_member(line, |name, value| match name {
+        "request_id" => {}
+        "variables" => {
+            text.raw(name, value);
+            variables = value;
+        }
+        _ => text.raw(name, value),
+    });
+    debug_assert!(visited.is_some(), "the line was not checked");
+    record.text("type", "update_environment_variables");
+    if let Some(id) = request_id {
+        text.text("request_id", id);
+        record.text("request_id", id);
+    }
+    record.open("variables");
+    // It was checked that this is a map.
+    let _ = json::for_each_member(variables, |name, _| record.text(name, "redacted"));
+    record.close();
+    record.raw("redacted", "true");
+    (text.end(), record.end())
+}
+
 /// The line that takes one of our requests back.
 pub fn control_cancel_request(request_id: &str) -> Vec<u8> {
     let mut line = Line::new();
@@ -176,7 +218,7 @@ pub fn control_cancel_request(request_id: &str) -> Vec<u8> {
 }
 
 /// A line of a client that may reach stdin once its ids are ours.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum ClientLine<'a> {
     /// A user message.
     User {
@@ -212,9 +254,25 @@ pub enum ClientLine<'a> {
     KeepAlive,
     /// Fresh credentials.
     UpdateEnvironmentVariables {
+        /// The client's id of it, when it wants to know what was taken.
+        request_id: Option<Cow<'a, str>>,
         /// The line without its surrounding white space.
         line: &'a str,
     },
+}
+
+/// Shows only what kind of line it is: some hold secrets.
+impl fmt::Debug for ClientLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::User { .. } => "User",
+            Self::ControlRequest { .. } => "ControlRequest",
+            Self::ControlResponse { .. } => "ControlResponse",
+            Self::ControlCancelRequest { .. } => "ControlCancelRequest",
+            Self::KeepAlive => "KeepAlive",
+            Self::UpdateEnvironmentVariables { .. } => "UpdateEnvironmentVariables",
+        })
+    }
 }
 
 /// A client's refusal of a request of the CLI.
@@ -284,7 +342,7 @@ pub fn check_client_line(line: &[u8]) -> Result<ClientLine<'_>, BadLine> {
         "uuid",
         "variables",
     ];
-    let [kind, request_id, request, response, message, uuid, variables] = json::members(line, names)
+    let [kind, given_id, request, response, message, uuid, variables] = json::members(line, names)
         .ok_or_else(|| {
             let is_json = serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok();
             if is_json {
@@ -295,7 +353,7 @@ pub fn check_client_line(line: &[u8]) -> Result<ClientLine<'_>, BadLine> {
         })?;
     let kind = kind.and_then(json::string).ok_or(BadLine::NoType)?;
     let request_id = |absent| {
-        request_id
+        given_id
             .and_then(json::string)
             .filter(|id| !id.is_empty())
             .ok_or(BadLine::BadControl(absent))
@@ -328,7 +386,11 @@ pub fn check_client_line(line: &[u8]) -> Result<ClientLine<'_>, BadLine> {
                 .and_then(|map| json::for_each_member(map, |_, value| all_strings &= value.starts_with('"')))
                 .filter(|()| all_strings)
                 .ok_or(BadLine::BadVariables)?;
-            Ok(ClientLine::UpdateEnvironmentVariables { line })
+            let request_id = match given_id.filter(|id| *id != "null") {
+                None => None,
+                Some(_) => Some(request_id("has a request_id that is no text")?),
+            };
+            Ok(ClientLine::UpdateEnvironmentVariables { request_id, line })
         }
         other => Err(BadLine::UnknownType(other.chars().take(MAX_NAMED_TYPE).collect())),
     }
@@ -490,6 +552,56 @@ mod tests {
     }
 
     #[test]
+    fn of_credentials_the_journal_gets_the_names_only() {
+        let line = r#"{"request_id":"theirs","type":"update_environment_variables","variables":{"A":"PLANTED","B\n":"PLANTED"},"new":[1, 2]}"#;
+        let checked = check_client_line(line.as_bytes()).unwrap();
+        assert!(!format!("{checked:?}").contains("PLANTED"));
+        let ClientLine::UpdateEnvironmentVariables { request_id, line } = checked else {
+            panic!("{checked:?}");
+        };
+        assert_eq!(request_id.as_deref(), Some("theirs"));
+        let (text, record) = relayed_variables(line, Some("ours"));
+        assert_eq!(
+            parsed(&text),
+            json!({
+                "type": "update_environment_variables", "request_id": "ours", "new": [1, 2],
+                "variables": {"A": "PLANTED", "B\n": "PLANTED"},
+            })
+        );
+        assert_eq!(
+            parsed(&record),
+            json!({
+                "type": "update_environment_variables", "request_id": "ours", "redacted": true,
+                "variables": {"A": "redacted", "B\n": "redacted"},
+            })
+        );
+        let (text, record) = relayed_variables(line, None);
+        assert!(parsed(&text).get("request_id").is_none());
+        assert!(parsed(&record).get("request_id").is_none());
+        for bad in [r#""""#, "7"] {
+            let line =
+                format!(r#"{{"type":"update_environment_variables","variables":{{}},"request_id":{bad}}}"#);
+            assert!(check_client_line(line.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn of_an_answer_with_a_secret_the_journal_gets_that_it_was_given() {
+        let given = parsed(&redacted_response("r", true));
+        assert_eq!(
+            given,
+            json!({"type": "control_response", "response": {
+                "subtype": "success", "request_id": "r", "response": {"redacted": true},
+            }})
+        );
+        let refused = parsed(&redacted_response("r", false));
+        assert_eq!(
+            refused["response"],
+            json!({"subtype": "error", "request_id": "r", "error": "redacted"})
+        );
+    }
+
+    #[test]
     fn a_prompt_is_a_user_line_with_an_id() {
         let line = user_message(&message(Content::Text("say \"hi\"\n\u{2028}/x")));
         assert_eq!(
@@ -615,7 +727,9 @@ mod tests {
             Ok(ClientLine::KeepAlive)
         ));
         assert!(matches!(
-            check_client_line(br#"{"type":"update_environment_variables","variables":{"A":"b"}}"#),
+            check_client_line(
+                br#"{"type":"update_environment_variables","variables":{"A":"b"},"request_id":null}"#
+            ),
             Ok(ClientLine::UpdateEnvironmentVariables { .. })
         ));
     }

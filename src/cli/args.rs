@@ -43,6 +43,9 @@ pub(super) struct Cli {
     pub(super) command: Option<Command>,
 }
 
+/// Under this heading the flags of every subcommand stand behind its own.
+const COMMON: &str = "Options of every command";
+
 /// Flags of every subcommand.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Common {
@@ -50,6 +53,7 @@ pub(super) struct Common {
     #[arg(
         long,
         global = true,
+        help_heading = COMMON,
         value_name = "FILE",
         env = "TRUNKLINE_CONFIG",
         hide_env_values = true
@@ -57,13 +61,14 @@ pub(super) struct Common {
     pub(super) config: Option<PathBuf>,
 
     /// Data directory, by which clients also find the daemon [default: ~/.local/state/trunkline].
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = COMMON, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
 
     /// Talk to the daemon at this URL instead of the one that the data directory names.
     #[arg(
         long,
         global = true,
+        help_heading = COMMON,
         value_name = "URL",
         env = "TRUNKLINE_URL",
         hide_env_values = true
@@ -74,6 +79,7 @@ pub(super) struct Common {
     #[arg(
         long,
         global = true,
+        help_heading = COMMON,
         value_name = "FILE",
         env = "TRUNKLINE_TOKEN_FILE",
         hide_env_values = true
@@ -81,7 +87,7 @@ pub(super) struct Common {
     pub(super) token_file: Option<PathBuf>,
 
     /// Print the API's JSON instead of text.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = COMMON)]
     pub(super) json: bool,
 }
 

@@ -17,6 +17,9 @@ pub struct Projection {
     pub facts: Vec<Fact>,
 }
 
+/// The longest title of a session, in bytes.
+pub const MAX_TITLE_BYTES: usize = 1024;
+
 /// One thing that a record says.
 #[derive(Clone, Debug)]
 pub enum Fact {
@@ -47,6 +50,8 @@ pub enum Fact {
     Model(String),
     /// Somebody chose a setting while the process ran; the next start applies it.
     Chosen(Chosen),
+    /// Somebody had the CLI rename the session.
+    Renamed(String),
     /// The CLI reports this permission mode.
     PermissionMode(String),
     /// A prompt came further. `text` is set when it is first seen: the start of its text, for lists.

@@ -84,6 +84,7 @@ impl RuleSet {
                 format!("a list holds at most {MAX_RULES} rules"),
             ));
         }
+        matcher::check_all(specs.iter().flat_map(|spec| spec.input.values()))?;
         let mut ids = HashSet::new();
         let mut rules = Vec::with_capacity(specs.len());
         for (place, spec) in specs.into_iter().enumerate() {

@@ -30,6 +30,9 @@ pub enum WebUrlError {
     /// No host.
     #[error("without a host")]
     NoHost,
+    /// A port that there cannot be.
+    #[error("with a port that is none")]
+    Port,
     /// `user:password@`: credentials go into a header or a secret.
     #[error("with user info in it")]
     UserInfo,
@@ -62,8 +65,13 @@ impl FromStr for WebUrl {
         if authority.as_str().contains('@') {
             return Err(WebUrlError::UserInfo);
         }
-        if authority.host().is_empty() {
+        let host = authority.host();
+        if host.is_empty() {
             return Err(WebUrlError::NoHost);
+        }
+        let port = authority.as_str().strip_prefix(host).unwrap_or_default();
+        if !matches!(port, "" | ":") && authority.port_u16().is_none() {
+            return Err(WebUrlError::Port);
         }
         Ok(Self(uri))
     }
@@ -148,6 +156,9 @@ mod tests {
             ("example.com:80", WebUrlError::Scheme),
             ("ftp://example.com/", WebUrlError::Scheme),
             ("http://:80/", WebUrlError::NoHost),
+            ("http://h:65536/", WebUrlError::Port),
+            ("http://h:x/", WebUrlError::Port),
+            ("http://[::1", WebUrlError::NotAUrl),
             ("http://user:pass@example.com/", WebUrlError::UserInfo),
             ("https://user@example.com/", WebUrlError::UserInfo),
         ] {

@@ -1,13 +1,17 @@
 //! Owns the daemon's end of the connection to one keeper: a handle for commands and a stream of events.
 
 mod attach;
+mod line;
 mod runner;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use self::attach::{AttachError, attach};
+pub use self::{
+    attach::{AttachError, attach},
+    line::Line,
+};
 use super::wire::{KeeperHello, StopRequest};
 use crate::{
     domain::{RunExit, Seq},
@@ -59,6 +63,9 @@ pub enum WriteError {
     /// It is not one JSON object on one line.
     #[error("not one JSON object on one line")]
     Invalid,
+    /// The keeper is of an older version: it would journal what must not be there.
+    #[error("keeper cannot keep the line out of the journal")]
+    Unjournalable,
     /// It is longer than a line may be.
     #[error("longer than {limit_bytes} bytes")]
     TooLarge {
@@ -74,18 +81,21 @@ pub struct LinkHandle {
     controls: mpsc::Sender<Control>,
     over: CancellationToken,
     max_line_bytes: usize,
+    journal_as: bool,
 }
 
-#[derive(Debug)]
 struct Submission {
     kind: SubmissionKind,
     data: Bytes,
     reply: oneshot::Sender<Result<Seq, WriteError>>,
 }
 
-#[derive(Debug)]
 enum SubmissionKind {
-    Line { by: Option<String> },
+    Line {
+        by: Option<String>,
+        /// What the journal gets, if that is not the line.
+        record: Option<Bytes>,
+    },
     Note,
 }
 
@@ -99,14 +109,23 @@ enum Control {
 
 impl LinkHandle {
     /// Gives a line (one JSON object, without its newline) to the process. Lines are written whole, in the order in which this
-    /// was called. Resolves when the line is in the journal; it is written as soon as the process reads. Dropping the future
-    /// does not take the line back.
+    /// was called. Resolves when the line, or what stands for it, is in the journal; it is written as soon as the process
+    /// reads. Dropping the future does not take the line back.
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub async fn write_line(&self, by: Option<&str>, line: Bytes) -> Result<Seq, WriteError> {
+    pub async fn write_line(&self, by: Option<&str>, line: impl Into<Line>) -> Result<Seq, WriteError> {
         let by = by.map(str::to_owned);
-        self.submit(SubmissionKind::Line { by }, line).await
+        let (text, record) = line.into().into_parts();
+        if record.is_some() && !self.journal_as {
+            return Err(WriteError::Unjournalable);
+        }
+        self.submit(SubmissionKind::Line { by, record }, text).await
+    }
+
+    /// Whether the keeper can keep a line out of the journal; see [`Line::secret`].
+    pub fn takes_secrets(&self) -> bool {
+        self.journal_as
     }
 
     /// Appends a record of the daemon (`src` is `daemon`; one JSON object) to the journal. Resolves when it is there.
@@ -118,7 +137,13 @@ impl LinkHandle {
     }
 
     async fn submit(&self, kind: SubmissionKind, data: Bytes) -> Result<Seq, WriteError> {
-        if data.len() > self.max_line_bytes {
+        let beside = match &kind {
+            SubmissionKind::Line {
+                record: Some(record), ..
+            } => record.len(),
+            SubmissionKind::Line { record: None, .. } | SubmissionKind::Note => 0,
+        };
+        if data.len().saturating_add(beside) > self.max_line_bytes {
             return Err(WriteError::TooLarge {
                 limit_bytes: self.max_line_bytes,
             });

@@ -101,6 +101,8 @@ pub struct KeeperLimits {
     /// Lines of stdout that hold one of these texts are synced at once. One that only quotes it costs a sync and does no harm.
     /// Default: what a `result` line holds, wherever in it.
     pub sync_after: Vec<String>,
+    /// Lines of stdout with one of these as their `type` say nothing and are not recorded. Default: `keep_alive`.
+    pub unrecorded: Vec<String>,
     /// How long the exit record of an ended process is retried on a disk that refuses it. Default 60 s.
     pub journal_give_up_ms: u64,
 }
@@ -119,6 +121,7 @@ impl Default for KeeperLimits {
             orphan_grace_ms: 900_000,
             sync_interval_ms: 1_000,
             sync_after: vec![r#""type":"result""#.to_owned()],
+            unrecorded: vec!["keep_alive".to_owned()],
             journal_give_up_ms: 60_000,
         }
     }

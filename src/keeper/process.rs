@@ -166,7 +166,7 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
         child_start_time: os::start_time(child.pid).unwrap_or_default(),
         child: child.pid,
         stdin,
-        stdout: Stdout::new(child.stdout, plan.limits.max_line_bytes, &plan.limits.sync_after),
+        stdout: Stdout::new(child.stdout, &plan.limits),
         stderr: Stderr::new(child.stderr, &plan.limits, now),
         recorder,
         ladder: Ladder::default(),

@@ -1,6 +1,8 @@
 //! Owns the form of the records that a keeper writes of its own.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     domain::{RunExit, RunId, StopIntent},
@@ -85,6 +87,16 @@ pub(super) fn stdout_item(item: Item<'_>, write: impl FnOnce(Source, &[u8])) {
             write(Source::Daemon, &bad_line("line_oversized", bytes, head));
         }
     }
+}
+
+/// Whether this is the `type` of a JSON object.
+pub(super) fn is_of_type(object: &[u8], kind: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(borrow)]
+        r#type: Cow<'a, str>,
+    }
+    serde_json::from_slice::<Typed<'_>>(object).is_ok_and(|object| object.r#type.as_bytes() == kind)
 }
 
 fn stdout_text(line: &[u8]) -> Vec<u8> {

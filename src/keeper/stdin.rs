@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     io::{self, Write as _},
+    ops::Range,
     os::fd::{AsFd, BorrowedFd},
     process::ChildStdin,
 };
@@ -23,6 +24,8 @@ pub(super) struct ReplyTo {
 struct Line {
     buffer: Vec<u8>,
     start: usize,
+    /// Where in the buffer is what the journal gets.
+    record: Range<usize>,
     by: Option<String>,
     reply_to: Option<ReplyTo>,
 }
@@ -81,11 +84,12 @@ impl Stdin {
     /// Puts a line at the end of the queue whatever its bound.
     pub(super) fn push(&mut self, submission: Submission, reply_to: Option<ReplyTo>) {
         let by = submission.by.clone();
-        let (mut buffer, start) = submission.into_parts();
+        let (mut buffer, start, record) = submission.into_parts();
         buffer.push(b'\n');
         let line = Line {
             buffer,
             start,
+            record,
             by,
             reply_to,
         };
@@ -99,10 +103,10 @@ impl Stdin {
         (!self.queue.is_empty()).then(|| pipe.as_fd())
     }
 
-    /// The first line that is not in the journal yet: who wrote it and its JSON text.
+    /// The first line that is not in the journal yet: who wrote it and what the journal gets of it.
     pub(super) fn unrecorded(&self) -> Option<(Option<&str>, &[u8])> {
         let line = self.queue.get(self.recorded)?;
-        let data = line.buffer.get(line.start..line.buffer.len() - 1)?;
+        let data = line.buffer.get(line.record.clone())?;
         Some((line.by.as_deref(), data))
     }
 

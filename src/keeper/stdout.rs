@@ -8,7 +8,7 @@ use std::{
 
 use memchr::memmem::Finder;
 
-use super::{recorder::Recorder, records};
+use super::{plan::KeeperLimits, recorder::Recorder, records};
 use crate::{journal::Source, ndjson::Decoder};
 
 /// One read. A pipe holds as much by default.
@@ -22,19 +22,26 @@ pub(super) struct Stdout {
     pipe: Option<ChildStdout>,
     decoder: Decoder,
     buffer: Vec<u8>,
+    looked_for: LookedFor,
+}
+
+/// What is looked for in lines.
+struct LookedFor {
     sync_after: Vec<Finder<'static>>,
+    unrecorded: Vec<Finder<'static>>,
 }
 
 impl Stdout {
-    pub(super) fn new(pipe: ChildStdout, max_line_bytes: usize, sync_after: &[String]) -> Self {
+    pub(super) fn new(pipe: ChildStdout, limits: &KeeperLimits) -> Self {
+        let finders = |texts: &[String]| texts.iter().map(|text| Finder::new(text).into_owned()).collect();
         Self {
             pipe: Some(pipe),
-            decoder: Decoder::new(max_line_bytes),
+            decoder: Decoder::new(limits.max_line_bytes),
             buffer: Vec::new(),
-            sync_after: sync_after
-                .iter()
-                .map(|text| Finder::new(text).into_owned())
-                .collect(),
+            looked_for: LookedFor {
+                sync_after: finders(&limits.sync_after),
+                unrecorded: finders(&limits.unrecorded),
+            },
         }
     }
 
@@ -43,7 +50,7 @@ impl Stdout {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Adds what is in the pipe to the batch, up to a bound. Tells whether there was a line.
+    /// Adds what is in the pipe to the batch, up to a bound. Tells whether there was a line that says something.
     pub(super) fn read(&mut self, recorder: &mut Recorder) -> bool {
         let mut any_line = false;
         let mut total = 0;
@@ -57,12 +64,11 @@ impl Stdout {
                     return true;
                 }
                 Ok(bytes) => {
-                    let sync_after = &self.sync_after;
+                    let looked_for = &self.looked_for;
                     let piece = self.buffer.get(..bytes).unwrap_or_default();
                     self.decoder.feed(piece, |item| {
-                        any_line = true;
                         records::stdout_item(item, |source, data| {
-                            record(recorder, sync_after, source, data);
+                            any_line |= record(recorder, looked_for, source, data);
                         });
                     });
                     total += bytes;
@@ -84,10 +90,10 @@ impl Stdout {
     /// Stops reading; a last line without newline is a line too.
     pub(super) fn end(&mut self, recorder: &mut Recorder) {
         self.pipe = None;
-        let sync_after = &self.sync_after;
+        let looked_for = &self.looked_for;
         self.decoder.finish(|item| {
             records::stdout_item(item, |source, data| {
-                record(recorder, sync_after, source, data);
+                record(recorder, looked_for, source, data);
             });
         });
         self.trim();
@@ -99,10 +105,18 @@ impl Stdout {
     }
 }
 
-fn record(recorder: &mut Recorder, sync_after: &[Finder<'static>], source: Source, data: &[u8]) {
+/// Adds a line to the batch; says whether it is recorded.
+fn record(recorder: &mut Recorder, looked_for: &LookedFor, source: Source, data: &[u8]) -> bool {
+    let is_line = source == Source::Cli;
+    // The text may be anywhere in the line: only few are read for their type.
+    let is_of = |kind: &Finder<'_>| kind.find(data).is_some() && records::is_of_type(data, kind.needle());
+    if is_line && looked_for.unrecorded.iter().any(is_of) {
+        return false;
+    }
     // A line has no newline and is never empty here, so it is always taken.
     let _ = recorder.push(source, None, data);
-    if source == Source::Cli && sync_after.iter().any(|text| text.find(data).is_some()) {
+    if is_line && looked_for.sync_after.iter().any(|text| text.find(data).is_some()) {
         recorder.sync_soon();
     }
+    true
 }

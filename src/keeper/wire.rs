@@ -1,11 +1,12 @@
 //! Owns the frames between a keeper and its daemon: `[u32 little-endian payload length][u8 tag][payload]`.
 //!
 //! The first frame each way is a hello. Its form never changes, so that any two versions can refuse each other politely.
-//! Frames with an unknown tag are skipped. Everything but a line or a note is JSON.
+//! Frames with an unknown tag are skipped. Everything but a line or a note is JSON. What was added without a new version is
+//! named in the keeper's hello, and never sent to one that does not name it.
 
 mod frame;
 
-use std::io;
+use std::{io, ops::Range};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -22,8 +23,16 @@ pub(super) const VERSION: u32 = 1;
 /// Length and tag.
 const HEADER_BYTES: usize = 5;
 
-/// What a frame may carry beside one line: its id and the name of its writer.
+/// What a frame may carry beside one line, and what the journal gets in its place: its id and the name of its writer.
 const PREFIX_BYTES: usize = 4 << 10;
+
+/// The id and the length of the name.
+const FIXED_BYTES: usize = 10;
+
+/// The length of what the journal gets.
+const RECORD_LENGTH_BYTES: usize = 4;
+
+const LONGEST_FIXED_BYTES: usize = FIXED_BYTES + RECORD_LENGTH_BYTES;
 
 /// The longest payload before the hello is accepted.
 pub(super) const HELLO_LIMIT_BYTES: usize = 4 << 10;
@@ -36,6 +45,9 @@ mod tag {
     pub(super) const STOP: u8 = 5;
     pub(super) const CLOSE_STDIN: u8 = 6;
     pub(super) const DETACH: u8 = 7;
+    /// A line and what the journal gets in its place. Only for a keeper whose hello has `journal_as`: another one would
+    /// skip it without an answer.
+    pub(super) const WRITE_AS: u8 = 8;
 
     pub(super) const REFUSED: u8 = 65;
     pub(super) const ACK: u8 = 66;
@@ -72,6 +84,9 @@ pub struct KeeperHello {
     pub exited: Option<RunExit>,
     /// The longest line it takes.
     pub max_line_bytes: usize,
+    /// Whether it can journal something else than the line that it writes.
+    #[serde(default)]
+    pub journal_as: bool,
 }
 
 /// Why a keeper does not talk to who connected.
@@ -138,6 +153,7 @@ pub(super) struct Submission {
     pub(super) by: Option<String>,
     buffer: Vec<u8>,
     start: usize,
+    record: Range<usize>,
 }
 
 impl Submission {
@@ -145,6 +161,7 @@ impl Submission {
         Self {
             id,
             by,
+            record: 0..data.len(),
             buffer: data,
             start: 0,
         }
@@ -155,9 +172,14 @@ impl Submission {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// The buffer and where the JSON text begins in it.
-    pub(super) fn into_parts(self) -> (Vec<u8>, usize) {
-        (self.buffer, self.start)
+    /// What the journal gets of it.
+    pub(super) fn record(&self) -> &[u8] {
+        self.buffer.get(self.record.clone()).unwrap_or_default()
+    }
+
+    /// The buffer, where the JSON text begins in it, and where in it is what the journal gets.
+    pub(super) fn into_parts(self) -> (Vec<u8>, usize, Range<usize>) {
+        (self.buffer, self.start, self.record)
     }
 }
 
@@ -194,18 +216,30 @@ fn length_field(bytes: usize) -> io::Result<u32> {
     u32::try_from(bytes).map_err(|_| io::Error::other("frame longer than 4 GiB"))
 }
 
-/// The head of a frame whose last `data_bytes` bytes are sent by the caller.
-fn submission_head(tag: u8, id: u64, by: &str, data_bytes: usize) -> io::Result<Bytes> {
+/// The head of a frame whose last `data_bytes` bytes are sent by the caller, and `record` if the journal gets that.
+fn submission_head(
+    tag: u8,
+    id: u64,
+    by: &str,
+    record: Option<&[u8]>,
+    data_bytes: usize,
+) -> io::Result<Bytes> {
     let by_bytes = u16::try_from(by.len())
         .ok()
-        .filter(|_| by.len() + 10 <= PREFIX_BYTES)
+        .filter(|_| by.len() + LONGEST_FIXED_BYTES <= PREFIX_BYTES)
         .ok_or_else(|| io::Error::other("name of the writer is too long"))?;
-    let mut head = BytesMut::with_capacity(HEADER_BYTES + 10 + by.len());
-    head.put_u32_le(length_field(10 + by.len() + data_bytes)?);
+    let record_bytes = record.map_or(0, |record| RECORD_LENGTH_BYTES + record.len());
+    let prefix_bytes = FIXED_BYTES + by.len() + record_bytes;
+    let mut head = BytesMut::with_capacity(HEADER_BYTES + prefix_bytes);
+    head.put_u32_le(length_field(prefix_bytes + data_bytes)?);
     head.put_u8(tag);
     head.put_u64_le(id);
     head.put_u16_le(by_bytes);
     head.put_slice(by.as_bytes());
+    if let Some(record) = record {
+        head.put_u32_le(length_field(record.len())?);
+        head.put_slice(record);
+    }
     Ok(head.freeze())
 }
 
@@ -214,11 +248,27 @@ pub(super) fn hello(hello: &DaemonHello) -> io::Result<Bytes> {
 }
 
 pub(super) fn write_head(id: u64, by: Option<&str>, line_bytes: usize) -> io::Result<Bytes> {
-    submission_head(tag::WRITE, id, by.unwrap_or_default(), line_bytes)
+    submission_head(tag::WRITE, id, by.unwrap_or_default(), None, line_bytes)
+}
+
+/// As [`write_head`], for a line of which the journal gets `record`.
+pub(super) fn write_as_head(
+    id: u64,
+    by: Option<&str>,
+    record: &[u8],
+    line_bytes: usize,
+) -> io::Result<Bytes> {
+    submission_head(
+        tag::WRITE_AS,
+        id,
+        by.unwrap_or_default(),
+        Some(record),
+        line_bytes,
+    )
 }
 
 pub(super) fn note_head(id: u64, data_bytes: usize) -> io::Result<Bytes> {
-    submission_head(tag::NOTE, id, "", data_bytes)
+    submission_head(tag::NOTE, id, "", None, data_bytes)
 }
 
 pub(super) fn signal(number: i32) -> io::Result<Bytes> {
@@ -268,10 +318,28 @@ impl Frame {
         let Some(Ok(by)) = rest.get(..by_bytes).map(std::str::from_utf8) else {
             return Err(malformed);
         };
+        let mut start = FIXED_BYTES + by_bytes;
+        let mut record = start..self.payload.len();
+        if self.tag == tag::WRITE_AS {
+            let Some((record_bytes, rest)) = rest
+                .get(by_bytes..)
+                .and_then(|rest| rest.split_first_chunk::<RECORD_LENGTH_BYTES>())
+            else {
+                return Err(malformed);
+            };
+            let record_bytes = u32::from_le_bytes(*record_bytes) as usize;
+            if record_bytes > rest.len() {
+                return Err(malformed);
+            }
+            let record_start = start + RECORD_LENGTH_BYTES;
+            start = record_start + record_bytes;
+            record = record_start..start;
+        }
         Ok(Submission {
             id: u64::from_le_bytes(*id),
             by: (!by.is_empty()).then(|| by.to_owned()),
-            start: 10 + by_bytes,
+            start,
+            record,
             buffer: self.payload,
         })
     }
@@ -280,7 +348,7 @@ impl Frame {
     pub(super) fn parse_for_keeper(self) -> Result<Option<ToKeeper>, FrameError> {
         Ok(Some(match self.tag {
             tag::HELLO => ToKeeper::Hello(self.json()?),
-            tag::WRITE => ToKeeper::Write(self.submission()?),
+            tag::WRITE | tag::WRITE_AS => ToKeeper::Write(self.submission()?),
             tag::NOTE => ToKeeper::Note(self.submission()?),
             tag::SIGNAL => ToKeeper::Signal(self.json()?),
             tag::STOP => ToKeeper::Stop(self.json()?),
@@ -324,6 +392,43 @@ mod tests {
         assert_eq!(submission.id, 7);
         assert_eq!(submission.by.as_deref(), Some("phone"));
         assert_eq!(submission.data(), line);
+    }
+
+    #[test]
+    fn a_line_comes_with_what_the_journal_gets_in_its_place() {
+        let (line, record) = (br#"{"key":"k"}"#, br#"{"redacted":true}"#);
+        let mut bytes = write_as_head(7, Some("phone"), record, line.len())
+            .unwrap()
+            .to_vec();
+        bytes.extend_from_slice(line);
+        let payload = bytes.split_off(HEADER_BYTES);
+        for cut in 0..=payload.len() - line.len() {
+            let frame = Frame {
+                tag: tag::WRITE_AS,
+                payload: payload[..cut].to_vec(),
+            };
+            assert_eq!(
+                frame.parse_for_keeper().is_ok(),
+                cut == payload.len() - line.len()
+            );
+        }
+        let frame = Frame {
+            tag: tag::WRITE_AS,
+            payload,
+        };
+        let Some(ToKeeper::Write(submission)) = frame.parse_for_keeper().unwrap() else {
+            panic!("not a write");
+        };
+        assert_eq!((submission.id, submission.by.as_deref()), (7, Some("phone")));
+        assert_eq!(submission.data(), line);
+        assert_eq!(submission.record(), record);
+    }
+
+    #[test]
+    fn the_hello_of_an_older_keeper_does_not_name_what_it_lacks() {
+        let hello = r#"{"protocol":1,"program_version":"0","session":"01890a5d-ac96-774b-bcce-b302099a8057","run":"01890a5d-ac96-774b-bcce-b302099a8057","child_pid":1,"child_start_time":1,"head":{"seq":0,"segment":1,"offset":0},"exited":null,"max_line_bytes":1}"#;
+        let hello: KeeperHello = serde_json::from_str(hello).unwrap();
+        assert!(!hello.journal_as);
     }
 
     #[test]

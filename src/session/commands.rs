@@ -106,7 +106,7 @@ impl Actor {
                     }
                     return;
                 }
-                self.enqueue_prompt(Entry::new(Payload::Line { by, line }, Subject::Prompt(uuid)));
+                self.enqueue_prompt(Entry::new(Payload::line(by, line), Subject::Prompt(uuid)));
             }
         }
     }
@@ -155,7 +155,7 @@ impl Actor {
             self.turn_is_ending();
         }
         let line = Bytes::from(stdin::control_success(&approval.request_id, Some(&answer)));
-        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Answer(id)));
+        self.enqueue(Entry::new(Payload::line(by, line), Subject::Answer(id)));
     }
 
     pub(super) fn answer_decision(
@@ -196,6 +196,7 @@ impl Actor {
     pub(super) fn on_approval_closed(&mut self, id: ApprovalId, resolution: Resolution) {
         let by_answer = resolution.state.is_answered();
         self.ruling.forget(id);
+        self.announced.remove(&(id, false));
         for (place, reply) in self.deciding.take(id).into_iter().enumerate() {
             let outcome = if place == 0 && by_answer {
                 Ok(resolution.clone())
@@ -286,15 +287,7 @@ impl Actor {
                 request,
             }) => {
                 let id = request_id.into_owned();
-                if self.controls.of_client(connection, &id).is_some() {
-                    let about = Some(("request_id", id.as_str()));
-                    self.clients
-                        .error(connection, &SessionError::RequestIdInUse, about);
-                    return;
-                }
-                if self.controls.is_full(connection) {
-                    let about = Some(("request_id", id.as_str()));
-                    self.clients.error(connection, &SessionError::Busy, about);
+                if !self.may_ask(connection, &id) {
                     return;
                 }
                 let asker = Asker::Client { connection, id };
@@ -306,13 +299,23 @@ impl Actor {
             Ok(ClientLine::ControlResponse { request_id, outcome }) => {
                 self.on_client_answer(connection, by, request_id.into_owned(), outcome);
             }
-            Ok(ClientLine::UpdateEnvironmentVariables { .. }) => {
-                // It carries credentials, and what is written to the CLI is journaled.
-                let bad = crate::claude::BadLine::UnknownType("update_environment_variables".to_owned());
-                self.clients
-                    .error(connection, &SessionError::InvalidLine(bad), None);
+            Ok(ClientLine::UpdateEnvironmentVariables { request_id, line }) => {
+                self.give_credentials(connection, by, request_id.as_deref(), line);
             }
         }
+    }
+
+    /// Whether a client may have one more request open, under this id. It is told if not.
+    pub(super) fn may_ask(&mut self, connection: ConnectionId, id: &str) -> bool {
+        let refused = if self.controls.of_client(connection, id).is_some() {
+            SessionError::RequestIdInUse
+        } else if self.controls.is_full(connection) {
+            SessionError::Busy
+        } else {
+            return true;
+        };
+        self.clients.error(connection, &refused, Some(("request_id", id)));
+        false
     }
 
     fn on_client_answer(

@@ -1,14 +1,20 @@
 //! Owns the control requests that are under way: who asked, under which id of their own, and until when. Some are held
 //! back for a while, the others wait for the CLI's answer.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    time::Duration,
+};
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::{claude::ControlResponse, domain::ConnectionId, metrics::ControlEnd};
+use crate::{
+    claude::{ControlResponse, catalogue},
+    domain::ConnectionId,
+    metrics::ControlEnd,
+};
 
-use super::{SessionError, handle::Reply};
+use super::{SessionError, handle::Reply, outbox::Entry};
 
 /// Requests that one client on a socket may have open.
 const OPEN_PER_CLIENT: usize = 64;
@@ -62,8 +68,7 @@ pub(super) fn end_of(outcome: &Result<ControlResponse, SessionError>) -> Control
 pub(super) struct Request {
     pub(super) id: String,
     pub(super) subtype: String,
-    pub(super) line: Bytes,
-    pub(super) by: String,
+    pub(super) entry: Entry,
     /// Set for an interrupt.
     pub(super) interrupt: Option<Interrupt>,
     pub(super) askers: Vec<Asker>,
@@ -93,6 +98,20 @@ pub(super) struct Waiting {
     pub(super) interrupt: Option<Interrupt>,
     /// When the askers are told that no answer came, and after how many milliseconds that is.
     pub(super) deadline: (Instant, u64),
+}
+
+impl Waiting {
+    /// One that is sent now.
+    pub(super) fn new(askers: Vec<Asker>, subtype: String, interrupt: Option<Interrupt>) -> Self {
+        let ms = catalogue::deadline_ms(&subtype);
+        let deadline = (Instant::now() + Duration::from_millis(ms), ms);
+        Self {
+            askers,
+            subtype,
+            interrupt,
+            deadline,
+        }
+    }
 }
 
 /// Where a client's request is.
@@ -295,6 +314,7 @@ impl Controls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::outbox::{Payload, Subject};
 
     fn client(connection: ConnectionId, id: &str) -> Asker {
         let id = id.to_owned();
@@ -396,8 +416,7 @@ mod tests {
         let request = |id: usize| Request {
             id: id.to_string(),
             subtype: "x".to_owned(),
-            line: Bytes::new(),
-            by: "rest".to_owned(),
+            entry: Entry::new(Payload::Note(Vec::new()), Subject::Nobody),
             interrupt: None,
             askers: vec![client(ConnectionId::new(), "1")],
         };

@@ -90,6 +90,9 @@ pub enum SessionError {
     /// The request waits for the answer of another client, or of no client.
     #[error("another client answers this request")]
     RequestOfAnotherClient,
+    /// The keeper is of an older version, which would journal what a client gives.
+    #[error("the secret could not be kept out of the journal; restart the session, so that it can be")]
+    SecretNotTaken,
     /// A client repeated the id of a request that is still open.
     #[error("request id is already in use on this connection")]
     RequestIdInUse,
@@ -127,6 +130,7 @@ impl SessionError {
             Self::ControlNotAllowed { .. } => "control_not_allowed",
             Self::RequestTakenBack => "request_taken_back",
             Self::RequestOfAnotherClient => "request_of_another_client",
+            Self::SecretNotTaken => "secret_not_taken",
             Self::RequestIdInUse => "request_id_in_use",
             Self::Journal(_) | Self::JournalWrite(_) => "journal",
             Self::Ended => "session_ended",

@@ -145,7 +145,7 @@ pub(super) struct Machine {
     ended_approvals: EndedApprovals,
     /// Requests of the CLI that are no approvals, and who answers them.
     desk: Book,
-    /// Control requests of ours that the CLI has not answered.
+    /// Control requests of ours that the CLI has not answered and whose answers change something here.
     own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
     unasked: Unasked,
@@ -277,6 +277,11 @@ impl Machine {
     pub(super) fn unannounced_ends(&self) -> impl Iterator<Item = (ApprovalId, ApprovalState, &str)> {
         let ends = self.unannounced_ends.iter();
         ends.map(|(id, (state, by))| (*id, *state, by.as_str()))
+    }
+
+    /// Whether no record announced yet that this approval ended.
+    pub(super) fn has_unannounced_end(&self, id: ApprovalId) -> bool {
+        self.unannounced_ends.contains_key(&id)
     }
 
     /// What the CLI asked, approvals apart.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::{
-    domain::{ApprovalId, PromptUuid, Seq},
-    keeper::{LinkHandle, WriteError},
+    domain::{ApprovalId, ConnectionId, PromptUuid, Seq},
+    keeper::{Line, LinkHandle, WriteError},
 };
 
 /// Entries that may wait here. What is beyond it is refused as busy.
@@ -19,9 +19,16 @@ const OUTBOX_KIB: u32 = 128 << 10;
 #[derive(Debug)]
 pub(super) enum Payload {
     /// A line for the CLI's stdin.
-    Line { by: String, line: Bytes },
+    Line { by: String, line: Line },
     /// A record of the daemon's own.
     Note(Vec<u8>),
+}
+
+impl Payload {
+    pub(super) fn line(by: impl Into<String>, line: impl Into<Line>) -> Self {
+        let (by, line) = (by.into(), line.into());
+        Self::Line { by, line }
+    }
 }
 
 /// Whom the outcome concerns.
@@ -32,6 +39,8 @@ pub(super) enum Subject {
     Answer(ApprovalId),
     /// A client's answer to this request of the CLI that is no approval.
     Reply(String),
+    /// Fresh credentials of the client on this connection.
+    Credentials(ConnectionId),
     /// The daemon itself; what was refused for want of room is sent again.
     Due(Due),
     /// Nobody waits; a failure is logged.
@@ -60,6 +69,8 @@ pub(super) struct Entry {
     pub(super) subject: Subject,
     /// What it takes of the room; given back when it is done.
     room: Option<OwnedSemaphorePermit>,
+    /// What it takes of its sender's share; given back with the room.
+    share: Option<OwnedSemaphorePermit>,
 }
 
 impl Entry {
@@ -68,6 +79,15 @@ impl Entry {
             payload,
             subject,
             room: None,
+            share: None,
+        }
+    }
+
+    /// Holds a part of its sender's share until it is done.
+    pub(super) fn holding(self, share: OwnedSemaphorePermit) -> Self {
+        Self {
+            share: Some(share),
+            ..self
         }
     }
 
@@ -78,7 +98,7 @@ impl Entry {
             return true;
         }
         let bytes = match &self.payload {
-            Payload::Line { line, .. } => line.len(),
+            Payload::Line { line, .. } => line.bytes(),
             Payload::Note(data) => data.len(),
         };
         let kib = u32::try_from(bytes / 1024 + 1)
@@ -107,13 +127,14 @@ pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, un
         payload,
         subject,
         room,
+        share,
     }) = entries.recv().await
     {
         let sent: Result<Seq, WriteError> = match payload {
             Payload::Line { by, line } => link.write_line(Some(&by), line).await,
             Payload::Note(data) => link.note(Bytes::from(data)).await,
         };
-        drop(room);
+        drop((room, share));
         if let Err(error) = sent
             && unsent.send(Unsent { subject, error }).await.is_err()
         {
@@ -127,9 +148,7 @@ mod tests {
     use super::*;
 
     fn entry(bytes: usize) -> Entry {
-        let line = Bytes::from(vec![b' '; bytes]);
-        let by = "rest".to_owned();
-        Entry::new(Payload::Line { by, line }, Subject::Nobody)
+        Entry::new(Payload::line("rest", vec![b' '; bytes]), Subject::Nobody)
     }
 
     #[test]

@@ -28,6 +28,7 @@ const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long after a record or answer of ours was refused for want of room it is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+
 /// A process that is being started.
 #[derive(Debug)]
 pub(super) struct Launching {
@@ -354,6 +355,10 @@ impl Actor {
                     self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
                 }
             }
+            Subject::Credentials(connection) => {
+                self.clients
+                    .error(connection, &refusal(&unsent.error, state), None);
+            }
             Subject::Reply(id) => self.answer_refused(&id, &refusal(&unsent.error, state)),
             Subject::Due(due) if unsent.error == WriteError::Busy => {
                 self.retry_later(due);
@@ -430,6 +435,7 @@ impl Actor {
 fn refusal(error: &WriteError, state: SessionState) -> SessionError {
     match error {
         WriteError::Busy => SessionError::Busy,
+        WriteError::Unjournalable => SessionError::SecretNotTaken,
         _ => SessionError::NotLive { state },
     }
 }

@@ -60,17 +60,23 @@ impl Actor {
                 return;
             }
         };
-        let request = Request {
-            line,
+        let mut request = Request {
+            entry: Entry::new(Payload::line(by, line), Subject::Control(id.clone())),
             id,
             subtype,
-            by,
             interrupt,
             askers: vec![asker],
         };
         if self.machine.is_ready() || catalogue::goes_first(&request.subtype) {
             self.send_request(request);
-        } else if let Some(request) = self.controls.hold(request) {
+            return;
+        }
+        let refused = if request.entry.take_room(&self.outbox_room) {
+            self.controls.hold(request)
+        } else {
+            Some(request)
+        };
+        if let Some(request) = refused {
             self.answer_askers(request.askers, &|| Err(SessionError::Busy));
         }
     }
@@ -105,20 +111,12 @@ impl Actor {
         let Request {
             id,
             subtype,
-            line,
-            by,
+            entry,
             interrupt,
             askers,
         } = request;
-        let ms = catalogue::deadline_ms(&subtype);
-        let waiting = Waiting {
-            askers,
-            subtype,
-            interrupt,
-            deadline: (Instant::now() + Duration::from_millis(ms), ms),
-        };
-        self.controls.add(id.clone(), waiting);
-        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Control(id)));
+        self.controls.add(id, Waiting::new(askers, subtype, interrupt));
+        self.enqueue(entry);
     }
 
     /// Sends what was held back, once it may be sent, or refuses it, once it never will. Called after everything that may
@@ -148,8 +146,9 @@ impl Actor {
     }
 
     /// Writes a prompt, but not into the middle of an interrupt: that is meant for what was sent before.
-    pub(super) fn enqueue_prompt(&mut self, entry: Entry) {
-        if self.controls.is_interrupting() && self.held_prompts.len() < OUTBOX_ENTRIES {
+    pub(super) fn enqueue_prompt(&mut self, mut entry: Entry) {
+        let may_wait = self.held_prompts.len() < OUTBOX_ENTRIES;
+        if self.controls.is_interrupting() && may_wait && entry.take_room(&self.outbox_room) {
             self.held_prompts.push(entry);
         } else {
             self.enqueue(entry);
@@ -231,8 +230,7 @@ impl Actor {
             return;
         }
         let line = Bytes::from(stdin::control_cancel_request(id));
-        let by = by.to_owned();
-        self.enqueue(Entry::new(Payload::Line { by, line }, Subject::Nobody));
+        self.enqueue(Entry::new(Payload::line(by, line), Subject::Nobody));
     }
 
     /// Tells all who asked what came of a request that was sent, and counts it.

@@ -102,6 +102,10 @@ impl Actor {
                 }
             }
         }
+        // What the journal says is not said again.
+        let machine = &self.machine;
+        self.announced
+            .retain(|(id, ended)| !ended || machine.has_unannounced_end(*id));
     }
 
     /// Writes a record of ours: through the keeper while there is one, else by our own hand.

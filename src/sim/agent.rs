@@ -10,7 +10,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Fatal, Input, MODEL, VERSION, conversation::Conversation, flags::Flags, script, wire::Wire};
+use super::{
+    Fatal, Input, MODEL, VERSION, conversation::Conversation, flags::Flags, hooks::Hook, script, wire::Wire,
+};
 
 /// The simulated agent.
 pub(super) struct Agent<W> {
@@ -24,6 +26,7 @@ pub(super) struct Agent<W> {
     pub(super) model: String,
     pub(super) queue: VecDeque<Prompt>,
     pub(super) asked: Option<Asked>,
+    pub(super) hooks: Vec<Hook>,
     pub(super) is_interrupted: bool,
     pub(super) is_in_turn: bool,
     pub(super) is_ended: bool,
@@ -40,13 +43,22 @@ pub(super) struct Prompt {
     pub(super) content: Value,
 }
 
-/// A permission request that waits for its answer.
+/// A request to the host that waits for its answer.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) request_id: String,
     pub(super) request: Value,
     /// The host's answer: what it would do, or its error.
     pub(super) answer: Option<Result<Value, String>>,
+}
+
+impl Asked {
+    /// Whether a person has to answer, and not a hook.
+    pub(super) fn needs_person(&self) -> bool {
+        self.request
+            .get("subtype")
+            .is_some_and(|it| it != "hook_callback")
+    }
 }
 
 /// The turn was interrupted, or cannot go on.
@@ -81,6 +93,7 @@ impl<W: Write> Agent<W> {
             pace,
             queue: VecDeque::new(),
             asked: None,
+            hooks: Vec::new(),
             is_interrupted: false,
             is_in_turn: false,
             is_ended: false,
@@ -128,7 +141,7 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    /// Waits for the answer to a permission request. The end of stdin is an answer too: nobody can allow it any more.
+    /// Waits for the answer to a request. The end of stdin is an answer too: nobody can allow it any more.
     pub(super) fn wait_for_answer(&mut self) -> Result<Result<Value, String>, Cut> {
         loop {
             if self.is_interrupted {

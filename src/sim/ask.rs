@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Fatal,
     agent::{Agent, Asked, Cut},
+    hooks::Verdict,
 };
 
 /// What came of asking.
@@ -18,7 +19,7 @@ pub(super) enum Permission {
 }
 
 impl<W: Write> Agent<W> {
-    /// Whether a tool may be used, by the mode, by a rule, or by asking the host.
+    /// Whether a tool may be used: by a hook, by the mode, by a rule, or by asking the host.
     pub(super) fn permission(
         &mut self,
         tool: &str,
@@ -26,10 +27,17 @@ impl<W: Write> Agent<W> {
         input: &Value,
     ) -> Result<Permission, Cut> {
         let needs_person = matches!(tool, "AskUserQuestion" | "ExitPlanMode");
-        let is_allowed =
-            self.mode == "bypassPermissions" || self.flags.allowed_tools.iter().any(|rule| rule == tool);
+        let mut input = input.clone();
+        let is_allowed = match self.ask_hooks(tool, tool_use_id, &mut input)? {
+            Verdict::Deny(reason) => return Ok(Permission::Denied(reason)),
+            Verdict::Ask => false,
+            Verdict::Allow => true,
+            Verdict::Silent => {
+                self.mode == "bypassPermissions" || self.flags.allowed_tools.iter().any(|rule| rule == tool)
+            }
+        };
         if is_allowed && !needs_person {
-            return Ok(Permission::Allowed(input.clone()));
+            return Ok(Permission::Allowed(input));
         }
         if !self.flags.asks_on_stdio || (self.mode == "dontAsk" && !needs_person) {
             let message = format!("Permission to use {tool} was denied: nobody can be asked.");
@@ -39,10 +47,10 @@ impl<W: Write> Agent<W> {
             }))?;
             return Ok(Permission::Denied(message));
         }
-        self.ask(tool, tool_use_id, input, needs_person)?;
+        self.ask(tool, tool_use_id, &input, needs_person)?;
         let answer = self.wait_for_answer()?;
         self.state("running")?;
-        self.understand(tool, input, answer)
+        self.understand(tool, &input, answer)
     }
 
     fn ask(&mut self, tool: &str, tool_use_id: &str, input: &Value, needs_person: bool) -> Result<(), Fatal> {
@@ -61,11 +69,13 @@ impl<W: Write> Agent<W> {
                 fields.insert("permission_suggestions".into(), rule);
             }
         }
+        self.state("requires_action")?;
         self.request(request)
     }
 
     /// Shows the form of a simulated server. Returns its content, if it was filled in.
     pub(super) fn form(&mut self) -> Result<Option<Value>, Cut> {
+        self.state("requires_action")?;
         self.request(json!({
             "subtype": "elicitation", "mcp_server_name": "simulated", "mode": "form",
             "message": "Who are you? (simulated form)", "property_order": ["name", "colour"],
@@ -82,9 +92,9 @@ impl<W: Write> Agent<W> {
         Ok(accepted.map(|answer| answer.get("content").cloned().unwrap_or(json!({}))))
     }
 
-    fn request(&mut self, request: Value) -> Result<(), Fatal> {
+    /// Asks the host; one request at a time.
+    pub(super) fn request(&mut self, request: Value) -> Result<(), Fatal> {
         let request_id = self.wire.new_id();
-        self.state("requires_action")?;
         self.asked = Some(Asked {
             request_id: request_id.clone(),
             request: request.clone(),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Fatal, MODEL, VERSION,
     agent::{Agent, Prompt},
-    wire,
+    hooks, wire,
 };
 
 const MODES: &[&str] = &[
@@ -28,6 +28,9 @@ impl<W: Write> Agent<W> {
         let text = |key: &str| request.get(key).and_then(Value::as_str);
         match text("subtype").unwrap_or("") {
             "initialize" => {
+                if let Some(hooks) = request.get("hooks").filter(|hooks| hooks.is_object()) {
+                    self.hooks = hooks::registered(hooks);
+                }
                 let payload = self.initialized();
                 self.wire.success(id, Some(payload))?;
             }
@@ -66,7 +69,7 @@ impl<W: Write> Agent<W> {
         let pending: Vec<Value> = self
             .asked
             .iter()
-            .filter(|asked| asked.answer.is_none())
+            .filter(|asked| asked.answer.is_none() && asked.needs_person())
             .map(|asked| {
                 json!({"type": "control_request", "request_id": asked.request_id, "request": asked.request})
             })

@@ -19,8 +19,8 @@ pub(super) enum Act {
     Error,
 }
 
-/// The command that the simulated tool pretends to run.
-pub(super) const COMMAND: &str = "echo 'hello from the simulated agent'";
+/// The command that the simulated tool pretends to run when the prompt names none.
+const COMMAND: &str = "echo 'hello from the simulated agent'";
 
 /// The simulated plan.
 pub(super) const PLAN: &str = "# A simulated plan\n\n1. Look around.\n2. Change nothing.\n3. Say so.\n";
@@ -39,6 +39,16 @@ pub(super) fn act(prompt: &str) -> Act {
             _ => None,
         })
         .unwrap_or(Act::Answer)
+}
+
+/// The command to pretend to run: what stands behind `run: `, to the end of the line.
+pub(super) fn command(prompt: &str) -> &str {
+    prompt
+        .split_once("run: ")
+        .and_then(|(_, rest)| rest.lines().next())
+        .map(str::trim)
+        .filter(|command| !command.is_empty())
+        .unwrap_or(COMMAND)
 }
 
 /// The answer to a prompt that asks for nothing special.

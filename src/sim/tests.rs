@@ -436,3 +436,63 @@ fn the_end_of_stdin_stops_no_turn() {
     assert_eq!(host.result()["is_error"], false);
     assert!(is_code(host.end(), 0));
 }
+
+#[test]
+fn hooks_are_asked_before_a_tool_and_decide() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::start(dir.path(), &["--permission-prompt-tool=stdio"], Duration::ZERO);
+    host.control(
+        "1",
+        &json!({"subtype": "initialize", "hooks": {
+            "PreToolUse": [
+                {"matcher": "Edit", "hookCallbackIds": ["edits"]},
+                {"matcher": "Edit|Bash", "hookCallbackIds": ["first", "second"]},
+            ],
+            "Stop": [{"hookCallbackIds": ["stops"]}],
+        }}),
+    );
+    let output = |decision: &Value| json!({"hookSpecificOutput": decision});
+    let asked_by = |asked: &Value| asked["request"]["callback_id"].as_str().unwrap().to_owned();
+
+    // A denial ends the round.
+    host.prompt("Use your tool to run: rm x");
+    let (asked, _) = host.until("control_request");
+    assert_eq!(asked["request"]["subtype"], "hook_callback");
+    assert_eq!(asked["request"]["input"]["tool_input"]["command"], "rm x");
+    assert_eq!(asked_by(&asked), "first");
+    host.answer(
+        &asked,
+        &output(&json!({"permissionDecision": "deny", "permissionDecisionReason": "no rm"})),
+    );
+    let (result, before) = host.until("result");
+    assert!(!before.contains(&"control_request".to_owned()), "{before:?}");
+    assert_eq!(result["permission_denials"][0]["tool_name"], "Bash");
+
+    // An allowance needs no person, and may change the input.
+    host.prompt("tool");
+    let (asked, _) = host.until("control_request");
+    host.answer(
+        &asked,
+        &output(&json!({"permissionDecision": "allow", "updatedInput": {"command": "ls"}})),
+    );
+    let (asked, _) = host.until("control_request");
+    assert_eq!(asked_by(&asked), "second");
+    assert_eq!(asked["request"]["input"]["tool_input"], json!({"command": "ls"}));
+    host.answer(&asked, &json!({}));
+    let result = host.result();
+    assert!(result["result"].as_str().unwrap().contains("`ls`"), "{result}");
+
+    // No opinion, and the answer `ask`, leave it to a person.
+    for answer in [json!({}), output(&json!({"permissionDecision": "ask"}))] {
+        host.prompt("tool");
+        for _ in 0..2 {
+            let (asked, _) = host.until("control_request");
+            host.answer(&asked, &answer);
+        }
+        let (asked, _) = host.until("control_request");
+        assert_eq!(asked["request"]["subtype"], "can_use_tool");
+        host.answer(&asked, &json!({"behavior": "allow"}));
+        assert_eq!(host.result()["permission_denials"], json!([]));
+    }
+    assert!(is_code(host.end(), 0));
+}

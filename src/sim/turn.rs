@@ -79,7 +79,8 @@ impl<W: Write> Agent<W> {
             Act::Slow => self.say(record, &script::long_text(), 8),
             Act::Tool => {
                 self.say(record, "I will pretend to run a command.", 1)?;
-                let input = json!({"command": script::COMMAND, "description": "Simulated command"});
+                let input =
+                    json!({"command": script::command(&prompt.text), "description": "Simulated command"});
                 let words = match self.tool(record, "Bash", &input)? {
                     Some(input) => format!(
                         "Done: the simulated agent pretended to run `{}`.",

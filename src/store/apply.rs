@@ -150,6 +150,7 @@ impl Session {
                 Ok(())
             }
             Fact::Chosen(chosen) => option_chosen(connection, self.id, chosen).await,
+            Fact::Renamed(title) => renamed(connection, self.id, &title).await,
             Fact::PermissionMode(mode) => {
                 self.permission_mode = Some(mode);
                 Ok(())
@@ -398,6 +399,15 @@ async fn run_exited(
     .bind(exit.unwritten_lines)
     .execute(connection)
     .await?;
+    Ok(())
+}
+
+async fn renamed(connection: &mut SqliteConnection, id: SessionId, title: &str) -> Result<(), QueryError> {
+    sqlx::query("UPDATE sessions SET title = ?2 WHERE id = ?1")
+        .bind(id.to_string())
+        .bind(title)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

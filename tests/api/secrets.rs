@@ -191,7 +191,7 @@ async fn no_secret_is_in_an_argument_or_in_the_log() {
     let mut socket = daemon.attach(&id, None).await;
     for line in [
         json!({"type": "auth", "token": "secret-in-auth-frame"}),
-        json!({"type": "update_environment_variables", "variables": {"KEY": "secret-in-variables"}}),
+        json!({"type": "update_environment_variables", "variables": {"KEY": ["secret-in-variables"]}}),
         json!({"type": "user", "message": {"role": "assistant", "content": "secret-in-bad-line"}}),
     ] {
         socket.send(&line).await;

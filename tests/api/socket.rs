@@ -279,7 +279,7 @@ async fn a_bad_line_gets_an_error_and_never_reaches_the_cli() {
         "{\"type\":\"control_response\"}",
         "{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"nobody-asked\",\"response\":{}}}",
         "{\"type\":\"control_cancel_request\"}",
-        "{\"type\":\"update_environment_variables\",\"variables\":{\"A\":\"b\"}}",
+        "{\"type\":\"update_environment_variables\",\"variables\":{\"A\":1}}",
         "{\"type\":\"trunkline.dance\"}",
         "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"a\"}} {\"type\":\"user\"}",
     ] {

@@ -5,6 +5,7 @@ mod architecture;
 mod daemon;
 mod parity;
 mod readme;
+mod webhook;
 
 use std::{fs, path::Path};
 

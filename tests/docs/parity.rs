@@ -7,8 +7,9 @@ use std::{
 };
 
 use serde_json::Value;
-use trunkline::claude::catalogue::{
-    CONTROLS, MESSAGES, RESULT_SUBTYPES, STDIN_TYPES, SYSTEM_SUBTYPES, Sender,
+use trunkline::claude::{
+    catalogue::{Access, CONTROLS, MESSAGES, RESULT_SUBTYPES, STDIN_TYPES, SYSTEM_SUBTYPES, Sender, control},
+    controls::UNTYPED,
 };
 
 use crate::read;
@@ -231,6 +232,58 @@ fn every_row_has_a_test_that_is_there_or_says_why_not() {
     );
 }
 
+/// The routes that a text names: method and the part of the path after a session's id.
+fn routes(what: &str) -> Vec<(String, String)> {
+    let quoted = what.split('`').skip(1).step_by(2);
+    let mut method = "";
+    let mut found = Vec::new();
+    for text in quoted {
+        let path = match text.split_once(' ') {
+            Some((named, path)) => {
+                method = named;
+                path
+            }
+            None => text,
+        };
+        if let Some(path) = path.strip_prefix('…') {
+            found.push((method.to_ascii_lowercase(), path.to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_a_row_says_of_types_refusals_and_routes_is_so() {
+    let contract: Value = serde_json::from_str(&read("openapi/trunkline.json")).unwrap();
+    let mut faults = Vec::new();
+    let mut named = 0;
+    for row in rows(&read(PAGE)) {
+        for (method, path) in routes(&row.what) {
+            named += 1;
+            if contract["paths"][format!("/v1/sessions/{{id}}{path}")][&method].is_null() {
+                faults.push(format!("`{}`: there is no {method} {path}", row.name));
+            }
+        }
+        if row.table != TO_CLI {
+            continue;
+        }
+        let Some(control) = control(&row.name) else {
+            continue;
+        };
+        let is_refused = control.access != Access::Open;
+        // Of this one it depends on what it asks for.
+        if row.what.starts_with("refused") != is_refused && row.name != "remote_control" {
+            faults.push(format!("`{}` is refused, or is not", row.name));
+        }
+        let is_typed = !is_refused && !UNTYPED.iter().any(|(name, _)| *name == row.name);
+        if row.what.contains("relayed, typed") != is_typed {
+            faults.push(format!("`{}` has types, or has none", row.name));
+        }
+    }
+    assert!(faults.is_empty(), "{PAGE}\n{}", faults.join("\n"));
+    assert!(named > 15, "routes are read: {named}");
+}
+
 #[test]
 fn a_page_is_read_row_by_row() {
     let page = "\
@@ -255,6 +308,12 @@ fn a_page_is_read_row_by_row() {
         both.map(|(name, file)| (name.to_owned(), file.to_owned()))
     );
     assert_eq!(rows[1].shown, "not shown: no reason");
+    let named = routes("relayed; `GET …/a`, `…/b` and `PUT …/c/{d}`; a `sdk`");
+    let named: Vec<_> = named
+        .iter()
+        .map(|(method, path)| (method.as_str(), path.as_str()))
+        .collect();
+    assert_eq!(named, [("get", "/a"), ("get", "/b"), ("put", "/c/{d}")]);
 }
 
 #[test]

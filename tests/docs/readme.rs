@@ -49,6 +49,21 @@ const BLOCKS: &[(&str, &[&str])] = &[
     ),
     // Approve.
     ("0", &[r#""seq":"#, r#""state":"allowed""#]),
+    // A rule.
+    (
+        "0",
+        &[
+            r#""id":"touch""#,
+            r#""decision":"ask""#,
+            r#""passed":[{"id":"touch""#,
+            "id,session_id",
+            ",allowed,",
+            "rule:touch",
+            "touch again.txt",
+        ],
+    ),
+    // A hook.
+    ("0", &["No shell in here."]),
     // Stop, resume, fork, delete.
     ("0", &[r#""state":"stopped""#, r#""state":"idle""#, "204"]),
     // The command line.
@@ -60,6 +75,8 @@ const BLOCKS: &[(&str, &[&str])] = &[
             "idle (simulated)",
             "Tell me more",
             "agent version",
+            "allowed by rule:touch",
+            "ask: no rule matches",
             "$0.0",
             "stopped",
         ],

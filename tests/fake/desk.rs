@@ -5,13 +5,15 @@ mod outside;
 
 use std::fs;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, of_type, path, records, session, session_with},
+    bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
     support::{
         daemon::TestDaemon,
         rest::Rest,
+        server::Server,
         wait::{PATIENCE, wait_for},
         ws::Ws,
     },
@@ -137,6 +139,63 @@ async fn a_hook_is_answered_by_its_client_and_by_no_other() {
         initialize["request"]["hooks"]["PreToolUse"],
         json!([{ "hookCallbackIds": ["trunkline/0"], "timeout": 60 }])
     );
+}
+
+/// Spacing, order, numbers and escapes of an output are its author's, whichever target it comes from.
+#[tokio::test]
+async fn outputs_of_hooks_and_servers_reach_the_cli_byte_for_byte() {
+    let odd = |name: &str| format!(r#"{{"z":1.50, "e":1E-07,"s":"\u0041", "a":{{"{name}":[ ]}}}}"#);
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut server = Server::start().await;
+    let stdin = daemon.home().join("stdin");
+    let target = json!({ "type": "webhook", "url": server.url("/hook").uri().to_string() });
+    let options = json!({
+        "hooks": [
+            hook_of("x", json!({})),
+            { "event": "PreToolUse", "target": target },
+            { "event": "PreToolUse", "target": { "type": "fixed", "output": "FIXED" } },
+        ],
+        "sdk_mcp_servers": { "calc": { "target": { "type": "client", "client_id": "x" } } },
+    });
+    let body = body(&daemon, "a", json!({ "record_stdin": stdin }), options).to_string();
+    let request = rest
+        .builder(Method::POST, "/v1/sessions?wait=ready")
+        .header("content-type", "application/json")
+        .body(body.replace(r#""FIXED""#, &odd("fixed")));
+    let view = rest.send(request).await.expect(201);
+    let id = view["id"].as_str().unwrap().to_owned();
+    let mut client = daemon.attach_as("x", &id, None).await;
+    let waiting = |mut hook: Value| {
+        hook["wait"] = json!(false);
+        hook
+    };
+    let asks = json!([
+        waiting(callback("h-0", "trunkline/0")),
+        waiting(callback("h-1", "trunkline/1")),
+        waiting(callback("h-2", "trunkline/2")),
+        message("m-1", "calc", call(1)),
+        { "wait_answer": "h-0" }, { "wait_answer": "h-1" }, { "wait_answer": "h-2" }, { "wait_answer": "m-1" },
+    ]);
+    act(&rest, &id, asks).await;
+    server
+        .next()
+        .await
+        .answer("200 OK\ncontent-type: application/json", &odd("webhook"))
+        .await;
+    for (request, payload) in [("h-0", odd("client")), ("m-1", odd("served"))] {
+        asked(&mut client, request).await;
+        let response = format!(r#"{{"subtype":"success","request_id":"{request}","response":{payload}}}"#);
+        client
+            .send_text(&format!(r#"{{"type":"control_response","response":{response}}}"#))
+            .await;
+        acked(&mut client, request).await;
+    }
+    rest.in_state(&id, &["idle"]).await;
+    let stdin = fs::read_to_string(stdin).unwrap();
+    for output in ["client", "webhook", "fixed", "served"].map(odd) {
+        assert_eq!(stdin.matches(&output).count(), 1, "{output}: {stdin}");
+    }
 }
 
 #[tokio::test]
@@ -551,5 +610,39 @@ async fn hooks_and_servers_of_the_options_are_registered_at_every_start() {
             .unwrap();
         assert_eq!(last["request"]["hooks"]["PreToolUse"][0]["timeout"], 30);
         assert_eq!(last["request"]["sdkMcpServers"], json!(["calc"]));
+    }
+}
+
+#[tokio::test]
+async fn many_hooks_at_once_hold_nothing_up() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    let hooks: Vec<Value> = (0..3000)
+        .map(|number| json!({ "hookCallbackIds": [format!("h{number}")] }))
+        .collect();
+    owner
+        .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "initialize", "hooks": { "PreToolUse": hooks } } }))
+        .await;
+    owner
+        .until("the answer", |frame| frame["type"] == "control_response")
+        .await;
+    let ask = |number: usize| {
+        let mut ask = callback(&format!("c{number}"), &format!("x/h{}", number + 2000));
+        ask["wait"] = json!(false);
+        ask
+    };
+    let waits = (0..1000).map(|number| json!({ "wait_answer": format!("c{number}") }));
+    let actions: Vec<Value> = (0..1000).map(ask).chain(waits).collect();
+    act(&rest, &id, actions.into()).await;
+    for number in 0..1000 {
+        let request = format!("c{number}");
+        asked(&mut owner, &request).await;
+        owner.send(&answer(&request, json!({}))).await;
+    }
+    rest.in_state(&id, &["idle"]).await;
+    for request in ["c0", "c999"] {
+        assert_eq!(written(&rest, &id, request).await.len(), 1);
     }
 }

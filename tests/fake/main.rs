@@ -5,6 +5,7 @@ mod approvals;
 mod bed;
 mod clients;
 mod control;
+mod credentials;
 mod deadlines;
 mod decisions;
 mod desk;
@@ -22,9 +23,6 @@ mod parity;
 mod race;
 mod resume;
 mod rules;
-#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
-#[path = "../outbound/server.rs"]
-mod server;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;

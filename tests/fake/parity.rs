@@ -42,7 +42,7 @@ async fn pass(lines: &[String]) {
 async fn every_known_type_passes_byte_for_byte() {
     let lines: Vec<_> = MESSAGES
         .iter()
-        .filter(|kind| !matches!(**kind, "system" | "result"))
+        .filter(|kind| !matches!(**kind, "system" | "result" | "keep_alive"))
         .map(|kind| format!(r#"{{"type":"{kind}",{ODD}}}"#))
         .collect();
     pass(&lines).await;
@@ -191,6 +191,74 @@ async fn every_known_request_of_the_cli_is_answered_once_when_nobody_is_there() 
                 assert_eq!(response["subtype"], "error", "{response:#}");
                 assert_eq!(response["error_code"], "unsupported_request", "{response:#}");
             }
+        }
+    }
+}
+
+/// Requests whose answers would hold a secret; what is written to the CLI is journaled.
+const CREDENTIALS: [&str; 3] = [
+    "oauth_token_refresh",
+    "host_auth_token_refresh",
+    "remote_control_work_secret",
+];
+
+/// Requests of the CLI that nobody registers for.
+fn unregistered() -> impl Iterator<Item = &'static str> {
+    CONTROLS
+        .iter()
+        .filter(|control| control.sender == Sender::Cli && control.name != "hook_callback")
+        .map(|control| control.name)
+        .filter(|subtype| !APPROVALS.contains(subtype))
+}
+
+/// A client is there: it gets all that it may answer, and what it says reaches the CLI.
+#[tokio::test]
+async fn every_other_request_of_the_cli_is_offered_to_who_is_there() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let id = session(&daemon, "a", json!({})).await;
+    let rest = daemon.rest();
+    let mut client = daemon.attach_as("x", &id, None).await;
+    let ask =
+        |subtype: &str| json!({ "request": { "subtype": subtype, "x": 1.5 }, "id": subtype, "wait": false });
+    let mut actions: Vec<Value> = unregistered().map(ask).collect();
+    actions.extend(unregistered().map(|subtype| json!({ "wait_answer": subtype })));
+    act(&rest, &id, Value::Array(actions)).await;
+    let answer = |subtype: &str| {
+        let response =
+            json!({ "subtype": "success", "request_id": subtype, "response": { "heard": subtype } });
+        json!({ "type": "control_response", "response": response })
+    };
+    let offered: Vec<_> = unregistered()
+        .filter(|subtype| !CREDENTIALS.contains(subtype))
+        .collect();
+    assert!(offered.len() >= 10, "{offered:?}");
+    for subtype in &offered {
+        let is_it = |frame: &Value| frame["src"] == "cli" && frame["data"]["request_id"] == *subtype;
+        client.find(subtype, is_it).await;
+        client.send(&answer(subtype)).await;
+    }
+    rest.in_state(&id, &["idle"]).await;
+    for subtype in CREDENTIALS {
+        client.send(&answer(subtype)).await;
+        let error = client
+            .find("a refusal", |frame| frame["type"] == "trunkline.error")
+            .await;
+        assert_eq!(error["code"], "request_not_pending", "{error:#}");
+    }
+    let records = records(&rest, &id).await;
+    for subtype in unregistered() {
+        let answers: Vec<_> = records
+            .iter()
+            .filter(|it| it["src"] == "client" && it["data"]["response"]["request_id"] == subtype)
+            .collect();
+        assert_eq!(answers.len(), 1, "{subtype}: {answers:#?}");
+        let response = &answers[0]["data"]["response"];
+        if CREDENTIALS.contains(&subtype) {
+            assert_eq!(response["error_code"], "unsupported_request", "{response:#}");
+            assert_eq!(answers[0]["by"], "daemon");
+        } else {
+            assert_eq!(response["response"], json!({ "heard": subtype }), "{response:#}");
+            assert_eq!(answers[0]["by"], "ws:x");
         }
     }
 }

@@ -86,11 +86,65 @@ fn server_frames_have_the_types_of_the_page_and_records_their_form() {
 }
 
 #[test]
-fn the_session_example_is_one_that_can_be_made() {
-    let (line, text) = examples("json create").remove(0);
-    let value = parse(line, &text);
-    let options: LaunchOptions = serde_json::from_value(value["options"].clone()).unwrap();
-    options.check(&Policy::default()).unwrap();
+fn the_session_examples_are_ones_that_can_be_made() {
+    for (line, text) in examples("json create") {
+        let value = parse(line, &text);
+        let options: LaunchOptions = serde_json::from_value(value["options"].clone())
+            .unwrap_or_else(|error| panic!("docs/PROTOCOL.md:{line}: {error}"));
+        options
+            .check(&Policy::default())
+            .unwrap_or_else(|error| panic!("docs/PROTOCOL.md:{line}: {error}"));
+        if let Some(rules) = value.get("rules") {
+            RuleSet::new(serde_json::from_value(rules.clone()).unwrap()).unwrap();
+        }
+    }
+}
+
+/// The rows of the table of short routes: method, path below a session, body.
+fn short_routes() -> Vec<(String, String, Option<Value>)> {
+    let rows = PAGE.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let ["", route, body, _, ""] = cells.as_slice() else {
+            return None;
+        };
+        let (method, path) = route.strip_suffix('`')?.split_once(" `/")?;
+        let body = body.strip_prefix('`').map(|body| {
+            let body = body.split('`').next().unwrap();
+            serde_json::from_str(body).unwrap_or_else(|error| panic!("{route}: {body}: {error}"))
+        });
+        Some((method.to_lowercase(), format!("/v1/sessions/{{id}}/{path}"), body))
+    });
+    rows.collect()
+}
+
+#[test]
+fn the_bodies_of_the_short_routes_are_those_of_the_contract() {
+    let document: Value = serde_json::from_str(&openapi_json().unwrap()).unwrap();
+    let rows = short_routes();
+    assert_eq!(rows.len(), 15, "{rows:?}");
+    for (method, path, body) in rows {
+        let operation = &document["paths"][&path][&method];
+        assert!(operation.is_object(), "there is no {method} {path}");
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let name = schema["$ref"].as_str().or(schema["oneOf"][0]["$ref"].as_str());
+        let Some(name) = name.and_then(|name| name.strip_prefix("#/components/schemas/")) else {
+            assert_eq!(body, None, "{method} {path} takes no body");
+            continue;
+        };
+        let schema = &document["components"]["schemas"][name];
+        let body = body.unwrap_or_else(|| panic!("{method} {path} takes a body"));
+        let fields = body.as_object().unwrap();
+        for field in fields.keys() {
+            assert!(
+                schema["properties"].get(field).is_some(),
+                "{method} {path}: {field}"
+            );
+        }
+        for required in schema["required"].as_array().into_iter().flatten() {
+            let required = required.as_str().unwrap();
+            assert!(fields.contains_key(required), "{method} {path}: no {required}");
+        }
+    }
 }
 
 #[test]

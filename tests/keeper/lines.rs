@@ -50,6 +50,29 @@ async fn lines_go_in_and_out_and_the_journal_tells_in_which_order() {
 }
 
 #[tokio::test]
+async fn a_line_that_keeps_alive_has_no_record_and_no_number() {
+    let bed = Bed::new();
+    let script = r#"
+for line in ['{"type":"keep_alive"}', '{"n":1}', '{"n":2,"type" : "keep_alive"}', '{"type":"x","says":"keep_alive"}',
+             '{"says":{"type":"keep_alive"}}', '"keep_alive"', '{"type":"keep_alive"}', '{"n":3}', '{"type":"keep_alive"}']:
+    print(line, flush=True)
+"#;
+    let mut link = bed.launch(&bed.python(script)).await;
+    bed.ended(&mut link).await;
+    let said = [
+        json!({ "n": 1 }),
+        json!({ "type": "x", "says": "keep_alive" }),
+        json!({ "says": { "type": "keep_alive" } }),
+        json!({ "n": 3 }),
+    ];
+    assert_eq!(bed.data("cli"), said);
+    assert_eq!(bed.data("stdout_text").len(), 1);
+    // That the numbers have no gap is checked wherever records are read.
+    let last = bed.records().pop().unwrap();
+    assert_eq!((last.seq, &last.data["type"]), (7, &json!("run_exited")));
+}
+
+#[tokio::test]
 async fn many_writers_at_once_leave_whole_lines_in_the_order_of_the_journal() {
     let bed = Bed::new();
     let mut link = bed.launch(&bed.python(ECHO)).await;

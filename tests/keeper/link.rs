@@ -296,3 +296,103 @@ async fn a_daemon_that_asks_and_never_reads_is_dropped() {
     bed.ended(&mut again).await;
     drop(link);
 }
+
+#[tokio::test]
+async fn of_a_line_with_a_secret_the_journal_gets_what_stands_for_it() {
+    let bed = Bed::new();
+    let mut plan = bed.python("for text in sys.stdin: say(type='echo', length=len(text))");
+    plan.limits.max_line_bytes = 1_000;
+    let mut link = bed.launch(&plan).await;
+    assert!(link.handle.takes_secrets());
+    let secret = br#"{"key":"PLANTED"}"#.as_slice();
+    let hidden = |text: &'static [u8], record: &'static [u8]| keeper::Line::secret(text, record);
+    let seq = link
+        .handle
+        .write_line(Some("a"), hidden(secret, br#"{"redacted":true}"#))
+        .await
+        .unwrap();
+    send(&link, "b", r#"{"n":2}"#.to_owned()).await;
+    // Neither may break a line, and together they are no longer than one may be.
+    for (text, record) in [(secret, b"no JSON".as_slice()), (b"{\n}", b"{}")] {
+        let refused = link.handle.write_line(None, hidden(text, record)).await;
+        assert_eq!(refused, Err(WriteError::Invalid));
+    }
+    let limit = link.hello.max_line_bytes;
+    let long = format!(r#"{{"x":"{}"}}"#, "x".repeat(limit - 10));
+    let refused = link
+        .handle
+        .write_line(None, keeper::Line::secret(long, secret))
+        .await;
+    assert!(matches!(refused, Err(WriteError::TooLarge { .. })), "{refused:?}");
+    link.handle.close_stdin().await.unwrap();
+    assert_eq!(bed.ended(&mut link).await.code, Some(0));
+    let lengths: Vec<_> = bed
+        .data("cli")
+        .iter()
+        .map(|data| data["length"].clone())
+        .collect();
+    assert_eq!(
+        lengths,
+        [secret.len() + 1, 8],
+        "both were written, whole and in their order"
+    );
+    let lines = bed.data("client");
+    assert_eq!(lines, [json!({ "redacted": true }), json!({ "n": 2 })]);
+    assert!(seq.get() > 0);
+}
+
+/// A keeper of the version before is one whose hello does not name what it lacks.
+#[tokio::test]
+async fn an_older_keeper_never_sees_a_secret() {
+    let bed = Bed::new();
+    let link = bed.launch(&bed.python(ECHO)).await;
+    drop(link);
+    let identity = &bed.path("keeper.json");
+    let mut known: serde_json::Value = serde_json::from_slice(&fs::read(identity).unwrap()).unwrap();
+    let real = known["socket"].as_str().unwrap().to_owned();
+    let between = format!("{real}.o");
+    let listener = std::os::unix::net::UnixListener::bind(&between).unwrap();
+    known["socket"] = json!(between);
+    fs::write(identity, known.to_string()).unwrap();
+    let relay = thread::spawn(move || {
+        let (mut daemon, _) = listener.accept().unwrap();
+        let mut keeper = UnixStream::connect(real).unwrap();
+        let mut to_keeper = keeper.try_clone().unwrap();
+        let mut from_daemon = daemon.try_clone().unwrap();
+        let heard = thread::spawn(move || {
+            let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
+            while let Ok(bytes @ 1..) = from_daemon.read(&mut buffer) {
+                all.extend_from_slice(&buffer[..bytes]);
+                to_keeper.write_all(&buffer[..bytes]).unwrap();
+            }
+            all
+        });
+        let mut head = [0; 5];
+        keeper.read_exact(&mut head).unwrap();
+        let mut hello = vec![0; u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize];
+        keeper.read_exact(&mut hello).unwrap();
+        let mut hello: serde_json::Value = serde_json::from_slice(&hello).unwrap();
+        assert_eq!(
+            hello.as_object_mut().unwrap().remove("journal_as"),
+            Some(json!(true))
+        );
+        let hello = hello.to_string();
+        head[..4].copy_from_slice(&u32::try_from(hello.len()).unwrap().to_le_bytes());
+        daemon.write_all(&head).unwrap();
+        daemon.write_all(hello.as_bytes()).unwrap();
+        // Until the daemon goes.
+        std::io::copy(&mut keeper, &mut daemon).ok();
+        heard.join().unwrap()
+    });
+    let link = bed.attach().await;
+    assert!(!link.handle.takes_secrets());
+    let line = keeper::Line::secret(r#"{"key":"PLANTED"}"#, "{}");
+    let refused = link.handle.write_line(None, line).await;
+    assert_eq!(refused, Err(WriteError::Unjournalable));
+    send(&link, "a", r#"{"n":1}"#.to_owned()).await;
+    link.handle.stop(StopRequest::default()).await.unwrap();
+    drop(link);
+    let heard = relay.join().unwrap();
+    let has = |text: &str| heard.windows(text.len()).any(|it| it == text.as_bytes());
+    assert!(has(r#"{"n":1}"#) && !has("PLANTED"));
+}

@@ -3,8 +3,9 @@
 
 mod mcp;
 mod official;
-mod server;
 mod streams;
+#[path = "../support/mod.rs"]
+mod support;
 mod webhook;
 
 use std::error::Error;

@@ -10,7 +10,7 @@ use trunkline::outbound::{
 
 use crate::{
     all_texts, raw,
-    server::{PATIENCE, Server},
+    support::{server::Server, wait::PATIENCE},
 };
 
 pub(crate) const INITIALIZE: &str =

@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 use trunkline::outbound::{BridgeError, McpBridge, McpEndpoint, Outbound};
 
-use crate::{raw, server::PATIENCE};
+use crate::{raw, support::wait::PATIENCE};
 
 const TOOLS: [&str; 4] = ["echo", "roots", "poll", "announce"];
 

@@ -5,7 +5,7 @@ use trunkline::outbound::{BridgeError, RequestError, mcp::LARGEST_MESSAGE_BYTES}
 use crate::{
     mcp::{Bed, INITIALIZED, soon},
     raw,
-    server::{Exchange, PATIENCE},
+    support::{server::Exchange, wait::PATIENCE},
 };
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#;

@@ -14,7 +14,10 @@ use uuid::Uuid;
 
 use crate::{
     all_texts, raw,
-    server::{Exchange, PATIENCE, Server},
+    support::{
+        server::{Exchange, Server},
+        wait::PATIENCE,
+    },
 };
 
 const BODY: &str = r#"{"subtype":"hook_callback","input":{"n":1.50,"text":"ä \ud83d PLANTED-BODY"}}"#;

@@ -284,6 +284,8 @@ class Fake(Actions, Controls):
             self.take_control(message)
         elif kind == "control_response":
             self.take_answer(message, line)
+        elif kind == "update_environment_variables" and message.get("request_id"):
+            self.respond(message["request_id"], {"applied": sorted(message.get("variables") or {})})
 
     def take_prompt(self, message):
         inner = message.get("message")
@@ -308,10 +310,13 @@ class Fake(Actions, Controls):
                 self.answers[request_id] = response
                 self.changed.notify_all()
         fault = answer_fault(request, response, self.settings.get("strict", True)) if request else None
-        self.out.line({
+        told = {
             "type": "fake_answer", "request_id": request_id, "expected": request is not None, "valid": fault is None,
-            "fault": fault, "response": response, "raw": line.decode("utf-8", "replace"),
-        })
+            "fault": fault,
+        }
+        if not self.settings.get("keeps_answers"):
+            told |= {"response": response, "raw": line.decode("utf-8", "replace")}
+        self.out.line(told)
 
     # ---- turns --------------------------------------------------------------------
 

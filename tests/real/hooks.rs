@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    server::Server,
-    support::ws::Ws,
+    support::{server::Server, ws::Ws},
     world::{World, bash},
 };
 
@@ -213,6 +212,110 @@ async fn a_hook_that_nobody_answers_in_time_blocks_or_passes_as_registered() {
             Vec::<Value>::new(),
             "the CLI did not have to give up"
         );
+    }
+}
+
+/// A webhook that gives no answer is no way around the policy that it stands for.
+#[tokio::test]
+async fn h1_a_webhook_that_gives_no_answer_in_time_fails_closed() {
+    let world = World::start().await;
+    let silent = Server::start().await;
+    let mut broken = Server::start().await;
+    let url = |server: &Server| server.url("/hook").uri().to_string();
+    let stated = json!({ "decision": "block", "reason": "the policy is out of reach" });
+    let block = json!({ "on_failure": "block" });
+    for (url, with, words) in [
+        (url(&silent), block.clone(), "the hook could not be asked"),
+        (
+            url(&silent),
+            json!({ "fallback": stated }),
+            "the policy is out of reach",
+        ),
+        (url(&broken), block, "the hook could not be asked"),
+    ] {
+        let target = json!({ "type": "webhook", "url": url, "secret": "k" });
+        let mut hook =
+            json!({ "event": "PreToolUse", "matcher": "Bash", "timeout_ms": 3000, "target": target });
+        for (name, value) in with.as_object().unwrap() {
+            hook[name] = value.clone();
+        }
+        // Without the hook nobody would be asked.
+        let options = json!({ "hooks": [hook], "allowed_tools": ["Bash"] });
+        let id = world.session(options).await;
+        world
+            .prompt(&id, json!([bash("touch unseen.txt"), { "text": "ok" }]))
+            .await;
+        let answers_nonsense = async {
+            loop {
+                broken
+                    .next()
+                    .await
+                    .answer("200 OK\ncontent-type: application/json", "no JSON")
+                    .await;
+            }
+        };
+        tokio::select! {
+            _ = world.idle_after(&id, 1) => {}
+            () = answers_nonsense => {}
+        }
+        assert!(!world.exists("unseen.txt"), "{with}");
+        let told = told(&world).await;
+        assert!(told.contains(words), "{told}");
+        assert_eq!(
+            world.lines(&id, "control_cancel_request").await,
+            Vec::<Value>::new(),
+            "the CLI did not have to give up"
+        );
+        let asked = world.lines(&id, "control_request").await.remove(0);
+        let records = world.rest.events(&id, 0).await;
+        let answers: Vec<_> = records
+            .iter()
+            .filter(|it| it["src"] == "client" && it["data"]["response"]["request_id"] == asked["request_id"])
+            .collect();
+        assert_eq!(answers.len(), 1, "{answers:#?}");
+        assert_eq!(answers[0]["by"], "daemon");
+        let notes: Vec<_> = records
+            .iter()
+            .filter(|record| record["data"]["type"] == "fallback")
+            .map(|record| &record["data"]["reason"])
+            .collect();
+        assert_eq!(notes, ["webhook_failed"]);
+    }
+}
+
+/// Hooks around a turn reach their client too, and what it says reaches the CLI as it is.
+#[tokio::test]
+async fn hooks_of_other_events_are_asked_too() {
+    let world = World::start().await;
+    let events = ["UserPromptSubmit", "PermissionRequest", "PostToolUse", "Stop"];
+    let hooks =
+        events.map(|event| json!({ "event": event, "target": { "type": "client", "client_id": "x" } }));
+    let id = world.session(json!({ "hooks": hooks })).await;
+    let mut client = world.daemon.attach_as("x", &id, None).await;
+    world
+        .prompt(&id, json!([bash("touch asked.txt"), { "text": "ok" }]))
+        .await;
+    let also = |event: &str| json!({ "hookSpecificOutput": { "hookEventName": event, "additionalContext": format!("heard at {event}") } });
+    let decided = json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": {
+        "behavior": "allow", "updatedInput": { "command": "touch decided.txt" },
+    } } });
+    for (place, event) in events.into_iter().enumerate() {
+        let asked = hook_asked(&mut client).await;
+        let request = &asked["request"];
+        assert_eq!(request["callback_id"], format!("trunkline/{place}"), "{asked:#}");
+        assert_eq!(request["input"]["hook_event_name"], event, "{asked:#}");
+        let output = match event {
+            "PermissionRequest" => decided.clone(),
+            "Stop" => json!({}),
+            _ => also(event),
+        };
+        client.send(&answer(&asked["request_id"], output)).await;
+    }
+    world.idle_after(&id, 1).await;
+    assert!(world.exists("decided.txt") && !world.exists("asked.txt"));
+    let told = told(&world).await;
+    for event in ["UserPromptSubmit", "PostToolUse"] {
+        assert!(told.contains(&format!("heard at {event}")), "{told}");
     }
 }
 

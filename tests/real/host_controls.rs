@@ -13,7 +13,7 @@ use crate::{
         rest::Reply,
         wait::{PATIENCE, wait_for, wait_until},
     },
-    world::{World, bash, endless, fresh_id, marked, marker, text},
+    world::{MCP_SERVER, World, bash, endless, fresh_id, marked, marker, text},
 };
 
 /// Sends a control request; the answer must be a success.
@@ -134,6 +134,7 @@ async fn what_a_host_asks_is_answered_in_the_types() {
         json!({ "subtype": "rename_session", "title": "named" }),
     )
     .await;
+    assert_eq!(world.rest.session(&id).await["title"], "named");
     typed::<EmptyPayload>(&world, &id, json!({ "subtype": "stop_task", "task_id": "nope" })).await;
     typed::<EmptyPayload>(&world, &id, json!({ "subtype": "background_tasks" })).await;
 }
@@ -160,6 +161,13 @@ async fn what_only_the_sdk_asks_is_answered_in_the_types() {
     typed::<MemoryDialogPayload>(&world, &id, json!({ "subtype": "get_memory_dialog" })).await;
     typed::<SkillsDialogPayload>(&world, &id, json!({ "subtype": "get_skills_dialog" })).await;
     typed::<SandboxDialogPayload>(&world, &id, json!({ "subtype": "get_sandbox_dialog" })).await;
+    let chrome: ChromeDialogPayload = typed(&world, &id, json!({ "subtype": "get_chrome_dialog" })).await;
+    assert_eq!(chrome.connected, Some(false));
+    let rated = json!({
+        "subtype": "message_rated", "messageUuid": fresh_id(), "sentiment": "positive",
+        "surface": "assistant_text", "cleared": false,
+    });
+    typed::<EmptyPayload>(&world, &id, rated).await;
     let mode = json!({ "subtype": "set_mcp_permission_mode_override", "serverName": "x", "mode": null });
     let mode: McpModeOverridePayload = typed(&world, &id, mode).await;
     assert!(mode.warning.is_some());
@@ -204,6 +212,24 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
             "",
         ),
         (json!({ "subtype": "channel_enable", "serverName": "x" }), ""),
+        (json!({ "subtype": "mcp_authenticate", "serverName": "x" }), ""),
+        (json!({ "subtype": "mcp_clear_auth", "serverName": "x" }), ""),
+        (
+            json!({ "subtype": "mcp_oauth_callback_url", "serverName": "x", "callbackUrl": "http://127.0.0.1/x" }),
+            "",
+        ),
+        (json!({ "subtype": "mcp_call", "tool": "unqualified" }), ""),
+        (json!({ "subtype": "claude_oauth_wait_for_completion" }), ""),
+        (json!({ "subtype": "get_chrome_browsers" }), ""),
+        (
+            json!({ "subtype": "select_chrome_browser", "device_id": "x" }),
+            "",
+        ),
+        (json!({ "subtype": "set_chrome_browser_hints" }), ""),
+        (
+            json!({ "subtype": "rewind_files", "user_message_id": fresh_id() }),
+            "",
+        ),
         (json!({ "subtype": "get_task_output", "task_id": "nope" }), ""),
         (
             json!({ "subtype": "update_settings", "source": "localSettings", "settings": { "model": "haiku" } }),
@@ -223,6 +249,146 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
         assert_eq!(refused.problem(409), "control_refused", "{request}");
     }
     assert_eq!(world.rest.session(&id).await["permission_mode"], "default");
+    // That nothing can be given back is no error when it was only asked.
+    let ask = json!({ "subtype": "rewind_files", "user_message_id": fresh_id(), "dry_run": true });
+    let dry: RewindFilesPayload = typed(&world, &id, ask).await;
+    assert_eq!(dry.can_rewind, Some(false));
+}
+
+/// What a client may ask of the MCP servers without the model.
+#[tokio::test]
+async fn what_a_server_offers_is_called_and_read() {
+    let world = World::start().await;
+    world.write("server.py", MCP_SERVER);
+    let id = world.session(json!({})).await;
+    let server = json!({ "type": "stdio", "command": "python3", "args": [world.dir().join("server.py")] });
+    let set = json!({ "subtype": "mcp_set_servers", "servers": { "good": server } });
+    typed::<McpSetServersPayload>(&world, &id, set).await;
+    wait_for("the server is connected", PATIENCE, async || {
+        let status: McpStatusPayload = fits("mcp_status", &get(&world, &id, "mcp").await["response"]);
+        let servers = status.mcp_servers.unwrap();
+        (servers[0].status.as_deref() == Some("connected")).then_some(())
+    })
+    .await;
+    let call = |with: Value| {
+        let mut call =
+            json!({ "subtype": "mcp_call", "tool": "mcp__good__wave", "arguments": { "who": "ü" } });
+        for (name, value) in with.as_object().unwrap() {
+            call[name] = value.clone();
+        }
+        call
+    };
+    let waved = json!({ "content": [{ "type": "text", "text": "waved at {\"who\": \"\\u00fc\"}" }] });
+    assert_eq!(control(&world, &id, call(json!({}))).await, waved);
+    // A call that is to be checked asks a person, as the model's calls do.
+    for (decision, status) in [("allow", 200), ("deny", 409)] {
+        let (reply, approval) = tokio::join!(
+            try_control(&world, &id, call(json!({ "check_permissions": true }))),
+            async {
+                let approval = world.rest.pending_approval(&id).await;
+                world
+                    .decide(&id, &approval, json!({ "decision": decision }))
+                    .await;
+                approval
+            }
+        );
+        assert_eq!(approval["tool_name"], "mcp__good__wave", "{approval:#}");
+        assert_eq!(approval["request"]["input"], json!({ "who": "ü" }));
+        let body = reply.expect(status);
+        if status == 200 {
+            assert_eq!(body["response"], waved);
+        }
+    }
+    let page = json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "ui://good/page" });
+    let page: McpReadResourcePayload = typed(&world, &id, page).await;
+    assert_eq!(page.contents.unwrap()[0].text.as_deref(), Some("<p>hello</p>"));
+    let file = json!({ "subtype": "mcp_read_resource", "serverName": "good", "uri": "file:///etc/hostname" });
+    assert_eq!(
+        try_control(&world, &id, file).await.problem(409),
+        "control_refused"
+    );
+}
+
+/// A prompt that has not begun is taken back by its id; the one that runs is not.
+#[tokio::test]
+async fn a_queued_prompt_is_taken_back() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let held = json!([{ "text": "held back", "wait": "gate", "wait_at": 1 }]);
+    world.prompt(&id, held).await;
+    world.api.at_gate("gate").await;
+    let queued = world.prompt(&id, json!([{ "text": "never said" }])).await;
+    wait_for("it is queued", PATIENCE, async || {
+        let view = world.rest.session(&id).await;
+        (view["open_prompts"][1]["state"] == "queued").then_some(())
+    })
+    .await;
+    let request = json!({ "subtype": "cancel_async_message", "message_uuid": queued });
+    let taken: CancelMessagePayload = typed(&world, &id, request.clone()).await;
+    assert_eq!(taken.cancelled, Some(true));
+    assert_eq!(taken.message_uuid, Some(queued));
+    let again: CancelMessagePayload = typed(&world, &id, request).await;
+    assert_eq!(again.cancelled, Some(false));
+    world.api.release("gate").await;
+    let view = world.idle_after(&id, 1).await;
+    assert_eq!(view["open_prompts"], json!([]));
+    assert_eq!(
+        world.answer(&id, json!([{ "text": "the next" }])).await,
+        "the next"
+    );
+    let said: Vec<_> = world.lines(&id, "result").await;
+    assert_eq!(said.len(), 2, "{said:#?}");
+}
+
+/// Over a socket a client takes back what it asked, under its own id, and hears what became of it.
+#[tokio::test]
+async fn a_request_is_taken_back_by_its_client() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let mut client = world.daemon.attach(&id, None).await;
+    let question = crate::support::programs::scripted(&json!([{ "text": "late", "wait": "side" }]));
+    let request = json!({ "subtype": "side_question", "question": question });
+    client
+        .send(&json!({ "type": "control_request", "request_id": "mine", "request": request }))
+        .await;
+    world.api.at_gate("side").await;
+    client
+        .send(&json!({ "type": "control_cancel_request", "request_id": "mine" }))
+        .await;
+    let answer = client
+        .find("the end of the request", |frame| {
+            frame["type"] == "control_response"
+        })
+        .await;
+    assert_eq!(answer["response"]["request_id"], "mine", "{answer:#}");
+    assert_eq!(answer["response"]["subtype"], "error", "{answer:#}");
+    world.api.release("side").await;
+    assert_eq!(world.answer(&id, json!([{ "text": "fine" }])).await, "fine");
+}
+
+/// Of its files the CLI lets a host change few keys, and says which it does not.
+#[tokio::test]
+async fn settings_of_files_and_directories_of_the_workspace_are_written() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    for (source, settings) in [
+        ("localSettings", json!({ "outputStyle": "default" })),
+        ("userSettings", json!({ "effortLevel": "low" })),
+    ] {
+        let request = json!({ "subtype": "update_settings", "source": source, "settings": settings });
+        typed::<EmptyPayload>(&world, &id, request).await;
+    }
+    let kept = std::fs::read_to_string(world.dir().join(".claude/settings.local.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept["outputStyle"], "default");
+    let inner = world.dir().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let request = json!({ "subtype": "register_repo_root", "directory": inner });
+    let root: RegisterRepoRootPayload = typed(&world, &id, request).await;
+    assert_eq!(root.directory.as_deref(), inner.to_str());
+    let outside = json!({ "subtype": "register_repo_root", "directory": world.daemon.work_dir("other") });
+    let refused = try_control(&world, &id, outside).await;
+    assert_eq!(refused.problem(409), "control_refused");
 }
 
 #[tokio::test]
@@ -271,22 +437,6 @@ async fn context_usage_has_two_depths() {
         .await;
     assert_eq!(wrong.problem(400), "invalid_query");
 }
-
-/// A server of the protocol MCP over stdio, with one tool.
-const MCP_SERVER: &str = r#"
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    result = {}
-    if message["method"] == "initialize":
-        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "good", "version": "1"}}
-    if message["method"] == "tools/list":
-        result = {"tools": [{"name": "wave", "description": "Waves.", "inputSchema": {"type": "object"}}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"#;
 
 #[tokio::test]
 async fn mcp_servers_are_set_turned_off_and_connected_again() {
@@ -535,4 +685,31 @@ async fn a_caller_that_leaves_has_its_request_taken_back() {
     assert_eq!(taken_back[0]["by"], "daemon");
     world.api.release("side").await;
     assert_eq!(world.answer(&id, json!([{ "text": "fine" }])).await, "fine");
+}
+
+/// The title of the launch options is the first name of a conversation, not its name for ever.
+#[tokio::test]
+async fn a_conversation_that_was_renamed_keeps_its_name_over_a_resume() {
+    let world = World::start().await;
+    let id = world.session(json!({ "title": "first" })).await;
+    let name = async || {
+        let status: StatusPayload = typed(&world, &id, json!({ "subtype": "get_status" })).await;
+        let sections = status.sections.unwrap().into_iter();
+        let mut rows = sections.filter_map(|section| section.rows).flatten();
+        rows.find(|row| row.label.as_deref() == Some("Session name"))
+            .and_then(|row| row.value)
+    };
+    assert_eq!(world.answer(&id, json!([{ "text": "one" }])).await, "one");
+    assert_eq!(name().await.as_deref(), Some("first"));
+    control(
+        &world,
+        &id,
+        json!({ "subtype": "rename_session", "title": "second" }),
+    )
+    .await;
+    assert_eq!(name().await.as_deref(), Some("second"));
+    world.stop(&id).await;
+    world.resume(&id).await;
+    assert_eq!(world.answer(&id, json!([{ "text": "two" }])).await, "two");
+    assert_eq!(name().await.as_deref(), Some("second"));
 }

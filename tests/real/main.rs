@@ -5,9 +5,6 @@
     reason = "helpers of tests fail by panicking; amounts of tests are small"
 )]
 
-#[expect(dead_code, clippy::expect_used, reason = "each test binary uses a part")]
-#[path = "../outbound/server.rs"]
-mod server;
 #[path = "../support/mod.rs"]
 mod support;
 

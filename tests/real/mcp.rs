@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::{
-    server::{Exchange, Server},
-    support::ws::Ws,
-    world::World,
+    support::{
+        server::{Exchange, Server},
+        ws::Ws,
+    },
+    world::{MCP_SERVER, World},
 };
 
 const TOOL: &str = "mcp__calc__add";
@@ -111,6 +113,70 @@ async fn a_client_announces_servers_later_and_tells_of_new_tools() {
         .await;
     let again = asked(&mut client).await;
     assert_eq!(again["request"]["message"]["method"], "tools/list", "{again:#}");
+}
+
+/// One request for all: what fails is named, and the others serve.
+#[tokio::test]
+async fn a_good_a_failing_and_an_in_process_server_are_set_in_one_request() {
+    let world = World::start().await;
+    world.write("server.py", MCP_SERVER);
+    let wave = "mcp__good__wave";
+    let id = world.session(json!({ "allowed_tools": [TOOL, wave] })).await;
+    let mut client = world.daemon.attach_as("x", &id, None).await;
+    let servers = json!({
+        "good": { "type": "stdio", "command": "python3", "args": [world.dir().join("server.py")] },
+        "failing": { "type": "stdio", "command": "/nonexistent", "args": [] },
+        "calc": { "type": "sdk", "name": "calc" },
+    });
+    let set = json!({ "subtype": "mcp_set_servers", "servers": servers });
+    client
+        .send(&json!({ "type": "control_request", "request_id": "mine", "request": set }))
+        .await;
+    // The CLI greets the client's server before it answers.
+    let answered = loop {
+        let frame = client
+            .until("a message or the answer", |frame| {
+                frame["type"] == "control_response" || frame["data"]["request"]["subtype"] == "mcp_message"
+            })
+            .await
+            .pop()
+            .unwrap();
+        if frame["type"] == "control_response" {
+            break frame;
+        }
+        let response = stock_answer(&frame["data"]["request"]["message"]);
+        let response = response.unwrap_or(json!({ "jsonrpc": "2.0", "result": {}, "id": 0 }));
+        respond(&mut client, &frame["data"], response).await;
+    };
+    let response = &answered["response"];
+    assert_eq!(response["request_id"], "mine", "{answered:#}");
+    let mut added: Vec<_> = response["response"]["added"].as_array().unwrap().clone();
+    added.sort_by_key(Value::to_string);
+    assert_eq!(added, ["calc", "failing", "good"], "{answered:#}");
+    let errors = response["response"]["errors"].as_object().unwrap();
+    assert_eq!(errors.keys().collect::<Vec<_>>(), ["failing"]);
+
+    let steps =
+        json!([{ "tool": TOOL, "input": { "a": 41 } }, { "tool": wave, "input": {} }, { "text": "done" }]);
+    world.prompt(&id, steps).await;
+    let call = serve_to_the_call(&mut client).await;
+    respond(&mut client, &call, sum(&call["request"]["message"])).await;
+    let told = told(&world, &id).await;
+    assert!(told.contains("the sum is 42") && told.contains("waved"), "{told}");
+    let status = world
+        .rest
+        .get(&format!("/v1/sessions/{id}/mcp"))
+        .await
+        .expect(200);
+    let servers = status["response"]["mcpServers"].as_array().unwrap();
+    for (name, expected) in [
+        ("good", "connected"),
+        ("failing", "failed"),
+        ("calc", "connected"),
+    ] {
+        let server = servers.iter().find(|server| server["name"] == name).unwrap();
+        assert_eq!(server["status"], expected, "{status:#}");
+    }
 }
 
 #[tokio::test]

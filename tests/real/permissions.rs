@@ -289,6 +289,60 @@ async fn a_directory_that_an_answer_adds_is_open_from_then_on() {
     assert!(!text(&approval, "blocked_path").is_empty());
 }
 
+#[tokio::test]
+async fn rules_can_be_replaced_and_directories_closed() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let rules = |kind: &str, behavior: &str, commands: &[&str]| {
+        let rules: Vec<_> = commands
+            .iter()
+            .map(|command| json!({ "toolName": "Bash", "ruleContent": command }))
+            .collect();
+        json!({ "type": kind, "rules": rules, "behavior": behavior, "destination": "session" })
+    };
+    let (first, second) = ("node -e 1", "node -e 2");
+    world.prompt(&id, json!([bash(first), { "text": "done" }])).await;
+    let approval = world.rest.pending_approval(&id).await;
+    allow_with(&world, &id, &approval, rules("addRules", "allow", &[first])).await;
+    world.idle_after(&id, 1).await;
+    // From now on the second command is allowed, and the first is asked about again.
+    world.prompt(&id, json!([bash(second), { "text": "done" }])).await;
+    let approval = world.rest.pending_approval(&id).await;
+    allow_with(&world, &id, &approval, rules("replaceRules", "allow", &[second])).await;
+    world.idle_after(&id, 2).await;
+    assert_eq!(
+        world.answer(&id, json!([bash(second), { "text": "free" }])).await,
+        "free"
+    );
+    world.prompt(&id, json!([bash(first), { "text": "done" }])).await;
+    let approval = world.rest.pending_approval(&id).await;
+    assert_eq!(approval["request"]["input"]["command"], first, "{approval:#}");
+    world.decide(&id, &approval, json!({ "decision": "allow" })).await;
+    world.idle_after(&id, 4).await;
+
+    let other = world.daemon.work_dir("other");
+    std::fs::write(other.join("one"), "one").unwrap();
+    let read =
+        || json!([{ "tool": "Read", "input": { "file_path": other.join("one") } }, { "text": "read" }]);
+    let directories = |kind: &str| json!({ "type": kind, "directories": [other], "destination": "session" });
+    world.prompt(&id, read()).await;
+    let approval = world.rest.pending_approval(&id).await;
+    allow_with(&world, &id, &approval, directories("addDirectories")).await;
+    world.idle_after(&id, 5).await;
+    assert_eq!(world.answer(&id, read()).await, "read");
+    world
+        .prompt(&id, json!([bash("node -e 3"), { "text": "done" }]))
+        .await;
+    let approval = world.rest.pending_approval(&id).await;
+    allow_with(&world, &id, &approval, directories("removeDirectories")).await;
+    world.idle_after(&id, 7).await;
+    world.prompt(&id, read()).await;
+    let approval = world.rest.pending_approval(&id).await;
+    assert_eq!(approval["reason_type"], "workingDir", "{approval:#}");
+    world.decide(&id, &approval, json!({ "decision": "deny" })).await;
+    world.idle_after(&id, 8).await;
+}
+
 /// What the CLI would refuse or drop without a word is refused first, and the request stays open; a `null` where it wants a
 /// member left out is made good.
 #[tokio::test]

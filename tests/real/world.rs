@@ -161,6 +161,27 @@ pub(crate) fn endless(marker: &str) -> String {
     format!("touch started; python3 -c 'import time; time.sleep(600)' {marker}")
 }
 
+/// A server of the protocol MCP over stdio, with one tool and whatever resource is asked for.
+pub(crate) const MCP_SERVER: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    result = {}
+    if message["method"] == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}, "resources": {}},
+                  "serverInfo": {"name": "good", "version": "1"}}
+    if message["method"] == "tools/list":
+        result = {"tools": [{"name": "wave", "description": "Waves.", "inputSchema": {"type": "object"}}]}
+    if message["method"] == "tools/call":
+        result = {"content": [{"type": "text", "text": "waved at " + json.dumps(message["params"].get("arguments"))}]}
+    if message["method"] == "resources/read":
+        uri = message["params"]["uri"]
+        result = {"contents": [{"uri": uri, "mimeType": "text/html", "text": "<p>hello</p>"}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
 /// An id that nothing has.
 pub(crate) fn fresh_id() -> String {
     SessionId::new().to_string()

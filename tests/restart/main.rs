@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
 mod approvals;
+mod asked;
 mod follower;
 mod instance;
 mod journal;

@@ -1,5 +1,5 @@
 //! Owns what integration tests share: the test programs, a daemon under test with its REST and WebSocket clients,
-//! waiting for conditions, and chance. A test binary takes it in with `mod support;`.
+//! a server for what the daemon asks over HTTP, waiting for conditions, and chance. A test binary takes it in with `mod support;`.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,5 +16,6 @@ pub(crate) mod model_api;
 pub(crate) mod proc;
 pub(crate) mod programs;
 pub(crate) mod rest;
+pub(crate) mod server;
 pub(crate) mod wait;
 pub(crate) mod ws;

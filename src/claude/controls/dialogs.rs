@@ -79,3 +79,24 @@ pub struct SandboxDialogPayload {
     /// What it allows and denies.
     pub restrictions: Option<JsonObject>,
 }
+
+/// The CLI's work in a browser.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct ChromeDialogPayload {
+    /// Whether it may be used.
+    pub allowed: Option<bool>,
+    /// Whether the account has what it takes.
+    pub subscriber: Option<bool>,
+    /// Whether the session runs where browsers cannot be reached.
+    pub wsl: Option<bool>,
+    /// Whether the browser's extension was found.
+    pub installed: Option<bool>,
+    /// Whether the session is connected to a browser.
+    pub connected: Option<bool>,
+    /// Whether new sessions use it.
+    pub enabled_by_default: Option<bool>,
+    /// Whether this session used it from its start.
+    pub at_startup: Option<bool>,
+    /// Pages that help, by what for.
+    pub urls: Option<JsonObject>,
+}

@@ -112,6 +112,13 @@ pub struct RegisterRepoRootControl {
     pub reload_skills: Option<bool>,
 }
 
+/// The directory that was added.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct RegisterRepoRootPayload {
+    /// Its path.
+    pub directory: Option<String>,
+}
+
 /// Load plug-ins again.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ReloadPluginsControl {

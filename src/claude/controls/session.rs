@@ -169,3 +169,20 @@ pub struct RemoteControlControl {
     #[schema(value_type = Option<String>)]
     pub name: Option<Text>,
 }
+
+/// Say whether a message was good.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct MessageRatedControl {
+    /// The id of the message of the model.
+    #[serde(rename = "messageUuid")]
+    #[schema(value_type = String)]
+    pub message_uuid: Text,
+    /// `positive` or `negative`.
+    #[schema(value_type = String)]
+    pub sentiment: Text,
+    /// `tool_use` or `assistant_text`: what was rated.
+    #[schema(value_type = Option<String>)]
+    pub surface: Option<Text>,
+    /// Whether the rating is taken back.
+    pub cleared: Option<bool>,
+}

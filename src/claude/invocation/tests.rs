@@ -58,6 +58,23 @@ fn each_kind_of_start_names_the_conversation_in_the_one_way_the_cli_takes() {
     assert!(fork.contains(&format!("--session-id={ID}")));
 }
 
+/// At a resume it would undo what the conversation was renamed to.
+#[test]
+fn a_conversation_is_given_its_title_once() {
+    let id = ID.parse().unwrap();
+    let parent = PARENT.parse().unwrap();
+    let options: LaunchOptions = serde_json::from_value(json!({"title": "the first"})).unwrap();
+    for (start, is_given) in [
+        (new(), true),
+        (Start::Fork { parent, id, at: None }, true),
+        (Start::Resume { id, at: None }, false),
+    ] {
+        let built = build(&options, &ALL_ALLOWED, &start, Path::new("/run/launch"));
+        let given = built.initialize.iter().any(|(name, _)| name == "title");
+        assert_eq!(given, is_given, "{start:?}");
+    }
+}
+
 /// Without these the CLI waits for the end of its input or never asks.
 #[test]
 fn the_protocol_is_always_asked_for() {

@@ -52,7 +52,7 @@ pub enum HookTarget {
     },
     /// An HTTP address that is posted to.
     Webhook {
-        /// The address: `http` or `https`, without user name or password.
+        /// The address: `http` or `https`, without user name or password. Values in its query are never given back.
         url: String,
         /// The key of the signature that each delivery carries. Never given back. Default: not signed.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,7 +173,7 @@ pub enum McpTarget {
     },
     /// A server that speaks MCP over streamable HTTP.
     Url {
-        /// The address: `http` or `https`, without user name or password.
+        /// The address: `http` or `https`, without user name or password. Values in its query are never given back.
         url: String,
         /// Headers of each request. Values are never given back. Default: none.
         #[serde(skip_serializing_if = "Option::is_none")]

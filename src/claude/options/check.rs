@@ -501,7 +501,7 @@ fn object(field: &str, value: Option<&JsonObject>) -> Checked {
             Ok(_) => Ok(()),
             Err(_) => Err(invalid(
                 field,
-                "nests too deep or has text that is not valid Unicode",
+                "nests too deep, or has text that is not valid Unicode or a number that is too large",
             )),
         }
     })

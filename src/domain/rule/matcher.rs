@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
-use regex::{Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder, RegexSetBuilder};
 
 use super::{InvalidRule, Lookup, Matcher, path, shell, spec::MAX_PATTERN_BYTES};
 
 /// What a compiled regular expression may take, in bytes.
 const REGEX_BYTES: usize = 1 << 20;
+/// What all regular expressions of a list may take, in bytes. To compile one takes time as well as room.
+const ALL_REGEX_BYTES: usize = 8 << 20;
 /// Words of a command.
 const MAX_WORDS: usize = 32;
 
@@ -104,6 +106,25 @@ impl Test {
             (Self::Command(prefix), Doubt::Fails) => shell::runs_only(text, prefix),
             (Self::Command(prefix), Doubt::Holds) => shell::may_run(text, prefix),
         }
+    }
+}
+
+/// Refuses regular expressions that are too large together. What is wrong with one of them is found elsewhere.
+pub(super) fn check_all<'a>(matchers: impl Iterator<Item = &'a Matcher>) -> Result<(), InvalidRule> {
+    let patterns = matchers.filter_map(|matcher| match matcher {
+        Matcher::Regex(pattern) => Some(pattern),
+        Matcher::Glob(_) | Matcher::PathPrefix(_) | Matcher::CommandPrefix(_) => None,
+    });
+    let patterns: Vec<&String> = patterns.collect();
+    if patterns.len() <= ALL_REGEX_BYTES / REGEX_BYTES {
+        return Ok(());
+    }
+    match RegexSetBuilder::new(patterns).size_limit(ALL_REGEX_BYTES).build() {
+        Err(regex::Error::CompiledTooBig(_)) => Err(InvalidRule::new(
+            "",
+            "the regular expressions of the rules are too large together",
+        )),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

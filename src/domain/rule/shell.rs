@@ -70,6 +70,20 @@ const HANDS_ON: &[&str] = &[
     "enable",
 ];
 
+/// Programs whose arguments nobody runs: what else stands in their lines is no program.
+const KEEPS_TO_ITSELF: &[&str] = &[
+    "basename", "cat", "cd", "chmod", "chown", "cmp", "cp", "cut", "date", "df", "diff", "dirname", "du",
+    "echo", "egrep", "false", "fgrep", "file", "grep", "head", "hostname", "id", "jq", "kill", "ln", "ls",
+    "mkdir", "mv", "printf", "ps", "pwd", "readlink", "realpath", "rm", "rmdir", "seq", "sleep", "stat",
+    "tail", "tee", "test", "touch", "tr", "true", "uname", "uniq", "wc", "which", "whoami",
+];
+
+/// Programs whose first argument is a command of their own: `git rm` runs no `rm`.
+const HAS_COMMANDS: &[&str] = &[
+    "apt", "apt-get", "brew", "cargo", "docker", "git", "go", "hg", "kubectl", "npm", "pip", "pip3", "pnpm",
+    "podman", "svn", "uv", "yarn",
+];
+
 /// The simple commands of a line, each as its words; `None` unless every character is understood. Understood are plain
 /// words, words in quotes without expansions, and `;`, `&&`, `||`, `|` and line breaks between commands.
 pub(super) fn commands(text: &str) -> Option<Vec<Vec<String>>> {
@@ -153,18 +167,32 @@ pub(super) fn runs_only(text: &str, prefix: &[String]) -> bool {
 }
 
 /// Whether the line may run this program with these first arguments. Where the line is understood, its commands are
-/// compared; else it is enough that the words stand somewhere in it.
+/// compared, and the arguments of programs that may run them are looked at; else it is enough that the words stand
+/// somewhere in it.
 pub(super) fn may_run(text: &str, prefix: &[String]) -> bool {
     if let Some(commands) = commands(text)
         && !commands.iter().any(|command| hands_on(&command[0]))
     {
-        return commands.iter().any(|command| begins(command, prefix, false));
+        return commands.iter().any(|command| {
+            begins(command, prefix, false) || stands_in(&may_be_run(command).join(" "), prefix)
+        });
     }
     stands_in(text, prefix) || [false, true].into_iter().any(|keeps| glued(text, prefix, keeps))
 }
 
 fn hands_on(program: &str) -> bool {
     HANDS_ON.contains(&base(program))
+}
+
+/// The arguments of a command that its program may run, as far as is known: interpreters, wrappers and tools with a
+/// `--exec` are too many to name.
+fn may_be_run(command: &[String]) -> &[String] {
+    let from = match command.first().map(|program| base(program)) {
+        Some(program) if KEEPS_TO_ITSELF.contains(&program) => command.len(),
+        Some(program) if HAS_COMMANDS.contains(&program) => 2,
+        _ => 1,
+    };
+    command.get(from..).unwrap_or_default()
 }
 
 fn base(program: &str) -> &str {

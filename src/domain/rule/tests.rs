@@ -348,3 +348,24 @@ fn a_pattern_that_could_take_for_ever_does_not() {
     assert!(!matches(spec, &asked("T", &json!({ "f": text }))));
     assert!(started.elapsed() < std::time::Duration::from_secs(10));
 }
+
+#[test]
+fn regexes_that_are_too_large_together_are_refused_before_they_cost_much() {
+    let rules = |pattern: &str, count: usize| {
+        let fields: serde_json::Map<String, Value> = (0..8)
+            .map(|field| (field.to_string(), json!({ "regex": pattern })))
+            .collect();
+        let rule = json!({ "action": "deny", "input": fields });
+        let specs: Vec<RuleSpec> = (0..count)
+            .map(|_| serde_json::from_value(rule.clone()).unwrap())
+            .collect();
+        RuleSet::new(specs)
+    };
+    // Each by itself is small enough.
+    assert!(rules(r"\w{15}", 1).is_ok());
+    let started = std::time::Instant::now();
+    let refused = rules(r"\w{15}", MAX_RULES).unwrap_err();
+    assert!(started.elapsed() < std::time::Duration::from_secs(10));
+    assert_eq!(refused.path_in("items"), "items");
+    assert!(rules("git (status|log) [a-z/.-]{1,40}", 32).is_ok());
+}

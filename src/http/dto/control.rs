@@ -68,7 +68,8 @@ pub(in crate::http) enum Detail {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"servers": {"files": {"type": "stdio", "command": "mcp-files"}}}))]
 pub(in crate::http) struct McpServersRequest {
-    /// How each is reached, by name, as the CLI takes it. They replace those that were set here before.
+    /// How each is reached, by name, as the CLI takes it. They replace those that were set here before,
+    /// and in-process servers: one that is to stay is named, as `{"type": "sdk", "name": …}`.
     pub(in crate::http) servers: JsonObject,
 }
 

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::http::{ApiError, ErrorCode};
+use crate::{
+    domain::MAX_TITLE_BYTES,
+    http::{ApiError, ErrorCode},
+};
 
 /// Longest title, tag, label key or label value, in bytes.
-const MAX_TEXT_BYTES: usize = 1024;
+const MAX_TEXT_BYTES: usize = MAX_TITLE_BYTES;
 /// Most labels of a session.
 const MAX_LABELS: usize = 64;
 

@@ -9,7 +9,10 @@ const SECRETS: [&str; 1] = ["secret"];
 /// Objects whose values are hidden: environments, and headers and credentials of MCP servers.
 const SECRET_MAPS: [&str; 3] = ["env", "headers", "oauth"];
 
-/// The stored options with the values of every environment and every header hidden. Names stay.
+/// Members that are addresses: the values in their queries are hidden.
+const ADDRESSES: [&str; 1] = ["url"];
+
+/// The stored options with the values of every environment, every header and every query of an address hidden. Names stay.
 pub(super) fn options(json: &str) -> Value {
     let mut options = serde_json::from_str(json).unwrap_or_else(|_| Value::Object(Map::new()));
     hide(&mut options);
@@ -22,6 +25,9 @@ fn hide(value: &mut Value) {
             for (name, member) in members {
                 if SECRET_MAPS.contains(&name.as_str()) || SECRETS.contains(&name.as_str()) {
                     hide_values(member);
+                } else if let (true, Value::String(url)) = (ADDRESSES.contains(&name.as_str()), &mut *member)
+                {
+                    hide_query(url);
                 } else {
                     hide(member);
                 }
@@ -30,6 +36,21 @@ fn hide(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(hide),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+fn hide_query(url: &mut String) {
+    let Some((address, rest)) = url.split_once('?') else {
+        return;
+    };
+    let (query, fragment) = match rest.split_once('#') {
+        Some((query, fragment)) => (query, format!("#{fragment}")),
+        None => (rest, String::new()),
+    };
+    let shown = query.split('&').map(|part| match part.split_once('=') {
+        Some((name, _)) => format!("{name}={HIDDEN}"),
+        None => HIDDEN.to_owned(),
+    });
+    *url = format!("{address}?{}{fragment}", shown.collect::<Vec<_>>().join("&"));
 }
 
 fn hide_values(value: &mut Value) {
@@ -53,5 +74,20 @@ mod tests {
         assert_eq!(shown["env"]["KEY"], HIDDEN);
         assert_eq!(shown["mcp_servers"]["a"]["command"], "x");
         assert_eq!(shown["model"], "opus");
+    }
+
+    #[test]
+    fn values_in_queries_of_addresses_are_hidden() {
+        let json = r#"{"hooks":[{"target":{"type":"webhook","url":"https://x/h?to=s3cret&s3cret&v=s3=cret#top"}}],
+            "mcp_servers":{"a":{"url":"http://x/s?key=s3cret"},"b":{"url":"http://x/plain"}},"sdk_mcp_servers":{"c":{"target":{"url":"http://x?s3cret"}}}}"#;
+        let shown = options(json);
+        let url = &shown["hooks"][0]["target"]["url"];
+        assert_eq!(*url, "https://x/h?to=<hidden>&<hidden>&v=<hidden>#top");
+        assert_eq!(shown["mcp_servers"]["a"]["url"], "http://x/s?key=<hidden>");
+        assert_eq!(shown["mcp_servers"]["b"]["url"], "http://x/plain");
+        assert_eq!(
+            shown["sdk_mcp_servers"]["c"]["target"]["url"],
+            "http://x?<hidden>"
+        );
     }
 }

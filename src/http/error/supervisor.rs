@@ -110,9 +110,11 @@ impl From<SessionError> for ApiError {
             E::InvalidDecision(_) => new(ErrorCode::InvalidDecision).detail(cause_of(&error)),
             E::InvalidLine(_) => new(ErrorCode::InvalidLine).detail(cause_of(&error)),
             E::ControlNotAllowed { .. } => new(ErrorCode::ControlNotAllowed).detail(error.to_string()),
-            E::RequestNotPending | E::RequestOfAnotherClient | E::RequestIdInUse | E::RequestTakenBack => {
-                new(ErrorCode::InvalidLine).detail(error.to_string())
-            }
+            E::RequestNotPending
+            | E::RequestOfAnotherClient
+            | E::RequestIdInUse
+            | E::RequestTakenBack
+            | E::SecretNotTaken => new(ErrorCode::InvalidLine).detail(error.to_string()),
             E::PromptConflict(uuid) => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
             E::PromptTooLarge { limit, .. } => new(ErrorCode::PromptTooLarge)
                 .detail(error.to_string())

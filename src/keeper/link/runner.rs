@@ -61,6 +61,7 @@ pub(super) fn start(greeted: Greeted, tracker: &TaskTracker) -> Link {
             controls,
             over,
             max_line_bytes: greeted.hello.max_line_bytes,
+            journal_as: greeted.hello.journal_as,
         },
         events: KeeperEvents {
             seen_head: greeted.hello.head,
@@ -176,7 +177,13 @@ impl LinkRunner {
         let id = self.next_id;
         self.next_id += 1;
         let head = match &submission.kind {
-            SubmissionKind::Line { by } => wire::write_head(id, by.as_deref(), submission.data.len()),
+            SubmissionKind::Line { by, record: None } => {
+                wire::write_head(id, by.as_deref(), submission.data.len())
+            }
+            SubmissionKind::Line {
+                by,
+                record: Some(record),
+            } => wire::write_as_head(id, by.as_deref(), record, submission.data.len()),
             SubmissionKind::Note => wire::note_head(id, submission.data.len()),
         };
         let Ok(head) = head else {

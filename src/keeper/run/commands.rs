@@ -55,7 +55,7 @@ impl Keeper {
             Err(Refusal::Exited)
         } else if self.ladder.is_stopping() {
             Err(Refusal::Closed)
-        } else if !is_record_data(submission.data()) {
+        } else if !is_record_data(submission.data()) || !is_record_data(submission.record()) {
             Err(Refusal::Invalid)
         } else {
             self.stdin.offer(submission, Some(to))
@@ -158,6 +158,7 @@ impl Keeper {
             head: self.recorder.head(),
             exited: self.ending.as_ref().and_then(|ending| ending.exit().cloned()),
             max_line_bytes: self.limits.max_line_bytes,
+            journal_as: true,
         };
         if let Some(change) = self.server.greet(now, hello) {
             self.on_change(&change, now);

@@ -38,13 +38,18 @@ pub(in crate::session) enum About {
         /// The raw id that the response must carry; a notification has none.
         id: Option<Box<RawValue>>,
     },
-    /// Fresh credentials are wanted. The answer would hold them, and what is written to the CLI is journaled.
+    /// Fresh credentials are wanted. The answer holds them, so the journal never gets it.
     Credentials,
     /// Something else.
     Other,
 }
 
 impl About {
+    /// Whether the answer holds credentials.
+    pub(in crate::session) fn is_credentials(&self) -> bool {
+        matches!(self, Self::Credentials)
+    }
+
     fn of(request: &ControlRequest) -> Self {
         let whole = request.request.get();
         match request.subtype.as_str() {

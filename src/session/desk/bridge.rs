@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{json, value::RawValue};
 use tokio::{
-    sync::mpsc,
+    sync::{Mutex, mpsc},
     time::{Duration, Instant},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -66,20 +66,26 @@ pub(super) fn open(
     let runner = Runner {
         session,
         server: server.clone(),
-        bridge: McpBridge::open(&outsiders.outbound, endpoint, incoming, tracker),
-        handshake,
+        line: Line {
+            bridge: McpBridge::open(&outsiders.outbound, endpoint, incoming, tracker),
+            greeting: Arc::new(Mutex::new(Greeting { handshake, count: 0 })),
+        },
         results: outsiders.results.clone(),
         tracker: tracker.clone(),
     };
-    let results = outsiders.results.clone();
+    let (results, room) = (outsiders.results.clone(), Arc::clone(&outsiders.room));
     tracker.spawn(async move {
         while let Some(message) = from_server.recv().await {
-            let server = server.clone();
-            if results
-                .send(Outside::FromServer { run, server, message })
-                .await
-                .is_err()
-            {
+            let Ok(room) = Arc::clone(&room).acquire_owned().await else {
+                return;
+            };
+            let said = Outside::FromServer {
+                run,
+                server: server.clone(),
+                message,
+                room,
+            };
+            if results.send(said).await.is_err() {
                 return;
             }
         }
@@ -88,67 +94,49 @@ pub(super) fn open(
     Bridge { orders, closed }
 }
 
-struct Runner {
-    session: SessionId,
-    server: String,
-    bridge: McpBridge,
+/// How the server is greeted.
+struct Greeting {
+    /// The CLI's `initialize`, if it has sent one in this run.
     handshake: Option<Box<RawValue>>,
-    results: mpsc::Sender<Outside>,
-    tracker: TaskTracker,
+    /// How often that was done here.
+    count: u64,
 }
 
-impl Runner {
-    async fn run(mut self, mut orders: mpsc::Receiver<Order>, closed: CancellationToken) {
-        let mut is_greeted = false;
-        let serving = closed.run_until_cancelled(async {
-            while let Some(Order::Message { asked, call }) = orders.recv().await {
-                let Some(message) = message(&asked) else { continue };
-                if !is_greeted {
-                    let greets =
-                        glance::member_text(message.get(), "method").as_deref() == Some("initialize");
-                    if !greets && let Err(error) = self.greet().await {
-                        self.report(&error);
-                        self.answer(&asked, Err(error)).await;
-                        continue;
-                    }
-                    is_greeted = true;
+/// The way to the server. Clones are the same one.
+#[derive(Clone)]
+struct Line {
+    bridge: McpBridge,
+    greeting: Arc<Mutex<Greeting>>,
+}
+
+impl Line {
+    /// Sends a message. A server that has forgotten its session, as after a restart, has done nothing with it: it is
+    /// greeted again and gets the message once more. The CLI never hears of sessions, and would not greet it again.
+    async fn send(
+        &self,
+        message: &RawValue,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Box<RawValue>>, BridgeError> {
+        let greeted = self.greeting.lock().await.count;
+        match self.bridge.send(message, deadline).await {
+            Err(BridgeError::SessionLost) => {
+                let mut greeting = self.greeting.lock().await;
+                // Of many messages that find this out one greets.
+                if greeting.count == greeted {
+                    self.greet(&mut greeting).await?;
                 }
-                if matches!(&asked.about, About::Mcp { id: Some(_), .. }) {
-                    let (bridge, results) = (self.bridge.clone(), self.results.clone());
-                    let (session, server) = (self.session, self.server.clone());
-                    self.tracker.spawn(call.run_until_cancelled_owned(async move {
-                        let response = bridge.send(&message, None).await;
-                        if let Err(error) = &response {
-                            report(session, &server, error);
-                        }
-                        results
-                            .send(Outside::answered(&asked, outcome(&asked, response)))
-                            .await
-                            .ok();
-                    }));
-                } else {
-                    // What follows may depend on it.
-                    let deadline = Instant::now() + NOTIFICATION_PATIENCE;
-                    let sent = self.bridge.send(&message, Some(deadline)).await;
-                    if let Err(error) = &sent {
-                        self.report(error);
-                    }
-                    self.answer(&asked, sent).await;
-                }
+                drop(greeting);
+                self.bridge.send(message, deadline).await
             }
-        });
-        // Also when the queue's end was seen first.
-        let _ended = serving.await;
-        if closed.is_cancelled() {
-            self.bridge.close().await;
+            sent => sent,
         }
     }
 
     /// Greets the server as the CLI did, or would: it may know the server by its manifest alone, or have greeted it through
     /// a daemon before this one.
-    async fn greet(&mut self) -> Result<(), BridgeError> {
+    async fn greet(&self, greeting: &mut Greeting) -> Result<(), BridgeError> {
         let deadline = Some(Instant::now() + NOTIFICATION_PATIENCE);
-        let hello = match &self.handshake {
+        let hello = match &greeting.handshake {
             Some(hello) => hello.clone(),
             None => raw(
                 &json!({"jsonrpc": "2.0", "id": "trunkline", "method": "initialize", "params": {
@@ -160,7 +148,68 @@ impl Runner {
         self.bridge.send(&hello, deadline).await?;
         let ready = raw(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         self.bridge.send(&ready, deadline).await?;
+        greeting.count += 1;
         Ok(())
+    }
+}
+
+struct Runner {
+    session: SessionId,
+    server: String,
+    line: Line,
+    results: mpsc::Sender<Outside>,
+    tracker: TaskTracker,
+}
+
+impl Runner {
+    async fn run(self, mut orders: mpsc::Receiver<Order>, closed: CancellationToken) {
+        let mut is_greeted = false;
+        let serving = closed.run_until_cancelled(async {
+            while let Some(Order::Message { asked, call }) = orders.recv().await {
+                let Some(message) = message(&asked) else { continue };
+                let greets = glance::member_text(message.get(), "method").as_deref() == Some("initialize");
+                if greets {
+                    self.line.greeting.lock().await.handshake = Some(message.clone());
+                } else if !is_greeted && let Err(error) = self.greet().await {
+                    self.report(&error);
+                    self.answer(&asked, Err(error)).await;
+                    continue;
+                }
+                is_greeted = true;
+                if matches!(&asked.about, About::Mcp { id: Some(_), .. }) {
+                    let (line, results) = (self.line.clone(), self.results.clone());
+                    let (session, server) = (self.session, self.server.clone());
+                    self.tracker.spawn(call.run_until_cancelled_owned(async move {
+                        let response = line.send(&message, None).await;
+                        if let Err(error) = &response {
+                            report(session, &server, error);
+                        }
+                        results
+                            .send(Outside::answered(&asked, outcome(&asked, response)))
+                            .await
+                            .ok();
+                    }));
+                } else {
+                    // What follows may depend on it.
+                    let deadline = Instant::now() + NOTIFICATION_PATIENCE;
+                    let sent = self.line.send(&message, Some(deadline)).await;
+                    if let Err(error) = &sent {
+                        self.report(error);
+                    }
+                    self.answer(&asked, sent).await;
+                }
+            }
+        });
+        // Also when the queue's end was seen first.
+        let _ended = serving.await;
+        if closed.is_cancelled() {
+            self.line.bridge.close().await;
+        }
+    }
+
+    async fn greet(&self) -> Result<(), BridgeError> {
+        let mut greeting = self.line.greeting.lock().await;
+        self.line.greet(&mut greeting).await
     }
 
     async fn answer(&self, asked: &Asked, response: Result<Option<Box<RawValue>>, BridgeError>) {

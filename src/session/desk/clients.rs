@@ -18,7 +18,7 @@ impl Actor {
         self.forget_client(connection, heir);
         if heir.is_none() {
             let registrations = self.machine.desk().registrations();
-            if registrations.names(&client) || self.desk.routes.names(&client) {
+            if registrations.names(&client) || self.desk.names(&client) {
                 self.desk.left(client, Clock.now(), is_named);
             }
         }

@@ -27,7 +27,7 @@ pub(in crate::session) enum FallbackReason {
     BridgeFailed,
     /// The daemon was restarted in the middle of a call that may have had effects.
     Uncertain,
-    /// The daemon does not pass such requests on.
+    /// The answer holds a secret, and the keeper is of an older version, which would journal it.
     Unsupported,
 }
 
@@ -53,7 +53,7 @@ impl FallbackReason {
             Self::WebhookFailed => "the webhook gave no answer",
             Self::BridgeFailed => "the server cannot be reached",
             Self::Uncertain => "the daemon was restarted during the call, which may have run",
-            Self::Unsupported => "requests of this kind are not passed on",
+            Self::Unsupported => "the answer could not be kept out of the journal",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use serde_json::value::RawValue;
 use tokio::{
-    sync::mpsc,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Duration, Instant},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -36,6 +36,9 @@ use super::{
 const RESULTS: usize = 64;
 /// Calls of one session that may be under way. More requests wait for their turn.
 const MOST_CALLS: usize = 64;
+/// Messages that servers started and that are on their way to the CLI. A server that talks without end waits, and leaves
+/// room for people.
+const FROM_SERVERS: usize = 4;
 /// Tries of a webhook whose hook does not say.
 const ATTEMPTS: u8 = 3;
 
@@ -53,6 +56,8 @@ pub(in crate::session) enum Outside {
         run: RunId,
         server: String,
         message: Box<RawValue>,
+        /// Held until the CLI has it.
+        room: OwnedSemaphorePermit,
     },
 }
 
@@ -61,6 +66,8 @@ pub(in crate::session) enum Outside {
 pub(in crate::session) struct Outsiders {
     pub(super) outbound: Outbound,
     pub(super) results: mpsc::Sender<Outside>,
+    /// Of what servers start by themselves.
+    pub(super) room: Arc<Semaphore>,
     /// Calls under way, by the CLI's request id. Dropping one ends it.
     calls: HashMap<String, DropGuard>,
     bridges: HashMap<String, Bridge>,
@@ -72,6 +79,7 @@ impl Outsiders {
         let outsiders = Self {
             outbound,
             results,
+            room: Arc::new(Semaphore::new(FROM_SERVERS)),
             calls: HashMap::new(),
             bridges: HashMap::new(),
         };
@@ -241,7 +249,7 @@ impl Actor {
                 match outcome {
                     Ok(payload) => {
                         let line = crate::claude::stdin::control_success(&request_id, Some(&payload));
-                        self.give(request_id, line.into());
+                        self.give(request_id, line);
                     }
                     Err(reason) => {
                         let route: Route = self.route(&asked);
@@ -249,17 +257,16 @@ impl Actor {
                     }
                 }
             }
-            Outside::FromServer { run, server, message } => {
+            Outside::FromServer {
+                run,
+                server,
+                message,
+                room,
+            } => {
                 if self.machine.run_id() == Some(run) && self.outbox.is_some() {
                     let line = mcp_message(&RunId::new().to_string(), &server, &message);
-                    let by = "daemon".to_owned();
-                    self.enqueue(Entry::new(
-                        Payload::Line {
-                            by,
-                            line: line.into(),
-                        },
-                        Subject::Nobody,
-                    ));
+                    let payload = Payload::line("daemon", line);
+                    self.enqueue(Entry::new(payload, Subject::Nobody).holding(room));
                 }
             }
         }

@@ -1,6 +1,9 @@
 //! Owns who registered which hooks and MCP servers in this run, as the lines that were written to the CLI say.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use crate::{
     claude::{
@@ -47,22 +50,69 @@ pub(in crate::session) fn minted(client: &ClientId, callback_id: &str) -> String
     format!("{client}/{callback_id}")
 }
 
+/// All hooks that the CLI has.
+#[derive(Debug, Default)]
+struct Hooks {
+    matchers: Vec<HookMatcher>,
+    /// The place of the matcher of each callback. There may be thousands, and each is looked for often.
+    by_callback: HashMap<String, usize>,
+}
+
+impl Hooks {
+    fn of(matchers: Vec<HookMatcher>) -> Self {
+        let mut by_callback = HashMap::new();
+        for (place, matcher) in matchers.iter().enumerate() {
+            for id in &matcher.callback_ids {
+                let known = by_callback.entry(id.clone()).or_insert(place);
+                // Of several the one that waits least.
+                if matcher.timeout_ms < matchers[*known].timeout_ms {
+                    *known = place;
+                }
+            }
+        }
+        Self {
+            matchers,
+            by_callback,
+        }
+    }
+}
+
 /// What is registered.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Registrations {
-    /// All hooks that the CLI has.
-    hooks: Vec<HookMatcher>,
+    hooks: Arc<Hooks>,
     servers: HashMap<String, Server>,
     /// The newest `initialize` that carried hooks.
     hooks_of: Option<String>,
-    /// What held before requests that the CLI has not answered.
-    before: Vec<(String, Box<Self>)>,
+    /// Changes since the oldest one that the CLI has not answered.
+    changes: VecDeque<(String, Change)>,
+    /// What held before these.
+    before: Option<Box<Self>>,
+}
+
+/// What a request does to what is registered.
+#[derive(Clone, Debug)]
+struct Change {
+    owner: Option<Server>,
+    kind: Kind,
+    is_accepted: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// New hooks replace all; servers come in addition.
+    Initialize {
+        hooks: Option<Arc<Hooks>>,
+        servers: Vec<String>,
+    },
+    /// Of the servers that are no processes of the CLI, only those that are named stay.
+    SetServers(Vec<String>),
 }
 
 impl Registrations {
     /// All hooks that the CLI has.
     pub(in crate::session) fn hooks(&self) -> &[HookMatcher] {
-        &self.hooks
+        &self.hooks.matchers
     }
 
     /// Whether the hooks are those of this request, or newer ones.
@@ -72,9 +122,8 @@ impl Registrations {
 
     /// The matcher that a callback belongs to; of several the one that waits least.
     pub(in crate::session) fn matcher(&self, callback_id: &str) -> Option<&HookMatcher> {
-        let of_callback = |matcher: &&HookMatcher| matcher.callback_ids.iter().any(|id| id == callback_id);
-        let found = self.hooks.iter().filter(of_callback);
-        found.min_by_key(|matcher| matcher.timeout_ms)
+        let place = self.hooks.by_callback.get(callback_id)?;
+        self.hooks.matchers.get(*place)
     }
 
     /// Who serves an MCP server.
@@ -85,74 +134,118 @@ impl Registrations {
     /// Whether a client owns anything.
     pub(in crate::session) fn names(&self, client: &ClientId) -> bool {
         let owns = |server: &Server| matches!(server, Server::OfClient(owner) if owner == client);
-        let mut callbacks = self.hooks.iter().flat_map(|matcher| &matcher.callback_ids);
+        let mut callbacks = self.hooks.by_callback.keys();
         self.servers.values().any(owns)
             || callbacks.any(|id| HookOwner::of(id) == Some(HookOwner::Client(client.clone())))
     }
 
-    /// An `initialize` was written. New hooks replace all; servers come in addition.
+    /// An `initialize` was written.
     pub(super) fn initialized(&mut self, line: &Envelope<'_>, by: Option<&str>) {
-        let (Some(request), Some(id)) = (line.request, line.request_id.as_deref()) else {
-            return;
-        };
-        self.remember(id);
-        if let Some(hooks) = glance::member(request, "hooks").and_then(hooks::read) {
-            self.hooks = hooks;
-            self.hooks_of = Some(id.to_owned());
-        }
-        let Some(owner) = owner(by) else {
-            return;
-        };
-        for name in glance::member(request, "sdkMcpServers")
-            .and_then(glance::texts)
-            .unwrap_or_default()
-        {
-            self.servers.insert(name, owner.clone());
-        }
-    }
-
-    /// An `mcp_set_servers` was written: what it does not name is gone.
-    pub(super) fn set_servers(&mut self, line: &Envelope<'_>, by: Option<&str>) {
-        let (Some(request), Some(id)) = (line.request, line.request_id.as_deref()) else {
-            return;
-        };
-        self.remember(id);
-        let mut known = std::mem::take(&mut self.servers);
-        let servers = glance::member(request, "servers").unwrap_or("{}");
-        glance::for_each_member(servers, |name, config| {
-            if glance::member_text(config, "type").as_deref() == Some("sdk") {
-                // Who is no client on a socket cannot serve: what was known stays.
-                let owner = match owner(by) {
-                    Some(Server::OfClient(client)) => Some(Server::OfClient(client)),
-                    Some(Server::OfOptions) | None => known.remove(name),
-                };
-                self.servers.extend(owner.map(|owner| (name.to_owned(), owner)));
+        self.asked(line, by, |request| {
+            let hooks = glance::member(request, "hooks").and_then(hooks::read);
+            let servers = glance::member(request, "sdkMcpServers").and_then(glance::texts);
+            Kind::Initialize {
+                hooks: hooks.map(|hooks| Arc::new(Hooks::of(hooks))),
+                servers: servers.unwrap_or_default(),
             }
         });
     }
 
-    pub(super) fn accepted(&mut self, request_id: &str) {
-        self.before.retain(|(id, _)| id != request_id);
+    /// An `mcp_set_servers` was written.
+    pub(super) fn set_servers(&mut self, line: &Envelope<'_>, by: Option<&str>) {
+        self.asked(line, by, |request| {
+            let mut named = Vec::new();
+            let servers = glance::member(request, "servers").unwrap_or("{}");
+            glance::for_each_member(servers, |name, config| {
+                if glance::member_text(config, "type").as_deref() == Some("sdk") {
+                    named.push(name.to_owned());
+                }
+            });
+            Kind::SetServers(named)
+        });
     }
 
-    pub(super) fn refused(&mut self, request_id: &str) {
-        let found = self.before.iter().position(|(id, _)| id == request_id);
-        if let Some(at) = found {
-            let (_, before) = self.before.remove(at);
-            self.hooks = before.hooks;
-            self.servers = before.servers;
-            self.hooks_of = before.hooks_of;
+    /// The CLI did what a request asked for.
+    pub(super) fn accepted(&mut self, request_id: &str) {
+        if let Some((_, change)) = self.changes.iter_mut().find(|(id, _)| id == request_id) {
+            change.is_accepted = true;
+            self.settle();
         }
     }
 
-    fn remember(&mut self, request_id: &str) {
-        let before = Self {
-            before: Vec::new(),
-            ..self.clone()
+    /// The CLI did not do what a request asked for. What others asked for stays.
+    pub(super) fn refused(&mut self, request_id: &str) {
+        let known = self.changes.len();
+        self.changes.retain(|(id, _)| id != request_id);
+        if self.changes.len() < known {
+            let before = self.before.as_deref().cloned().unwrap_or_default();
+            let changes = std::mem::take(&mut self.changes);
+            (self.hooks, self.servers, self.hooks_of) = (before.hooks, before.servers, before.hooks_of);
+            for (id, change) in &changes {
+                self.apply(id, change);
+            }
+            self.changes = changes;
+            self.settle();
+        }
+    }
+
+    fn asked(&mut self, line: &Envelope<'_>, by: Option<&str>, kind: impl FnOnce(&str) -> Kind) {
+        let (Some(request), Some(id)) = (line.request, line.request_id.as_deref()) else {
+            return;
         };
-        self.before.push((request_id.to_owned(), Box::new(before)));
-        if self.before.len() > MOST_UNANSWERED {
-            self.before.remove(0);
+        let change = Change {
+            owner: owner(by),
+            kind: kind(request),
+            is_accepted: false,
+        };
+        if self.before.is_none() {
+            self.before = Some(Box::new(self.clone()));
+        }
+        self.apply(id, &change);
+        self.changes.push_back((id.to_owned(), change));
+        self.settle();
+    }
+
+    fn apply(&mut self, id: &str, change: &Change) {
+        match &change.kind {
+            Kind::Initialize { hooks, servers } => {
+                if let Some(hooks) = hooks {
+                    self.hooks = Arc::clone(hooks);
+                    self.hooks_of = Some(id.to_owned());
+                }
+                if let Some(owner) = &change.owner {
+                    let owned = servers.iter().map(|name| (name.clone(), owner.clone()));
+                    self.servers.extend(owned);
+                }
+            }
+            Kind::SetServers(named) => {
+                let mut known = std::mem::take(&mut self.servers);
+                for name in named {
+                    // Who is no client on a socket cannot serve: what was known stays.
+                    let owner = match &change.owner {
+                        Some(Server::OfClient(client)) => Some(Server::OfClient(client.clone())),
+                        Some(Server::OfOptions) | None => known.remove(name),
+                    };
+                    self.servers.extend(owner.map(|owner| (name.clone(), owner)));
+                }
+            }
+        }
+    }
+
+    /// Lets go of changes that cannot be undone any more: those that were accepted, and the oldest of too many.
+    fn settle(&mut self) {
+        let mut spare = self.changes.len().saturating_sub(MOST_UNANSWERED);
+        while let Some((id, change)) = self
+            .changes
+            .pop_front_if(|(_, change)| change.is_accepted || spare > 0)
+        {
+            spare = spare.saturating_sub(1);
+            if let Some(before) = &mut self.before {
+                before.apply(&id, &change);
+            }
+        }
+        if self.changes.is_empty() {
+            self.before = None;
         }
     }
 }
@@ -236,6 +329,52 @@ mod tests {
         it.refused("2");
         assert_eq!(it.server("web"), Some(&Server::OfOptions));
         assert!(!it.names(&"x".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_refused_takes_nothing_along_that_others_asked_for() {
+        let mut it = Registrations::default();
+        let hooks_of = |client: &str| {
+            format!(r#"{{"subtype":"initialize","hooks":{{"Stop":[{{"hookCallbackIds":["{client}/a"]}}]}}}}"#)
+        };
+        let servers = r#"{"subtype":"initialize","sdkMcpServers":["calc"]}"#;
+        feed(&mut it, "0", &hooks_of("w"), "ws:w");
+        it.accepted("0");
+        feed(
+            &mut it,
+            "1",
+            r#"{"subtype":"mcp_set_servers","servers":{}}"#,
+            "rest",
+        );
+        feed(&mut it, "2", servers, "ws:x");
+        feed(&mut it, "3", &hooks_of("y"), "ws:y");
+        it.accepted("2");
+        it.refused("1");
+        assert_eq!(it.server("calc").cloned(), of_client("x"));
+        assert!(it.matcher("y/a").is_some() && it.matcher("w/a").is_none());
+        it.refused("3");
+        assert_eq!(it.server("calc").cloned(), of_client("x"));
+        assert!(it.matcher("w/a").is_some() && it.has_hooks_of("0"));
+        assert!(
+            it.changes.is_empty() && it.before.is_none(),
+            "nothing is left over"
+        );
+    }
+
+    #[test]
+    fn what_is_never_answered_is_bounded() {
+        let mut it = Registrations::default();
+        for n in 0..3 * MOST_UNANSWERED {
+            let id = n.to_string();
+            let request = format!(r#"{{"subtype":"initialize","sdkMcpServers":["{n}"]}}"#);
+            feed(&mut it, &id, &request, "ws:x");
+        }
+        assert_eq!(it.changes.len(), MOST_UNANSWERED);
+        it.refused("0");
+        let last = (3 * MOST_UNANSWERED - 1).to_string();
+        it.refused(&last);
+        assert!(it.server("0").is_some(), "it is too old to be undone");
+        assert_eq!(it.server(&last), None);
     }
 
     #[test]

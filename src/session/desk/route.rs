@@ -74,8 +74,13 @@ pub(super) struct Route {
     pub(super) fallback: Option<Box<RawValue>>,
 }
 
-/// Whose a request is.
-pub(super) fn route(asked: &Asked, registrations: &Registrations, routes: &Routes) -> Route {
+/// Whose a request is. `takes_secrets` says whether an answer can be kept out of the journal.
+pub(super) fn route(
+    asked: &Asked,
+    registrations: &Registrations,
+    routes: &Routes,
+    takes_secrets: bool,
+) -> Route {
     match &asked.about {
         About::Hook { callback_id, .. } => {
             let matcher = registrations.matcher(callback_id);
@@ -96,8 +101,8 @@ pub(super) fn route(asked: &Asked, registrations: &Registrations, routes: &Route
             },
             None => Owner::Nobody(FallbackReason::Unregistered),
         }),
-        About::Credentials => Route::to(Owner::Nobody(FallbackReason::Unsupported)),
-        About::Other => Route::to(Owner::Anyone),
+        About::Credentials if !takes_secrets => Route::to(Owner::Nobody(FallbackReason::Unsupported)),
+        About::Credentials | About::Other => Route::to(Owner::Anyone),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -13,6 +12,7 @@ use crate::{
         stdin::{self, ClientError},
     },
     domain::{Clock, ConnectionId, RunId, Timestamp},
+    keeper::Line,
     session::{
         SessionError,
         actor::Actor,
@@ -67,7 +67,7 @@ impl Actor {
     fn give_fixed(&mut self, request_id: &str, index: usize) {
         let target = self.desk.routes.hooks.get(index).map(|hook| &hook.target);
         if let Some(HookTarget::Fixed { output }) = target {
-            let line = Bytes::from(stdin::control_success(request_id, Some(output.raw())));
+            let line = stdin::control_success(request_id, Some(output.raw()));
             self.give(request_id.to_owned(), line);
         }
     }
@@ -111,38 +111,43 @@ impl Actor {
         request_id: String,
         outcome: Result<Option<Box<RawValue>>, ClientError>,
     ) {
-        let refused = match self.machine.desk().get(&request_id) {
-            None => Some(SessionError::RequestNotPending),
-            Some(_) if self.desk.answering.contains_key(&request_id) => Some(SessionError::RequestNotPending),
+        let is_secret = match self.machine.desk().get(&request_id) {
+            None => Err(SessionError::RequestNotPending),
+            Some(_) if self.desk.answering.contains_key(&request_id) => Err(SessionError::RequestNotPending),
             Some(asked) => match self.route(asked).owner {
-                Owner::Anyone => None,
-                Owner::Client(owner) if self.clients.client(connection) == Some(&owner) => None,
-                _ => Some(SessionError::RequestOfAnotherClient),
+                Owner::Anyone => Ok(asked.about.is_credentials()),
+                Owner::Client(owner) if self.clients.client(connection) == Some(&owner) => Ok(false),
+                _ => Err(SessionError::RequestOfAnotherClient),
             },
         };
-        if let Some(error) = refused {
-            self.clients
-                .error(connection, &error, Some(("request_id", &request_id)));
-            return;
-        }
-        let line = match outcome {
+        let is_secret = match is_secret {
+            Ok(is_secret) => is_secret,
+            Err(error) => {
+                self.clients
+                    .error(connection, &error, Some(("request_id", &request_id)));
+                return;
+            }
+        };
+        let text = match &outcome {
             Ok(payload) => stdin::control_success(&request_id, payload.as_deref()),
             Err(error) => stdin::control_error(&request_id, &error.error, error.error_code.as_deref()),
         };
-        let answering = Answering {
-            by,
-            line: Bytes::from(line),
-            client: Some(connection),
+        let line = if is_secret {
+            Line::secret(text, stdin::redacted_response(&request_id, outcome.is_ok()))
+        } else {
+            Line::from(text)
         };
+        let client = Some(connection);
+        let answering = Answering { by, line, client };
         self.desk.answering.insert(request_id.clone(), answering);
         self.write_answer(request_id);
     }
 
     /// Gives the CLI an answer of the daemon's.
-    pub(super) fn give(&mut self, request_id: String, line: Bytes) {
+    pub(super) fn give(&mut self, request_id: String, line: impl Into<Line>) {
         let answering = Answering {
             by: DAEMON.to_owned(),
-            line,
+            line: line.into(),
             client: None,
         };
         self.desk.answering.insert(request_id.clone(), answering);
@@ -171,10 +176,7 @@ impl Actor {
         let Some(answering) = self.desk.answering.get(&request_id) else {
             return;
         };
-        let payload = Payload::Line {
-            by: answering.by.clone(),
-            line: answering.line.clone(),
-        };
+        let payload = Payload::line(answering.by.clone(), answering.line.clone());
         let subject = match answering.client {
             Some(_) => Subject::Reply(request_id),
             None => Subject::Due(Due::Answer(request_id)),
@@ -224,7 +226,8 @@ impl Actor {
     }
 
     pub(super) fn route(&self, asked: &Asked) -> Route {
-        route::route(asked, self.machine.desk().registrations(), &self.desk.routes)
+        let registrations = self.machine.desk().registrations();
+        route::route(asked, registrations, &self.desk.routes, self.takes_secrets())
     }
 
     fn due(&self, asked: &Asked, route: &Route) -> Option<(Timestamp, FallbackReason)> {
@@ -256,10 +259,9 @@ impl Actor {
         }
         self.turn_is_ending();
         let id = RunId::new().to_string();
-        let line = Bytes::from(stdin::control_request(&id, "interrupt", &Fields::new()));
-        let by = DAEMON.to_owned();
+        let line = stdin::control_request(&id, "interrupt", &Fields::new());
         self.enqueue(Entry::new(
-            Payload::Line { by, line },
+            Payload::line(DAEMON, line),
             Subject::Due(Due::HookStop),
         ));
     }

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::{
     claude::hooks::HookMatcher,
     domain::{ClientId, Clock, ConnectionId, Seq, Timestamp},
+    keeper::Line,
     outbound::Outbound,
 };
 
 use super::{
     outside::{Outside, Outsiders},
+    registrations::HookOwner,
     route::{Presence, Routes},
 };
 
@@ -29,7 +30,7 @@ pub struct DeskTimes {
 #[derive(Debug)]
 pub(super) struct Answering {
     pub(super) by: String,
-    pub(super) line: Bytes,
+    pub(super) line: Line,
     /// Who hears that it arrived; of the daemon's own answers nobody.
     pub(super) client: Option<ConnectionId>,
 }
@@ -91,6 +92,14 @@ impl Desk {
     /// The request that carried hooks is over: from now on the journal says which the CLI has.
     pub(in crate::session) fn forget_hooks_of(&mut self, request_id: &str) {
         self.sent_hooks.take_if(|(id, _)| id == request_id);
+    }
+
+    /// Whether a client owns anything of the launch options, or of what is on its way into the journal.
+    pub(super) fn names(&self, client: &ClientId) -> bool {
+        let sent = self.sent_hooks.iter().flat_map(|(_, matchers)| matchers);
+        let mut callbacks = sent.flat_map(|matcher| &matcher.callback_ids);
+        self.routes.names(client)
+            || callbacks.any(|id| HookOwner::of(id) == Some(HookOwner::Client(client.clone())))
     }
 
     pub(super) fn left(&mut self, client: ClientId, at: Timestamp, may_return: bool) {

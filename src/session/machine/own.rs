@@ -1,8 +1,9 @@
-//! Owns what the state machine remembers of a control request of ours until the CLI answers it.
+//! Owns what the state machine remembers of a control request of ours until the CLI answers it: those whose answers change
+//! something here.
 
 use crate::{
     claude::{Envelope, glance},
-    domain::Seq,
+    domain::{CliSessionId, MAX_TITLE_BYTES, Seq},
     session::Offers,
 };
 
@@ -15,28 +16,34 @@ pub(super) enum OwnRequest {
     SetPermissionMode,
     ReloadPlugins,
     ListModels,
-    /// Its answer changes nothing here.
-    Other,
+    RenameSession(String),
 }
 
 impl OwnRequest {
-    pub(super) fn read(line: &Envelope<'_>) -> Self {
-        match glance::request_subtype(line).as_deref() {
-            Some("initialize") => Self::Initialize,
-            Some("set_model") => Self::SetModel(
-                line.request
-                    .and_then(|request| glance::member_text(request, "model")),
-            ),
-            Some("set_max_thinking_tokens") => Self::SetMaxThinkingTokens(
-                line.request
-                    .and_then(|request| glance::member_count(request, "max_thinking_tokens"))
-                    .and_then(|tokens| u32::try_from(tokens).ok()),
-            ),
-            Some("set_permission_mode") => Self::SetPermissionMode,
-            Some("reload_plugins") => Self::ReloadPlugins,
-            Some("list_models") => Self::ListModels,
-            _ => Self::Other,
-        }
+    /// `conversation` is the one of this session. `None` when the answer changes nothing here.
+    pub(super) fn read(line: &Envelope<'_>, conversation: Option<CliSessionId>) -> Option<Self> {
+        let request = line.request?;
+        Some(match glance::request_subtype(line)?.as_str() {
+            "initialize" => Self::Initialize,
+            "set_model" => Self::SetModel(glance::member_text(request, "model")),
+            "set_max_thinking_tokens" => {
+                let tokens = glance::member_count(request, "max_thinking_tokens");
+                Self::SetMaxThinkingTokens(tokens.and_then(|tokens| u32::try_from(tokens).ok()))
+            }
+            "set_permission_mode" => Self::SetPermissionMode,
+            "reload_plugins" => Self::ReloadPlugins,
+            "list_models" => Self::ListModels,
+            "rename_session" => {
+                let other = glance::member_text(request, "session_id").map(|id| id.parse().ok());
+                if other.is_some_and(|other| other != conversation) {
+                    return None;
+                }
+                let mut title = glance::member_text(request, "title")?;
+                title.truncate(title.floor_char_boundary(MAX_TITLE_BYTES));
+                Self::RenameSession(title)
+            }
+            _ => return None,
+        })
     }
 }
 

@@ -19,8 +19,9 @@ impl Machine {
             Some("control_request") => {
                 if let Some(id) = &line.request_id {
                     self.desk.sent(&line, record.by);
+                    let own = OwnRequest::read(&line, self.cli_session);
                     self.own_requests
-                        .insert(id.clone().into_owned(), OwnRequest::read(&line));
+                        .extend(own.map(|own| (id.clone().into_owned(), own)));
                 }
             }
             Some("control_response") => {

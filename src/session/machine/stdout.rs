@@ -194,13 +194,8 @@ impl Machine {
                 Some(OwnRequest::SetPermissionMode) => {
                     self.set_permission_mode(glance::member_text(payload, "mode"), out);
                 }
-                Some(
-                    OwnRequest::Initialize
-                    | OwnRequest::ReloadPlugins
-                    | OwnRequest::ListModels
-                    | OwnRequest::Other,
-                )
-                | None => {}
+                Some(OwnRequest::RenameSession(title)) => out.facts.push(Fact::Renamed(title)),
+                Some(OwnRequest::Initialize | OwnRequest::ReloadPlugins | OwnRequest::ListModels) | None => {}
             }
         }
         out.effects.push(Effect::ControlAnswered(answer));

@@ -4,8 +4,12 @@ mod rules;
 
 use proptest::prelude::*;
 
+use serde_json::json;
+
 use super::*;
-use crate::domain::{ApprovalKind, Chosen, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals};
+use crate::domain::{
+    ApprovalKind, Chosen, MAX_TITLE_BYTES, StartMode, StopIntent, TurnEnd, Usd, fact::CliTotals,
+};
 
 /// A session under test: records are applied one after the other.
 struct Bench {
@@ -444,6 +448,44 @@ fn what_was_chosen_is_kept_only_once_the_cli_agreed() {
         })
         .collect();
     assert_eq!(chosen, [Chosen::MaxThinkingTokens(Some(4_000))]);
+}
+
+#[test]
+fn a_title_follows_the_cli_and_only_that_of_this_conversation() {
+    let mut bench = Bench::ready();
+    let long = format!("{}é", "x".repeat(MAX_TITLE_BYTES - 1));
+    for (id, request, answer) in [
+        ("a", json!({ "title": "refused" }), "error"),
+        ("b", json!({ "title": "mine" }), "success"),
+        (
+            "c",
+            json!({ "title": "theirs", "session_id": CliSessionId::new() }),
+            "success",
+        ),
+        ("d", json!({ "title": long }), "success"),
+    ] {
+        let mut request = request;
+        request["subtype"] = "rename_session".into();
+        bench.client(&json!({ "type": "control_request", "request_id": id, "request": request }).to_string());
+        let response = json!({ "subtype": answer, "request_id": id, "error": "no" });
+        bench.cli(&json!({ "type": "control_response", "response": response }).to_string());
+    }
+    let titles = bench.out.facts.iter().filter_map(|fact| match fact {
+        Fact::Renamed(title) => Some(title.as_str()),
+        _ => None,
+    });
+    assert_eq!(titles.collect::<Vec<_>>(), ["mine", &long[..MAX_TITLE_BYTES - 1]]);
+}
+
+#[test]
+fn what_changes_nothing_here_is_not_remembered() {
+    let mut bench = Bench::ready();
+    for n in 0..100 {
+        bench.client(&format!(
+            r#"{{"type":"control_request","request_id":"{n}","request":{{"subtype":"mcp_status"}}}}"#
+        ));
+    }
+    assert!(bench.machine.own_requests.is_empty());
 }
 
 #[test]

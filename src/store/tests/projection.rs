@@ -420,6 +420,15 @@ async fn a_chosen_model_joins_the_options_and_leaves_the_rest_alone() {
 }
 
 #[tokio::test]
+async fn a_session_that_the_cli_renamed_has_that_title() {
+    let test = TestStore::new().await;
+    let (id, other) = (test.session().await, test.session().await);
+    test.project(id, 1, vec![Fact::Renamed("named".to_owned())]).await;
+    assert_eq!(test.row(id).await.title.as_deref(), Some("named"));
+    assert_eq!(test.row(other).await.title, None);
+}
+
+#[tokio::test]
 async fn the_turn_that_answered_a_prompt_is_found() {
     let test = TestStore::new().await;
     let (id, other) = (test.session().await, test.session().await);

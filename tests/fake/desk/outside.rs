@@ -3,12 +3,15 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::{call, callback, message, reason, written};
 use crate::{
-    bed::{act, session_with},
-    server::Server,
-    support::daemon::TestDaemon,
+    bed::{act, path, session_with},
+    support::{
+        daemon::TestDaemon,
+        server::{Exchange, Server},
+    },
 };
 
 fn webhook(server: &Server, with: Value) -> Value {
@@ -153,4 +156,98 @@ async fn a_call_of_a_tool_behind_a_url_is_not_repeated_by_the_next_daemon() {
     )
     .await;
     rest.in_state(&id, &["idle"]).await;
+}
+
+/// Answers what an MCP server behind a URL is asked until `last` comes, which is returned.
+async fn greeted_until(server: &mut Server, session: &str, last: &str) -> (Exchange, Vec<String>) {
+    let mut seen = Vec::new();
+    loop {
+        let asked = server.next().await;
+        if asked.body.contains(last) {
+            return (asked, seen);
+        }
+        if asked.method == "GET" {
+            asked.answer("405 Method Not Allowed", "").await;
+        } else if asked.body.contains(r#""method":"initialize""#) {
+            let body: Value = serde_json::from_str(&asked.body).unwrap();
+            let result = json!({ "protocolVersion": "2025-11-25", "capabilities": {} });
+            let answer = json!({ "jsonrpc": "2.0", "id": body["id"], "result": result });
+            let head = format!("200 OK\ncontent-type: application/json\nmcp-session-id: {session}");
+            seen.push("initialize".to_owned());
+            asked.answer(&head, &answer.to_string()).await;
+        } else {
+            seen.push(asked.header("mcp-session-id").unwrap_or_default().to_owned());
+            asked.answer("202 Accepted", "").await;
+        }
+    }
+}
+
+const JSON: &str = "200 OK\ncontent-type: application/json";
+
+#[tokio::test]
+async fn a_server_that_forgot_its_session_is_greeted_again() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut server = Server::start().await;
+    let target = json!({ "type": "url", "url": server.url("/mcp").uri().to_string() });
+    let options = json!({ "sdk_mcp_servers": { "calc": { "target": target } } });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    act(
+        &rest,
+        &id,
+        json!([
+            message("m-1", "calc", call(1)), { "wait_answer": "m-1" },
+            message("m-2", "calc", call(2)), { "wait_answer": "m-2" }, { "text": "done" },
+        ]),
+    )
+    .await;
+    let result = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "result": { "n": id } }).to_string();
+    let (call, _) = greeted_until(&mut server, "s1", "tools/call").await;
+    call.answer(JSON, &result(1)).await;
+    // It was restarted, and knows nothing of the session.
+    let (call, _) = greeted_until(&mut server, "s1", "tools/call").await;
+    assert_eq!(call.header("mcp-session-id"), Some("s1"));
+    call.answer("404 Not Found", "").await;
+    let (call, seen) = greeted_until(&mut server, "s2", "tools/call").await;
+    assert_eq!(seen, ["initialize", "s2"]);
+    assert_eq!(call.header("mcp-session-id"), Some("s2"));
+    call.answer(JSON, &result(2)).await;
+    rest.in_state(&id, &["idle"]).await;
+    let written = written(&rest, &id, "m-2").await;
+    let response = &written[0]["data"]["response"]["response"]["mcp_response"];
+    assert_eq!(response["result"], json!({ "n": 2 }), "{written:#?}");
+}
+
+#[tokio::test]
+async fn a_server_that_talks_without_end_leaves_room_for_people() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut server = Server::start().await;
+    let target = json!({ "type": "url", "url": server.url("/mcp").uri().to_string() });
+    let options = json!({ "sdk_mcp_servers": { "calc": { "target": target } } });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    act(
+        &rest,
+        &id,
+        json!([message("m-1", "calc", call(1)), { "wait_answer": "m-1" }, { "text": "done" }]),
+    )
+    .await;
+    let (mut call, _) = greeted_until(&mut server, "s1", "tools/call").await;
+    call.begin_events().await;
+    let talk = r#"data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
+    let many = format!("{talk}\n\n").repeat(1000);
+    let mut talking = JoinSet::new();
+    talking.spawn(async move { while call.write(&many).await {} });
+    // Each prompt would meet a queue that is full of it.
+    for number in 0..20 {
+        let reply = rest
+            .post(
+                &path(&id, "messages"),
+                json!({ "text": format!("prompt {number}") }),
+            )
+            .await;
+        reply.expect(202);
+    }
+    talking.shutdown().await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
 }

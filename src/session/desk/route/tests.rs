@@ -83,7 +83,6 @@ fn every_request_has_its_owner() {
     let (registrations, routes) = registered();
     let client = |name: &str| Owner::Client(name.parse().unwrap());
     let nobody = Owner::Nobody(FallbackReason::Unregistered);
-    let unsupported = Owner::Nobody(FallbackReason::Unsupported);
     let call = r#"{"id":1,"method":"tools/call"}"#;
     for (asked, owner) in [
         (hook("trunkline/0"), client("x")),
@@ -102,16 +101,33 @@ fn every_request_has_its_owner() {
         (asked(r#"{"subtype":"brand_new_thing"}"#), Owner::Anyone),
         (asked(r#"{"subtype":"can_use_tool"}"#), Owner::Anyone),
         (asked(r#"{"subtype":"mcp_message"}"#), Owner::Anyone),
-        (asked(r#"{"subtype":"oauth_token_refresh"}"#), unsupported.clone()),
-        (asked(r#"{"subtype":"host_auth_token_refresh"}"#), unsupported),
     ] {
-        let route = route(&asked, &registrations, &routes);
+        let route = route(&asked, &registrations, &routes, true);
         assert_eq!(route.owner, owner, "{}", asked.request.request);
     }
-    let first = route(&hook("trunkline/0"), &registrations, &routes);
+    let first = route(&hook("trunkline/0"), &registrations, &routes, true);
     assert!(first.blocks && first.fallback.is_none());
-    let third = route(&hook("trunkline/2"), &registrations, &routes);
+    let third = route(&hook("trunkline/2"), &registrations, &routes, true);
     assert_eq!(third.fallback.unwrap().get(), r#"{"a": 1}"#);
+}
+
+#[test]
+fn credentials_are_asked_for_only_if_they_can_be_kept_out_of_the_journal() {
+    let (registrations, routes) = registered();
+    for subtype in [
+        "oauth_token_refresh",
+        "host_auth_token_refresh",
+        "remote_control_work_secret",
+    ] {
+        let request = asked(&format!(r#"{{"subtype":"{subtype}"}}"#));
+        let owner = |takes_secrets| route(&request, &registrations, &routes, takes_secrets).owner;
+        assert_eq!(owner(true), Owner::Anyone, "{subtype}");
+        assert_eq!(
+            owner(false),
+            Owner::Nobody(FallbackReason::Unsupported),
+            "{subtype}"
+        );
+    }
 }
 
 #[test]
@@ -158,7 +174,7 @@ fn the_stated_answer_is_due_before_the_clis_patience_ends() {
             Some((1_000.0, NoClient)),
         ),
     ] {
-        let route = route(&asked, &registrations, &routes);
+        let route = route(&asked, &registrations, &routes, true);
         let expected = due.map(|(seconds, reason)| (at(seconds), reason));
         assert_eq!(
             route.due(&asked, presence, TIMES),

@@ -1,6 +1,6 @@
-//! Owns the server of these tests: it reads requests and hands each to the test, which writes the answer byte by byte.
+//! Owns a server for what the daemon asks over HTTP: it reads requests and hands each to the test, which writes the answer byte by byte.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -11,8 +11,7 @@ use tokio::{
 };
 use trunkline::outbound::WebUrl;
 
-/// What a test waits for comes within this time, or it fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+use super::wait::PATIENCE;
 
 /// Listens on a port of its own. What it has open is closed when it is dropped.
 pub(crate) struct Server {
