@@ -145,7 +145,11 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         .context("cannot open the database")?;
     let tracker = lifecycle.tracker();
     tracker.spawn(reap_inherited(children, lifecycle.soft()));
-    let starting = Supervisor::start(build::supervisor(config)?, store, tracker.clone());
+    let starting = Box::pin(Supervisor::start(
+        build::supervisor(config)?,
+        store,
+        tracker.clone(),
+    ));
     // There may be many journals to read.
     let supervisor = manager
         .extending(starting)

@@ -28,6 +28,7 @@ impl Supervisor {
                 rows.push(row);
             }
         }
+        let (queued, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| self.is_queued(row));
         let mut recoveries = tokio::task::JoinSet::new();
         for row in rows {
             let supervisor = self.clone();
@@ -46,6 +47,7 @@ impl Supervisor {
                 Err(error) => tracing::error!(%error, "a recovery did not finish"),
             }
         }
+        self.start_queued(queued).await;
         self.catch_up().await
     }
 
@@ -92,7 +94,7 @@ impl Supervisor {
     pub(super) fn out_of_reach(&self, id: SessionId) -> Option<FailReason> {
         let keeper = self.keeper_of(id)?;
         let theirs = keeper.protocol;
-        (theirs > keeper::LINK_VERSION || theirs < keeper::OLDEST_LINK_VERSION).then(|| FailReason {
+        (!keeper::speaks_link_version(theirs)).then(|| FailReason {
             code: FailReason::KEEPER_INCOMPATIBLE.to_owned(),
             detail: SupervisorError::KeeperIncompatible {
                 program: keeper.program_version,
