@@ -364,15 +364,26 @@ impl Actor {
         let note = Bytes::from(note.to_json());
         self.tracker.spawn(async move {
             // A note that can't be written must not hold up the stop: on a full disk its answer does not come.
-            if is_first {
+            let noted = async {
+                if !is_first {
+                    return;
+                }
                 match tokio::time::timeout(NOTE_PATIENCE, link.note(note)).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => tracing::warn!(%error, "the stop request was not journaled"),
                     Err(_) => tracing::warn!("the stop request was not journaled in time"),
                 }
-            }
-            if link.stop(request).await.is_err() {
-                tracing::debug!("the keeper ended before it was asked to stop");
+            };
+            let stopped = async {
+                if link.stop(request).await.is_err() {
+                    tracing::debug!("the keeper ended before it was asked to stop");
+                }
+            };
+            if cause == Cause::Urgent {
+                tokio::join!(noted, stopped);
+            } else {
+                noted.await;
+                stopped.await;
             }
         });
     }

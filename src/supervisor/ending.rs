@@ -86,7 +86,7 @@ async fn stop_after_turn(
         () = tokio::time::sleep_until(until) => {
             tracing::info!(session.id = %session.id(), "its turn is not over, and is not waited for any more");
         }
-        () = hurry.cancelled() => {}
+        () = hurry.cancelled() => return session.stop_at_once(by, deadline).await,
     }
     let mut stop = pin!(session.stop(by, deadline));
     tokio::select! {

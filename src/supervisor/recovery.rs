@@ -59,7 +59,13 @@ impl Supervisor {
             Err(AttachError::NoIdentity | AttachError::ProcessGone) => None,
             // It lives, and is left alone: whoever speaks its language can have it.
             Err(AttachError::VersionMismatch { program, theirs }) => {
-                return Err(SupervisorError::KeeperIncompatible { program, theirs });
+                let error = SupervisorError::KeeperIncompatible { program, theirs };
+                let reason = FailReason {
+                    code: FailReason::KEEPER_INCOMPATIBLE.to_owned(),
+                    detail: error.to_string(),
+                };
+                self.shared.registry.set_out_of_reach(row.id, reason);
+                return Err(error);
             }
             Err(error) => {
                 let error = crate::telemetry::chain(&error);
@@ -88,20 +94,6 @@ impl Supervisor {
     fn keeper_of(&self, id: SessionId) -> Option<Identity> {
         let identity = Identity::read(&self.shared.settings.identity_file(id)).ok()??;
         identity.is_alive().then_some(identity)
-    }
-
-    /// Why a session that is said to have a process is not open: its keeper lives and cannot be talked to.
-    pub(super) fn out_of_reach(&self, id: SessionId) -> Option<FailReason> {
-        let keeper = self.keeper_of(id)?;
-        let theirs = keeper.protocol;
-        (!keeper::speaks_link_version(theirs)).then(|| FailReason {
-            code: FailReason::KEEPER_INCOMPATIBLE.to_owned(),
-            detail: SupervisorError::KeeperIncompatible {
-                program: keeper.program_version,
-                theirs,
-            }
-            .to_string(),
-        })
     }
 
     /// The handle of a session that is to be stopped. A keeper that cannot be talked to is ended first, by the signal that

@@ -89,9 +89,7 @@ impl Supervisor {
     pub(super) fn joined(&self, row: SessionRow, live: Option<LiveView>) -> SessionView {
         let live = live.unwrap_or_else(|| {
             let mut live = resting(&row);
-            if row.state.is_live() {
-                live.reason = self.out_of_reach(row.id);
-            }
+            live.reason = self.shared.registry.why_out_of_reach(row.id).or(live.reason);
             live
         });
         let simulated = match live.cli_version.as_deref().or(row.cli_version.as_deref()) {

@@ -290,8 +290,8 @@ async fn a_third_signal_waits_for_nothing_and_the_keeper_ends_by_itself() {
     let keeper = keeper_of(&daemon);
     proc::signal(keeper, Signal::SIGSTOP);
     daemon.signal(Signal::SIGINT);
-    wait_until("the second signal is heard", PATIENCE, || {
-        daemon.log().contains("a second signal")
+    wait_until("the keeper is told", PATIENCE, || {
+        daemon.log().contains("the keeper is told to stop")
     })
     .await;
     daemon.signal(Signal::SIGTERM);

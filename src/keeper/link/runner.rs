@@ -172,6 +172,10 @@ impl LinkRunner {
         };
         self.outgoing.push_back(frame);
         self.send()?;
+        if let Control::Stop(request) = control {
+            let (session, term_grace_ms) = (self.session, request.term_grace_ms);
+            tracing::info!(session.id = %session, term_grace_ms, "the keeper is told to stop the process");
+        }
         Ok(flow)
     }
 
