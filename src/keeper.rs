@@ -43,7 +43,4 @@ pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, 
 pub use process::run_process;
 pub use replace::{inherited_children, reap_inherited, replace_this_process};
 pub use report::{LaunchFailure, LaunchFailureCause};
-pub use wire::{
-    KeeperHello, OLDEST as OLDEST_LINK_VERSION, StopRequest, VERSION as LINK_VERSION,
-    speaks as speaks_link_version,
-};
+pub use wire::{KeeperHello, OLDEST as OLDEST_LINK_VERSION, StopRequest, VERSION as LINK_VERSION};
