@@ -129,22 +129,27 @@ impl Supervisor {
         } else {
             self.start_of(&row).await?
         };
-        let doubtful = self.is_doubtful(&row, &start).await?;
+        let earlier = view.earlier_session_id.filter(|_| !fresh);
+        let doubtful = self.is_doubtful(&start).await?;
         let terms = self.terms(&row, &start, None).await?;
-        // A session that may be restarted begins anew by itself.
-        let must_look = doubtful && terms.is_none();
+        // A session that may be restarted does by itself what follows from an unknown conversation.
+        let must_look = (doubtful || earlier.is_some()) && terms.is_none();
         let admitted = self.shared.admission.admit(id, Path::new(&row.cwd))?;
         self.start_process(&session, &row, start, None, terms, admitted)
             .await?;
         if must_look {
-            self.start_anew_if_nothing_was_kept(&session).await?;
+            self.start_otherwise_if_unknown(&session, earlier).await?;
         }
         self.session(id).await
     }
 
-    /// A CLI that was killed in its first turn may have kept nothing of the conversation. Only it knows, so it was asked
-    /// to go on; if it can't, the session begins a conversation again.
-    async fn start_anew_if_nothing_was_kept(&self, session: &SessionHandle) -> Result<(), SupervisorError> {
+    /// Only the CLI knows what it has kept and by which id, so it was asked to go on. If it can't, it is asked for the id
+    /// before; without one it was killed before it had kept anything, and the session begins a conversation again.
+    async fn start_otherwise_if_unknown(
+        &self,
+        session: &SessionHandle,
+        earlier: Option<CliSessionId>,
+    ) -> Result<(), SupervisorError> {
         let view = session.wait_started().await?;
         let reason = view.reason.as_ref().map(|reason| reason.code.as_str());
         if reason != Some(FailReason::CONVERSATION_NOT_FOUND) {
@@ -152,7 +157,10 @@ impl Supervisor {
         }
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
-        let start = self.first_start_of(&row).await?;
+        let start = match earlier {
+            Some(id) => Start::Resume { id, at: None },
+            None => self.first_start_of(&row).await?,
+        };
         let terms = self.terms(&row, &start, None).await?;
         let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
         self.start_process(session, &row, start, None, terms, admitted)

@@ -74,10 +74,10 @@ impl Supervisor {
         self.refuse_when_closing()?;
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
-        let start = if restart.anew {
-            self.first_start_of(&row).await?
-        } else {
-            self.start_of(&row).await?
+        let start = match (restart.earlier_id, restart.anew) {
+            (Some(id), _) => Start::Resume { id, at: None },
+            (None, true) => self.first_start_of(&row).await?,
+            (None, false) => self.start_of(&row).await?,
         };
         let terms = self.terms(&row, &start, Some(restart.terms)).await?;
         let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
@@ -99,7 +99,7 @@ impl Supervisor {
         earlier: Option<RestartTerms>,
     ) -> Result<Option<RestartTerms>, SupervisorError> {
         let policy = self.shared.settings.restart.with(&own_policy(row)?);
-        let may_begin_anew = self.is_doubtful(row, start).await?;
+        let may_begin_anew = self.is_doubtful(start).await?;
         let earlier = earlier.map(|terms| RestartTerms {
             policy,
             may_begin_anew,
@@ -109,9 +109,11 @@ impl Supervisor {
     }
 
     /// Whether the CLI may have kept nothing of the conversation that is to go on.
-    pub(super) async fn is_doubtful(&self, row: &SessionRow, start: &Start) -> Result<bool, SupervisorError> {
-        let resumes = matches!(start, Start::Resume { .. });
-        Ok(resumes && self.shared.store.cli_totals(row.cli_session_id).await?.is_none())
+    pub(super) async fn is_doubtful(&self, start: &Start) -> Result<bool, SupervisorError> {
+        match start {
+            Start::Resume { id, .. } => Ok(self.shared.store.cli_totals(*id).await?.is_none()),
+            Start::New { .. } | Start::Fork { .. } => Ok(false),
+        }
     }
 }
 

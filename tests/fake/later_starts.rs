@@ -62,7 +62,7 @@ async fn s6_a_cli_that_crashes_before_or_after_its_first_turn_is_restarted() {
     let before_turn = json!({ "save": "start", "after_init": crash });
     for (name, first) in [("before-ready", before_ready), ("before-turn", before_turn)] {
         let dump = daemon.home().join(name);
-        let settings = json!({ "dump": dump, "starts": [first, {}] });
+        let settings = json!({ "dump": dump, "starts": [first, {}], "starts_file": daemon.home().join(format!("{name}-starts")) });
         let made = rest.create(body(&daemon, name, settings, json!({}))).await;
         let id = made["id"].as_str().unwrap();
         let view = idle_after(&rest, id, 2).await;
