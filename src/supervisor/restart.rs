@@ -13,7 +13,7 @@ use crate::{
     telemetry,
 };
 
-use super::{Supervisor, SupervisorError};
+use super::{Supervisor, SupervisorError, adoption::adopted};
 
 /// Sessions whose restart may wait to be begun; one that finds no room asks again.
 pub(super) const DUE: usize = 256;
@@ -99,7 +99,7 @@ impl Supervisor {
         earlier: Option<RestartTerms>,
     ) -> Result<Option<RestartTerms>, SupervisorError> {
         let policy = self.shared.settings.restart.with(&own_policy(row)?);
-        let may_begin_anew = self.is_doubtful(start).await?;
+        let may_begin_anew = self.is_doubtful(row, start).await?;
         let earlier = earlier.map(|terms| RestartTerms {
             policy,
             may_begin_anew,
@@ -109,8 +109,10 @@ impl Supervisor {
     }
 
     /// Whether the CLI may have kept nothing of the conversation that is to go on.
-    pub(super) async fn is_doubtful(&self, start: &Start) -> Result<bool, SupervisorError> {
+    pub(super) async fn is_doubtful(&self, row: &SessionRow, start: &Start) -> Result<bool, SupervisorError> {
         match start {
+            // One that was there before the session is no loss of the session's.
+            Start::Resume { id, .. } if adopted(row)? == Some(*id) => Ok(false),
             Start::Resume { id, .. } => Ok(self.shared.store.cli_totals(*id).await?.is_none()),
             Start::New { .. } | Start::Fork { .. } => Ok(false),
         }

@@ -1,6 +1,7 @@
 //! Owns the tests of a daemon whose CLI misbehaves: each is named by the row of the catalogue of faults that it shows.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
+mod adoption;
 mod approvals;
 mod bed;
 mod clients;
