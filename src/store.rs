@@ -214,6 +214,12 @@ impl Store {
             .await
     }
 
+    /// The session that has this conversation of the CLI now.
+    pub async fn session_of_conversation(&self, id: CliSessionId) -> Result<Option<SessionId>, StoreError> {
+        self.read(move |pool| async move { sessions::of_conversation(&pool, id).await })
+            .await
+    }
+
     /// The last known running total of a conversation of the CLI.
     pub async fn cli_totals(&self, id: CliSessionId) -> Result<Option<CliTotals>, StoreError> {
         self.read(move |pool| async move { history::cli_totals(&pool, id).await })

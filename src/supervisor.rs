@@ -1,6 +1,7 @@
 //! Owns the policy over many sessions: what may start, stop, fork and resume, where processes come from, and what happens
 //! to them over a restart of the daemon. The only place that holds all sessions.
 
+mod adoption;
 mod cli;
 mod cwd;
 mod ending;

@@ -1,6 +1,7 @@
 //! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
 //! that starts again and reads the same records is in the same state.
 
+mod conversation;
 mod ended;
 mod liveness;
 mod own;
@@ -82,6 +83,8 @@ struct Run {
     ready_at: Option<Timestamp>,
     /// Whether it was to go on with a conversation.
     resumed: bool,
+    /// The id of that conversation, as long as the process is in it.
+    resumes: Option<CliSessionId>,
     /// Turns that ended before it.
     turns_before: u64,
     /// What decides whether it is restarted.
@@ -151,6 +154,8 @@ pub(super) struct Machine {
     run: Option<Run>,
     last_run: Option<RunId>,
     cli_session: Option<CliSessionId>,
+    /// The id that the conversation had before the CLI reported another, until that one has proved itself.
+    earlier: Option<CliSessionId>,
     cli_version: Option<String>,
     model: Option<String>,
     permission_mode: Option<String>,
@@ -198,6 +203,7 @@ impl Machine {
             run: None,
             last_run: rest.run,
             cli_session: rest.cli_session,
+            earlier: None,
             cli_version: rest.cli_version,
             model: rest.model,
             permission_mode: rest.permission_mode,
@@ -353,6 +359,7 @@ impl Machine {
             run_id: self.last_run,
             cli_pid: cli_pid.filter(|_| self.run.is_some()),
             cli_session_id: self.cli_session,
+            earlier_session_id: self.earlier,
             cli_version: self.cli_version.clone(),
             model: self.model.clone(),
             permission_mode: self.permission_mode.clone(),
@@ -482,13 +489,6 @@ impl Machine {
             }
             !done
         });
-    }
-
-    fn set_cli_session(&mut self, id: CliSessionId, at: Timestamp, out: &mut Outcome) {
-        if self.cli_session != Some(id) {
-            self.cli_session = Some(id);
-            out.facts.push(Fact::CliSession { id, at });
-        }
     }
 
     fn set_model(&mut self, model: Option<String>, out: &mut Outcome) {

@@ -107,6 +107,9 @@ pub(super) struct RunStarted {
     /// Prompts that the last process had not begun, and that are written to this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) carried: Vec<Carried>,
+    /// The id to go back to if the CLI does not know the conversation by `cli_session_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) earlier_session_id: Option<CliSessionId>,
 }
 
 /// A prompt that goes from one process to the next.

@@ -152,6 +152,7 @@ impl Actor {
             permission_mode: launch.permission_mode.take(),
             restart: launch.restart.take(),
             carried,
+            earlier_session_id: self.machine.earlier_id_of(launch.cli_session),
         });
         launch.plan.start_note = String::from_utf8_lossy(&note.to_json()).into_owned();
         let program = self.settings.keeper_program.clone();

@@ -16,7 +16,9 @@ use crate::{
 };
 
 use super::{
-    CreateSession, ForkSession, SessionView, Supervisor, SupervisorError, cwd,
+    CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
+    adoption::adopted,
+    cwd,
     messages::{CheckedPrompt, read_options},
     plan::LaunchParts,
     settings::make_private_dir,
@@ -26,7 +28,8 @@ impl Supervisor {
     /// Makes a session and starts its process. The session is there also when the start fails; its state says so.
     ///
     /// # Errors
-    /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`, `NoRoom`.
+    /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`, `NoRoom`; for a conversation to go on with
+    /// `ConversationTaken`, `ConversationInUse`, `ConversationNotFound`.
     pub async fn create(&self, request: CreateSession, by: &str) -> Result<SessionView, SupervisorError> {
         request
             .options
@@ -38,7 +41,13 @@ impl Supervisor {
             .map(|message| self.check_prompt(message, &request.options))
             .transpose()?;
         let id = SessionId::new();
-        let cli_session = CliSessionId::new();
+        let adopted = request.options.resume;
+        let start = match adopted {
+            Some(id) => Start::Resume { id, at: None },
+            None => Start::New {
+                id: CliSessionId::new(),
+            },
+        };
         let new = NewSession {
             id,
             cwd: self.check_cwd(&request.cwd)?.display().to_string(),
@@ -50,11 +59,19 @@ impl Supervisor {
             restart: request.restart.map(|own| restart_text(&own)).transpose()?,
             parent: None,
             forked_at: None,
-            cli_session_id: cli_session,
+            cli_session_id: start.cli_session(),
             created_at: Clock.now(),
             state: SessionState::Starting,
         };
-        self.make(new, Start::New { id: cli_session }, prompt, by).await
+        let Some(conversation) = adopted else {
+            return self.make(new, start, prompt, by).await;
+        };
+        let (supervisor, by) = (self.clone(), by.to_owned());
+        self.to_the_end(async move {
+            let made = supervisor.make(new, start, prompt, &by).await?;
+            supervisor.settle_adoption(made, conversation, &by).await
+        })
+        .await
     }
 
     /// Makes a session whose conversation begins as a copy of another's. The parent is not touched.
@@ -69,7 +86,7 @@ impl Supervisor {
     ) -> Result<SessionView, SupervisorError> {
         self.catch_up().await?;
         let row = self.row(parent).await?;
-        if row.turns == 0 {
+        if row.turns == 0 && adopted(&row)?.is_none() {
             return Err(SupervisorError::ConversationNotStarted);
         }
         let cwd = self.check_cwd(&row.cwd)?;
@@ -80,6 +97,8 @@ impl Supervisor {
             }
         }
         let mut options = read_options(&row.options)?;
+        // It has a conversation of its own.
+        options.resume = None;
         apply_mode(&mut options, row.permission_mode.as_deref());
         let prompt = request
             .prompt
@@ -129,22 +148,27 @@ impl Supervisor {
         } else {
             self.start_of(&row).await?
         };
+        let earlier = view.earlier_session_id.filter(|_| !fresh);
         let doubtful = self.is_doubtful(&row, &start).await?;
         let terms = self.terms(&row, &start, None).await?;
-        // A session that may be restarted begins anew by itself.
-        let must_look = doubtful && terms.is_none();
+        // A session that may be restarted does by itself what follows from an unknown conversation.
+        let must_look = (doubtful || earlier.is_some()) && terms.is_none();
         let admitted = self.shared.admission.admit(id, Path::new(&row.cwd))?;
         self.start_process(&session, &row, start, None, terms, admitted)
             .await?;
         if must_look {
-            self.start_anew_if_nothing_was_kept(&session).await?;
+            self.start_otherwise_if_unknown(&session, earlier).await?;
         }
         self.session(id).await
     }
 
-    /// A CLI that was killed in its first turn may have kept nothing of the conversation. Only it knows, so it was asked
-    /// to go on; if it can't, the session begins a conversation again.
-    async fn start_anew_if_nothing_was_kept(&self, session: &SessionHandle) -> Result<(), SupervisorError> {
+    /// Only the CLI knows what it has kept and by which id, so it was asked to go on. If it can't, it is asked for the id
+    /// before; without one it was killed before it had kept anything, and the session begins a conversation again.
+    async fn start_otherwise_if_unknown(
+        &self,
+        session: &SessionHandle,
+        earlier: Option<CliSessionId>,
+    ) -> Result<(), SupervisorError> {
         let view = session.wait_started().await?;
         let reason = view.reason.as_ref().map(|reason| reason.code.as_str());
         if reason != Some(FailReason::CONVERSATION_NOT_FOUND) {
@@ -152,7 +176,10 @@ impl Supervisor {
         }
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
-        let start = self.first_start_of(&row).await?;
+        let start = match earlier {
+            Some(id) => Start::Resume { id, at: None },
+            None => self.first_start_of(&row).await?,
+        };
         let terms = self.terms(&row, &start, None).await?;
         let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
         self.start_process(session, &row, start, None, terms, admitted)
@@ -189,7 +216,7 @@ impl Supervisor {
             .await
     }
 
-    async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
+    pub(super) async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
         let session = match self.handle_to_stop(id).await {
             Ok(session) => Some(session),
             // The daemon died in the middle of an earlier deletion.
@@ -216,6 +243,11 @@ impl Supervisor {
         let dir = self.shared.settings.session_dir(id);
         absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
         for span in self.shared.store.cli_session_history(id).await? {
+            let owner = self.shared.store.session_of_conversation(span.id).await?;
+            if owner.is_some_and(|owner| owner != id) {
+                // It left this conversation, and another went on with it.
+                continue;
+            }
             let lease = self.shared.settings.lease_file(span.id);
             absent(tokio::fs::remove_file(&lease).await).map_err(SupervisorError::files(&lease))?;
         }
@@ -249,6 +281,7 @@ impl Supervisor {
                     // Who gets an error has no session; in a shutdown the next daemon marks it.
                     if !supervisor.shared.closing.is_cancelled()
                         && let Err(error) = supervisor.remove(id, &by).await
+                        && !matches!(error, SupervisorError::SessionNotFound(_))
                     {
                         let error = crate::telemetry::chain(&error);
                         tracing::error!(session.id = %id, error, "what is left of a failed session stays");
@@ -277,7 +310,10 @@ impl Supervisor {
         let (row, session) = {
             // Once it can be listed it can be asked for, and two actors on one journal must never be.
             let _exclusive = self.shared.registry.exclusive(id).await;
-            self.shared.store.insert_session(new).await?;
+            if let Err(error) = self.shared.store.insert_session(new).await {
+                absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+                return Err(error.into());
+            }
             let row = self.row(id).await?;
             let session = self.open(&row, None, true).await?;
             self.shared.registry.insert(session.clone());
@@ -368,7 +404,7 @@ impl Supervisor {
 
     /// How the conversation of a session is opened again.
     pub(super) async fn start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
-        if row.turns > 0 {
+        if row.turns > 0 || adopted(row)?.is_some() {
             return Ok(Start::Resume {
                 id: row.cli_session_id,
                 at: None,

@@ -121,6 +121,7 @@ fn resting(row: &SessionRow) -> LiveView {
         run_id: row.run_id,
         cli_pid: None,
         cli_session_id: Some(row.cli_session_id),
+        earlier_session_id: None,
         cli_version: row.cli_version.clone(),
         model: row.model.clone(),
         permission_mode: row.permission_mode.clone(),

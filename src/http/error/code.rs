@@ -173,6 +173,12 @@ codes! {
     ConversationInUse, "conversation_in_use", CONFLICT, retry, none,
         "Another process works on the session's conversation",
         "End that process, or fork the session.";
+    ConversationTaken, "conversation_taken", CONFLICT, final, none,
+        "Another session has this conversation",
+        "Use the session that the member 'session_id' names, or fork it.";
+    ConversationNotFound, "conversation_not_found", NOT_FOUND, final, none,
+        "The agent CLI knows no such conversation in this directory",
+        "Name the directory that the conversation began in.";
     TooManySessions, "too_many_sessions", TOO_MANY_REQUESTS, retry, none,
         "As many sessions have a process as the limit allows",
         "Stop a session, or raise the named limit.";

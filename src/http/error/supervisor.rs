@@ -61,6 +61,10 @@ impl From<SupervisorError> for ApiError {
             E::ConversationNotStarted | E::ParentDeleted => {
                 new(ErrorCode::ConversationNotStarted).detail(error.to_string())
             }
+            E::ConversationTaken(by) => new(ErrorCode::ConversationTaken)
+                .detail(error.to_string())
+                .member("session_id", by.to_string()),
+            E::ConversationNotFound { .. } => new(ErrorCode::ConversationNotFound).detail(error.to_string()),
             E::PromptConflict { uuid } => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
             E::Read(error) => error.into(),
             E::Store(error) => error.into(),
