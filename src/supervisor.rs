@@ -5,6 +5,7 @@ mod cli;
 mod cwd;
 mod error;
 mod lifecycle;
+mod mark;
 mod messages;
 mod offers;
 mod plan;
@@ -57,6 +58,8 @@ pub struct Supervisor {
 #[derive(Debug)]
 struct Shared {
     settings: SupervisorSettings,
+    /// The mark that every process of a session carries.
+    data_mark: String,
     store: Store,
     registry: Registry,
     admission: Admission,
@@ -92,6 +95,8 @@ impl Supervisor {
                 cli: CliSource::default(),
                 outbound: Outbound::new(),
                 admission: Admission::new(settings.limits),
+                data_mark: mark::of(&settings.data_dir)
+                    .map_err(SupervisorError::files(&settings.data_dir))?,
                 settings,
                 store,
                 registry: Registry::default(),

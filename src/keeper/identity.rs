@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::os;
@@ -96,6 +97,17 @@ impl Identity {
         os::boot_id().is_ok_and(|boot| boot == self.boot_id)
             && os::start_time(pid).is_ok_and(|time| time == self.start_time)
             && !os::is_zombie(pid)
+    }
+
+    /// Has the process go on if it was stopped, as by a SIGSTOP: it could not answer, nor end. One that runs does not notice.
+    pub fn wake(&self) {
+        // It may have ended.
+        let _ = os::signal_same(self.process(), Signal::SIGCONT);
+    }
+
+    /// The process, in the form that signals take.
+    pub(super) fn process(&self) -> os::Quarry {
+        (nix::unistd::Pid::from_raw(self.pid), self.start_time)
     }
 
     pub(super) fn secret(&self) -> &str {

@@ -8,7 +8,7 @@ use tokio::{sync::mpsc, time::Instant};
 use crate::{
     claude::{ClientLine, stdin},
     domain::{FailReason, PromptUuid, SessionState},
-    keeper::{self, Link, StopRequest, WriteError},
+    keeper::{self, Identity, Link, StopRequest, WriteError},
     telemetry,
 };
 
@@ -348,13 +348,20 @@ impl Actor {
             silent_for_ms,
         };
         let note = Bytes::from(note.to_json());
+        let identity_file = self.settings.identity_file.clone();
         self.tracker.spawn(async move {
             // A note that can't be written must not hold up the stop: on a full disk its answer does not come.
             if is_first {
                 match tokio::time::timeout(NOTE_PATIENCE, link.note(note)).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => tracing::warn!(%error, "the stop request was not journaled"),
-                    Err(_) => tracing::warn!("the stop request was not journaled in time"),
+                    Err(_) => {
+                        tracing::warn!("the stop request was not journaled in time");
+                        // A keeper that was stopped takes nothing before it goes on.
+                        if let Ok(Some(identity)) = Identity::read(&identity_file) {
+                            identity.wake();
+                        }
+                    }
                 }
             }
             if link.stop(request).await.is_err() {
