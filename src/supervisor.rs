@@ -7,6 +7,7 @@ mod cwd;
 mod ending;
 mod error;
 mod lifecycle;
+mod mark;
 mod messages;
 mod offers;
 mod plan;
@@ -59,6 +60,8 @@ pub struct Supervisor {
 #[derive(Debug)]
 struct Shared {
     settings: SupervisorSettings,
+    /// The mark that every process of a session carries.
+    data_mark: String,
     store: Store,
     registry: Registry,
     admission: Admission,
@@ -94,6 +97,8 @@ impl Supervisor {
                 cli: CliSource::default(),
                 outbound: Outbound::new(),
                 admission: Admission::new(settings.limits),
+                data_mark: mark::of(&settings.data_dir)
+                    .map_err(SupervisorError::files(&settings.data_dir))?,
                 settings,
                 store,
                 registry: Registry::default(),

@@ -8,7 +8,7 @@ use tokio::{sync::mpsc, time::Instant};
 use crate::{
     claude::{ClientLine, stdin},
     domain::{FailReason, PromptUuid, SessionState},
-    keeper::{self, Link, StopRequest, WriteError},
+    keeper::{self, Identity, Link, StopRequest, WriteError},
     telemetry,
 };
 
@@ -363,6 +363,7 @@ impl Actor {
             silent_for_ms,
         };
         let note = Bytes::from(note.to_json());
+        let identity_file = self.settings.identity_file.clone();
         self.tracker.spawn(async move {
             // A note that can't be written must not hold up the stop: on a full disk its answer does not come.
             let noted = async {
@@ -372,7 +373,13 @@ impl Actor {
                 match tokio::time::timeout(NOTE_PATIENCE, link.note(note)).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => tracing::warn!(%error, "the stop request was not journaled"),
-                    Err(_) => tracing::warn!("the stop request was not journaled in time"),
+                    Err(_) => {
+                        tracing::warn!("the stop request was not journaled in time");
+                        // A keeper that was stopped takes nothing before it goes on.
+                        if let Ok(Some(identity)) = Identity::read(&identity_file) {
+                            identity.wake();
+                        }
+                    }
                 }
             };
             let stopped = async {

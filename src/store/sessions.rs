@@ -1,5 +1,7 @@
 //! Owns the queries for sessions.
 
+use std::collections::HashSet;
+
 use sqlx::{QueryBuilder, Sqlite, SqliteExecutor, SqlitePool, sqlite::SqliteRow};
 
 use super::{Page, PageRequest, QueryError, SessionFilter, SessionRow, column::Columns};
@@ -103,6 +105,18 @@ pub(super) async fn by_state(pool: &SqlitePool) -> Result<Vec<(SessionState, u64
         Ok((columns.named("state")?, columns.count("sessions")?))
     };
     rows.iter().map(count).collect()
+}
+
+pub(super) async fn ids(pool: &SqlitePool) -> Result<HashSet<SessionId>, QueryError> {
+    let rows = sqlx::query("SELECT id FROM sessions").fetch_all(pool).await?;
+    let id = |row: &SqliteRow| {
+        let columns = Columns {
+            table: "sessions",
+            row,
+        };
+        Ok(columns.parsed("id")?)
+    };
+    rows.iter().map(id).collect()
 }
 
 pub(super) async fn unsettled(pool: &SqlitePool) -> Result<Vec<SessionRow>, QueryError> {
