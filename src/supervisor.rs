@@ -7,6 +7,7 @@ mod error;
 mod lifecycle;
 mod messages;
 mod offers;
+mod park;
 mod plan;
 mod projector;
 mod queued;
@@ -38,7 +39,7 @@ pub use error::SupervisorError;
 pub use offers::{Offer, Offered};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
 pub use rules::RuleTest;
-pub use settings::{Simulator, SupervisorSettings};
+pub use settings::{ParkSettings, Simulator, SupervisorSettings};
 pub use view::{Health, SessionView};
 
 use cli::CliSource;
@@ -68,6 +69,8 @@ struct Shared {
     closing: CancellationToken,
     /// Where sessions say that a restart is due.
     restarts: mpsc::Sender<SessionId>,
+    /// Where parked sessions say that they need a process.
+    wakes: mpsc::Sender<SessionId>,
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
@@ -87,6 +90,7 @@ impl Supervisor {
         settings.make_folders()?;
         let projector = Projector::start(store.clone(), &tracker);
         let (restarts, due) = mpsc::channel(restart::DUE);
+        let (wakes, woken) = mpsc::channel(park::WAKES);
         let supervisor = Self {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
@@ -100,6 +104,7 @@ impl Supervisor {
                 tracker,
                 closing: CancellationToken::new(),
                 restarts,
+                wakes,
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
             }),
@@ -109,6 +114,7 @@ impl Supervisor {
         }
         supervisor.recover().await?;
         supervisor.run_restarts(due);
+        supervisor.run_wakes(woken);
         Ok(supervisor)
     }
 

@@ -133,7 +133,7 @@ impl Supervisor {
         let terms = self.terms(&row, &start, None).await?;
         // A session that may be restarted begins anew by itself.
         let must_look = doubtful && terms.is_none();
-        let admitted = self.shared.admission.admit(id, Path::new(&row.cwd))?;
+        let admitted = self.admit(id, &row.cwd).await?;
         self.start_process(&session, &row, start, None, terms, admitted)
             .await?;
         if must_look {
@@ -154,7 +154,7 @@ impl Supervisor {
         let row = self.row(session.id()).await?;
         let start = self.first_start_of(&row).await?;
         let terms = self.terms(&row, &start, None).await?;
-        let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
+        let admitted = self.admit(row.id, &row.cwd).await?;
         self.start_process(session, &row, start, None, terms, admitted)
             .await
     }
@@ -232,7 +232,9 @@ impl Supervisor {
     pub async fn stop_all(&self, by: &str) {
         let deadline = self.shared.settings.stop_deadline();
         let mut stops = tokio::task::JoinSet::new();
-        for session in self.shared.registry.all() {
+        // What is parked has no process, and stays parked.
+        let with_process = |session: &SessionHandle| session.view().state != SessionState::Parked;
+        for session in self.shared.registry.all().into_iter().filter(with_process) {
             let by = by.to_owned();
             stops.spawn(async move {
                 if let Err(error) = session.stop(&by, deadline).await {
@@ -274,7 +276,7 @@ impl Supervisor {
         self.refuse_when_closing()?;
         // Before anything is made: who has no CLI gets no session either.
         self.shared.cli.look(&self.shared.settings).await?;
-        let admitted = self.shared.admission.admit(new.id, Path::new(&new.cwd))?;
+        let admitted = self.admit(new.id, &new.cwd).await?;
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
             line: String::from_utf8_lossy(&prompt.line).into_owned(),
@@ -453,6 +455,7 @@ impl Supervisor {
                 session: row.id,
                 state: row.state,
                 reason: row.state_reason.clone(),
+                parked: row.parked,
                 cli_session: Some(row.cli_session_id),
                 run: row.run_id,
                 cli_version: row.cli_version.clone(),
@@ -475,6 +478,7 @@ impl Supervisor {
             // A process that lives was started with the options as they are stored.
             routes: Routes::of(&read_options(&row.options)?),
             restarts: self.shared.restarts.clone(),
+            wakes: self.shared.wakes.clone(),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),
@@ -487,6 +491,7 @@ impl Supervisor {
                 term_grace_ms: settings.keeper.term_grace_ms,
                 start_timeout_ms: settings.start_timeout_ms,
                 liveness: settings.liveness,
+                park_after_ms: settings.park.idle_ms,
                 desk: settings.desk,
                 max_prompt_bytes: settings.max_prompt_bytes,
             },

@@ -20,6 +20,7 @@ mod metrics;
 mod money;
 mod one_process;
 mod parity;
+mod park;
 mod race;
 mod restart;
 mod resume;

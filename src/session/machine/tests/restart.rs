@@ -38,6 +38,7 @@ impl Bench {
             by: "test".to_owned(),
             start_timeout_ms: None,
             silent_for_ms,
+            park: None,
         });
     }
 
