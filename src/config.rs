@@ -10,6 +10,7 @@ mod layers;
 mod limits;
 mod liveness;
 mod log;
+mod park;
 mod restart;
 mod rules;
 mod server;
@@ -34,6 +35,7 @@ pub use self::{
     limits::Limits,
     liveness::Liveness,
     log::{Log, LogFormat},
+    park::Park,
     restart::Restart,
     server::Server,
     sessions::Sessions,
@@ -57,6 +59,8 @@ pub struct Config {
     pub liveness: Liveness,
     /// `[limits]`: how many processes there may be.
     pub limits: Limits,
+    /// `[park]`: when processes of sessions that do nothing are ended.
+    pub park: Park,
     /// `[stop]`: how processes and the daemon end.
     pub stop: Stop,
     /// `[log]`: what is logged.
@@ -92,6 +96,7 @@ impl Config {
             restart: Restart::default(),
             liveness: Liveness::default(),
             limits: Limits::default(),
+            park: Park::default(),
             stop: Stop::default(),
             log: Log::default(),
             rules: RuleSet::default(),
@@ -126,6 +131,7 @@ impl Config {
         self.restart.check(&mut problems);
         self.liveness.check(&mut problems);
         self.limits.check(&mut problems);
+        self.park.check(&mut problems);
         self.stop.check(&mut problems);
         self.log.check(&mut problems);
         if self.sessions.max_line_bytes < self.server.max_prompt_bytes {

@@ -10,6 +10,7 @@ mod lifecycle;
 mod mark;
 mod messages;
 mod offers;
+mod park;
 mod plan;
 mod projector;
 mod queued;
@@ -41,7 +42,7 @@ pub use error::SupervisorError;
 pub use offers::{Offer, Offered};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
 pub use rules::RuleTest;
-pub use settings::{Simulator, SupervisorSettings};
+pub use settings::{ParkSettings, Simulator, SupervisorSettings};
 pub use view::{Health, SessionView};
 
 use cli::CliSource;
@@ -73,6 +74,8 @@ struct Shared {
     closing: CancellationToken,
     /// Where sessions say that a restart is due.
     restarts: mpsc::Sender<SessionId>,
+    /// Where parked sessions say that they need a process.
+    wakes: mpsc::Sender<SessionId>,
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
@@ -92,6 +95,7 @@ impl Supervisor {
         settings.make_folders()?;
         let projector = Projector::start(store.clone(), &tracker);
         let (restarts, due) = mpsc::channel(restart::DUE);
+        let (wakes, woken) = mpsc::channel(park::WAKES);
         let supervisor = Self {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
@@ -107,6 +111,7 @@ impl Supervisor {
                 tracker,
                 closing: CancellationToken::new(),
                 restarts,
+                wakes,
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
             }),
@@ -116,6 +121,7 @@ impl Supervisor {
         }
         supervisor.recover().await?;
         supervisor.run_restarts(due);
+        supervisor.run_wakes(woken);
         Ok(supervisor)
     }
 

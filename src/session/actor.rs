@@ -38,6 +38,7 @@ use super::{
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
     outbox::{self, Due, Entry, OUTBOX_ENTRIES, Unsent},
+    park::Parking,
     process::Launching,
     prompts::Prompts,
     restart::Restarting,
@@ -79,6 +80,8 @@ pub struct SessionParts {
     pub routes: Routes,
     /// Where it is said that a restart is due.
     pub restarts: mpsc::Sender<SessionId>,
+    /// Where it is said that a parked session needs a process.
+    pub wakes: mpsc::Sender<SessionId>,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
@@ -108,6 +111,8 @@ pub struct SessionSettings {
     pub start_timeout_ms: u64,
     /// When silence is too long.
     pub liveness: Liveness,
+    /// How long nothing is asked of a session before it is parked; 0 = for ever.
+    pub park_after_ms: u64,
     /// How long is waited for clients that answer the CLI.
     pub desk: DeskTimes,
     /// The largest content of a user message in bytes, as callers of the handle are held to it too.
@@ -140,6 +145,7 @@ pub(super) struct Actor {
     pub(super) outbox_room: Arc<Semaphore>,
     pub(super) launching: Option<Launching>,
     pub(super) restarting: Restarting,
+    pub(super) parking: Parking,
     pub(super) listening: Listening,
     /// Held while a process lives.
     pub(super) place: Option<Place>,
@@ -243,6 +249,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         ended_turns: VecDeque::new(),
         launching: None,
         restarting: Restarting::new(parts.restarts),
+        parking: Parking::new(parts.wakes),
         listening: Listening::default(),
         place: parts.place,
         start_turn: None,
@@ -308,6 +315,7 @@ impl Actor {
                 .chain(self.next_ruling())
                 .chain(self.restarting.next())
                 .chain(self.listening.next())
+                .chain(self.parking.next())
                 .min();
             let store = self.unsent_facts.is_some().then(|| self.projections.clone());
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet
@@ -496,6 +504,7 @@ impl Actor {
                 }
             }
             Effect::RunEnded => self.on_run_ended(),
+            Effect::ParkVoid => self.park_is_off(),
         }
     }
 

@@ -10,14 +10,14 @@ use tokio_util::sync::DropGuard;
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
     domain::{
-        ApprovalId, ClientId, ConnectionId, FailReason, PromptUuid, Resolution, RestartTerms, RuleSet, Seq,
-        SessionId, SessionState, TurnEnd,
+        ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, Resolution, RestartTerms,
+        RuleSet, Seq, SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
 };
 
-use super::{LiveView, Routes, SessionError, admission::Admitted};
+use super::{LiveView, Routes, SessionError, admission::Admitted, park::WakeFailure};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -160,6 +160,15 @@ pub(super) enum Command {
     /// The restart that is due did not come about.
     RestartFailed {
         reason: Option<FailReason>,
+    },
+    Park {
+        reason: ParkReason,
+        least_unused_ms: u64,
+        reply: Reply<()>,
+    },
+    /// No process could be started for what was sent to a parked session.
+    WakeFailed {
+        failure: WakeFailure,
     },
     Close {
         reply: oneshot::Sender<()>,
@@ -421,6 +430,34 @@ impl SessionHandle {
     pub async fn restart_failed(&self, reason: Option<FailReason>) {
         // An actor that is gone restarts nothing.
         self.commands.send(Command::RestartFailed { reason }).await.ok();
+    }
+
+    /// Ends the process of a session of which nothing has been asked for so long, and returns after its end. The next message
+    /// starts another. Parking what is parked is no error.
+    ///
+    /// # Errors
+    /// `NotParkable` when that would cut something short; `StopTimedOut` after `deadline`.
+    pub async fn park(
+        &self,
+        reason: ParkReason,
+        least_unused_ms: u64,
+        deadline: Duration,
+    ) -> Result<(), SessionError> {
+        let parked = self.ask(|reply| Command::Park {
+            reason,
+            least_unused_ms,
+            reply,
+        });
+        match tokio::time::timeout(deadline, parked).await {
+            Ok(parked) => parked,
+            Err(_) => Err(SessionError::StopTimedOut),
+        }
+    }
+
+    /// Says that the process which a message needs did not come about.
+    pub async fn wake_failed(&self, failure: WakeFailure) {
+        // An actor that is gone has answered who sent it.
+        self.commands.send(Command::WakeFailed { failure }).await.ok();
     }
 
     /// Ends the actor of a session that has no process, and will have none: what was asked of it later is refused.

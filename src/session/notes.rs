@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptUuid, Restart, RestartTerms,
-    RunExit, RunId, Seq, SessionState, SilenceAction, StartMode, Timestamp, fact::CliTotals,
+    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, ParkReason, Parked, PromptUuid,
+    Restart, RestartTerms, RunExit, RunId, Seq, SessionState, SilenceAction, StartMode, Timestamp,
+    fact::CliTotals,
 };
 
 use super::desk::FallbackReason;
@@ -45,6 +46,9 @@ pub(super) enum Note {
         /// Set when the daemon stops a process that was silent for this long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         silent_for_ms: Option<u64>,
+        /// Set when the daemon stops a process to park its session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        park: Option<ParkReason>,
     },
     /// The CLI owes output and has said nothing for long.
     Notice(Silence),
@@ -56,6 +60,9 @@ pub(super) enum Note {
         /// Set in the state `starting` while a restart is due.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         restart: Option<DueRestart>,
+        /// Set in the state `parked`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parked: Option<Parked>,
     },
     /// The CLI's request in record `seq` needs a person.
     Approval {

@@ -157,6 +157,7 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         forked_at: columns.parsed_opt("forked_at")?,
         state: columns.named("state")?,
         state_reason: columns.json_opt("state_reason")?,
+        parked: columns.json_opt("parked")?,
         cli_session_id: columns.parsed("cli_session_id")?,
         run_id: columns.parsed_opt("run_id")?,
         run_seq: columns.seq("run_seq")?,

@@ -5,7 +5,10 @@ use std::{collections::HashSet, pin::pin, time::Duration};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::session::{SessionError, SessionHandle};
+use crate::{
+    domain::SessionState,
+    session::{SessionError, SessionHandle},
+};
 
 use super::{Supervisor, SupervisorError};
 
@@ -29,7 +32,8 @@ impl Supervisor {
                 .registry
                 .all()
                 .into_iter()
-                .filter(|session| asked.insert(session.id()))
+                // What is parked has no process, and stays parked.
+                .filter(|session| session.view().state != SessionState::Parked && asked.insert(session.id()))
                 .collect();
             if left.is_empty() {
                 return all_stopped;

@@ -153,7 +153,7 @@ impl Supervisor {
         let terms = self.terms(&row, &start, None).await?;
         // A session that may be restarted does by itself what follows from an unknown conversation.
         let must_look = (doubtful || earlier.is_some()) && terms.is_none();
-        let admitted = self.shared.admission.admit(id, Path::new(&row.cwd))?;
+        let admitted = self.admit(id, &row.cwd).await?;
         self.start_process(&session, &row, start, None, terms, admitted)
             .await?;
         if must_look {
@@ -181,7 +181,7 @@ impl Supervisor {
             None => self.first_start_of(&row).await?,
         };
         let terms = self.terms(&row, &start, None).await?;
-        let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
+        let admitted = self.admit(row.id, &row.cwd).await?;
         self.start_process(session, &row, start, None, terms, admitted)
             .await
     }
@@ -265,7 +265,7 @@ impl Supervisor {
         self.refuse_when_closing()?;
         // Before anything is made: who has no CLI gets no session either.
         self.shared.cli.look(&self.shared.settings).await?;
-        let admitted = self.shared.admission.admit(new.id, Path::new(&new.cwd))?;
+        let admitted = self.admit(new.id, &new.cwd).await?;
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
             line: String::from_utf8_lossy(&prompt.line).into_owned(),
@@ -449,6 +449,7 @@ impl Supervisor {
                 session: row.id,
                 state: row.state,
                 reason: row.state_reason.clone(),
+                parked: row.parked,
                 cli_session: Some(row.cli_session_id),
                 run: row.run_id,
                 cli_version: row.cli_version.clone(),
@@ -471,6 +472,7 @@ impl Supervisor {
             // A process that lives was started with the options as they are stored.
             routes: Routes::of(&read_options(&row.options)?),
             restarts: self.shared.restarts.clone(),
+            wakes: self.shared.wakes.clone(),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),
@@ -483,6 +485,7 @@ impl Supervisor {
                 term_grace_ms: settings.keeper.term_grace_ms,
                 start_timeout_ms: settings.start_timeout_ms,
                 liveness: settings.liveness,
+                park_after_ms: settings.park.idle_ms,
                 desk: settings.desk,
                 max_prompt_bytes: settings.max_prompt_bytes,
             },

@@ -25,6 +25,13 @@ pub enum Simulator {
     WhenNoCli(PathBuf, Vec<String>),
 }
 
+/// When sessions are parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParkSettings {
+    /// How long nothing is asked of a session before it is parked; 0 = for ever.
+    pub idle_ms: u64,
+}
+
 /// Settings of the supervisor. Paths are absolute.
 #[derive(Clone, Debug)]
 pub struct SupervisorSettings {
@@ -60,6 +67,8 @@ pub struct SupervisorSettings {
     pub restart: RestartPolicy,
     /// When silence is too long.
     pub liveness: Liveness,
+    /// When sessions are parked.
+    pub park: ParkSettings,
     /// How many processes there may be.
     pub limits: Limits,
     /// Sizes and times of keepers.

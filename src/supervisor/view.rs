@@ -135,6 +135,9 @@ fn resting(row: &SessionRow) -> LiveView {
         unasked_tool: None,
         last_line_at: None,
         restart: None,
+        parked: row.parked.filter(|_| row.state == SessionState::Parked),
+        unused_since: None,
+        is_woken: false,
         silent_since: None,
         is_silent: false,
     }

@@ -11,7 +11,7 @@ use crate::{
     domain::{Liveness, RestartPolicy},
     http::HttpConfig,
     keeper::KeeperLimits,
-    supervisor::{DeskTimes, Limits, Simulator, SupervisorSettings},
+    supervisor::{DeskTimes, Limits, ParkSettings, Simulator, SupervisorSettings},
 };
 
 pub(super) fn http(config: &Config) -> HttpConfig {
@@ -76,6 +76,9 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
         liveness: Liveness {
             after_ms: config.liveness.after_ms,
             action: config.liveness.action,
+        },
+        park: ParkSettings {
+            idle_ms: config.park.idle_ms,
         },
         limits: Limits {
             live: size(limits.live_processes.into()),

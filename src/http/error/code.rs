@@ -29,6 +29,11 @@ macro_rules! codes {
                 match self { $(Self::$variant => StatusCode::$status),* }
             }
 
+            /// The code with this name on the wire.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == name)
+            }
+
             /// What it means, the same for every occurrence.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),* }
@@ -158,6 +163,9 @@ codes! {
     SessionAlreadyLive, "session_already_live", CONFLICT, final, none,
         "The session has a process already",
         "Use it as it is, or stop it first.";
+    SessionNotParkable, "session_not_parkable", CONFLICT, retry, none,
+        "The session cannot be parked now",
+        "The member 'obstacle' says what stands in the way.";
     SessionStopping, "session_stopping", CONFLICT, retry, none,
         "The session is being stopped",
         "Wait until it is stopped.";
