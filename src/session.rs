@@ -27,6 +27,7 @@ mod settle;
 mod takeover;
 mod turns;
 mod view;
+mod warm;
 
 pub use actor::{SessionParts, SessionSettings, open};
 pub use admission::{Admission, Admitted, Limits, Place, Refusal, StartTurn};
@@ -36,4 +37,5 @@ pub use error::SessionError;
 pub use handle::{Attachment, ClientInbox, Decision, Launch, Sent, SessionHandle, TurnOutcome};
 pub use machine::{AtRest, INITIALIZE_ID};
 pub use ruling::where_it_leads;
+pub use warm::Claim;
 pub use view::{EDITING_TOOLS, LiveView, Offers, OpenPrompt, OpenTurn, PendingRequest};

@@ -17,7 +17,7 @@ use crate::{
     keeper::LaunchPlan,
 };
 
-use super::{LiveView, Routes, SessionError, admission::Admitted};
+use super::{Claim, LiveView, Routes, SessionError, admission::Admitted};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -136,6 +136,13 @@ pub(super) enum Command {
     },
     SetRules {
         rules: Arc<RuleSet>,
+        reply: Reply<()>,
+    },
+    Claim {
+        claim: Box<Claim>,
+        reply: Reply<()>,
+    },
+    Publish {
         reply: Reply<()>,
     },
     WaitTurn {
@@ -331,6 +338,24 @@ impl SessionHandle {
     /// `Ended` when the session is gone.
     pub async fn set_rules(&self, rules: Arc<RuleSet>) -> Result<(), SessionError> {
         self.ask(|reply| Command::SetRules { rules, reply }).await
+    }
+
+    /// Makes a process that was started in advance a session's: it must be idle, and its journal says so from then on. What
+    /// it has done so far is still kept from the store.
+    ///
+    /// # Errors
+    /// `NotLive` when it is not idle any more, or was claimed.
+    pub async fn claim(&self, claim: Claim) -> Result<(), SessionError> {
+        let claim = Box::new(claim);
+        self.ask(|reply| Command::Claim { claim, reply }).await
+    }
+
+    /// Gives the store all that a claimed session has done so far, and from then on what it does.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn publish(&self) -> Result<(), SessionError> {
+        self.ask(|reply| Command::Publish { reply }).await
     }
 
     /// Stops the process and returns after its end. Stopping what is stopped is no error.

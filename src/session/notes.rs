@@ -57,6 +57,8 @@ pub(super) enum Note {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         restart: Option<DueRestart>,
     },
+    /// The process was started before anybody asked for the session, which begins here.
+    Claimed(Claimed),
     /// The CLI's request in record `seq` needs a person.
     Approval {
         approval_id: ApprovalId,
@@ -107,6 +109,16 @@ pub(super) struct RunStarted {
     /// Prompts that the last process had not begun, and that are written to this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) carried: Vec<Carried>,
+}
+
+/// How a process that was started in advance became a session's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Claimed {
+    /// The profile of the configuration that it was started for.
+    pub(super) profile: String,
+    /// What decides from here on whether it is restarted when it dies; absent when it never is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) restart: Option<RestartTerms>,
 }
 
 /// A prompt that goes from one process to the next.

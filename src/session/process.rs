@@ -250,6 +250,7 @@ impl Actor {
                 waiter.send(Err(SessionError::NotLive { state })).ok();
             }
         }
+        self.refuse_claim(&|| SessionError::NotLive { state });
         self.refused.clear();
         self.retry_at = None;
         self.drop_launch_prompts();
@@ -332,11 +333,11 @@ impl Actor {
         };
         let is_first = self.machine.state() != SessionState::Stopping
             || (self.machine.is_stopped_for_silence() && cause == Cause::Asked);
-        let request = StopRequest {
+        let request = self.unclaimed_stop().unwrap_or(StopRequest {
             close_stdin_first: self.machine.is_quiet(),
             eof_grace_ms: self.settings.eof_grace_ms,
             term_grace_ms: self.settings.term_grace_ms,
-        };
+        });
         let (start_timeout_ms, silent_for_ms) = match cause {
             Cause::Asked => (None, None),
             Cause::StartTimeout { ms } => (Some(ms), None),
@@ -408,6 +409,7 @@ impl Actor {
                 self.clients
                     .error(connection, &refusal(&unsent.error, state), None);
             }
+            Subject::Claim => self.refuse_claim(&|| refusal(&unsent.error, state)),
             Subject::Reply(id) => self.answer_refused(&id, &refusal(&unsent.error, state)),
             Subject::Due(due) if unsent.error == WriteError::Busy => {
                 self.retry_later(due);

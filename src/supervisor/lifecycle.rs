@@ -471,6 +471,7 @@ impl Supervisor {
                 .map(|_| self.shared.admission.adopt(Path::new(&row.cwd))),
             link,
             fresh,
+            warm: false,
             outbound: self.shared.outbound.clone(),
             // A process that lives was started with the options as they are stored.
             routes: Routes::of(&read_options(&row.options)?),
