@@ -37,5 +37,5 @@ pub use error::SessionError;
 pub use handle::{Attachment, ClientInbox, Decision, Launch, Sent, SessionHandle, TurnOutcome};
 pub use machine::{AtRest, INITIALIZE_ID};
 pub use ruling::where_it_leads;
-pub use warm::Claim;
 pub use view::{EDITING_TOOLS, LiveView, Offers, OpenPrompt, OpenTurn, PendingRequest};
+pub use warm::Claim;

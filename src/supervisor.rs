@@ -17,6 +17,7 @@ mod restart;
 mod rules;
 mod settings;
 mod view;
+mod warm;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -40,6 +41,7 @@ pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
 pub use rules::RuleTest;
 pub use settings::{Simulator, SupervisorSettings};
 pub use view::{Health, SessionView};
+pub use warm::{WarmHealth, WarmProfile, WarmSettings};
 
 use cli::CliSource;
 use projector::Projector;
@@ -60,6 +62,7 @@ struct Shared {
     store: Store,
     registry: Registry,
     admission: Admission,
+    warm: Arc<warm::Pool>,
     projector: Projector,
     cli: CliSource,
     metrics: Metrics,
@@ -92,6 +95,7 @@ impl Supervisor {
                 cli: CliSource::default(),
                 outbound: Outbound::new(),
                 admission: Admission::new(settings.limits),
+                warm: Arc::new(warm::Pool::new(settings.warm.profiles.len())),
                 settings,
                 store,
                 registry: Registry::default(),
@@ -107,8 +111,10 @@ impl Supervisor {
         if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
             tracing::warn!(searched = ?missing.searched, "no claude CLI was found");
         }
+        supervisor.clear_warm().await?;
         supervisor.recover().await?;
         supervisor.run_restarts(due);
+        supervisor.run_warm();
         Ok(supervisor)
     }
 

@@ -387,12 +387,22 @@ impl SessionHandle {
     /// # Errors
     /// `Ended` when the session is gone.
     pub async fn wait_started(&self) -> Result<Arc<LiveView>, SessionError> {
-        let mut view = self.view.clone();
-        let started = view
-            .wait_for(|view| !matches!(view.state, SessionState::Starting | SessionState::Stopping))
+        self.seen(|view| !matches!(view.state, SessionState::Starting | SessionState::Stopping))
             .await
-            .map_err(|_| SessionError::Ended)?;
-        Ok(Arc::clone(&started))
+    }
+
+    /// Waits until the view is like this, and gives it then.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn seen(
+        &self,
+        mut is_seen: impl FnMut(&LiveView) -> bool,
+    ) -> Result<Arc<LiveView>, SessionError> {
+        let mut view = self.view.clone();
+        let seen = view.wait_for(|view| is_seen(view)).await;
+        let seen = seen.map_err(|_| SessionError::Ended)?;
+        Ok(Arc::clone(&seen))
     }
 
     /// Attaches a client, by the name that it gives itself.

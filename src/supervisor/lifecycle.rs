@@ -54,6 +54,12 @@ impl Supervisor {
             created_at: Clock.now(),
             state: SessionState::Starting,
         };
+        if let Some(view) = self
+            .create_warm(&new, &request.options, prompt.as_ref(), by)
+            .await?
+        {
+            return Ok(view);
+        }
         self.make(new, Start::New { id: cli_session }, prompt, by).await
     }
 
@@ -133,7 +139,7 @@ impl Supervisor {
         let terms = self.terms(&row, &start, None).await?;
         // A session that may be restarted begins anew by itself.
         let must_look = doubtful && terms.is_none();
-        let admitted = self.shared.admission.admit(id, Path::new(&row.cwd))?;
+        let admitted = self.admit(id, Path::new(&row.cwd)).await?;
         self.start_process(&session, &row, start, None, terms, admitted)
             .await?;
         if must_look {
@@ -154,7 +160,7 @@ impl Supervisor {
         let row = self.row(session.id()).await?;
         let start = self.first_start_of(&row).await?;
         let terms = self.terms(&row, &start, None).await?;
-        let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
+        let admitted = self.admit(row.id, Path::new(&row.cwd)).await?;
         self.start_process(session, &row, start, None, terms, admitted)
             .await
     }
@@ -189,7 +195,7 @@ impl Supervisor {
             .await
     }
 
-    async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
+    pub(super) async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
         let session = match self.handle(id).await {
             Ok(session) => Some(session),
             // The daemon died in the middle of an earlier deletion.
@@ -232,6 +238,8 @@ impl Supervisor {
     pub async fn stop_all(&self, by: &str) {
         let deadline = self.shared.settings.stop_deadline();
         let mut stops = tokio::task::JoinSet::new();
+        let supervisor = self.clone();
+        stops.spawn(async move { supervisor.close_warm().await });
         for session in self.shared.registry.all() {
             let by = by.to_owned();
             stops.spawn(async move {
@@ -246,6 +254,7 @@ impl Supervisor {
     /// Lets go of all sessions: their processes live on, their facts are stored. Ends the store.
     pub async fn finish(&self) {
         self.close();
+        self.close_warm().await;
         for session in self.shared.registry.all() {
             session.close().await;
             self.shared.registry.remove(session.id());
@@ -274,7 +283,7 @@ impl Supervisor {
         self.refuse_when_closing()?;
         // Before anything is made: who has no CLI gets no session either.
         self.shared.cli.look(&self.shared.settings).await?;
-        let admitted = self.shared.admission.admit(new.id, Path::new(&new.cwd))?;
+        let admitted = self.admit(new.id, Path::new(&new.cwd)).await?;
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
             line: String::from_utf8_lossy(&prompt.line).into_owned(),
@@ -435,7 +444,7 @@ impl Supervisor {
         }
     }
 
-    fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {
+    pub(super) fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {
         cwd::check(cwd, &self.shared.settings.cwd_roots)
     }
 
@@ -445,6 +454,17 @@ impl Supervisor {
         row: &SessionRow,
         link: Option<crate::keeper::Link>,
         fresh: bool,
+    ) -> Result<SessionHandle, SupervisorError> {
+        self.open_as(row, link, fresh, false).await
+    }
+
+    /// As [`Self::open`]; `warm` when nobody has asked for the session yet.
+    pub(super) async fn open_as(
+        &self,
+        row: &SessionRow,
+        link: Option<crate::keeper::Link>,
+        fresh: bool,
+        warm: bool,
     ) -> Result<SessionHandle, SupervisorError> {
         let settings = &self.shared.settings;
         let before_run = row.run_seq.get().saturating_sub(1);
@@ -471,7 +491,7 @@ impl Supervisor {
                 .map(|_| self.shared.admission.adopt(Path::new(&row.cwd))),
             link,
             fresh,
-            warm: false,
+            warm,
             outbound: self.shared.outbound.clone(),
             // A process that lives was started with the options as they are stored.
             routes: Routes::of(&read_options(&row.options)?),
@@ -506,7 +526,7 @@ fn apply_mode(options: &mut crate::claude::LaunchOptions, mode: Option<&str>) {
     options.permission_mode = last.or(options.permission_mode.take());
 }
 
-fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
+pub(super) fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
     serde_json::to_string(options).map_err(|_| SupervisorError::StoredOptions)
 }
 

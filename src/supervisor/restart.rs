@@ -80,7 +80,7 @@ impl Supervisor {
             self.start_of(&row).await?
         };
         let terms = self.terms(&row, &start, Some(restart.terms)).await?;
-        let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
+        let admitted = self.admit(row.id, Path::new(&row.cwd)).await?;
         match self
             .start_process(session, &row, start, None, terms, admitted)
             .await
