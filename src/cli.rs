@@ -16,6 +16,7 @@ mod sessions;
 mod settings;
 mod usage;
 mod view;
+mod warm;
 
 use std::process::ExitCode;
 
