@@ -21,6 +21,7 @@ mod restart;
 mod rules;
 mod settings;
 mod view;
+mod warm;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -44,6 +45,7 @@ pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
 pub use rules::RuleTest;
 pub use settings::{ParkSettings, Simulator, SupervisorSettings};
 pub use view::{Health, SessionView};
+pub use warm::{WarmHealth, WarmProfile, WarmSettings};
 
 use cli::CliSource;
 use projector::Projector;
@@ -66,6 +68,7 @@ struct Shared {
     store: Store,
     registry: Registry,
     admission: Admission,
+    warm: Arc<warm::Pool>,
     projector: Projector,
     cli: CliSource,
     metrics: Metrics,
@@ -103,6 +106,7 @@ impl Supervisor {
                 admission: Admission::new(settings.limits),
                 data_mark: mark::of(&settings.data_dir)
                     .map_err(SupervisorError::files(&settings.data_dir))?,
+                warm: Arc::new(warm::Pool::new(settings.warm.profiles.len())),
                 settings,
                 store,
                 registry: Registry::default(),
@@ -119,9 +123,11 @@ impl Supervisor {
         if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
             tracing::warn!(searched = ?missing.searched, "no claude CLI was found");
         }
+        supervisor.clear_warm().await?;
         supervisor.recover().await?;
         supervisor.run_restarts(due);
         supervisor.run_wakes(woken);
+        supervisor.run_warm();
         Ok(supervisor)
     }
 

@@ -222,6 +222,12 @@ impl Layers {
         for (key, value) in &mut self.values {
             if is_path(key) {
                 expand_home(value, self.home.as_deref());
+            } else if key == "warm.profiles"
+                && let Value::Array(profiles) = value
+            {
+                for cwd in profiles.iter_mut().filter_map(|profile| profile.get_mut("cwd")) {
+                    expand_home(cwd, self.home.as_deref());
+                }
             }
         }
         let mut tree = Map::new();

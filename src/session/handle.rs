@@ -17,7 +17,7 @@ use crate::{
     keeper::LaunchPlan,
 };
 
-use super::{LiveView, Routes, SessionError, admission::Admitted, park::WakeFailure};
+use super::{Claim, LiveView, Routes, SessionError, admission::Admitted, park::WakeFailure};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -136,6 +136,13 @@ pub(super) enum Command {
     },
     SetRules {
         rules: Arc<RuleSet>,
+        reply: Reply<()>,
+    },
+    Claim {
+        claim: Box<Claim>,
+        reply: Reply<()>,
+    },
+    Publish {
         reply: Reply<()>,
     },
     WaitTurn {
@@ -344,6 +351,24 @@ impl SessionHandle {
         self.ask(|reply| Command::SetRules { rules, reply }).await
     }
 
+    /// Makes a process that was started in advance a session's: it must be idle, and its journal says so from then on. What
+    /// it has done so far is still kept from the store.
+    ///
+    /// # Errors
+    /// `NotLive` when it is not idle any more, or was claimed.
+    pub async fn claim(&self, claim: Claim) -> Result<(), SessionError> {
+        let claim = Box::new(claim);
+        self.ask(|reply| Command::Claim { claim, reply }).await
+    }
+
+    /// Gives the store all that a claimed session has done so far, and from then on what it does.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn publish(&self) -> Result<(), SessionError> {
+        self.ask(|reply| Command::Publish { reply }).await
+    }
+
     /// Stops the process and returns after its end. Stopping what is stopped is no error.
     ///
     /// # Errors
@@ -399,12 +424,22 @@ impl SessionHandle {
     /// # Errors
     /// `Ended` when the session is gone.
     pub async fn wait_started(&self) -> Result<Arc<LiveView>, SessionError> {
-        let mut view = self.view.clone();
-        let started = view
-            .wait_for(|view| !matches!(view.state, SessionState::Starting | SessionState::Stopping))
+        self.seen(|view| !matches!(view.state, SessionState::Starting | SessionState::Stopping))
             .await
-            .map_err(|_| SessionError::Ended)?;
-        Ok(Arc::clone(&started))
+    }
+
+    /// Waits until the view is like this, and gives it then.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn seen(
+        &self,
+        mut is_seen: impl FnMut(&LiveView) -> bool,
+    ) -> Result<Arc<LiveView>, SessionError> {
+        let mut view = self.view.clone();
+        let seen = view.wait_for(|view| is_seen(view)).await;
+        let seen = seen.map_err(|_| SessionError::Ended)?;
+        Ok(Arc::clone(&seen))
     }
 
     /// Attaches a client, by the name that it gives itself.

@@ -133,6 +133,8 @@ pub(super) enum Effect {
         seq: Seq,
         digest: LineDigest,
     },
+    /// A process that was started in advance is a session's.
+    Claimed,
     /// A prompt will not be answered by a turn.
     PromptDropped(PromptUuid, PromptState),
     /// The process ended.
@@ -473,6 +475,12 @@ impl Machine {
                 }
             }
             Some(Note::Notice(silence)) => self.noticed_silence = Some(silence.since),
+            Some(Note::Claimed(claimed)) => {
+                if let Some(run) = &mut self.run {
+                    run.restart = claimed.restart;
+                }
+                out.effects.push(Effect::Claimed);
+            }
             Some(Note::State { state, restart, .. }) => {
                 self.noted = Some(state);
                 self.noted_restart = restart.map(|restart| restart.at);

@@ -64,6 +64,8 @@ pub(super) enum Note {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parked: Option<Parked>,
     },
+    /// The process was started before anybody asked for the session, which begins here.
+    Claimed(Claimed),
     /// The CLI's request in record `seq` needs a person.
     Approval {
         approval_id: ApprovalId,
@@ -117,6 +119,16 @@ pub(super) struct RunStarted {
     /// The id to go back to if the CLI does not know the conversation by `cli_session_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) earlier_session_id: Option<CliSessionId>,
+}
+
+/// How a process that was started in advance became a session's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Claimed {
+    /// The profile of the configuration that it was started for.
+    pub(super) profile: String,
+    /// What decides from here on whether it is restarted when it dies; absent when it never is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) restart: Option<RestartTerms>,
 }
 
 /// A prompt that goes from one process to the next.

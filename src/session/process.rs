@@ -264,6 +264,7 @@ impl Actor {
                 waiter.send(Err(SessionError::NotLive { state })).ok();
             }
         }
+        self.refuse_claim(&|| SessionError::NotLive { state });
         self.refused.clear();
         self.retry_at = None;
         self.drop_launch_prompts();
@@ -362,7 +363,7 @@ impl Actor {
             && (self.machine.state() != SessionState::Stopping
                 || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent)));
         let term_grace_ms = self.settings.term_grace_ms;
-        let request = StopRequest {
+        let request = self.unclaimed_stop().unwrap_or(StopRequest {
             close_stdin_first: self.machine.is_quiet() && cause != Cause::Urgent,
             eof_grace_ms: self.settings.eof_grace_ms,
             term_grace_ms: match cause {
@@ -371,7 +372,7 @@ impl Actor {
                     term_grace_ms
                 }
             },
-        };
+        });
         let (start_timeout_ms, silent_for_ms) = match cause {
             Cause::Asked | Cause::Urgent | Cause::Again => (None, None),
             Cause::StartTimeout { ms } => (Some(ms), None),
@@ -469,6 +470,7 @@ impl Actor {
             Subject::Credentials(connection) => {
                 self.clients.error(connection, &refusal(), None);
             }
+            Subject::Claim => self.refuse_claim(refusal),
             Subject::Reply(id) => self.answer_refused(&id, &refusal()),
             Subject::Park => self.park_is_off(),
             Subject::Due(_) | Subject::Nobody => {

@@ -21,6 +21,11 @@ impl Supervisor {
     /// Stops the processes of all sessions, in parallel: each when its turn is over, and after `turns` at the latest. A turn
     /// that waits for a person is not waited for, and from `hurry` on nothing is. Says whether all have stopped.
     pub async fn stop_all(&self, by: &str, turns: Duration, hurry: &CancellationToken) -> bool {
+        let (all_stopped, ()) = tokio::join!(self.stop_sessions(by, turns, hurry), self.close_warm());
+        all_stopped
+    }
+
+    async fn stop_sessions(&self, by: &str, turns: Duration, hurry: &CancellationToken) -> bool {
         let deadline = self.shared.settings.stop_deadline();
         let until = Instant::now() + turns;
         let mut asked = HashSet::new();
@@ -58,6 +63,7 @@ impl Supervisor {
     /// Lets go of all sessions: their processes live on, their facts are stored. Ends the store.
     pub async fn finish(&self) {
         self.close();
+        self.close_warm().await;
         for session in self.shared.registry.all() {
             session.close().await;
             self.shared.registry.remove(session.id());

@@ -63,15 +63,22 @@ impl Supervisor {
             created_at: Clock.now(),
             state: SessionState::Starting,
         };
-        let Some(conversation) = adopted else {
-            return self.make(new, start, prompt, by).await;
-        };
-        let (supervisor, by) = (self.clone(), by.to_owned());
-        self.to_the_end(async move {
-            let made = supervisor.make(new, start, prompt, &by).await?;
-            supervisor.settle_adoption(made, conversation, &by).await
-        })
-        .await
+        if let Some(conversation) = adopted {
+            let (supervisor, by) = (self.clone(), by.to_owned());
+            return self
+                .to_the_end(async move {
+                    let made = supervisor.make(new, start, prompt, &by).await?;
+                    supervisor.settle_adoption(made, conversation, &by).await
+                })
+                .await;
+        }
+        if let Some(view) = self
+            .create_warm(&new, &request.options, prompt.as_ref(), by)
+            .await?
+        {
+            return Ok(view);
+        }
+        self.make(new, start, prompt, by).await
     }
 
     /// Makes a session whose conversation begins as a copy of another's. The parent is not touched.
@@ -431,7 +438,7 @@ impl Supervisor {
         }
     }
 
-    fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {
+    pub(super) fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {
         cwd::check(cwd, &self.shared.settings.cwd_roots)
     }
 
@@ -441,6 +448,17 @@ impl Supervisor {
         row: &SessionRow,
         link: Option<crate::keeper::Link>,
         fresh: bool,
+    ) -> Result<SessionHandle, SupervisorError> {
+        self.open_as(row, link, fresh, false).await
+    }
+
+    /// As [`Self::open`]; `warm` when nobody has asked for the session yet.
+    pub(super) async fn open_as(
+        &self,
+        row: &SessionRow,
+        link: Option<crate::keeper::Link>,
+        fresh: bool,
+        warm: bool,
     ) -> Result<SessionHandle, SupervisorError> {
         let settings = &self.shared.settings;
         let before_run = row.run_seq.get().saturating_sub(1);
@@ -468,6 +486,7 @@ impl Supervisor {
                 .map(|_| self.shared.admission.adopt(Path::new(&row.cwd))),
             link,
             fresh,
+            warm,
             outbound: self.shared.outbound.clone(),
             // A process that lives was started with the options as they are stored.
             routes: Routes::of(&read_options(&row.options)?),
@@ -504,7 +523,7 @@ fn apply_mode(options: &mut crate::claude::LaunchOptions, mode: Option<&str>) {
     options.permission_mode = last.or(options.permission_mode.take());
 }
 
-fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
+pub(super) fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
     serde_json::to_string(options).map_err(|_| SupervisorError::StoredOptions)
 }
 

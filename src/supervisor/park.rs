@@ -33,7 +33,7 @@ impl Supervisor {
     /// # Errors
     /// `NoRoom`.
     pub(super) async fn admit(&self, id: SessionId, cwd: &str) -> Result<Admitted, SupervisorError> {
-        Ok(self.shared.admission.admit(id, Path::new(cwd))?)
+        self.admit_before_spares(id, Path::new(cwd)).await
     }
 
     /// Wakes who is sent something until the daemon ends.

@@ -86,6 +86,7 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
             starts: size(limits.parallel_starts.into()),
             waiting: size(limits.queued_starts.into()),
         },
+        warm: super::super::warm::settings(config)?,
         keeper: KeeperLimits {
             max_line_bytes: size(sessions.max_line_bytes),
             stdin_queue_bytes: size(sessions.stdin_queue_bytes),
