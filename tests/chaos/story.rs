@@ -1,0 +1,71 @@
+//! Owns what is told when the test fails: the seed, the round, and what was done so far.
+
+use std::{cell::RefCell, fmt::Display, rc::Rc, time::Instant};
+
+/// The actions of this and the last round.
+#[derive(Clone, Debug)]
+pub(crate) struct Story(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    seed: u64,
+    is_told_at_once: bool,
+    told: RefCell<Told>,
+}
+
+#[derive(Debug)]
+struct Told {
+    round: u64,
+    began: Instant,
+    before: Vec<String>,
+    now: Vec<String>,
+}
+
+impl Story {
+    pub(crate) fn new(seed: u64) -> Self {
+        let told = Told {
+            round: 0,
+            began: Instant::now(),
+            before: Vec::new(),
+            now: Vec::new(),
+        };
+        Self(Rc::new(Inner {
+            seed,
+            is_told_at_once: std::env::var_os("TRUNKLINE_CHAOS_VERBOSE").is_some(),
+            told: RefCell::new(told),
+        }))
+    }
+
+    pub(crate) fn begin(&self, round: u64) {
+        let mut told = self.0.told.borrow_mut();
+        told.round = round;
+        told.began = Instant::now();
+        told.before = std::mem::take(&mut told.now);
+    }
+
+    pub(crate) fn tell(&self, what: impl Display) {
+        let mut told = self.0.told.borrow_mut();
+        let ms = told.began.elapsed().as_millis();
+        let line = format!("{ms:>6} ms  {what}");
+        if self.0.is_told_at_once {
+            println!("{line}");
+        }
+        told.now.push(line);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let told = self.told.borrow();
+        eprintln!(
+            "\nTRUNKLINE_CHAOS_SEED={} failed in round {}\nthe round before:\n{}\nthis round:\n{}",
+            self.seed,
+            told.round,
+            told.before.join("\n"),
+            told.now.join("\n"),
+        );
+    }
+}
