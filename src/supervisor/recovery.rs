@@ -13,6 +13,9 @@ use super::{Supervisor, SupervisorError};
 
 impl Supervisor {
     pub(super) async fn recover(&self) -> Result<(), SupervisorError> {
+        if let Err(error) = keeper::remove_free_leases(&self.shared.settings.data_dir.join("leases")) {
+            tracing::warn!(%error, "leases that nobody holds were not removed");
+        }
         let mut rows = self.shared.store.unsettled_sessions().await?;
         for id in self.session_folders() {
             let dir = self.shared.settings.session_dir(id);

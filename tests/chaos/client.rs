@@ -7,17 +7,17 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
-use tokio::{
-    sync::watch,
-    task::JoinSet,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_tungstenite::{
     connect_async,
     tungstenite::{Message, client::IntoClientRequest as _},
 };
 
-use crate::support::{daemon::TestDaemon, rest::Rest, wait::wait_for};
+use crate::support::{
+    daemon::TestDaemon,
+    rest::Rest,
+    wait::{pass, wait_for},
+};
 
 /// How long a client waits before it tries again to connect.
 const RETRY: Duration = Duration::from_millis(50);
@@ -137,7 +137,7 @@ impl Reader {
                 };
                 records += usize::from(self.take(&text));
             }
-            sleep(Duration::from_millis(1)).await;
+            pass(Duration::from_millis(1)).await;
         }
     }
 

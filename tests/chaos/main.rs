@@ -2,6 +2,7 @@
 //! round the look from outside whether anything was lost, doubled, left over or stuck. docs/RELIABILITY.md says what is promised.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "tests and their helpers fail by panicking, and a failure is told with all that led to it"

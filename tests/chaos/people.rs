@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::{sync::watch, time::sleep};
+use tokio::sync::watch;
 
-use crate::{client::Address, plan::Prompt, support::rest::Rest};
+use crate::{
+    client::Address,
+    plan::Prompt,
+    support::{rest::Rest, wait::pass},
+};
 
 /// How long somebody waits before the next try.
 const RETRY: Duration = Duration::from_millis(100);
@@ -24,7 +28,7 @@ pub(crate) struct Sent {
 
 /// Sends a prompt at its time, until it is taken or refused.
 pub(crate) async fn send(address: watch::Receiver<Address>, id: String, prompt: Prompt) -> Sent {
-    sleep(Duration::from_millis(prompt.at_ms)).await;
+    pass(Duration::from_millis(prompt.at_ms)).await;
     let body = json!({ "text": prompt.text, "uuid": prompt.uuid });
     let mut sent = Sent {
         session: prompt.session,
@@ -52,14 +56,14 @@ pub(crate) async fn send(address: watch::Receiver<Address>, id: String, prompt: 
             },
             Some(_) | None => {}
         }
-        sleep(RETRY).await;
+        pass(RETRY).await;
     }
 }
 
 /// Decides all approvals, on and on. How is a function of what is asked.
 pub(crate) async fn decide_all(address: watch::Receiver<Address>) {
     loop {
-        sleep(RETRY).await;
+        pass(RETRY).await;
         let rest = address.borrow().rest.clone();
         let list = rest.builder(Method::GET, "/v1/approvals?state=pending");
         let Ok(reply) = list.timeout(REQUEST_LIMIT).send().await else {

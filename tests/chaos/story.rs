@@ -1,16 +1,20 @@
 //! Owns what is told when the test fails: the seed, the round, and what was done so far.
 
-use std::{cell::RefCell, fmt::Display, rc::Rc, time::Instant};
+use std::{
+    fmt::Display,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 
 /// The actions of this and the last round.
 #[derive(Clone, Debug)]
-pub(crate) struct Story(Rc<Inner>);
+pub(crate) struct Story(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     seed: u64,
     is_told_at_once: bool,
-    told: RefCell<Told>,
+    told: Mutex<Told>,
 }
 
 #[derive(Debug)]
@@ -29,22 +33,22 @@ impl Story {
             before: Vec::new(),
             now: Vec::new(),
         };
-        Self(Rc::new(Inner {
+        Self(Arc::new(Inner {
             seed,
             is_told_at_once: std::env::var_os("TRUNKLINE_CHAOS_VERBOSE").is_some(),
-            told: RefCell::new(told),
+            told: Mutex::new(told),
         }))
     }
 
     pub(crate) fn begin(&self, round: u64) {
-        let mut told = self.0.told.borrow_mut();
+        let mut told = self.0.told.lock().unwrap();
         told.round = round;
         told.began = Instant::now();
         told.before = std::mem::take(&mut told.now);
     }
 
     pub(crate) fn tell(&self, what: impl Display) {
-        let mut told = self.0.told.borrow_mut();
+        let mut told = self.0.told.lock().unwrap();
         let ms = told.began.elapsed().as_millis();
         let line = format!("{ms:>6} ms  {what}");
         if self.0.is_told_at_once {
@@ -59,7 +63,7 @@ impl Drop for Inner {
         if !std::thread::panicking() {
             return;
         }
-        let told = self.told.borrow();
+        let told = self.told.lock().unwrap();
         eprintln!(
             "\nTRUNKLINE_CHAOS_SEED={} failed in round {}\nthe round before:\n{}\nthis round:\n{}",
             self.seed,

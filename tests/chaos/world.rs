@@ -12,11 +12,7 @@ use std::{
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::{
-    sync::watch,
-    task::JoinSet,
-    time::{sleep, sleep_until, timeout},
-};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::{
     checks::{self, Killed},
@@ -32,7 +28,7 @@ use crate::{
         proc,
         programs::{fake_claude, real_claude},
         rest::Rest,
-        wait::{holds_within, wait_for},
+        wait::{holds_within, pass, wait_for},
     },
 };
 
@@ -173,9 +169,9 @@ impl World {
             self.senders
                 .spawn(people::send(self.address.subscribe(), id, prompt.clone()));
         }
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         for (at_ms, fault) in &round.faults {
-            sleep_until(began + Duration::from_millis(*at_ms)).await;
+            pass(Duration::from_millis(*at_ms).saturating_sub(began.elapsed())).await;
             self.strike(fault).await;
         }
     }
@@ -217,10 +213,10 @@ impl World {
 
     async fn kill_daemon(&mut self, down_ms: u64, dies_again_ms: Option<u64>) {
         self.daemon.kill();
-        sleep(Duration::from_millis(down_ms)).await;
+        pass(Duration::from_millis(down_ms)).await;
         if let Some(ms) = dies_again_ms {
             self.daemon.launch();
-            sleep(Duration::from_millis(ms)).await;
+            pass(Duration::from_millis(ms)).await;
             self.daemon.kill();
             self.count("kill daemon");
         }
@@ -240,7 +236,7 @@ impl World {
                         .tell(format!("the daemon cannot start on a full disk: {status}"));
                 }
             }
-            sleep(START_PAUSE).await;
+            pass(START_PAUSE).await;
         }
         self.story.tell("the daemon answers");
         self.address.send_replace(Address::of(&self.daemon));
@@ -249,7 +245,7 @@ impl World {
     fn freeze(&mut self, pid: i32, ms: u64) {
         proc::signal(pid, Signal::SIGSTOP);
         self.undoing.spawn(async move {
-            sleep(Duration::from_millis(ms)).await;
+            pass(Duration::from_millis(ms)).await;
             proc::signal(pid, Signal::SIGCONT);
         });
     }
@@ -266,7 +262,7 @@ impl World {
         let until = Instant::now() + Duration::from_millis(ms);
         self.disk_was_full = self.disk_was_full.max(Some(until + Duration::from_secs(1)));
         self.undoing.spawn(async move {
-            sleep(Duration::from_millis(ms)).await;
+            pass(Duration::from_millis(ms)).await;
             // Another one may have been there first.
             fs::remove_file(ballast).ok();
         });
@@ -285,7 +281,7 @@ impl World {
             client.send_replace(true);
         }
         self.undoing.spawn(async move {
-            sleep(Duration::from_millis(ms)).await;
+            pass(Duration::from_millis(ms)).await;
             for client in stalled {
                 client.send_replace(false);
             }
@@ -409,8 +405,7 @@ impl World {
             );
             self.count("resumed");
         }
-        let old = std::mem::replace(&mut self.sessions[replaced].clients, Vec::new());
-        drop(old);
+        self.sessions[replaced].clients.clear();
         self.delete(replaced).await;
         self.sessions[replaced] = self.make(replaced).await;
     }
@@ -428,6 +423,7 @@ impl World {
     /// Deletes everything: nothing is left.
     pub(crate) async fn end(mut self) {
         for place in 0..self.sessions.len() {
+            self.sessions[place].clients.clear();
             self.delete(place).await;
         }
         let list = self.api().get("/v1/sessions").await.expect(200);
