@@ -7,6 +7,7 @@ mod claude;
 mod data;
 mod error;
 mod layers;
+mod limits;
 mod liveness;
 mod log;
 mod restart;
@@ -30,6 +31,7 @@ pub use self::{
     data::Data,
     error::{ConfigError, Problem},
     layers::{FlagValue, Origin, Sources},
+    limits::Limits,
     liveness::Liveness,
     log::{Log, LogFormat},
     restart::Restart,
@@ -53,6 +55,8 @@ pub struct Config {
     pub restart: Restart,
     /// `[liveness]`: what is done about a CLI that is silent.
     pub liveness: Liveness,
+    /// `[limits]`: how many processes there may be.
+    pub limits: Limits,
     /// `[stop]`: how processes and the daemon end.
     pub stop: Stop,
     /// `[log]`: what is logged.
@@ -87,6 +91,7 @@ impl Config {
             sessions: Sessions::default(),
             restart: Restart::default(),
             liveness: Liveness::default(),
+            limits: Limits::default(),
             stop: Stop::default(),
             log: Log::default(),
             rules: RuleSet::default(),
@@ -120,6 +125,7 @@ impl Config {
         self.sessions.check(&mut problems);
         self.restart.check(&mut problems);
         self.liveness.check(&mut problems);
+        self.limits.check(&mut problems);
         self.stop.check(&mut problems);
         self.log.check(&mut problems);
         if self.sessions.max_line_bytes < self.server.max_prompt_bytes {

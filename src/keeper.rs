@@ -17,6 +17,7 @@ mod lease;
 mod leftovers;
 mod link;
 mod os;
+mod outsiders;
 mod plan;
 mod process;
 mod recorder;
@@ -38,7 +39,8 @@ pub use leftovers::kill_leftovers;
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
-pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, StdinLine, fits_socket_path};
+pub use outsiders::{Outsider, Sign, outsiders};
+pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path};
 pub use process::run_process;
 pub use report::{LaunchFailure, LaunchFailureCause};
 pub use wire::{KeeperHello, StopRequest};

@@ -1,6 +1,7 @@
 //! Owns one session: its state machine (a fold over its journal), its actor, and the handle that others hold.
 
 mod actor;
+mod admission;
 mod approvals;
 mod clients;
 mod commands;
@@ -28,6 +29,7 @@ mod turns;
 mod view;
 
 pub use actor::{SessionParts, SessionSettings, open};
+pub use admission::{Admission, Admitted, Limits, Place, Refusal, StartTurn};
 pub use approvals::kind_of_tool;
 pub use desk::{DeskTimes, Routes};
 pub use error::SessionError;

@@ -9,6 +9,7 @@ mod messages;
 mod offers;
 mod plan;
 mod projector;
+mod queued;
 mod recovery;
 mod registry;
 mod requests;
@@ -27,11 +28,11 @@ use crate::{
     journal::{Chunk, Cursor, ReadError, Reader},
     metrics::Metrics,
     outbound::Outbound,
-    session::{LiveView, SessionHandle},
+    session::{Admission, LiveView, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
-pub use crate::session::DeskTimes;
+pub use crate::session::{DeskTimes, Limits, Refusal};
 pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
 pub use offers::{Offer, Offered};
@@ -58,6 +59,7 @@ struct Shared {
     settings: SupervisorSettings,
     store: Store,
     registry: Registry,
+    admission: Admission,
     projector: Projector,
     cli: CliSource,
     metrics: Metrics,
@@ -89,6 +91,7 @@ impl Supervisor {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
                 outbound: Outbound::new(),
+                admission: Admission::new(settings.limits),
                 settings,
                 store,
                 registry: Registry::default(),

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     claude::binary::{self, Tested},
     config::{Claude, Loaded},
+    domain::{CliSessionId, SessionId},
     keeper, telemetry,
 };
 
@@ -107,6 +108,9 @@ async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {
     checks.extend(data_directory(&config.data.dir));
     checks.push(runtime_directory(&config.data.runtime_dir));
     checks.push(token(&config.data.dir.join("token")));
+    if cfg!(target_os = "linux") {
+        checks.push(conversations(&config.data.dir));
+    }
     checks.push(daemon(common, &config.data.dir, config.server.listen).await);
     checks
 }
@@ -334,6 +338,26 @@ fn token(file: &Path) -> Check {
             format!("{shown}: {error}"),
             "run this as the user of the daemon",
         ),
+    }
+}
+
+/// Whether somebody else's CLI works on a conversation of ours. Only Linux can tell.
+fn conversations(data_dir: &Path) -> Check {
+    const NAME: &str = "conversations";
+    let (leases, sessions) = (data_dir.join("leases"), data_dir.join("sessions"));
+    let is_known = |id: CliSessionId| leases.join(id.to_string()).exists();
+    let is_own = |id: SessionId| sessions.join(id.to_string()).exists();
+    match keeper::outsiders(is_known, is_own) {
+        Ok(found) if found.is_empty() => Check::good(NAME, "no other program is seen on one of a session"),
+        Ok(found) => {
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            Check::notice(
+                NAME,
+                found.join("; "),
+                "its session cannot be resumed until that process ends; two on one conversation would mix their turns",
+            )
+        }
+        Err(error) => Check::notice(NAME, format!("unknown: {error}"), "look yourself"),
     }
 }
 

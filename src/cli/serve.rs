@@ -83,7 +83,11 @@ async fn serve(
         .await
         .context("cannot open the database")?;
     let tracker = lifecycle.tracker();
-    let starting = Supervisor::start(build::supervisor(config)?, store, tracker.clone());
+    let starting = Box::pin(Supervisor::start(
+        build::supervisor(config)?,
+        store,
+        tracker.clone(),
+    ));
     // There may be many journals to read.
     let supervisor = manager
         .extending(starting)

@@ -295,11 +295,14 @@ fn report(output: &Output, session: &Value) -> Result<(), CliError> {
 
 /// The state as a word, with what a person must know about it.
 fn state(session: &Value) -> String {
-    let state = view::text(session, &["state"]);
-    match view::at(session, &["simulated"]).and_then(Value::as_bool) {
-        Some(true) => format!("{state} (simulated)"),
-        _ => state.to_owned(),
+    let mut state = view::text(session, &["state"]).to_owned();
+    if let Some(position) = view::at(session, &["start_queue_position"]).and_then(Value::as_u64) {
+        state = format!("{state} (waits, {position} in the queue)");
     }
+    if view::at(session, &["simulated"]).and_then(Value::as_bool) == Some(true) {
+        state.push_str(" (simulated)");
+    }
+    state
 }
 
 fn set(fields: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {

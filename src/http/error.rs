@@ -118,6 +118,10 @@ impl ApiError {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         for (name, value) in &self.headers {
+            if name == header::RETRY_AFTER {
+                // Said for this very case.
+                headers.remove(name);
+            }
             headers.append(name.clone(), value.clone());
         }
         response.extensions_mut().insert(self);

@@ -130,6 +130,9 @@ impl Default for KeeperLimits {
 /// The name of the environment variable that marks every process of a run; its value is the run's id.
 pub const RUN_MARKER: &str = "TRUNKLINE_RUN";
 
+/// The environment variable that tells a process which session it belongs to.
+pub const SESSION_MARKER: &str = "TRUNKLINE_SESSION";
+
 /// The size of `sun_path` with its closing zero: 108 on Linux, 104 on macOS. The smaller one holds everywhere.
 const SUN_PATH_BYTES: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
 

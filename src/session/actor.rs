@@ -28,6 +28,7 @@ use crate::{
 
 use super::{
     LiveView, SessionError, SessionHandle,
+    admission::{Place, StartTurn},
     clients::Clients,
     control::Controls,
     decisions::Deciding,
@@ -68,6 +69,8 @@ pub struct SessionParts {
     pub projected: Seq,
     /// The link to a keeper that lives.
     pub link: Option<Link>,
+    /// The place of its process.
+    pub place: Option<Place>,
     /// The session was made just now: its process is about to be asked for.
     pub fresh: bool,
     /// Calls webhooks and MCP servers.
@@ -138,6 +141,10 @@ pub(super) struct Actor {
     pub(super) launching: Option<Launching>,
     pub(super) restarting: Restarting,
     pub(super) listening: Listening,
+    /// Held while a process lives.
+    pub(super) place: Option<Place>,
+    /// Held while it is getting ready.
+    pub(super) start_turn: Option<StartTurn>,
     pub(super) start_deadline: Option<Instant>,
     pub(super) takeover: Option<Takeover>,
     pub(super) stop_waiters: Vec<Stop>,
@@ -237,6 +244,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         launching: None,
         restarting: Restarting::new(parts.restarts),
         listening: Listening::default(),
+        place: parts.place,
+        start_turn: None,
         stop_waiters: Vec::new(),
         attaching: None,
         reader,
@@ -313,6 +322,7 @@ impl Actor {
                 }
                 event = next_event(&mut self.events) => self.on_keeper(event),
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
+                () = called(&mut self.launching) => self.spawn_keeper(),
                 Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
                 () = self.departures.notified() => self.on_departure(),
                 Some(looked) = self.looks.recv() => self.on_looked(looked),
@@ -387,6 +397,7 @@ impl Actor {
             self.send_facts(last, out.facts);
             self.feed.publish(chunk);
             if !out.effects.is_empty() {
+                self.give_back();
                 self.show();
             }
             for effect in out.effects {
@@ -509,6 +520,14 @@ async fn room_in(store: Option<mpsc::Sender<Projection>>) -> Option<mpsc::OwnedP
 async fn next_event(events: &mut Option<KeeperEvents>) -> Option<KeeperEvent> {
     match events {
         Some(events) => events.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the turn of a start that waits.
+async fn called(launching: &mut Option<Launching>) {
+    match launching.as_mut().and_then(Launching::waiting_turn) {
+        Some(turn) => turn.called().await,
         None => std::future::pending().await,
     }
 }

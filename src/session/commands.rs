@@ -30,7 +30,11 @@ use super::{
 impl Actor {
     pub(super) fn on_command(&mut self, command: Command) {
         match command {
-            Command::Start { launch, reply } => self.start(launch, reply),
+            Command::Start {
+                launch,
+                admitted,
+                reply,
+            } => self.start(launch, admitted, reply),
             Command::Send { prompt, by, reply } => self.send_prompt(prompt, by, PromptReply::Caller(reply)),
             Command::Control {
                 subtype,

@@ -17,7 +17,7 @@ use crate::{
     keeper::LaunchPlan,
 };
 
-use super::{LiveView, Routes, SessionError};
+use super::{LiveView, Routes, SessionError, admission::Admitted};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -114,6 +114,7 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, SessionError>>;
 pub(super) enum Command {
     Start {
         launch: Box<Launch>,
+        admitted: Admitted,
         reply: Reply<()>,
     },
     Send {
@@ -256,13 +257,19 @@ impl SessionHandle {
         &self.feed
     }
 
-    /// Starts a process.
+    /// Starts a process. When its turn to start has not come, this returns at once, and what comes of the start is seen in
+    /// the view.
     ///
     /// # Errors
     /// `AlreadyLive` when there is one; `StartFailed` when none could be started.
-    pub async fn start(&self, launch: Launch) -> Result<(), SessionError> {
+    pub async fn start(&self, launch: Launch, admitted: Admitted) -> Result<(), SessionError> {
         let launch = Box::new(launch);
-        self.ask(|reply| Command::Start { launch, reply }).await
+        self.ask(|reply| Command::Start {
+            launch,
+            admitted,
+            reply,
+        })
+        .await
     }
 
     /// Sends a user message: one line that carries `uuid`. Returns once it is in the journal.

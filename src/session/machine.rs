@@ -419,6 +419,10 @@ impl Machine {
                 silent_for_ms,
                 ..
             }) => {
+                if self.run.is_none() && self.rest == SessionState::Starting {
+                    // Its start was still waiting.
+                    self.rest = SessionState::Stopped;
+                }
                 if let Some(run) = &mut self.run {
                     let is_first = !run.stop_asked;
                     run.stop_asked = true;

@@ -15,6 +15,7 @@ use crate::{
 use super::{
     SessionError,
     actor::Actor,
+    admission::{Admitted, StartTurn},
     decisions::DecisionReply,
     handle::{Launch, Reply, Stop},
     machine::digest,
@@ -42,25 +43,46 @@ pub(super) enum Cause {
 /// A process that is being started.
 #[derive(Debug)]
 pub(super) struct Launching {
-    /// What to start; set while the keeper of the last process is still about to end.
-    waits: Option<Box<Launch>>,
-    /// The prompts that the last process had not begun.
-    carried: Vec<Carried>,
-    reply: Reply<()>,
+    /// What to start; set while its turn has not come, or the keeper of the last process is still about to end.
+    waits: Option<Waits>,
+    /// Who waits for the keeper.
+    reply: Option<Reply<()>>,
     /// What was sent meanwhile.
     held: Vec<Entry>,
     stop_asked: Option<String>,
 }
 
+/// A start that has not begun.
+#[derive(Debug)]
+struct Waits {
+    launch: Box<Launch>,
+    turn: StartTurn,
+    /// The prompts that the last process had not begun.
+    carried: Vec<Carried>,
+}
+
 impl Launching {
-    /// Whether the keeper of the last process is still about to end.
+    /// Whether nothing was started yet.
     pub(super) fn waits(&self) -> bool {
         self.waits.is_some()
+    }
+
+    /// The turn that has not come yet.
+    pub(super) fn waiting_turn(&mut self) -> Option<&mut StartTurn> {
+        let turn = &mut self.waits.as_mut()?.turn;
+        (!turn.is_called()).then_some(turn)
+    }
+
+    fn answer(&mut self, outcome: Result<(), SessionError>) {
+        if let Some(reply) = self.reply.take() {
+            // The asker may have left.
+            reply.send(outcome).ok();
+        }
     }
 }
 
 impl Actor {
-    pub(super) fn start(&mut self, mut launch: Box<Launch>, reply: Reply<()>) {
+    pub(super) fn start(&mut self, mut launch: Box<Launch>, admitted: Admitted, reply: Reply<()>) {
         if self.machine.has_run() || self.launching.is_some() {
             let state = self.shown_state();
             reply.send(Err(SessionError::AlreadyLive { state })).ok();
@@ -76,27 +98,46 @@ impl Actor {
         }
         self.desk.start(launch.routes.clone());
         let carried = self.carry_on(&mut launch);
+        let Admitted { place, turn } = admitted;
+        self.place = Some(place);
         self.launching = Some(Launching {
-            waits: Some(launch),
-            carried,
-            reply,
+            waits: Some(Waits {
+                launch,
+                turn,
+                carried,
+            }),
+            reply: Some(reply),
             held: self.restarting.take_held(),
             stop_asked: None,
         });
-        if self.link.is_none() {
-            self.spawn_keeper();
+        self.spawn_keeper();
+        // Who waits in the queue is not kept waiting for an answer, and finds in the view that it waits.
+        self.show();
+        if let Some(launching) = &mut self.launching
+            && launching.waiting_turn().is_some()
+        {
+            launching.answer(Ok(()));
         }
     }
 
-    /// Starts the keeper that is waited for, if one is.
+    /// Starts the process that is waited for, if one is, its turn has come and the keeper of the last one is gone.
     pub(super) fn spawn_keeper(&mut self) {
-        let Some(launching) = &mut self.launching else {
+        if self.link.is_some() {
+            return;
+        }
+        let is_due = |waits: &mut Waits| waits.turn.is_called();
+        let Some(Waits {
+            mut launch,
+            turn,
+            carried,
+        }) = self
+            .launching
+            .as_mut()
+            .and_then(|launching| launching.waits.take_if(is_due))
+        else {
             return;
         };
-        let Some(mut launch) = launching.waits.take() else {
-            return;
-        };
-        let carried = std::mem::take(&mut launching.carried);
+        self.start_turn = Some(turn);
         let note = Note::RunStarted(RunStarted {
             run_id: launch.plan.run,
             mode: launch.mode,
@@ -119,7 +160,7 @@ impl Actor {
     }
 
     pub(super) fn on_launched(&mut self, launched: Result<Link, String>) {
-        let Some(launching) = self.launching.take() else {
+        let Some(mut launching) = self.launching.take() else {
             // Nothing was started: a keeper that had lost us was attached to again.
             if let Ok(link) = launched {
                 self.take_back(link);
@@ -129,14 +170,14 @@ impl Actor {
         match launched {
             Ok(link) => {
                 self.take_link(link);
-                for entry in launching.held {
+                for entry in std::mem::take(&mut launching.held) {
                     self.enqueue(entry);
                 }
-                if let Some(by) = launching.stop_asked {
+                if let Some(by) = launching.stop_asked.take() {
                     self.stop_process(by, Cause::Asked);
                 }
                 self.show();
-                launching.reply.send(Ok(())).ok();
+                launching.answer(Ok(()));
             }
             Err(detail) => {
                 // The keeper may have come as far as the journal.
@@ -145,8 +186,9 @@ impl Actor {
                     code: "start_failed".to_owned(),
                     detail,
                 };
-                self.refuse_held(launching.held);
+                self.refuse_held(std::mem::take(&mut launching.held));
                 self.drop_launch_prompts();
+                self.give_back();
                 if self.machine.has_run() {
                     self.on_gone();
                 } else {
@@ -156,14 +198,14 @@ impl Actor {
                             retry: true,
                         });
                     }
-                    if let Some(by) = launching.stop_asked {
+                    if let Some(by) = launching.stop_asked.take() {
                         self.stop_restart(by);
                     }
                     self.answer_stops();
                 }
                 let reason = self.machine.reason().cloned().unwrap_or(reason);
                 self.show();
-                launching.reply.send(Err(SessionError::StartFailed(reason))).ok();
+                launching.answer(Err(SessionError::StartFailed(reason)));
             }
         }
     }
@@ -220,14 +262,28 @@ impl Actor {
     /// Takes back a start that waits and was stopped before it began.
     fn take_back_start(&mut self) {
         let stopped = |launching: &mut Launching| launching.waits() && launching.stop_asked.is_some();
-        if let Some(launching) = self.launching.take_if(stopped) {
-            if let Some(by) = launching.stop_asked {
-                self.stop_restart(by);
-            }
-            self.refuse_held(launching.held);
-            self.drop_launch_prompts();
-            launching.reply.send(Err(SessionError::Stopping)).ok();
+        let Some(mut launching) = self.launching.take_if(stopped) else {
+            return;
+        };
+        self.refuse_held(std::mem::take(&mut launching.held));
+        self.drop_launch_prompts();
+        let by = launching.stop_asked.take().unwrap_or_default();
+        if self.machine.restart().is_some() {
+            self.stop_restart(by);
+        } else if !self.may_have_keeper() && self.machine.state().is_live() {
+            // It never had a process, so nothing else says that none is to come.
+            self.append(&Note::StopRequested {
+                by,
+                start_timeout_ms: None,
+                silent_for_ms: None,
+            });
         }
+        if !self.may_have_keeper() {
+            self.give_back();
+            self.show();
+            self.answer_stops();
+        }
+        launching.answer(Err(SessionError::Stopping));
     }
 
     /// Tells who asked for a stop that nothing runs any more.

@@ -32,7 +32,22 @@ impl Actor {
         self.answer_by_rules();
         self.detach_cut();
         self.serve_desk();
+        self.give_back();
         self.show();
+    }
+
+    /// Gives back what only a process that starts, or one that lives, has a right to. Who sees that it is ready or gone
+    /// finds room.
+    pub(super) fn give_back(&mut self) {
+        if self.launching.is_some() {
+            return;
+        }
+        if self.machine.state() != SessionState::Starting {
+            self.start_turn = None;
+        }
+        if !self.machine.has_run() {
+            self.place = None;
+        }
     }
 
     /// Makes the view true. Whoever is answered finds in it what came of the question.

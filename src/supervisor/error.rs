@@ -6,7 +6,8 @@ use crate::{
     claude::InvalidOption,
     domain::{ApprovalId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
     journal::ReadError,
-    session::SessionError,
+    keeper::Outsider,
+    session::{Refusal, SessionError},
     store::{ApprovalRow, StoreError},
 };
 
@@ -138,6 +139,15 @@ pub enum SupervisorError {
     /// The CLI has not said yet what it offers.
     #[error("the CLI has not said yet what it offers")]
     NotInitialized,
+    /// There is no room for another process.
+    #[error(transparent)]
+    NoRoom(#[from] Refusal),
+    /// A process that is none of the session's works on its conversation.
+    #[error("the conversation is in use by another process: {0}")]
+    ConversationInUse(Outsider),
+    /// The processes of this machine can't be listed.
+    #[error("the processes of this machine can't be listed")]
+    Processes(#[source] std::io::Error),
     /// The daemon is ending.
     #[error("the daemon is shutting down")]
     ShuttingDown,

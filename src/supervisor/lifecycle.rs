@@ -1,6 +1,6 @@
 //! Owns the life of sessions: create, resume, fork, stop, delete, and the end of all with the daemon.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
@@ -10,8 +10,8 @@ use crate::{
         CliSessionId, Clock, FailReason, RestartOverride, RestartTerms, SessionId, SessionState, StartMode,
     },
     journal::ReadError,
-    keeper::StdinLine,
-    session::{self, AtRest, Routes, SessionError, SessionHandle, SessionParts, SessionSettings},
+    keeper::{self, Outsider, StdinLine},
+    session::{self, Admitted, AtRest, Routes, SessionError, SessionHandle, SessionParts, SessionSettings},
     store::{MetaPatch, NewSession, SessionRow},
 };
 
@@ -26,7 +26,7 @@ impl Supervisor {
     /// Makes a session and starts its process. The session is there also when the start fails; its state says so.
     ///
     /// # Errors
-    /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`.
+    /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`, `NoRoom`.
     pub async fn create(&self, request: CreateSession, by: &str) -> Result<SessionView, SupervisorError> {
         request
             .options
@@ -110,7 +110,7 @@ impl Supervisor {
     /// one begins with them. A restart that is due is not waited for.
     ///
     /// # Errors
-    /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `Cwd…`, `CliNotFound`.
+    /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `Cwd…`, `CliNotFound`, `NoRoom`, `ConversationInUse`.
     pub async fn resume(&self, id: SessionId, fresh: bool) -> Result<SessionView, SupervisorError> {
         self.refuse_when_closing()?;
         let session = self.handle(id).await?;
@@ -133,7 +133,9 @@ impl Supervisor {
         let terms = self.terms(&row, &start, None).await?;
         // A session that may be restarted begins anew by itself.
         let must_look = doubtful && terms.is_none();
-        self.start_process(&session, &row, start, None, terms).await?;
+        let admitted = self.shared.admission.admit(id, Path::new(&row.cwd))?;
+        self.start_process(&session, &row, start, None, terms, admitted)
+            .await?;
         if must_look {
             self.start_anew_if_nothing_was_kept(&session).await?;
         }
@@ -152,7 +154,9 @@ impl Supervisor {
         let row = self.row(session.id()).await?;
         let start = self.first_start_of(&row).await?;
         let terms = self.terms(&row, &start, None).await?;
-        self.start_process(session, &row, start, None, terms).await
+        let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
+        self.start_process(session, &row, start, None, terms, admitted)
+            .await
     }
 
     /// Stops the process of a session and returns after its end. Stopping what is stopped is no error.
@@ -270,6 +274,7 @@ impl Supervisor {
         self.refuse_when_closing()?;
         // Before anything is made: who has no CLI gets no session either.
         self.shared.cli.look(&self.shared.settings).await?;
+        let admitted = self.shared.admission.admit(new.id, Path::new(&new.cwd))?;
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
             line: String::from_utf8_lossy(&prompt.line).into_owned(),
@@ -277,7 +282,7 @@ impl Supervisor {
         let (supervisor, by) = (self.clone(), by.to_owned());
         self.to_the_end(async move {
             let id = new.id;
-            match supervisor.make_all(new, start, prompt).await {
+            match supervisor.make_all(new, start, prompt, admitted).await {
                 Ok(()) | Err(SupervisorError::Session(SessionError::StartFailed(_))) => {
                     supervisor.session(id).await
                 }
@@ -301,10 +306,15 @@ impl Supervisor {
         new: NewSession,
         start: Start,
         prompt: Option<StdinLine>,
+        admitted: Admitted,
     ) -> Result<(), SupervisorError> {
         let id = new.id;
         let dir = self.shared.settings.session_dir(id);
         make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
+        let waits = !admitted.turn.is_called();
+        if waits {
+            self.keep_queued(id, prompt.as_ref())?;
+        }
         let (row, session) = {
             // Once it can be listed it can be asked for, and two actors on one journal must never be.
             let _exclusive = self.shared.registry.exclusive(id).await;
@@ -315,7 +325,12 @@ impl Supervisor {
             (row, session)
         };
         let terms = self.terms(&row, &start, None).await?;
-        self.start_process(&session, &row, start, prompt, terms).await
+        self.start_process(&session, &row, start, prompt, terms, admitted)
+            .await?;
+        if waits {
+            self.forget_queued_once_started(session);
+        }
+        Ok(())
     }
 
     /// Does `work` also when the caller stops waiting: a client that leaves must not leave half a session behind.
@@ -338,6 +353,7 @@ impl Supervisor {
         start: Start,
         prompt: Option<StdinLine>,
         restart: Option<RestartTerms>,
+        admitted: Admitted,
     ) -> Result<(), SupervisorError> {
         let cli = self.shared.cli.look(&self.shared.settings).await?;
         let mut options = read_options(&row.options)?;
@@ -345,6 +361,9 @@ impl Supervisor {
         options
             .check(&self.shared.settings.policy)
             .map_err(SupervisorError::InvalidOption)?;
+        if let Start::Resume { id, .. } = start {
+            self.refuse_when_in_use(row.id, id).await?;
+        }
         let opened = match start {
             Start::New { .. } => None,
             Start::Resume { id, .. } => Some(id),
@@ -366,7 +385,25 @@ impl Supervisor {
                 restart,
             },
         )?;
-        Ok(session.start(launch).await?)
+        Ok(session.start(launch, admitted).await?)
+    }
+
+    /// Two processes on one conversation would mix their turns in one transcript. Ours are kept apart by leases, which the
+    /// CLI itself does not know.
+    async fn refuse_when_in_use(
+        &self,
+        session: SessionId,
+        conversation: CliSessionId,
+    ) -> Result<(), SupervisorError> {
+        let look = move || keeper::outsiders(|id| id == conversation, |owner| owner == session);
+        let found = match tokio::task::spawn_blocking(look).await {
+            Ok(found) => found.map_err(SupervisorError::Processes)?,
+            Err(_) => return Err(SupervisorError::ShuttingDown),
+        };
+        let first: Option<Outsider> = found.into_iter().next();
+        first.map_or(Ok(()), |outsider| {
+            Err(SupervisorError::ConversationInUse(outsider))
+        })
     }
 
     /// How the conversation of a session is opened again.
@@ -429,6 +466,9 @@ impl Supervisor {
             read_after: crate::domain::Seq::new(before_run),
             projected: row.projected_seq,
             earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
+            place: link
+                .as_ref()
+                .map(|_| self.shared.admission.adopt(Path::new(&row.cwd))),
             link,
             fresh,
             outbound: self.shared.outbound.clone(),
@@ -474,7 +514,7 @@ fn restart_text(own: &RestartOverride) -> Result<String, SupervisorError> {
 }
 
 /// What was not there is removed.
-fn absent(removed: std::io::Result<()>) -> std::io::Result<()> {
+pub(super) fn absent(removed: std::io::Result<()>) -> std::io::Result<()> {
     match removed {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other,

@@ -9,14 +9,11 @@ use std::{
 use crate::{
     claude::{self, LaunchFile, LaunchOptions, Start, stdin},
     domain::{RestartTerms, RunId, SessionId, fact::CliTotals},
-    keeper::{LaunchPlan, RUN_MARKER, StdinLine},
+    keeper::{LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
     session::{INITIALIZE_ID, Launch, Routes},
 };
 
 use super::{CliFound, Supervisor, SupervisorError, SupervisorSettings, settings::make_private_dir};
-
-/// The environment variable that tells a process which session it belongs to.
-const SESSION_MARKER: &str = "TRUNKLINE_SESSION";
 
 /// Where the simulated agent keeps its conversations.
 const SIMULATOR_DIR: &str = "TRUNKLINE_SIM_DIR";

@@ -31,6 +31,7 @@ impl Supervisor {
                 rows.push(row);
             }
         }
+        let (queued, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| self.is_queued(row));
         let mut recoveries = tokio::task::JoinSet::new();
         for row in rows {
             let supervisor = self.clone();
@@ -49,6 +50,7 @@ impl Supervisor {
                 Err(error) => tracing::error!(%error, "a recovery did not finish"),
             }
         }
+        self.start_queued(queued).await;
         self.catch_up().await
     }
 

@@ -1,6 +1,8 @@
 //! Owns the doing of restarts: sessions say when one is due, and their processes are started as by a resume. Whether and
 //! when is decided in `domain::restart`.
 
+use std::path::Path;
+
 use tokio::sync::mpsc;
 
 use crate::{
@@ -48,11 +50,20 @@ impl Supervisor {
             Ok(()) | Err(SupervisorError::Session(_)) => return,
             Err(error) => error,
         };
-        tracing::warn!(session.id = %id, error = %telemetry::chain(&failure), "a restart did not come about");
-        let is_for_now = matches!(failure, SupervisorError::Store(_) | SupervisorError::StoreBehind);
+        let is_for_now = matches!(
+            failure,
+            SupervisorError::Store(_) | SupervisorError::StoreBehind | SupervisorError::NoRoom(_)
+        );
+        let detail = telemetry::chain(&failure).to_string();
+        if is_for_now {
+            // It is asked for again in a moment.
+            tracing::debug!(session.id = %id, detail, "a restart has to wait");
+        } else {
+            tracing::warn!(session.id = %id, detail, "a restart did not come about");
+        }
         let reason = (!is_for_now).then(|| FailReason {
             code: "start_failed".to_owned(),
-            detail: telemetry::chain(&failure).to_string(),
+            detail,
         });
         if !matches!(failure, SupervisorError::ShuttingDown) {
             session.restart_failed(reason).await;
@@ -69,7 +80,11 @@ impl Supervisor {
             self.start_of(&row).await?
         };
         let terms = self.terms(&row, &start, Some(restart.terms)).await?;
-        match self.start_process(session, &row, start, None, terms).await {
+        let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
+        match self
+            .start_process(session, &row, start, None, terms, admitted)
+            .await
+        {
             // Somebody was faster.
             Err(SupervisorError::Session(SessionError::AlreadyLive { .. })) => Ok(()),
             started => started,

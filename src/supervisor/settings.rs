@@ -11,7 +11,7 @@ use crate::{
     claude::Policy,
     domain::{CliSessionId, Liveness, RestartPolicy, RuleSet, SessionId},
     keeper::KeeperLimits,
-    session::DeskTimes,
+    session::{DeskTimes, Limits},
 };
 
 use super::SupervisorError;
@@ -60,6 +60,8 @@ pub struct SupervisorSettings {
     pub restart: RestartPolicy,
     /// When silence is too long.
     pub liveness: Liveness,
+    /// How many processes there may be.
+    pub limits: Limits,
     /// Sizes and times of keepers.
     pub keeper: KeeperLimits,
     /// Newest records of each session kept in memory for live clients.
@@ -74,6 +76,11 @@ impl SupervisorSettings {
 
     pub(super) fn launch_dir(&self, id: SessionId) -> PathBuf {
         self.session_dir(id).join("launch")
+    }
+
+    /// Holds what a start needs that waits for its turn.
+    pub(super) fn queued_file(&self, id: SessionId) -> PathBuf {
+        self.session_dir(id).join("queued.json")
     }
 
     pub(super) fn identity_file(&self, id: SessionId) -> PathBuf {

@@ -18,6 +18,8 @@ pub struct SessionView {
     pub live: LiveView,
     /// Whether the simulated agent answers.
     pub simulated: bool,
+    /// Its place among the starts that wait, from 1; `None` when it does not wait.
+    pub start_queue_position: Option<usize>,
 }
 
 /// The health of the daemon.
@@ -91,7 +93,16 @@ impl Supervisor {
             // It has not said who it is yet.
             None => self.shared.cli.is_simulated(),
         };
-        SessionView { row, live, simulated }
+        let start_queue_position = match live.state {
+            SessionState::Starting => self.shared.admission.position(row.id),
+            _ => None,
+        };
+        SessionView {
+            row,
+            live,
+            simulated,
+            start_queue_position,
+        }
     }
 }
 

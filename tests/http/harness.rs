@@ -23,7 +23,7 @@ use trunkline::{
     journal::{Source, Writer, WriterOptions},
     keeper::KeeperLimits,
     store::{NewSession, Store},
-    supervisor::{DeskTimes, Simulator, Supervisor, SupervisorSettings},
+    supervisor::{DeskTimes, Limits, Simulator, Supervisor, SupervisorSettings},
 };
 
 /// Longest wait for anything that must come.
@@ -134,6 +134,12 @@ impl Bed {
             liveness: Liveness {
                 after_ms: 0,
                 action: SilenceAction::Report,
+            },
+            limits: Limits {
+                live: 8,
+                live_per_cwd: 0,
+                starts: 4,
+                waiting: 8,
             },
             keeper: KeeperLimits::default(),
             ring_bytes: 64 * 1024,

@@ -1,6 +1,10 @@
 //! Owns the tests of what a session is after its process ended, and of the process that goes on with it.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -8,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     support::{
         proc,
+        programs::{clean_env, real_claude},
         wait::{PATIENCE, wait_until},
     },
     world::{World, bash, endless, marked, marker, pid, said, text},
@@ -216,4 +221,45 @@ async fn a_session_that_was_just_cleared_can_be_resumed() {
     assert_eq!(view["state"], "idle");
     assert_eq!(world.answer(&id, json!([{ "text": "back" }])).await, "back");
     assert!(!world.last_request().await.to_string().contains("a secret word"));
+}
+
+#[tokio::test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the second CLI stands for what a person does"
+)]
+async fn a_cli_in_a_terminal_on_the_conversation_is_named() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    world.answer(&id, json!([{ "text": "one" }])).await;
+    let conversation = text(&world.rest.session(&id).await["cli"], "session_id");
+    world.stop(&id).await;
+    // As somebody would go on with it by hand; it is given nothing to do.
+    let home = world.daemon.home();
+    let mut by_hand = std::process::Command::new(real_claude())
+        .args(["--print", "--verbose", "--resume", &conversation])
+        .args(["--input-format", "stream-json", "--output-format", "stream-json"])
+        .env_clear()
+        .envs(clean_env(&home, world.api.url()))
+        .current_dir(world.dir())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = by_hand.stdin.take().unwrap();
+    let request =
+        json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "initialize" } });
+    writeln!(stdin, "{request}").unwrap();
+    let mut lines = BufReader::new(by_hand.stdout.take().unwrap()).lines();
+    let first = tokio::task::spawn_blocking(move || lines.next()).await.unwrap();
+    assert!(first.unwrap().unwrap().contains("control_response"));
+
+    let refused = world.rest.lifecycle(&id, "resume", json!({})).await;
+    assert_eq!(refused.body["pid"], by_hand.id(), "{:#}", refused.body);
+    assert_eq!(refused.body["conversation_id"], conversation);
+    assert_eq!(refused.problem(409), "conversation_in_use");
+    drop(stdin);
+    by_hand.wait().unwrap();
+    world.resume(&id).await;
+    world.answer(&id, json!([{ "text": "two" }])).await;
 }

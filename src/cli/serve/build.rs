@@ -11,7 +11,7 @@ use crate::{
     domain::{Liveness, RestartPolicy},
     http::HttpConfig,
     keeper::KeeperLimits,
-    supervisor::{DeskTimes, Simulator, SupervisorSettings},
+    supervisor::{DeskTimes, Limits, Simulator, SupervisorSettings},
 };
 
 pub(super) fn http(config: &Config) -> HttpConfig {
@@ -41,7 +41,7 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let sessions = &config.sessions;
-    let stop = &config.stop;
+    let (limits, stop) = (&config.limits, &config.stop);
     let mut env_allow = environment::default_allow();
     env_allow.extend(config.claude.env_allow.iter().cloned());
     Ok(SupervisorSettings {
@@ -75,6 +75,12 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
         liveness: Liveness {
             after_ms: config.liveness.after_ms,
             action: config.liveness.action,
+        },
+        limits: Limits {
+            live: size(limits.live_processes.into()),
+            live_per_cwd: size(limits.live_per_cwd.into()),
+            starts: size(limits.parallel_starts.into()),
+            waiting: size(limits.queued_starts.into()),
         },
         keeper: KeeperLimits {
             max_line_bytes: size(sessions.max_line_bytes),

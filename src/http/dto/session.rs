@@ -34,6 +34,9 @@ pub(in crate::http) struct Session {
     cwd: String,
     /// What it is doing.
     state: SessionState,
+    /// Its place among the starts that wait for their turn, from 1; `null` when it does not wait. It is in the state
+    /// `starting` meanwhile.
+    start_queue_position: Option<usize>,
     /// Why it failed; set in the state `failed`.
     reason: Option<FailReason>,
     /// What can be done about it, best first; empty in every state but `failed`. `resume` and `fork` are the requests of these
@@ -152,7 +155,16 @@ struct OpenPrompt {
 
 impl From<SessionView> for Session {
     fn from(view: SessionView) -> Self {
-        Self::new(view.row, view.live, view.simulated)
+        let SessionView {
+            row,
+            live,
+            simulated,
+            start_queue_position,
+        } = view;
+        Self {
+            start_queue_position,
+            ..Self::new(row, live, simulated)
+        }
     }
 }
 
@@ -167,6 +179,7 @@ impl Session {
             cwd: row.cwd,
             state: live.state,
             ways_out: restart::ways_out(live.state, live.reason.as_ref(), row.turns),
+            start_queue_position: None,
             reason: live.reason,
             restart: live.restart.map(|restart| DueRestart {
                 attempt: restart.attempt,

@@ -167,6 +167,15 @@ codes! {
     ConversationNotStarted, "conversation_not_started", CONFLICT, final, none,
         "The session has no turn to go on from",
         "Send a message first.";
+    ConversationInUse, "conversation_in_use", CONFLICT, retry, none,
+        "Another process works on the session's conversation",
+        "End that process, or fork the session.";
+    TooManySessions, "too_many_sessions", TOO_MANY_REQUESTS, retry, none,
+        "As many sessions have a process as the limit allows",
+        "Stop a session, or raise the named limit.";
+    StartQueueFull, "start_queue_full", SERVICE_UNAVAILABLE, retry, none,
+        "As many starts wait as the limit allows",
+        "Try again later, or raise limits.queued_starts.";
     CwdMissing, "cwd_missing", UNPROCESSABLE_ENTITY, final, none,
         "The working directory does not exist",
         "Make the directory, or name another.";

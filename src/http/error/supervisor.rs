@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use axum::http::{HeaderValue, header};
 use serde_json::Value;
 
 use super::{ApiError, ErrorCode};
@@ -11,7 +12,7 @@ use crate::{
     journal::ReadError,
     session::SessionError,
     store::{ApprovalRow, StoreError},
-    supervisor::SupervisorError,
+    supervisor::{Refusal, SupervisorError},
     telemetry,
 };
 
@@ -64,6 +65,14 @@ impl From<SupervisorError> for ApiError {
             E::StoredOptions | E::StoredRules(_) | E::Files { .. } => {
                 new(ErrorCode::StorageFailed).caused_by(error)
             }
+            E::NoRoom(refusal) => of_refusal(refusal),
+            E::ConversationInUse(ref outsider) => new(ErrorCode::ConversationInUse)
+                .detail(error.to_string())
+                .member("pid", outsider.pid)
+                .member("started_at", outsider.started_at.map(|at| at.to_string()))
+                .member("sign", outsider.sign.as_str())
+                .member("conversation_id", outsider.conversation.to_string()),
+            E::Processes(_) => new(ErrorCode::Internal).caused_by(error),
             E::NotInitialized => new(ErrorCode::NotInitialized),
             E::ShuttingDown => new(ErrorCode::ShuttingDown),
         }
@@ -122,6 +131,22 @@ impl From<SessionError> for ApiError {
 /// The words of what lies behind an error, without the error's own.
 fn cause_of(error: &SessionError) -> String {
     error.source().map_or_else(|| error.to_string(), telemetry::chain)
+}
+
+/// Room is made by other sessions, so a moment later is soon enough.
+const ROOM_RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
+
+fn of_refusal(refusal: Refusal) -> ApiError {
+    let (code, limit, most) = match refusal {
+        Refusal::Live { most } => (ErrorCode::TooManySessions, "live_processes", most),
+        Refusal::LivePerCwd { most } => (ErrorCode::TooManySessions, "live_per_cwd", most),
+        Refusal::Waiting { most } => (ErrorCode::StartQueueFull, "queued_starts", most),
+    };
+    ApiError::new(code)
+        .detail(refusal.to_string())
+        .member("limit", format!("limits.{limit}"))
+        .member("limit_value", most)
+        .header(header::RETRY_AFTER, ROOM_RETRY_AFTER)
 }
 
 fn of_failed_start(reason: FailReason) -> ApiError {

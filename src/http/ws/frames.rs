@@ -73,7 +73,7 @@ pub(super) fn snapshot(
                 request: request.request(),
             })
             .collect(),
-        session: Session::new(view.row, live, view.simulated),
+        session: Session::from(SessionView { live, ..view }),
     };
     // Plain data with string keys always has a JSON form.
     serde_json::to_string(&snapshot).unwrap_or_default()

@@ -1,6 +1,10 @@
 //! Owns the Linux side: `/proc`, `prctl`, `signalfd`.
 
-use std::{fs, io, os::fd::AsFd};
+use std::{
+    fs, io,
+    os::{fd::AsFd, unix::fs::MetadataExt as _},
+    path::PathBuf,
+};
 
 use nix::{
     errno::Errno,
@@ -10,8 +14,10 @@ use nix::{
         signalfd::{SfdFlags, SignalFd},
         wait::{Id, WaitPidFlag, WaitStatus, waitid},
     },
-    unistd::{Pid, getpid, getppid},
+    unistd::{Pid, SysconfVar, geteuid, getpid, getppid, sysconf},
 };
+
+use crate::domain::Timestamp;
 
 /// What `/proc/<pid>/stat` says of a process.
 struct Stat {
@@ -113,6 +119,86 @@ pub(in crate::keeper) fn survivors(marker: &[u8], with_children: bool) -> io::Re
 fn has_marker(pid: Pid, marker: &[u8]) -> bool {
     fs::read(format!("/proc/{pid}/environ"))
         .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == marker))
+}
+
+/// A process of this user.
+#[derive(Debug)]
+pub(in crate::keeper) struct Process {
+    pub(in crate::keeper) pid: Pid,
+    /// As [`start_time`].
+    pub(in crate::keeper) start_time: u64,
+    /// The name of its program, cut short; a process can change it.
+    pub(in crate::keeper) name: Vec<u8>,
+    /// Its arguments, the program first; a process can change them.
+    pub(in crate::keeper) args: Vec<Vec<u8>>,
+}
+
+/// The other processes of this user that live.
+pub(in crate::keeper) fn own_processes() -> io::Result<Vec<Process>> {
+    let (me, user) = (getpid(), geteuid().as_raw());
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+            .map(Pid::from_raw)
+        else {
+            continue;
+        };
+        // A process that ended meanwhile has no files.
+        let Ok(owner) = entry.metadata().map(|meta| meta.uid()) else {
+            continue;
+        };
+        let (Ok(stat), Ok(args)) = (stat(pid), fs::read(format!("/proc/{pid}/cmdline"))) else {
+            continue;
+        };
+        if pid == me || owner != user || matches!(stat.state, b'Z' | b'X') {
+            continue;
+        }
+        found.push(Process {
+            pid,
+            start_time: stat.start_time,
+            name: fs::read(format!("/proc/{pid}/comm")).unwrap_or_default(),
+            args: args.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect(),
+        });
+    }
+    Ok(found)
+}
+
+/// The environment that a process was started with: entries that each end with a zero byte. Empty when it is gone.
+pub(in crate::keeper) fn environment(pid: Pid) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+/// The files that a process has open for writing.
+pub(in crate::keeper) fn written_files(pid: Pid) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            // The link of an open file carries its access mode (proc(5)).
+            let is_written = entry.metadata().ok()?.mode() & 0o200 != 0;
+            fs::read_link(entry.path()).ok().filter(|_| is_written)
+        })
+        .collect()
+}
+
+/// The instant of a start time; `None` when the system does not say when it was booted.
+pub(in crate::keeper) fn started_at(start_time: u64) -> Option<Timestamp> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let booted: i64 = text
+        .lines()
+        .find_map(|line| line.strip_prefix("btime "))?
+        .trim()
+        .parse()
+        .ok()?;
+    let ticks_per_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
+    let since_boot_ms = start_time.checked_mul(1_000)?.checked_div(ticks_per_second)?;
+    Some(Timestamp::from_micros(booted.checked_mul(1_000_000)?).plus_millis(since_boot_ms))
 }
 
 /// Reaps the next child that ended. `before` is called while its pid and group id are still its own.

@@ -7,6 +7,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixStream,
     },
+    path::PathBuf,
 };
 
 use nix::{
@@ -16,6 +17,8 @@ use nix::{
     },
     unistd::{Pid, getppid},
 };
+
+use crate::domain::Timestamp;
 
 /// Unknown here: 0 for every process that lives.
 pub(in crate::keeper) fn start_time(pid: Pid) -> io::Result<u64> {
@@ -64,6 +67,35 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
 /// Cannot be found here.
 pub(in crate::keeper) fn survivors(_marker: &[u8], _with_children: bool) -> io::Result<Vec<Pid>> {
     Ok(Vec::new())
+}
+
+/// A process of this user.
+#[derive(Debug)]
+pub(in crate::keeper) struct Process {
+    pub(in crate::keeper) pid: Pid,
+    pub(in crate::keeper) start_time: u64,
+    pub(in crate::keeper) name: Vec<u8>,
+    pub(in crate::keeper) args: Vec<Vec<u8>>,
+}
+
+/// Cannot be found here.
+pub(in crate::keeper) fn own_processes() -> io::Result<Vec<Process>> {
+    Ok(Vec::new())
+}
+
+/// Unknown here.
+pub(in crate::keeper) fn environment(_pid: Pid) -> Vec<u8> {
+    Vec::new()
+}
+
+/// Unknown here.
+pub(in crate::keeper) fn written_files(_pid: Pid) -> Vec<PathBuf> {
+    Vec::new()
+}
+
+/// Unknown here.
+pub(in crate::keeper) fn started_at(_start_time: u64) -> Option<Timestamp> {
+    None
 }
 
 /// Reaps the next child that ended. Without `waitid`, `before` is called just after.

@@ -1,0 +1,182 @@
+//! Owns the search for processes that work on a conversation and were not started for it by us, such as a CLI that somebody
+//! runs in a terminal.
+//!
+//! What cannot be seen: a conversation that was chosen without naming it (`--continue`, the CLI's own list), processes of
+//! other users, and those of another container or machine that shares the files.
+
+use std::{ffi::OsStr, fmt, io, path::Path};
+
+use super::{
+    os::{self, Process},
+    plan::SESSION_MARKER,
+};
+use crate::domain::{CliSessionId, SessionId, Timestamp};
+
+/// A process that works on a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outsider {
+    /// The conversation.
+    pub conversation: CliSessionId,
+    /// The process.
+    pub pid: i32,
+    /// When it was started.
+    pub started_at: Option<Timestamp>,
+    /// What tells.
+    pub sign: Sign,
+}
+
+/// What tells that a process works on a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// It was started with `--resume` or `--session-id` and the conversation's id.
+    Arguments,
+    /// It has the conversation's transcript open for writing.
+    OpenTranscript,
+}
+
+impl Sign {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Arguments => "arguments",
+            Self::OpenTranscript => "open_transcript",
+        }
+    }
+}
+
+impl fmt::Display for Outsider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.pid)?;
+        if let Some(started_at) = self.started_at {
+            write!(f, ", started at {started_at},")?;
+        }
+        match self.sign {
+            Sign::Arguments => write!(f, " was started on conversation {}", self.conversation),
+            Sign::OpenTranscript => write!(f, " writes the transcript of conversation {}", self.conversation),
+        }
+    }
+}
+
+/// The processes of this user that work on one of the conversations that `is_wanted`.
+///
+/// Those that carry the marker of a session that `is_own` are left out. It reads all of `/proc`, so call it where blocking is allowed. Only Linux can tell; elsewhere
+/// there are none.
+///
+/// # Errors
+/// The processes cannot be listed.
+pub fn outsiders(
+    is_wanted: impl Fn(CliSessionId) -> bool,
+    is_own: impl Fn(SessionId) -> bool,
+) -> io::Result<Vec<Outsider>> {
+    let mut found = Vec::new();
+    for process in os::own_processes()? {
+        let named = conversation_of(&process.args).map(|id| (id, Sign::Arguments));
+        let open = || {
+            let files = looks_like_an_agent(&process).then(|| os::written_files(process.pid));
+            let ids = files
+                .into_iter()
+                .flatten()
+                .filter_map(|file| transcript_of(&file));
+            ids.map(|id| (id, Sign::OpenTranscript))
+                .find(|(id, _)| is_wanted(*id))
+        };
+        let Some((conversation, sign)) = named.filter(|(id, _)| is_wanted(*id)).or_else(open) else {
+            continue;
+        };
+        if session_of(&process).is_some_and(&is_own) {
+            continue;
+        }
+        found.push(Outsider {
+            conversation,
+            pid: process.pid.as_raw(),
+            started_at: os::started_at(process.start_time),
+            sign,
+        });
+    }
+    Ok(found)
+}
+
+/// The conversation that these arguments have the CLI write to.
+fn conversation_of(args: &[Vec<u8>]) -> Option<CliSessionId> {
+    let value_of = |flags: &[&str]| {
+        args.iter().enumerate().find_map(|(place, arg)| {
+            flags.iter().find_map(|flag| {
+                let rest = arg.strip_prefix(flag.as_bytes())?;
+                match rest {
+                    [] => args.get(place + 1).map(Vec::as_slice),
+                    [b'=', value @ ..] => Some(value),
+                    _ => None,
+                }
+            })
+        })
+    };
+    let is_fork = args.iter().any(|arg| arg == b"--fork-session");
+    // A fork only reads what it resumes.
+    let resumed = value_of(&["--resume", "-r"]).filter(|_| !is_fork);
+    let id = resumed.or_else(|| value_of(&["--session-id"]))?;
+    std::str::from_utf8(id).ok()?.parse().ok()
+}
+
+/// The conversation whose transcript this file is.
+fn transcript_of(file: &Path) -> Option<CliSessionId> {
+    let is_transcript = file.extension() == Some(OsStr::new("jsonl"));
+    file.file_stem().filter(|_| is_transcript)?.to_str()?.parse().ok()
+}
+
+/// Open files are only looked at where a transcript could be among them.
+fn looks_like_an_agent(process: &Process) -> bool {
+    let has = |text: &[u8]| memchr::memmem::find(text, b"claude").is_some();
+    process.args.iter().take(2).any(|arg| has(arg)) || has(&process.name)
+}
+
+fn session_of(process: &Process) -> Option<SessionId> {
+    let environment = os::environment(process.pid);
+    let id = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(SESSION_MARKER.as_bytes())?.strip_prefix(b"="))?;
+    std::str::from_utf8(id).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "11111111-2222-4333-8444-555555555555";
+    const B: &str = "99999999-2222-4333-8444-555555555555";
+
+    fn conversation(args: &str) -> Option<String> {
+        let args: Vec<Vec<u8>> = args.split(' ').map(|arg| arg.as_bytes().to_vec()).collect();
+        conversation_of(&args).map(|id| id.to_string())
+    }
+
+    #[test]
+    fn arguments_name_the_conversation_that_is_written_to() {
+        for (args, expected) in [
+            (format!("claude --resume {A}"), Some(A)),
+            (format!("node cli.js -p -r {A}"), Some(A)),
+            (format!("claude --resume={A} --verbose"), Some(A)),
+            (format!("claude --session-id={A}"), Some(A)),
+            (format!("claude --session-id {A}"), Some(A)),
+            // A fork reads one and writes the other.
+            (
+                format!("claude --resume={A} --fork-session --session-id={B}"),
+                Some(B),
+            ),
+            (format!("claude --fork-session --resume {A}"), None),
+            (format!("claude --resume-session-at={A}"), None),
+            (format!("grep {A} notes"), None),
+            ("claude --resume".to_owned(), None),
+            ("claude --resume last".to_owned(), None),
+        ] {
+            assert_eq!(conversation(&args).as_deref(), expected, "{args}");
+        }
+    }
+
+    #[test]
+    fn a_transcript_is_known_by_its_name() {
+        let of = |path: String| transcript_of(Path::new(&path)).map(|id| id.to_string());
+        assert_eq!(of(format!("/h/.claude/projects/x/{A}.jsonl")).as_deref(), Some(A));
+        assert_eq!(of(format!("/h/{A}.json")), None);
+        assert_eq!(of("/h/notes.jsonl".to_owned()), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Owns what outlives the daemon of a start that waits for its turn: the next daemon goes on with it.
+//!
+//! Who made the session was told that it is there, and its first prompt is in no journal yet. So both are in a file until the
+//! process has been started.
+
+use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    domain::{SessionId, SessionState},
+    keeper::StdinLine,
+    session::{Admitted, SessionError, SessionHandle},
+    store::SessionRow,
+};
+
+use super::{Supervisor, SupervisorError, lifecycle::absent};
+
+/// What a start needs that the store does not have.
+#[derive(Debug, Serialize, Deserialize)]
+struct Queued {
+    prompt: Option<StdinLine>,
+}
+
+impl Supervisor {
+    /// Keeps what the first start of a session needs.
+    pub(super) fn keep_queued(
+        &self,
+        id: SessionId,
+        prompt: Option<&StdinLine>,
+    ) -> Result<(), SupervisorError> {
+        let path = self.shared.settings.queued_file(id);
+        let queued = Queued {
+            prompt: prompt.cloned(),
+        };
+        let write = || {
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&path)?;
+            file.write_all(&serde_json::to_vec(&queued)?)
+        };
+        write().map_err(SupervisorError::files(&path))
+    }
+
+    /// Removes it once it is not needed any more.
+    pub(super) fn forget_queued_once_started(&self, session: SessionHandle) {
+        let path = self.shared.settings.queued_file(session.id());
+        self.shared.tracker.spawn(async move {
+            // An actor that is gone has started nothing: the next daemon may need it.
+            if session.wait_started().await.is_ok()
+                && let Err(error) = absent(tokio::fs::remove_file(&path).await)
+            {
+                tracing::warn!(session.id = %session.id(), %error, "what a start has waited with stays");
+            }
+        });
+    }
+
+    /// Whether the first start of a session was still waiting when the last daemon ended.
+    pub(super) fn is_queued(&self, row: &SessionRow) -> bool {
+        row.state == SessionState::Starting
+            && row.run_id.is_none()
+            && self.shared.settings.queued_file(row.id).exists()
+            && !self.shared.settings.identity_file(row.id).exists()
+    }
+
+    /// Goes on with starts that were waiting, in the order in which they came. When this returns they wait again.
+    pub(super) async fn start_queued(&self, mut rows: Vec<SessionRow>) {
+        rows.sort_by_key(|row| (row.created_at, row.id));
+        for row in rows {
+            let admitted = self.shared.admission.admit_again(row.id, Path::new(&row.cwd));
+            let opened = self.open(&row, None, true).await;
+            match opened {
+                Ok(session) => {
+                    self.shared.registry.insert(session.clone());
+                    let supervisor = self.clone();
+                    self.shared
+                        .tracker
+                        .spawn(async move { supervisor.start_again(&session, row, admitted).await });
+                }
+                Err(error) => say(row.id, &error),
+            }
+        }
+    }
+
+    async fn start_again(&self, session: &SessionHandle, row: SessionRow, admitted: Admitted) {
+        let started = async {
+            let path = self.shared.settings.queued_file(row.id);
+            let text = tokio::fs::read(&path)
+                .await
+                .map_err(SupervisorError::files(&path))?;
+            let queued: Queued = serde_json::from_slice(&text)
+                .map_err(std::io::Error::from)
+                .map_err(SupervisorError::files(&path))?;
+            let start = self.first_start_of(&row).await?;
+            let terms = self.terms(&row, &start, None).await?;
+            self.start_process(session, &row, start, queued.prompt, terms, admitted)
+                .await
+        };
+        match started.await {
+            Ok(()) => self.forget_queued_once_started(session.clone()),
+            // It was deleted meanwhile; or the journal says why it did not start.
+            Err(SupervisorError::Session(SessionError::Ended | SessionError::StartFailed(_))) => {}
+            Err(error) => {
+                say(row.id, &error);
+                let _exclusive = self.shared.registry.exclusive(row.id).await;
+                if session.retire().await.is_ok()
+                    && let Err(error) = self.open_known(&row).await
+                {
+                    say(row.id, &error);
+                }
+            }
+        }
+    }
+}
+
+fn say(id: SessionId, error: &SupervisorError) {
+    let error = crate::telemetry::chain(error);
+    tracing::error!(session.id = %id, error, "a start that was waiting could not go on");
+}
