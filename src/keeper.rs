@@ -13,6 +13,7 @@ mod identity;
 mod init;
 mod ladder;
 mod launch;
+mod lease;
 mod leftovers;
 mod link;
 mod os;
@@ -34,6 +35,7 @@ pub use capture::{CaptureError, Captured, capture};
 pub use identity::Identity;
 pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
+pub use lease::remove_free_leases;
 pub use leftovers::{Swept, kill_leftovers, kill_lock_holder, kill_strays};
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,

@@ -34,6 +34,9 @@ struct Recovered {
 impl Supervisor {
     pub(super) async fn recover(&self) -> Result<(), SupervisorError> {
         let began = Instant::now();
+        if let Err(error) = keeper::remove_free_leases(&self.shared.settings.data_dir.join("leases")) {
+            tracing::warn!(%error, "leases that nobody holds were not removed");
+        }
         let mut rows = self.shared.store.unsettled_sessions().await?;
         let known = self.shared.store.session_ids().await?;
         for id in self.session_folders() {
