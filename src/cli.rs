@@ -17,6 +17,7 @@ mod sessions;
 mod settings;
 mod usage;
 mod view;
+mod warm;
 
 use std::process::ExitCode;
 

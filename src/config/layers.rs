@@ -19,6 +19,7 @@ const NOT_KEYS: &[&str] = &[
     "TRUNKLINE_CONFIG",
     "TRUNKLINE_URL",
     "TRUNKLINE_TOKEN_FILE",
+    "TRUNKLINE_DATA_MARK",
     "TRUNKLINE_RUN",
     "TRUNKLINE_SESSION",
     "TRUNKLINE_SIM_DIR",
@@ -221,6 +222,12 @@ impl Layers {
         for (key, value) in &mut self.values {
             if is_path(key) {
                 expand_home(value, self.home.as_deref());
+            } else if key == "warm.profiles"
+                && let Value::Array(profiles) = value
+            {
+                for cwd in profiles.iter_mut().filter_map(|profile| profile.get_mut("cwd")) {
+                    expand_home(cwd, self.home.as_deref());
+                }
             }
         }
         let mut tree = Map::new();

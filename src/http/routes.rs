@@ -92,6 +92,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(sessions::get, sessions::update, sessions::delete))
         .routes(routes!(sessions::resume))
         .routes(routes!(sessions::stop))
+        .routes(routes!(sessions::park))
         .routes(routes!(events::list))
         .routes(routes!(ws::attach))
         .routes(routes!(controls::interrupt))

@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::{os, wire};
@@ -122,10 +119,21 @@ impl Identity {
             }
         };
         if self.is_alive() {
-            // It is the very process: only its end in this moment could make it another, and then it is gone as wanted.
-            let _ = kill(Pid::from_raw(self.pid), Signal::SIGTERM);
+            // It may have ended.
+            let _ = os::signal_same(self.process(), Signal::SIGTERM);
         }
         tokio::time::timeout(deadline, gone).await.is_ok()
+    }
+
+    /// Has the process go on if it was stopped, as by a SIGSTOP: it could not answer, nor end. One that runs does not notice.
+    pub fn wake(&self) {
+        // It may have ended.
+        let _ = os::signal_same(self.process(), Signal::SIGCONT);
+    }
+
+    /// The process, in the form that signals take.
+    pub(super) fn process(&self) -> os::Quarry {
+        (nix::unistd::Pid::from_raw(self.pid), self.start_time)
     }
 
     pub(super) fn secret(&self) -> &str {

@@ -19,6 +19,7 @@ use super::{
     child,
     identity::{self, Identity},
     ladder::Ladder,
+    lease,
     os::{self, Signals},
     plan::LaunchPlan,
     recorder::Recorder,
@@ -134,7 +135,7 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
         LaunchFailure::new(cause, error)
     })?;
     let mut recorder = Recorder::new(writer, &plan.limits, now);
-    let lease = plan.lease_file.as_deref().map(child::take_lease).transpose()?;
+    let lease = plan.lease_file.as_deref().map(lease::take).transpose()?;
 
     let secret = identity::new_secret().map_err(system)?;
     let server = Server::bind(&plan.socket, secret.clone(), plan.limits.max_line_bytes)
@@ -148,6 +149,10 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
         Err(failure) => {
             let _ = fs::remove_file(&plan.identity_file);
             let _ = fs::remove_file(&plan.socket);
+            if let Some(lease) = &plan.lease_file {
+                // It is held until this process ends.
+                let _ = fs::remove_file(lease);
+            }
             return Err(failure);
         }
     };

@@ -10,14 +10,14 @@ use tokio_util::sync::DropGuard;
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
     domain::{
-        ApprovalId, ClientId, ConnectionId, FailReason, PromptUuid, Resolution, RestartTerms, RuleSet, Seq,
-        SessionId, SessionState, TurnEnd,
+        ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, Resolution, RestartTerms,
+        RuleSet, Seq, SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
 };
 
-use super::{LiveView, Routes, SessionError, admission::Admitted};
+use super::{Claim, LiveView, Routes, SessionError, admission::Admitted, park::WakeFailure};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -138,6 +138,13 @@ pub(super) enum Command {
         rules: Arc<RuleSet>,
         reply: Reply<()>,
     },
+    Claim {
+        claim: Box<Claim>,
+        reply: Reply<()>,
+    },
+    Publish {
+        reply: Reply<()>,
+    },
     WaitTurn {
         prompt: PromptUuid,
         reply: Reply<Arc<TurnOutcome>>,
@@ -160,6 +167,15 @@ pub(super) enum Command {
     /// The restart that is due did not come about.
     RestartFailed {
         reason: Option<FailReason>,
+    },
+    Park {
+        reason: ParkReason,
+        least_unused_ms: u64,
+        reply: Reply<()>,
+    },
+    /// No process could be started for what was sent to a parked session.
+    WakeFailed {
+        failure: WakeFailure,
     },
     Close {
         reply: oneshot::Sender<()>,
@@ -335,6 +351,24 @@ impl SessionHandle {
         self.ask(|reply| Command::SetRules { rules, reply }).await
     }
 
+    /// Makes a process that was started in advance a session's: it must be idle, and its journal says so from then on. What
+    /// it has done so far is still kept from the store.
+    ///
+    /// # Errors
+    /// `NotLive` when it is not idle any more, or was claimed.
+    pub async fn claim(&self, claim: Claim) -> Result<(), SessionError> {
+        let claim = Box::new(claim);
+        self.ask(|reply| Command::Claim { claim, reply }).await
+    }
+
+    /// Gives the store all that a claimed session has done so far, and from then on what it does.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn publish(&self) -> Result<(), SessionError> {
+        self.ask(|reply| Command::Publish { reply }).await
+    }
+
     /// Stops the process and returns after its end. Stopping what is stopped is no error.
     ///
     /// # Errors
@@ -390,12 +424,22 @@ impl SessionHandle {
     /// # Errors
     /// `Ended` when the session is gone.
     pub async fn wait_started(&self) -> Result<Arc<LiveView>, SessionError> {
-        let mut view = self.view.clone();
-        let started = view
-            .wait_for(|view| !matches!(view.state, SessionState::Starting | SessionState::Stopping))
+        self.seen(|view| !matches!(view.state, SessionState::Starting | SessionState::Stopping))
             .await
-            .map_err(|_| SessionError::Ended)?;
-        Ok(Arc::clone(&started))
+    }
+
+    /// Waits until the view is like this, and gives it then.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn seen(
+        &self,
+        mut is_seen: impl FnMut(&LiveView) -> bool,
+    ) -> Result<Arc<LiveView>, SessionError> {
+        let mut view = self.view.clone();
+        let seen = view.wait_for(|view| is_seen(view)).await;
+        let seen = seen.map_err(|_| SessionError::Ended)?;
+        Ok(Arc::clone(&seen))
     }
 
     /// Attaches a client, by the name that it gives itself.
@@ -421,6 +465,34 @@ impl SessionHandle {
     pub async fn restart_failed(&self, reason: Option<FailReason>) {
         // An actor that is gone restarts nothing.
         self.commands.send(Command::RestartFailed { reason }).await.ok();
+    }
+
+    /// Ends the process of a session of which nothing has been asked for so long, and returns after its end. The next message
+    /// starts another. Parking what is parked is no error.
+    ///
+    /// # Errors
+    /// `NotParkable` when that would cut something short; `StopTimedOut` after `deadline`.
+    pub async fn park(
+        &self,
+        reason: ParkReason,
+        least_unused_ms: u64,
+        deadline: Duration,
+    ) -> Result<(), SessionError> {
+        let parked = self.ask(|reply| Command::Park {
+            reason,
+            least_unused_ms,
+            reply,
+        });
+        match tokio::time::timeout(deadline, parked).await {
+            Ok(parked) => parked,
+            Err(_) => Err(SessionError::StopTimedOut),
+        }
+    }
+
+    /// Says that the process which a message needs did not come about.
+    pub async fn wake_failed(&self, failure: WakeFailure) {
+        // An actor that is gone has answered who sent it.
+        self.commands.send(Command::WakeFailed { failure }).await.ok();
     }
 
     /// Ends the actor of a session that has no process, and will have none: what was asked of it later is refused.

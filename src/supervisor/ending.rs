@@ -5,7 +5,10 @@ use std::{collections::HashSet, pin::pin, time::Duration};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::session::{SessionError, SessionHandle};
+use crate::{
+    domain::SessionState,
+    session::{SessionError, SessionHandle},
+};
 
 use super::{Supervisor, SupervisorError};
 
@@ -18,6 +21,11 @@ impl Supervisor {
     /// Stops the processes of all sessions, in parallel: each when its turn is over, and after `turns` at the latest. A turn
     /// that waits for a person is not waited for, and from `hurry` on nothing is. Says whether all have stopped.
     pub async fn stop_all(&self, by: &str, turns: Duration, hurry: &CancellationToken) -> bool {
+        let (all_stopped, ()) = tokio::join!(self.stop_sessions(by, turns, hurry), self.close_warm());
+        all_stopped
+    }
+
+    async fn stop_sessions(&self, by: &str, turns: Duration, hurry: &CancellationToken) -> bool {
         let deadline = self.shared.settings.stop_deadline();
         let until = Instant::now() + turns;
         let mut asked = HashSet::new();
@@ -29,7 +37,8 @@ impl Supervisor {
                 .registry
                 .all()
                 .into_iter()
-                .filter(|session| asked.insert(session.id()))
+                // What is parked has no process, and stays parked.
+                .filter(|session| session.view().state != SessionState::Parked && asked.insert(session.id()))
                 .collect();
             if left.is_empty() {
                 return all_stopped;
@@ -54,6 +63,7 @@ impl Supervisor {
     /// Lets go of all sessions: their processes live on, their facts are stored. Ends the store.
     pub async fn finish(&self) {
         self.close();
+        self.close_warm().await;
         for session in self.shared.registry.all() {
             session.close().await;
             self.shared.registry.remove(session.id());

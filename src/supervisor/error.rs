@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::{
     claude::InvalidOption,
-    domain::{ApprovalId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
+    domain::{ApprovalId, CliSessionId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
     journal::ReadError,
     keeper::{self, Outsider},
     session::{Refusal, SessionError},
@@ -103,6 +103,17 @@ pub enum SupervisorError {
     /// The session that a fork without a turn would copy was deleted.
     #[error("the session that this fork copies was deleted")]
     ParentDeleted,
+    /// Another session has the conversation that a new one was to go on with.
+    #[error("session {0} has this conversation")]
+    ConversationTaken(SessionId),
+    /// The CLI does not know the conversation that a new session was to go on with.
+    #[error("the CLI knows no conversation {id} in this directory: {detail}")]
+    ConversationNotFound {
+        /// Its id.
+        id: CliSessionId,
+        /// What became of the start.
+        detail: String,
+    },
     /// No CLI session with a transcript could be copied into another directory.
     #[error("a fork keeps the working directory of its parent")]
     ForkCwdDiffers,
@@ -167,7 +178,10 @@ pub enum SupervisorError {
 
 impl From<StoreError> for SupervisorError {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        match error {
+            StoreError::ConversationTaken(by) => Self::ConversationTaken(by),
+            error => Self::Store(error),
+        }
     }
 }
 

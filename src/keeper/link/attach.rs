@@ -62,6 +62,7 @@ pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link,
     if !identity.is_alive() {
         return Err(AttachError::ProcessGone);
     }
+    identity.wake();
     match timeout(HELLO_DEADLINE, greet(&identity)).await {
         Ok(Ok(greeted)) => Ok(runner::start(greeted, tracker)),
         // It may be about to end.
