@@ -3,6 +3,7 @@
 
 mod ended;
 mod liveness;
+mod missing;
 mod own;
 mod pending;
 mod restart;
@@ -27,7 +28,7 @@ use crate::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid,
         Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState, Timestamp,
     },
-    journal::{RecordRef, Source},
+    journal::{Chunk, Missing, RecordRef, Source},
 };
 
 use own::OwnRequest;
@@ -37,7 +38,7 @@ use super::{
     counted::Counted,
     desk::{Book, FallbackReason},
     money::Ledger,
-    notes::Note,
+    notes::{Note, Notice},
 };
 pub(super) use ended::EndedApproval;
 use ended::EndedApprovals;
@@ -71,6 +72,8 @@ pub struct AtRest {
     pub permission_mode: Option<String>,
     /// Turns that ended so far.
     pub turns: u64,
+    /// The record that is read last before the fold begins.
+    pub head: Seq,
 }
 
 /// A process that lives, as far as the journal knows.
@@ -177,6 +180,9 @@ pub(super) struct Machine {
     /// The silence that the last notice is about.
     noticed_silence: Option<Timestamp>,
     head: Seq,
+    /// Records that are missing and that no record tells of.
+    missing: Vec<Missing>,
+    has_lost: bool,
     noted: Option<SessionState>,
     /// The restart that the last `state` record announced.
     noted_restart: Option<Timestamp>,
@@ -217,7 +223,9 @@ impl Machine {
             owed_since: None,
             calls: Calls::default(),
             noticed_silence: None,
-            head: Seq::ZERO,
+            head: rest.head,
+            missing: Vec::new(),
+            has_lost: false,
             noted: None,
             noted_restart: None,
             announced: HashSet::new(),
@@ -371,6 +379,13 @@ impl Machine {
         }
     }
 
+    /// Reads what comes before the records of a chunk: that some are missing.
+    pub(super) fn enter(&mut self, chunk: &Chunk) {
+        if let Some(missing) = chunk.missing {
+            self.skip(missing);
+        }
+    }
+
     /// Reads the next record.
     pub(super) fn apply(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
         let before = self.state();
@@ -438,7 +453,8 @@ impl Machine {
                     self.on_restart_stopped(record, out);
                 }
             }
-            Some(Note::Notice(silence)) => self.noticed_silence = Some(silence.since),
+            Some(Note::Notice(Notice::Silence(silence))) => self.noticed_silence = Some(silence.since),
+            Some(Note::Notice(Notice::Lost(lost))) => self.on_missing_noticed(lost.missing),
             Some(Note::State { state, restart, .. }) => {
                 self.noted = Some(state);
                 self.noted_restart = restart.map(|restart| restart.at);

@@ -459,6 +459,7 @@ impl Supervisor {
                 model: row.model.clone(),
                 permission_mode: row.permission_mode.clone(),
                 turns: row.turns,
+                head: crate::domain::Seq::ZERO,
             },
             cwd: PathBuf::from(&row.cwd),
             rules: self.rules_of(row.id).await?,

@@ -1,0 +1,70 @@
+//! Owns what the fold makes of records that are missing: what they said is not known, and a session must have a way out all
+//! the same.
+
+use crate::{
+    domain::{RunId, Timestamp},
+    journal::Missing,
+};
+
+use super::{Machine, Run};
+
+impl Machine {
+    /// Reads on behind records that are missing.
+    pub(super) fn skip(&mut self, missing: Missing) {
+        self.head = missing.last_seq;
+        self.expect_missing(missing);
+        if let Some(run) = &mut self.run {
+            // The answer to `initialize` may be among them. A process that is not ready after all does not answer.
+            run.ready = true;
+        }
+    }
+
+    /// It is known that these are missing, and no record says so yet.
+    pub(in crate::session) fn expect_missing(&mut self, missing: Missing) {
+        self.has_lost = true;
+        if self
+            .missing
+            .iter()
+            .all(|known| known.last_seq != missing.last_seq)
+        {
+            self.missing.push(missing);
+        }
+    }
+
+    /// A record says that these are missing.
+    pub(super) fn on_missing_noticed(&mut self, noticed: Missing) {
+        self.missing.retain(|missing| missing.last_seq > noticed.last_seq);
+    }
+
+    /// What is missing and no record says so.
+    pub(in crate::session) fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// Whether records that were to be read are missing.
+    pub(in crate::session) fn has_lost(&self) -> bool {
+        self.has_lost
+    }
+
+    /// A process lives whose first record is missing. It is taken for ready and quiet, until it says otherwise.
+    pub(in crate::session) fn adopt(&mut self, run: RunId, at: Timestamp) {
+        self.run = Some(Run {
+            id: run,
+            started_at: at,
+            ready: true,
+            ready_at: Some(at),
+            resumed: true,
+            turns_before: self.turns,
+            restart: None,
+            stop_asked: false,
+            asked_mode: None,
+            refused_mode: None,
+            start_timeout_ms: None,
+            silent_for_ms: None,
+            start_errors: Vec::new(),
+        });
+        self.last_run = Some(run);
+        self.restart = None;
+        self.reason = None;
+    }
+}
