@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     domain::{
         ApprovalId, Fact, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
-        rule::Rules,
+        fact::CliTotals, rule::Rules,
     },
     journal::{Chunk, Feed, Head, Missing, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
@@ -67,6 +67,8 @@ pub struct SessionParts {
     pub read_after: Seq,
     /// Prompts of earlier runs, each with its record.
     pub earlier_prompts: Vec<(PromptUuid, Seq)>,
+    /// The CLI's last known running totals of the conversation.
+    pub totals: Option<CliTotals>,
     /// Facts of records up to this one are in the store already.
     pub projected: Seq,
     /// The link to a keeper that lives.
@@ -222,7 +224,14 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         None => reader.head().map_err(SessionError::Journal)?,
     };
     let mut rest = parts.rest;
-    rest.head = parts.read_after.min(head.seq);
+    let known_turns = rest.turns;
+    let is_cut = head.seq < parts.projected;
+    rest.head = if is_cut && parts.link.is_none() && !rest.state.is_live() {
+        // How it ended is missing, and the store knows it.
+        head.seq
+    } else {
+        parts.read_after.min(head.seq)
+    };
     let position = match reader.place_after(rest.head) {
         Err(ReadError::Compacted { oldest }) => {
             rest.head = Seq::new(oldest.get().saturating_sub(1));
@@ -296,7 +305,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         late_notes: Vec::new(),
     };
     actor.replay(head).await?;
-    if head.seq < actor.projected {
+    if is_cut {
         actor.machine.expect_missing(Missing {
             first_seq: head.seq.next(),
             last_seq: actor.projected,
@@ -306,8 +315,12 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     match parts.link {
         Some(link) => actor.take_link(link),
         None if parts.fresh => {}
-        None => actor.mend_without_process()?,
+        None => {
+            actor.machine.trust(known_turns, parts.totals.clone());
+            actor.mend_without_process()?;
+        }
     }
+    actor.machine.trust(known_turns, parts.totals);
     actor.settle();
     let handle = SessionHandle {
         id,

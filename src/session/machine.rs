@@ -183,6 +183,7 @@ pub(super) struct Machine {
     /// Records that are missing and that no record tells of.
     missing: Vec<Missing>,
     has_lost: bool,
+    last_lost: Seq,
     noted: Option<SessionState>,
     /// The restart that the last `state` record announced.
     noted_restart: Option<Timestamp>,
@@ -226,6 +227,7 @@ impl Machine {
             head: rest.head,
             missing: Vec::new(),
             has_lost: false,
+            last_lost: Seq::ZERO,
             noted: None,
             noted_restart: None,
             announced: HashSet::new(),

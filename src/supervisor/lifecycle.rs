@@ -466,6 +466,7 @@ impl Supervisor {
             journal_dir: settings.session_dir(row.id),
             read_after: crate::domain::Seq::new(before_run),
             projected: row.projected_seq,
+            totals: self.shared.store.cli_totals(row.cli_session_id).await?,
             earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
             place: link
                 .as_ref()

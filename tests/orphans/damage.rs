@@ -211,17 +211,27 @@ async fn an_end_that_is_missing_is_noticed_and_no_number_is_given_twice() {
 
 #[tokio::test]
 async fn a_foreign_line_in_a_live_run_is_noticed_and_the_run_goes_on() {
+    spoil_a_line("\"type\":\"assistant\"").await;
+}
+
+/// The store had read the end of the turn in time.
+#[tokio::test]
+async fn a_result_that_is_missing_leaves_no_session_busy_and_is_not_paid_twice() {
+    spoil_a_line("\"type\":\"result\"").await;
+}
+
+/// Spoils the newest line that has this text in the journal of a session that lives, while no daemon runs.
+async fn spoil_a_line(kind: &str) {
     let (mut daemon, session) = with_segments(true).await;
+    let before = daemon.rest().session(&session).await;
     daemon.kill();
     // A part of the newest text, as a bad disk gives it back.
     let path = segments(&daemon, &session).pop().unwrap();
     let bytes = fs::read(&path).unwrap();
     let numbers = numbers(&path);
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
-    let spoilt = lines
-        .iter()
-        .rposition(|line| memchr::memmem::find(line, b"Hello from the fake CLI").is_some())
-        .unwrap();
+    let has = |line: &&[u8]| memchr::memmem::find(line, kind.as_bytes()).is_some();
+    let spoilt = lines.iter().rposition(has).unwrap();
     let mut text = Vec::new();
     for (place, line) in lines.iter().enumerate() {
         if place == spoilt {
@@ -249,6 +259,13 @@ async fn a_foreign_line_in_a_live_run_is_noticed_and_the_run_goes_on() {
     check_numbers(&records, &missing, 0);
     let answer = rest.ask(&session, "and now?").await;
     assert_eq!(answer["result"]["subtype"], "success");
+    let after = rest.session(&session).await;
+    assert_eq!(after["turns"], before["turns"].as_u64().unwrap() + 1, "{after:#}");
+    let spent = after["cost_usd"].as_f64().unwrap() - before["cost_usd"].as_f64().unwrap();
+    assert!(
+        (spent - 0.0008).abs() < 1e-9,
+        "a turn of 0.0008 was charged as {spent}"
+    );
     rest.lifecycle(&session, "stop", json!({})).await.expect(200);
     check_ways_out(&daemon, &session).await;
 }

@@ -2,7 +2,7 @@
 //! the same.
 
 use crate::{
-    domain::{RunId, Timestamp},
+    domain::{RunId, Timestamp, fact::CliTotals},
     journal::Missing,
 };
 
@@ -22,6 +22,7 @@ impl Machine {
     /// It is known that these are missing, and no record says so yet.
     pub(in crate::session) fn expect_missing(&mut self, missing: Missing) {
         self.has_lost = true;
+        self.last_lost = self.last_lost.max(missing.last_seq);
         if self
             .missing
             .iter()
@@ -44,6 +45,22 @@ impl Machine {
     /// Whether records that were to be read are missing.
     pub(in crate::session) fn has_lost(&self) -> bool {
         self.has_lost
+    }
+
+    /// After records were missing: what the store has read of them in time holds. `turns` ended, and the CLI's totals were
+    /// `totals` then.
+    pub(in crate::session) fn trust(&mut self, turns: u64, totals: Option<CliTotals>) {
+        if !self.has_lost || turns < self.turns {
+            return;
+        }
+        if let Some(totals) = totals {
+            self.ledger.go_on_from(totals);
+        }
+        self.turns = turns;
+        if self.turn.take_if(|turn| turn.number <= turns).is_some() {
+            let behind = self.last_lost;
+            self.prompts.retain(|prompt| prompt.seq > behind);
+        }
     }
 
     /// A process lives whose first record is missing. It is taken for ready and quiet, until it says otherwise.
