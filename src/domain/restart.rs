@@ -154,6 +154,14 @@ pub struct Restart {
     pub terms: RestartTerms,
 }
 
+impl Restart {
+    /// How long it is until then. The clock may have been set back since: it is never longer than the pause was to be.
+    pub fn pause_from(&self, now: Timestamp) -> u64 {
+        let longest = self.terms.policy.delay_ms(self.attempt, 0.0);
+        self.at.millis_since(now).min(longest)
+    }
+}
+
 /// What follows from a death.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -354,6 +362,16 @@ mod tests {
         let later = death(600_000 + 20_000);
         let next = restart(decide(&terms, later));
         assert_eq!(next.attempt, 4, "it waits long, as nothing was stable");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_no_pause_longer() {
+        let first = restart(decide(&asked(), death(7_200_000)));
+        let planned = first.pause_from(Timestamp::from_micros(7_200_000_000));
+        assert!((500..=1_000).contains(&planned), "{planned}");
+        for (now_ms, expected) in [(0, 1_000), (7_200_000 + 2_000, 0)] {
+            assert_eq!(first.pause_from(Timestamp::from_micros(now_ms * 1_000)), expected);
+        }
     }
 
     #[test]

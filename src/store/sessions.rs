@@ -1,5 +1,7 @@
 //! Owns the queries for sessions.
 
+use std::collections::HashSet;
+
 use sqlx::{QueryBuilder, Sqlite, SqliteExecutor, SqlitePool, sqlite::SqliteRow};
 
 use super::{Page, PageRequest, QueryError, SessionFilter, SessionRow, column::Columns};
@@ -105,6 +107,18 @@ pub(super) async fn by_state(pool: &SqlitePool) -> Result<Vec<(SessionState, u64
     rows.iter().map(count).collect()
 }
 
+pub(super) async fn ids(pool: &SqlitePool) -> Result<HashSet<SessionId>, QueryError> {
+    let rows = sqlx::query("SELECT id FROM sessions").fetch_all(pool).await?;
+    let id = |row: &SqliteRow| {
+        let columns = Columns {
+            table: "sessions",
+            row,
+        };
+        Ok(columns.parsed("id")?)
+    };
+    rows.iter().map(id).collect()
+}
+
 pub(super) async fn unsettled(pool: &SqlitePool) -> Result<Vec<SessionRow>, QueryError> {
     let mut query = QueryBuilder::<Sqlite>::new(SELECT);
     query.push(" WHERE s.state IN (");
@@ -143,6 +157,7 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         forked_at: columns.parsed_opt("forked_at")?,
         state: columns.named("state")?,
         state_reason: columns.json_opt("state_reason")?,
+        parked: columns.json_opt("parked")?,
         cli_session_id: columns.parsed("cli_session_id")?,
         run_id: columns.parsed_opt("run_id")?,
         run_seq: columns.seq("run_seq")?,

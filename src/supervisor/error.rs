@@ -6,7 +6,7 @@ use crate::{
     claude::InvalidOption,
     domain::{ApprovalId, CliSessionId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
     journal::ReadError,
-    keeper::Outsider,
+    keeper::{self, Outsider},
     session::{Refusal, SessionError},
     store::{ApprovalRow, StoreError},
 };
@@ -79,6 +79,18 @@ pub enum SupervisorError {
     /// The content blocks are no JSON list of objects.
     #[error("the prompt's content is not a list of blocks")]
     InvalidContent,
+    /// The process lives, and the keeper that has it is of a version that this one cannot talk to.
+    #[error(
+        "the session is kept by trunkline {program}, which speaks version {theirs} of the link; this program speaks {} to {}",
+        keeper::OLDEST_LINK_VERSION,
+        keeper::LINK_VERSION
+    )]
+    KeeperIncompatible {
+        /// The version of the program that runs as keeper.
+        program: String,
+        /// The newest version of the link that it speaks.
+        theirs: u32,
+    },
     /// No CLI was found.
     #[error("no claude CLI was found")]
     CliNotFound {

@@ -1,4 +1,4 @@
-//! Owns the life of sessions: create, resume, fork, stop, delete, and the end of all with the daemon.
+//! Owns the life of sessions: create, resume, fork, stop, delete.
 
 use std::path::{Path, PathBuf};
 
@@ -63,15 +63,22 @@ impl Supervisor {
             created_at: Clock.now(),
             state: SessionState::Starting,
         };
-        let Some(conversation) = adopted else {
-            return self.make(new, start, prompt, by).await;
-        };
-        let (supervisor, by) = (self.clone(), by.to_owned());
-        self.to_the_end(async move {
-            let made = supervisor.make(new, start, prompt, &by).await?;
-            supervisor.settle_adoption(made, conversation, &by).await
-        })
-        .await
+        if let Some(conversation) = adopted {
+            let (supervisor, by) = (self.clone(), by.to_owned());
+            return self
+                .to_the_end(async move {
+                    let made = supervisor.make(new, start, prompt, &by).await?;
+                    supervisor.settle_adoption(made, conversation, &by).await
+                })
+                .await;
+        }
+        if let Some(view) = self
+            .create_warm(&new, &request.options, prompt.as_ref(), by)
+            .await?
+        {
+            return Ok(view);
+        }
+        self.make(new, start, prompt, by).await
     }
 
     /// Makes a session whose conversation begins as a copy of another's. The parent is not touched.
@@ -153,7 +160,7 @@ impl Supervisor {
         let terms = self.terms(&row, &start, None).await?;
         // A session that may be restarted does by itself what follows from an unknown conversation.
         let must_look = (doubtful || earlier.is_some()) && terms.is_none();
-        let admitted = self.shared.admission.admit(id, Path::new(&row.cwd))?;
+        let admitted = self.admit(id, &row.cwd).await?;
         self.start_process(&session, &row, start, None, terms, admitted)
             .await?;
         if must_look {
@@ -181,7 +188,7 @@ impl Supervisor {
             None => self.first_start_of(&row).await?,
         };
         let terms = self.terms(&row, &start, None).await?;
-        let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
+        let admitted = self.admit(row.id, &row.cwd).await?;
         self.start_process(session, &row, start, None, terms, admitted)
             .await
     }
@@ -191,7 +198,7 @@ impl Supervisor {
     /// # Errors
     /// `SessionNotFound`, `Session` (`StopTimedOut`).
     pub async fn stop(&self, id: SessionId, by: &str) -> Result<SessionView, SupervisorError> {
-        let session = self.handle(id).await?;
+        let session = self.handle_to_stop(id).await?;
         session.stop(by, self.shared.settings.stop_deadline()).await?;
         self.session(id).await
     }
@@ -217,7 +224,7 @@ impl Supervisor {
     }
 
     pub(super) async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
-        let session = match self.handle(id).await {
+        let session = match self.handle_to_stop(id).await {
             Ok(session) => Some(session),
             // The daemon died in the middle of an earlier deletion.
             Err(SupervisorError::Session(SessionError::Journal(ReadError::NotFound { .. }))) => None,
@@ -255,47 +262,6 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Refuses new work from now on.
-    pub fn close(&self) {
-        self.shared.closing.cancel();
-    }
-
-    /// Stops the processes of all sessions, in parallel.
-    pub async fn stop_all(&self, by: &str) {
-        let deadline = self.shared.settings.stop_deadline();
-        let mut stops = tokio::task::JoinSet::new();
-        for session in self.shared.registry.all() {
-            let by = by.to_owned();
-            stops.spawn(async move {
-                if let Err(error) = session.stop(&by, deadline).await {
-                    tracing::error!(session.id = %session.id(), %error, "a session did not stop");
-                }
-            });
-        }
-        while stops.join_next().await.is_some() {}
-    }
-
-    /// Lets go of all sessions: their processes live on, their facts are stored. Ends the store.
-    pub async fn finish(&self) {
-        self.close();
-        for session in self.shared.registry.all() {
-            session.close().await;
-            self.shared.registry.remove(session.id());
-        }
-        if let Err(error) = self.catch_up().await {
-            tracing::warn!(%error, "the last facts were not stored; the next start reads them again");
-        }
-        self.shared.projector.close();
-        self.shared.store.close().await;
-    }
-
-    pub(super) fn refuse_when_closing(&self) -> Result<(), SupervisorError> {
-        if self.shared.closing.is_cancelled() {
-            return Err(SupervisorError::ShuttingDown);
-        }
-        Ok(())
-    }
-
     async fn make(
         &self,
         new: NewSession,
@@ -306,7 +272,7 @@ impl Supervisor {
         self.refuse_when_closing()?;
         // Before anything is made: who has no CLI gets no session either.
         self.shared.cli.look(&self.shared.settings).await?;
-        let admitted = self.shared.admission.admit(new.id, Path::new(&new.cwd))?;
+        let admitted = self.admit(new.id, &new.cwd).await?;
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
             line: String::from_utf8_lossy(&prompt.line).into_owned(),
@@ -391,6 +357,7 @@ impl Supervisor {
         restart: Option<RestartTerms>,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
+        self.refuse_when_closing()?;
         let cli = self.shared.cli.look(&self.shared.settings).await?;
         let mut options = read_options(&row.options)?;
         apply_mode(&mut options, row.permission_mode.as_deref());
@@ -471,7 +438,7 @@ impl Supervisor {
         }
     }
 
-    fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {
+    pub(super) fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {
         cwd::check(cwd, &self.shared.settings.cwd_roots)
     }
 
@@ -482,6 +449,17 @@ impl Supervisor {
         link: Option<crate::keeper::Link>,
         fresh: bool,
     ) -> Result<SessionHandle, SupervisorError> {
+        self.open_as(row, link, fresh, false).await
+    }
+
+    /// As [`Self::open`]; `warm` when nobody has asked for the session yet.
+    pub(super) async fn open_as(
+        &self,
+        row: &SessionRow,
+        link: Option<crate::keeper::Link>,
+        fresh: bool,
+        warm: bool,
+    ) -> Result<SessionHandle, SupervisorError> {
         let settings = &self.shared.settings;
         let before_run = row.run_seq.get().saturating_sub(1);
         let parts = SessionParts {
@@ -489,6 +467,7 @@ impl Supervisor {
                 session: row.id,
                 state: row.state,
                 reason: row.state_reason.clone(),
+                parked: row.parked,
                 cli_session: Some(row.cli_session_id),
                 run: row.run_id,
                 cli_version: row.cli_version.clone(),
@@ -507,10 +486,12 @@ impl Supervisor {
                 .map(|_| self.shared.admission.adopt(Path::new(&row.cwd))),
             link,
             fresh,
+            warm,
             outbound: self.shared.outbound.clone(),
             // A process that lives was started with the options as they are stored.
             routes: Routes::of(&read_options(&row.options)?),
             restarts: self.shared.restarts.clone(),
+            wakes: self.shared.wakes.clone(),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),
@@ -523,6 +504,7 @@ impl Supervisor {
                 term_grace_ms: settings.keeper.term_grace_ms,
                 start_timeout_ms: settings.start_timeout_ms,
                 liveness: settings.liveness,
+                park_after_ms: settings.park.idle_ms,
                 desk: settings.desk,
                 max_prompt_bytes: settings.max_prompt_bytes,
             },
@@ -541,7 +523,7 @@ fn apply_mode(options: &mut crate::claude::LaunchOptions, mode: Option<&str>) {
     options.permission_mode = last.or(options.permission_mode.take());
 }
 
-fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
+pub(super) fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
     serde_json::to_string(options).map_err(|_| SupervisorError::StoredOptions)
 }
 

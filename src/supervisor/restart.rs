@@ -1,8 +1,6 @@
 //! Owns the doing of restarts: sessions say when one is due, and their processes are started as by a resume. Whether and
 //! when is decided in `domain::restart`.
 
-use std::path::Path;
-
 use tokio::sync::mpsc;
 
 use crate::{
@@ -80,7 +78,7 @@ impl Supervisor {
             (None, false) => self.start_of(&row).await?,
         };
         let terms = self.terms(&row, &start, Some(restart.terms)).await?;
-        let admitted = self.shared.admission.admit(row.id, Path::new(&row.cwd))?;
+        let admitted = self.admit(row.id, &row.cwd).await?;
         match self
             .start_process(session, &row, start, None, terms, admitted)
             .await

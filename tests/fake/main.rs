@@ -22,6 +22,7 @@ mod metrics;
 mod money;
 mod one_process;
 mod parity;
+mod park;
 mod processes;
 mod race;
 mod restart;

@@ -31,6 +31,7 @@ impl Machine {
             Some("assistant") => {
                 self.open_turn(record);
                 self.calls.on_assistant(&line);
+                self.timers.on_assistant(&line);
                 self.unasked.on_assistant(&line, self.permission_mode.as_deref());
             }
             Some("stream_event") => self.open_turn(record),
@@ -85,6 +86,7 @@ impl Machine {
         } else if let Some(tasks) = facts::background_tasks(line) {
             self.background_tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
             self.offers.tasks = Some(record.seq);
+            self.used_at = Some(record.at);
         } else if line.is_system("commands_changed") {
             self.offers.commands = Some(record.seq);
         } else if let Some(state) = facts::session_state(line) {
@@ -153,6 +155,7 @@ impl Machine {
         let money = self.ledger.book(&turns::reported(&facts));
         let end = turns::ended(turn, run_id, facts, answered, money, record);
         self.turns = end.number;
+        self.used_at = Some(record.at);
         if let Some(cli_session) = self.cli_session {
             let total = self.ledger.totals().clone();
             out.facts.push(Fact::CliTotal { cli_session, total });
@@ -218,6 +221,7 @@ impl Machine {
         };
         run.ready = true;
         run.ready_at = Some(record.at);
+        self.used_at = Some(record.at);
         let ready = ReadyFacts::read(payload).unwrap_or_default();
         run.refused_mode = refused_mode(run.asked_mode.as_deref(), ready.permission_mode.as_deref());
         out.facts.push(Fact::RunReady {

@@ -39,6 +39,7 @@ impl Bench {
             by: "test".to_owned(),
             start_timeout_ms: None,
             silent_for_ms,
+            park: None,
         });
     }
 
