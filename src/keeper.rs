@@ -33,7 +33,7 @@ pub use capture::{CaptureError, Captured, capture};
 pub use identity::Identity;
 pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
-pub use leftovers::kill_leftovers;
+pub use leftovers::{is_running, kill_leftovers};
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };

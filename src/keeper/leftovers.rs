@@ -38,3 +38,9 @@ pub fn kill_leftovers(run: RunId) -> io::Result<usize> {
     }
     Ok(killed)
 }
+
+/// Whether this process lives, which one that nobody has reaped yet does not.
+pub fn is_running(pid: i32) -> bool {
+    let pid = nix::unistd::Pid::from_raw(pid);
+    os::start_time(pid).is_ok() && !os::is_zombie(pid)
+}

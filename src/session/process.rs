@@ -414,6 +414,8 @@ impl Actor {
             Subject::Due(due) if unsent.error == WriteError::Busy => {
                 self.retry_later(due);
             }
+            // It was stopped in haste, and its journal goes too.
+            Subject::Due(_) | Subject::Nobody if self.unclaimed.is_some() => {}
             Subject::Due(_) | Subject::Nobody => {
                 tracing::warn!(session.id = %self.id, error = %unsent.error, "a record was not written")
             }

@@ -109,6 +109,7 @@ impl Supervisor {
     /// A place and a turn for a process that somebody asked for. What was started in advance never stands in its way.
     pub(super) async fn admit(&self, id: SessionId, cwd: &Path) -> Result<Admitted, SupervisorError> {
         let pool = &self.shared.warm;
+        let _wish = pool.wish();
         loop {
             let mut left = pool.left();
             match self.shared.admission.admit(id, cwd) {
