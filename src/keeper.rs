@@ -36,7 +36,7 @@ pub use identity::Identity;
 pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
 pub use lease::remove_free_leases;
-pub use leftovers::{Swept, kill_leftovers, kill_lock_holder, kill_strays};
+pub use leftovers::{Swept, is_running, kill_leftovers, kill_lock_holder, kill_strays};
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };

@@ -160,3 +160,9 @@ mod tests {
         assert_eq!(value(environment, "TRUNKLINE"), None);
     }
 }
+
+/// Whether this process lives, which one that nobody has reaped yet does not.
+pub fn is_running(pid: i32) -> bool {
+    let pid = nix::unistd::Pid::from_raw(pid);
+    os::start_time(pid).is_ok() && !os::is_zombie(pid)
+}

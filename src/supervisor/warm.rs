@@ -113,6 +113,7 @@ impl Supervisor {
         cwd: &Path,
     ) -> Result<Admitted, SupervisorError> {
         let pool = &self.shared.warm;
+        let _wish = pool.wish();
         loop {
             let mut left = pool.left();
             match self.shared.admission.admit(id, cwd) {

@@ -32,4 +32,5 @@ mod stops;
 mod taken_back;
 mod tools;
 mod turns;
+mod warm;
 mod world;

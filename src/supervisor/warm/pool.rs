@@ -92,7 +92,22 @@ struct State {
     /// The directories of those that are being stopped: they hold their places until they are gone.
     leaving: Vec<PathBuf>,
     fares: Vec<Fare>,
+    /// Starts that somebody asked for and that have no room yet.
+    waiting: usize,
     is_closed: bool,
+}
+
+/// Somebody wants room: nothing is started in advance as long as this is kept.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pool: Arc<Pool>,
+}
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        self.pool.state().waiting -= 1;
+        self.pool.changed.notify_one();
+    }
 }
 
 /// A process that is being stopped.
@@ -201,6 +216,14 @@ impl Pool {
         }
     }
 
+    /// Keeps the room that becomes free for somebody.
+    pub(super) fn wish(self: &Arc<Self>) -> Wish {
+        self.state().waiting += 1;
+        Wish {
+            pool: Arc::clone(self),
+        }
+    }
+
     /// Tells when one has left. Subscribe first, then look.
     pub(super) fn left(&self) -> watch::Receiver<u64> {
         self.left.subscribe()
@@ -216,7 +239,7 @@ impl Pool {
             .count();
         let fare = state.fares.get(profile);
         let may = fare.is_none_or(|fare| fare.not_before.is_none_or(|at| at <= Instant::now()));
-        !state.is_closed && has < count && may
+        !state.is_closed && state.waiting == 0 && has < count && may
     }
 
     /// When something is due by itself: a profile may be tried again, or a process is too old.
