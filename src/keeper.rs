@@ -15,6 +15,7 @@ mod ladder;
 mod launch;
 mod leftovers;
 mod link;
+mod memory;
 mod os;
 mod outsiders;
 mod plan;
@@ -37,6 +38,7 @@ pub use leftovers::kill_leftovers;
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
+pub use memory::memory;
 pub use outsiders::{Outsider, Sign, outsiders};
 pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path};
 pub use process::run_process;

@@ -19,7 +19,10 @@ mod rules;
 mod settings;
 mod view;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -74,6 +77,8 @@ struct Shared {
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
+    /// What the processes of all sessions took when that was measured last.
+    memory_bytes: AtomicU64,
 }
 
 impl Supervisor {
@@ -107,6 +112,7 @@ impl Supervisor {
                 wakes,
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
+                memory_bytes: AtomicU64::new(0),
             }),
         };
         if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
@@ -115,6 +121,7 @@ impl Supervisor {
         supervisor.recover().await?;
         supervisor.run_restarts(due);
         supervisor.run_wakes(woken);
+        supervisor.run_memory();
         Ok(supervisor)
     }
 

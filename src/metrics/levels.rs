@@ -27,6 +27,8 @@ pub struct Levels {
     pub store_writes: u64,
     /// How long the oldest facts that sessions handed over have waited for the store.
     pub store_lag: Duration,
+    /// What the processes of all sessions took when that was measured last.
+    pub memory_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -49,6 +51,7 @@ pub(super) struct LevelMetrics {
     projections: Gauge,
     store_writes: Gauge,
     store_lag: Gauge<f64, std::sync::atomic::AtomicU64>,
+    memory: Gauge,
 }
 
 impl LevelMetrics {
@@ -61,6 +64,7 @@ impl LevelMetrics {
             projections: Gauge::default(),
             store_writes: Gauge::default(),
             store_lag: Gauge::default(),
+            memory: Gauge::default(),
         };
         registry.register("sessions", "Sessions by state", levels.sessions.clone());
         registry.register("processes", "CLI processes that live", levels.processes.clone());
@@ -86,6 +90,12 @@ impl LevelMetrics {
             Unit::Seconds,
             levels.store_lag.clone(),
         );
+        registry.register_with_unit(
+            "session_memory",
+            "Memory of the processes of all sessions, measured where park.memory_budget_bytes is set",
+            Unit::Bytes,
+            levels.memory.clone(),
+        );
         levels
     }
 
@@ -110,6 +120,7 @@ impl LevelMetrics {
         self.clients.set(signed(now.clients));
         self.projections.set(signed(now.projections));
         self.store_writes.set(signed(now.store_writes));
+        self.memory.set(signed(now.memory_bytes));
         self.store_lag.set(now.store_lag.as_secs_f64());
     }
 }

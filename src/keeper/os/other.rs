@@ -1,6 +1,7 @@
 //! Owns the side of systems that are not Linux: the least that POSIX gives.
 
 use std::{
+    collections::HashMap,
     io,
     io::Write as _,
     os::{
@@ -67,6 +68,16 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
 /// Cannot be found here.
 pub(in crate::keeper) fn survivors(_marker: &[u8], _with_children: bool) -> io::Result<Vec<Pid>> {
     Ok(Vec::new())
+}
+
+/// Cannot be found here.
+pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
+    Ok(HashMap::new())
+}
+
+/// Unknown here.
+pub(in crate::keeper) fn pss_bytes(_pid: Pid) -> Option<u64> {
+    None
 }
 
 /// A process of this user.
