@@ -28,7 +28,7 @@ pub use park::{ParkObstacle, ParkReason, Parked};
 pub use prompt::{PromptState, PromptUuid};
 pub use restart::{Restart, RestartOverride, RestartPolicy, RestartTerms, WayOut};
 pub use rule::{Rule, RuleSet, RuleSpec};
-pub use run::{RunExit, StartMode, StopIntent};
+pub use run::{RunExit, StartMode, StopIntent, StopRung, StopStep};
 pub use seq::Seq;
 pub use state::{FailReason, SessionState};
 pub use turn::TurnEnd;

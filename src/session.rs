@@ -28,6 +28,7 @@ mod settle;
 mod takeover;
 mod turns;
 mod view;
+mod warm;
 
 pub use actor::{SessionParts, SessionSettings, open};
 pub use admission::{Admission, Admitted, Limits, Place, Refusal, StartTurn};
@@ -39,3 +40,4 @@ pub use machine::{AtRest, INITIALIZE_ID};
 pub use park::WakeFailure;
 pub use ruling::where_it_leads;
 pub use view::{EDITING_TOOLS, LiveView, Offers, OpenPrompt, OpenTurn, PendingRequest};
+pub use warm::Claim;

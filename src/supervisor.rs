@@ -1,10 +1,13 @@
 //! Owns the policy over many sessions: what may start, stop, fork and resume, where processes come from, and what happens
 //! to them over a restart of the daemon. The only place that holds all sessions.
 
+mod adoption;
 mod cli;
 mod cwd;
+mod ending;
 mod error;
 mod lifecycle;
+mod mark;
 mod messages;
 mod offers;
 mod park;
@@ -18,6 +21,7 @@ mod restart;
 mod rules;
 mod settings;
 mod view;
+mod warm;
 
 use std::{
     collections::HashMap,
@@ -44,6 +48,7 @@ pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
 pub use rules::RuleTest;
 pub use settings::{ParkSettings, Simulator, SupervisorSettings};
 pub use view::{Health, SessionView};
+pub use warm::{WarmHealth, WarmProfile, WarmSettings};
 
 use cli::CliSource;
 use projector::Projector;
@@ -61,9 +66,12 @@ pub struct Supervisor {
 #[derive(Debug)]
 struct Shared {
     settings: SupervisorSettings,
+    /// The mark that every process of a session carries.
+    data_mark: String,
     store: Store,
     registry: Registry,
     admission: Admission,
+    warm: Arc<warm::Pool>,
     projector: Projector,
     cli: CliSource,
     metrics: Metrics,
@@ -101,6 +109,9 @@ impl Supervisor {
                 cli: CliSource::default(),
                 outbound: Outbound::new(),
                 admission: Admission::new(settings.limits),
+                data_mark: mark::of(&settings.data_dir)
+                    .map_err(SupervisorError::files(&settings.data_dir))?,
+                warm: Arc::new(warm::Pool::new(settings.warm.profiles.len())),
                 settings,
                 store,
                 registry: Registry::default(),
@@ -118,16 +129,23 @@ impl Supervisor {
         if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
             tracing::warn!(searched = ?missing.searched, "no claude CLI was found");
         }
+        supervisor.clear_warm().await?;
         supervisor.recover().await?;
         supervisor.run_restarts(due);
         supervisor.run_wakes(woken);
         supervisor.run_memory();
+        supervisor.run_warm();
         Ok(supervisor)
     }
 
     /// The store, for reads. Await [`Self::catch_up`] first, so that a client reads what it has seen.
     pub fn store(&self) -> &Store {
         &self.shared.store
+    }
+
+    /// When it was started.
+    pub fn started_at(&self) -> Timestamp {
+        self.shared.started_at
     }
 
     /// The daemon's counters.

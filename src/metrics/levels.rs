@@ -8,6 +8,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use super::WarmLevel;
 use crate::domain::{ApprovalKind, SessionState};
 
 /// The levels at a moment.
@@ -29,6 +30,8 @@ pub struct Levels {
     pub store_lag: Duration,
     /// What the processes of all sessions took when that was measured last.
     pub memory_bytes: u64,
+    /// Processes that were started in advance.
+    pub warm: Vec<WarmLevel>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -142,6 +142,8 @@ pub struct SessionMetrics {
     turns: Family<TurnLabels, Counter>,
     outcomes: Names,
     cost: Counter<f64, AtomicU64>,
+    strays: Counter,
+    missing: Counter,
     parks: Family<ParkLabels, Counter>,
     wakes: Counter,
 }
@@ -165,6 +167,8 @@ impl SessionMetrics {
             turns: Family::default(),
             outcomes: Names::default(),
             cost: Counter::default(),
+            strays: Counter::default(),
+            missing: Counter::default(),
             parks: Family::default(),
             wakes: Counter::default(),
         };
@@ -201,6 +205,16 @@ impl SessionMetrics {
             "Cost of these turns, where it is known",
             Unit::Other("usd".to_owned()),
             sessions.cost.clone(),
+        );
+        registry.register(
+            "strays_killed",
+            "Processes of sessions that outlived their keeper and were killed",
+            sessions.strays.clone(),
+        );
+        registry.register(
+            "records_missing",
+            "Records that journals were found to lack",
+            sessions.missing.clone(),
         );
         registry.register(
             "parks",
@@ -271,6 +285,16 @@ impl SessionMetrics {
         if let Some(cost) = turn.cost_usd.filter(|cost| *cost > Usd::ZERO) {
             self.cost.inc_by(cost.as_dollars());
         }
+    }
+
+    /// Counts processes that outlived their keeper and were killed.
+    pub fn strays_killed(&self, count: usize) {
+        self.strays.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    /// Counts records that a journal was found to lack.
+    pub fn records_missing(&self, count: u64) {
+        self.missing.inc_by(count);
     }
 
     /// Counts a session that was parked.

@@ -55,6 +55,8 @@ impl Actor {
                 // The asker may have left.
                 reply.send(Ok(())).ok();
             }
+            Command::Claim { claim, reply } => self.claim(*claim, reply),
+            Command::Publish { reply } => self.publish(reply),
             Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
             Command::Attach {
                 after,

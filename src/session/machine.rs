@@ -1,6 +1,7 @@
 //! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
 //! that starts again and reads the same records is in the same state.
 
+mod conversation;
 mod ended;
 mod liveness;
 mod own;
@@ -86,6 +87,8 @@ struct Run {
     ready_at: Option<Timestamp>,
     /// Whether it was to go on with a conversation.
     resumed: bool,
+    /// The id of that conversation, as long as the process is in it.
+    resumes: Option<CliSessionId>,
     /// Turns that ended before it.
     turns_before: u64,
     /// What decides whether it is restarted.
@@ -130,6 +133,8 @@ pub(super) enum Effect {
         seq: Seq,
         digest: LineDigest,
     },
+    /// A process that was started in advance is a session's.
+    Claimed,
     /// A prompt will not be answered by a turn.
     PromptDropped(PromptUuid, PromptState),
     /// The process ended.
@@ -161,6 +166,8 @@ pub(super) struct Machine {
     run: Option<Run>,
     last_run: Option<RunId>,
     cli_session: Option<CliSessionId>,
+    /// The id that the conversation had before the CLI reported another, until that one has proved itself.
+    earlier: Option<CliSessionId>,
     cli_version: Option<String>,
     model: Option<String>,
     permission_mode: Option<String>,
@@ -212,6 +219,7 @@ impl Machine {
             run: None,
             last_run: rest.run,
             cli_session: rest.cli_session,
+            earlier: None,
             cli_version: rest.cli_version,
             model: rest.model,
             permission_mode: rest.permission_mode,
@@ -369,6 +377,7 @@ impl Machine {
             run_id: self.last_run,
             cli_pid: cli_pid.filter(|_| self.run.is_some()),
             cli_session_id: self.cli_session,
+            earlier_session_id: self.earlier,
             cli_version: self.cli_version.clone(),
             model: self.model.clone(),
             permission_mode: self.permission_mode.clone(),
@@ -466,6 +475,12 @@ impl Machine {
                 }
             }
             Some(Note::Notice(silence)) => self.noticed_silence = Some(silence.since),
+            Some(Note::Claimed(claimed)) => {
+                if let Some(run) = &mut self.run {
+                    run.restart = claimed.restart;
+                }
+                out.effects.push(Effect::Claimed);
+            }
             Some(Note::State { state, restart, .. }) => {
                 self.noted = Some(state);
                 self.noted_restart = restart.map(|restart| restart.at);
@@ -509,13 +524,6 @@ impl Machine {
             }
             !done
         });
-    }
-
-    fn set_cli_session(&mut self, id: CliSessionId, at: Timestamp, out: &mut Outcome) {
-        if self.cli_session != Some(id) {
-            self.cli_session = Some(id);
-            out.facts.push(Fact::CliSession { id, at });
-        }
     }
 
     fn set_model(&mut self, model: Option<String>, out: &mut Outcome) {

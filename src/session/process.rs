@@ -8,7 +8,7 @@ use tokio::{sync::mpsc, time::Instant};
 use crate::{
     claude::{ClientLine, stdin},
     domain::{FailReason, PromptUuid, SessionState},
-    keeper::{self, Link, StopRequest, WriteError},
+    keeper::{self, Identity, Link, StopRequest, WriteError},
     telemetry,
 };
 
@@ -26,6 +26,9 @@ use super::{
 /// How long a stop waits until its record is in the journal.
 const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// From SIGTERM to SIGKILL at most, when somebody does not want to wait.
+const URGENT_TERM_GRACE_MS: u64 = 500;
+
 /// How long after a record or answer of ours was refused for want of room it is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -34,6 +37,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 pub(super) enum Cause {
     /// Somebody wants it.
     Asked,
+    /// Somebody wants it, and does not want to wait.
+    Urgent,
     /// It was not ready after this time.
     StartTimeout { ms: u64 },
     /// It said nothing for this time, and another is to take its place.
@@ -154,6 +159,7 @@ impl Actor {
             permission_mode: launch.permission_mode.take(),
             restart: launch.restart.take(),
             carried,
+            earlier_session_id: self.machine.earlier_id_of(launch.cli_session),
         });
         launch.plan.start_note = String::from_utf8_lossy(&note.to_json()).into_owned();
         let program = self.settings.keeper_program.clone();
@@ -258,6 +264,7 @@ impl Actor {
                 waiter.send(Err(SessionError::NotLive { state })).ok();
             }
         }
+        self.refuse_claim(&|| SessionError::NotLive { state });
         self.refused.clear();
         self.retry_at = None;
         self.drop_launch_prompts();
@@ -326,9 +333,14 @@ impl Actor {
             self.take_back_start();
         } else if self.may_have_keeper() {
             let by = stop.by.clone();
+            let cause = if stop.is_urgent {
+                Cause::Urgent
+            } else {
+                Cause::Asked
+            };
             self.stop_waiters.push(stop);
             if self.machine.has_run() {
-                self.stop_process(by, Cause::Asked);
+                self.stop_process(by, cause);
             } else {
                 self.stop_restart(by.clone());
                 self.stop_parked(by);
@@ -349,14 +361,21 @@ impl Actor {
         };
         let has_other_cause = self.machine.is_stopped_for_silence() || self.machine.is_parking();
         let is_first = cause != Cause::Again
-            && (self.machine.state() != SessionState::Stopping || (has_other_cause && cause == Cause::Asked));
-        let request = StopRequest {
-            close_stdin_first: self.machine.is_quiet(),
+            && (self.machine.state() != SessionState::Stopping
+                || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent)));
+        let term_grace_ms = self.settings.term_grace_ms;
+        let request = self.unclaimed_stop().unwrap_or(StopRequest {
+            close_stdin_first: self.machine.is_quiet() && cause != Cause::Urgent,
             eof_grace_ms: self.settings.eof_grace_ms,
-            term_grace_ms: self.settings.term_grace_ms,
-        };
+            term_grace_ms: match cause {
+                Cause::Urgent => term_grace_ms.min(URGENT_TERM_GRACE_MS),
+                Cause::Asked | Cause::Again | Cause::StartTimeout { .. } | Cause::Silence { .. } => {
+                    term_grace_ms
+                }
+            },
+        });
         let (start_timeout_ms, silent_for_ms) = match cause {
-            Cause::Asked | Cause::Again => (None, None),
+            Cause::Asked | Cause::Urgent | Cause::Again => (None, None),
             Cause::StartTimeout { ms } => (Some(ms), None),
             Cause::Silence { ms } => (None, Some(ms)),
         };
@@ -367,17 +386,35 @@ impl Actor {
             park: None,
         };
         let note = Bytes::from(note.to_json());
+        let identity_file = self.settings.identity_file.clone();
         self.tracker.spawn(async move {
             // A note that can't be written must not hold up the stop: on a full disk its answer does not come.
-            if is_first {
+            let noted = async {
+                if !is_first {
+                    return;
+                }
                 match tokio::time::timeout(NOTE_PATIENCE, link.note(note)).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => tracing::warn!(%error, "the stop request was not journaled"),
-                    Err(_) => tracing::warn!("the stop request was not journaled in time"),
+                    Err(_) => {
+                        tracing::warn!("the stop request was not journaled in time");
+                        // A keeper that was stopped takes nothing before it goes on.
+                        if let Ok(Some(identity)) = Identity::read(&identity_file) {
+                            identity.wake();
+                        }
+                    }
                 }
-            }
-            if link.stop(request).await.is_err() {
-                tracing::debug!("the keeper ended before it was asked to stop");
+            };
+            let stopped = async {
+                if link.stop(request).await.is_err() {
+                    tracing::debug!("the keeper ended before it was asked to stop");
+                }
+            };
+            if cause == Cause::Urgent {
+                tokio::join!(noted, stopped);
+            } else {
+                noted.await;
+                stopped.await;
             }
         });
     }
@@ -434,6 +471,7 @@ impl Actor {
             Subject::Credentials(connection) => {
                 self.clients.error(connection, &refusal(), None);
             }
+            Subject::Claim => self.refuse_claim(refusal),
             Subject::Reply(id) => self.answer_refused(&id, &refusal()),
             Subject::Park => self.park_is_off(),
             Subject::Due(_) | Subject::Nobody => {

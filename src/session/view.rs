@@ -27,6 +27,8 @@ pub struct LiveView {
     pub cli_pid: Option<i32>,
     /// The CLI's own id of the conversation.
     pub cli_session_id: Option<CliSessionId>,
+    /// The id that the conversation had before, while it is not certain that the CLI knows it by the new one.
+    pub earlier_session_id: Option<CliSessionId>,
     /// The CLI's version, once it said so.
     pub cli_version: Option<String>,
     /// The model that the CLI reports.

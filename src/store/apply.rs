@@ -395,7 +395,8 @@ async fn run_exited(
 ) -> Result<(), QueryError> {
     sqlx::query(
         "UPDATE runs SET exited_at = ?2, exit_code = ?3, exit_signal = ?4, exit_intent = ?5, exit_killed = ?6,
-            exit_stderr_tail = ?7, exit_spawn_error = ?8, exit_unwritten_lines = ?9
+            exit_stderr_tail = ?7, exit_spawn_error = ?8, exit_unwritten_lines = ?9,
+            exit_stop_steps = ?10
          WHERE id = ?1",
     )
     .bind(id.to_string())
@@ -407,6 +408,8 @@ async fn run_exited(
     .bind(&exit.stderr_tail)
     .bind(&exit.spawn_error)
     .bind(exit.unwritten_lines)
+    // Plain data always has a JSON form.
+    .bind(serde_json::to_string(&exit.stop_steps).unwrap_or_else(|_| "[]".to_owned()))
     .execute(connection)
     .await?;
     Ok(())

@@ -39,9 +39,9 @@ impl Supervisor {
         let cwd = Path::new(cwd);
         let mut tries = ROOM_TRIES;
         loop {
-            let refusal = match self.shared.admission.admit(id, cwd) {
-                Ok(admitted) => return Ok(admitted),
-                Err(refusal) => refusal,
+            let refusal = match self.admit_before_spares(id, cwd).await {
+                Err(SupervisorError::NoRoom(refusal)) => refusal,
+                other => return other,
             };
             let within = match refusal {
                 Refusal::Live { .. } => None,

@@ -14,7 +14,7 @@ use crate::{
     session::{DeskTimes, Limits},
 };
 
-use super::SupervisorError;
+use super::{SupervisorError, WarmSettings};
 
 /// What is started when no CLI is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct ParkSettings {
 /// Settings of the supervisor. Paths are absolute.
 #[derive(Clone, Debug)]
 pub struct SupervisorSettings {
-    /// Holds `sessions/` and `leases/`.
+    /// Holds `sessions/`, `leases/` and `warm/`.
     pub data_dir: PathBuf,
     /// Holds the keepers' sockets; its path is short.
     pub runtime_dir: PathBuf,
@@ -79,6 +79,8 @@ pub struct SupervisorSettings {
     pub park: ParkSettings,
     /// How many processes there may be.
     pub limits: Limits,
+    /// What is started in advance.
+    pub warm: WarmSettings,
     /// Sizes and times of keepers.
     pub keeper: KeeperLimits,
     /// Newest records of each session kept in memory for live clients.
@@ -108,6 +110,11 @@ impl SupervisorSettings {
         self.data_dir.join("leases").join(id.to_string())
     }
 
+    /// Says that the session of this id is one that nobody has asked for yet.
+    pub(super) fn warm_file(&self, id: SessionId) -> PathBuf {
+        self.data_dir.join("warm").join(id.to_string())
+    }
+
     pub(super) fn socket(&self, id: SessionId) -> PathBuf {
         self.runtime_dir.join(format!("{}.sock", id.as_uuid().simple()))
     }
@@ -125,6 +132,7 @@ impl SupervisorSettings {
         for dir in [
             self.data_dir.join("sessions"),
             self.data_dir.join("leases"),
+            self.data_dir.join("warm"),
             self.runtime_dir.clone(),
         ] {
             make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;

@@ -148,6 +148,7 @@ impl Bed {
                 starts: 4,
                 waiting: 8,
             },
+            warm: Default::default(),
             keeper: KeeperLimits::default(),
             ring_bytes: 64 * 1024,
             data_dir,

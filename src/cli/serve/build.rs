@@ -24,6 +24,7 @@ pub(super) fn http(config: &Config) -> HttpConfig {
         max_connections: size(server.max_connections.into()),
         ping_interval_ms: server.ping_interval_ms,
         send_timeout_ms: server.send_timeout_ms,
+        reconnect_after_ms: config.stop.reconnect_after_ms,
         ..HttpConfig::default()
     }
 }
@@ -89,6 +90,7 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
             starts: size(limits.parallel_starts.into()),
             waiting: size(limits.queued_starts.into()),
         },
+        warm: super::super::warm::settings(config)?,
         keeper: KeeperLimits {
             max_line_bytes: size(sessions.max_line_bytes),
             stdin_queue_bytes: size(sessions.stdin_queue_bytes),

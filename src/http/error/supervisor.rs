@@ -52,12 +52,19 @@ impl From<SupervisorError> for ApiError {
                     .collect();
                 new(ErrorCode::CliNotFound).member("searched", searched)
             }
+            E::KeeperIncompatible { theirs, .. } => new(ErrorCode::KeeperIncompatible)
+                .detail(error.to_string())
+                .member("link_version", theirs),
             E::StartFailed(reason) => of_failed_start(reason),
             E::WaitTimeout => new(ErrorCode::WaitTimeout),
             E::SessionEnded { state } => new(ErrorCode::SessionEnded).member("state", state.as_str()),
             E::ConversationNotStarted | E::ParentDeleted => {
                 new(ErrorCode::ConversationNotStarted).detail(error.to_string())
             }
+            E::ConversationTaken(by) => new(ErrorCode::ConversationTaken)
+                .detail(error.to_string())
+                .member("session_id", by.to_string()),
+            E::ConversationNotFound { .. } => new(ErrorCode::ConversationNotFound).detail(error.to_string()),
             E::PromptConflict { uuid } => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
             E::Read(error) => error.into(),
             E::Store(error) => error.into(),

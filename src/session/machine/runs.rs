@@ -16,6 +16,7 @@ impl Machine {
             ready: false,
             ready_at: None,
             resumed: started.mode == StartMode::Resume,
+            resumes: (started.mode == StartMode::Resume).then_some(started.cli_session_id),
             turns_before: started.turns,
             restart: started.restart,
             stop_asked: false,
@@ -36,6 +37,7 @@ impl Machine {
         self.parked = None;
         self.heard_at = None;
         self.owed_since = None;
+        self.earlier = started.earlier_session_id;
         self.carry(&started.carried, record, out);
         self.approvals.clear();
         self.ended_approvals = EndedApprovals::default();

@@ -44,7 +44,10 @@ impl Machine {
             Some("control_request") => self.on_asked(&line, record, out),
             Some("control_response") => self.on_answer(&line, record, out),
             Some("control_cancel_request") => self.on_cancel(&line, record, out),
-            Some("conversation_reset") => self.ledger.reset(),
+            Some("conversation_reset") => {
+                self.ledger.reset();
+                self.on_conversation_left();
+            }
             Some(kind) if catalogue::is_known_message(kind) => {}
             kind => out
                 .counted
@@ -71,7 +74,7 @@ impl Machine {
         }
         if let Some(init) = InitFacts::read(line) {
             if let Some(id) = init.session_id {
-                self.set_cli_session(id, record.at, out);
+                self.on_reported_id(id, record.at, out);
             }
             self.unasked.on_init(init.cwd);
             self.set_model(init.model, out);
@@ -226,12 +229,14 @@ impl Machine {
             cli_version: ready.claude_code_version.clone(),
             at: record.at,
         });
+        let mode_fits = run.refused_mode.is_none();
         if ready.claude_code_version.is_some() {
             self.cli_version = ready.claude_code_version;
         }
-        if run.refused_mode.is_none() {
+        if mode_fits {
             self.set_permission_mode(ready.permission_mode, out);
         }
+        self.on_conversation_found();
     }
 }
 

@@ -1,5 +1,6 @@
 //! The state machine against single lines, and against what the real CLI printed.
 
+mod conversation;
 mod own;
 mod park;
 mod restart;
@@ -75,6 +76,7 @@ impl Bench {
             permission_mode: None,
             restart: None,
             carried: Vec::new(),
+            earlier_session_id: None,
         }));
     }
 
@@ -448,6 +450,7 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         permission_mode: Some("auto".to_owned()),
         restart: None,
         carried: Vec::new(),
+        earlier_session_id: None,
     }));
     bench.answer_initialize();
     assert!(bench.machine.is_unwanted());

@@ -19,6 +19,7 @@ impl Bench {
             permission_mode: None,
             restart: terms,
             carried,
+            earlier_session_id: None,
         }));
         self.answer_initialize();
     }
