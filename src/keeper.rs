@@ -16,6 +16,7 @@ mod launch;
 mod lease;
 mod leftovers;
 mod link;
+mod memory;
 mod os;
 mod outsiders;
 mod plan;
@@ -40,6 +41,7 @@ pub use leftovers::{Swept, is_running, kill_leftovers, kill_lock_holder, kill_st
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
+pub use memory::memory;
 pub use outsiders::{Outsider, Sign, outsiders};
 pub use plan::{
     DATA_MARKER, KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path,

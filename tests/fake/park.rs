@@ -49,7 +49,7 @@ async fn a_parked_session_has_no_process_and_a_message_goes_on_with_its_conversa
     let dump = daemon.home().join("dump");
     let options = json!({
         "model": "claude-one", "system_prompt": "Be brief.", "allowed_tools": ["Read"],
-        "add_dirs": [daemon.work_dir("other")],
+        "additional_directories": [daemon.work_dir("other")],
     });
     let id = session_with(&daemon, "a", json!({ "dump": dump, "cost": 0.01 }), options).await;
     rest.ask(&id, "hello").await;
@@ -141,7 +141,7 @@ async fn what_is_sent_in_the_middle_of_a_park_waits_for_its_end_and_wakes_the_se
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let eof = daemon.home().join("eof");
-    let settings = json!({ "starts": [{ "eof": { "touch": eof, "delay_ms": 700 } }, {}] });
+    let settings = json!({ "starts": [{ "eof": { "seen": eof, "delay_ms": 700 } }, {}] });
     let id = session(&daemon, "a", settings).await;
     rest.ask(&id, "hello").await;
     let mut client = daemon.attach(&id, None).await;
@@ -212,7 +212,7 @@ async fn what_would_be_cut_short_is_not_parked() {
     let obstacle = async |id: &str| {
         let reply = rest.lifecycle(id, "park", json!({})).await;
         let obstacle = reply.body["obstacle"].as_str().unwrap_or_default().to_owned();
-        assert_eq!(reply.body["retryable"], true);
+        assert_eq!(reply.body["retryable"], true, "{:#}", reply.body);
         assert_eq!(reply.problem(409), "session_not_parkable");
         obstacle
     };
@@ -325,7 +325,7 @@ async fn a_daemon_that_dies_in_the_middle_of_a_park_loses_nothing() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let eof = daemon.home().join("eof");
-    let settings = json!({ "starts": [{ "eof": { "touch": eof, "ignore": true } }, {}] });
+    let settings = json!({ "starts": [{ "eof": { "seen": eof, "ignore": true } }, {}] });
     let id = session(&daemon, "a", settings).await;
     rest.ask(&id, "hello").await;
     let (rest2, id2) = (rest.clone(), id.clone());
@@ -434,7 +434,7 @@ async fn a_stop_in_the_middle_of_a_park_is_a_stop() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let eof = daemon.home().join("eof");
-    let id = session(&daemon, "a", json!({ "eof": { "touch": eof, "delay_ms": 500 } })).await;
+    let id = session(&daemon, "a", json!({ "eof": { "seen": eof, "delay_ms": 500 } })).await;
     rest.ask(&id, "hello").await;
     let parking = rest.lifecycle(&id, "park", json!({}));
     let stopping = async {
@@ -498,7 +498,7 @@ async fn a_process_that_dies_while_it_is_parked_leaves_a_parked_session() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let eof = daemon.home().join("eof");
-    let settings = json!({ "starts": [{ "eof": { "touch": eof, "ignore": true } }, {}] });
+    let settings = json!({ "starts": [{ "eof": { "seen": eof, "ignore": true } }, {}] });
     let id = session(&daemon, "a", settings).await;
     rest.ask(&id, "hello").await;
     let cli = pid(&rest, &id).await;
