@@ -348,9 +348,19 @@ impl World {
                 Ok(journal) => {
                     if place < FAKES {
                         own.extend(checks::lines(&journal, &logs, &session.killed));
-                        own.extend(checks::prompts(&journal, &session.sent, &session.killed));
                     }
+                    own.extend(checks::prompts(&journal, &session.sent, &session.killed));
                     own.extend(checks::view(&view, &journal, &mut session.cost));
+                    let turns = api
+                        .get(&format!("/v1/sessions/{}/turns?limit=500", session.id))
+                        .await;
+                    let turns = turns.expect(200);
+                    assert_eq!(turns["next_cursor"], Value::Null, "more turns than a page has");
+                    let turns = turns["items"].as_array().unwrap();
+                    own.extend(checks::turns(turns, &view, &journal));
+                    for prompt in checks::unanswered(&journal, &session.sent) {
+                        own.extend(people::ask_after(&api, &session.id, prompt).await);
+                    }
                     for client in &mut session.clients {
                         own.extend(client.has_exactly(&journal.bytes).await.err());
                     }
