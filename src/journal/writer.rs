@@ -139,7 +139,7 @@ impl Writer {
             unsynced_dirs.extend(dir.parent().map(Path::to_owned));
         }
 
-        let lock_path = dir.join(LOCK_FILE);
+        let lock_path = lock_file(dir);
         let lock = owned_file()
             .create(true)
             .truncate(false)
@@ -340,6 +340,18 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// The file whose lock the writer of the journal in `dir` holds.
+pub fn lock_file(dir: &Path) -> PathBuf {
+    dir.join(LOCK_FILE)
+}
+
+/// Whether the journal in `dir` has a writer. Unlike [`Writer::open`] it changes nothing. That it cannot be opened for another
+/// reason is found out by those who write.
+pub fn is_locked(dir: &Path) -> bool {
+    let lock = File::open(lock_file(dir));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 fn owned_file() -> OpenOptions {

@@ -130,6 +130,9 @@ impl Default for KeeperLimits {
 /// The name of the environment variable that marks every process of a run; its value is the run's id.
 pub const RUN_MARKER: &str = "TRUNKLINE_RUN";
 
+/// The environment variable that says which data directory a process's session is of.
+pub const DATA_MARKER: &str = "TRUNKLINE_DATA_MARK";
+
 /// The environment variable that tells a process which session it belongs to.
 pub const SESSION_MARKER: &str = "TRUNKLINE_SESSION";
 

@@ -175,6 +175,7 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
         stderr: Stderr::new(child.stderr, &plan.limits, now),
         recorder,
         ladder: Ladder::default(),
+        told_steps: 0,
         ending: None,
         acks: Vec::new(),
         unwritten_lines: 0,
@@ -211,6 +212,7 @@ fn start_child(
                 stderr_tail: String::new(),
                 spawn_error: Some(failure.to_string()),
                 unwritten_lines: 0,
+                stop_steps: Vec::new(),
             };
             append(&records::run_exited(plan.run, &exit))?;
             Err(failure)

@@ -129,6 +129,7 @@ impl Actor {
             by,
             start_timeout_ms: None,
             silent_for_ms: None,
+            park: None,
         };
         if self.link.is_some() {
             // The keeper is about to go and holds the journal.

@@ -24,6 +24,7 @@ impl Actor {
             self.stop_process("daemon".to_owned(), Cause::Asked);
         }
         self.settle_restart();
+        self.settle_parking();
         self.settle_requests();
         self.note_state();
         self.listen();
@@ -67,6 +68,7 @@ impl Actor {
                 state,
                 reason: self.machine.reason().cloned(),
                 restart: restart.map(DueRestart::of),
+                parked: self.machine.parked(),
             };
             self.sent_state = Some(now);
             self.note(note, Subject::Due(Due::State));
@@ -166,6 +168,9 @@ impl Actor {
         LiveView {
             state: self.shown_state(),
             requests: self.pending_requests(),
+            parked: self.machine.parked().filter(|_| self.launching.is_none()),
+            unused_since: self.parkable().ok(),
+            is_woken: self.is_woken(),
             ..self.machine.view(self.cli_pid)
         }
     }

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     claude::{self, LaunchFile, LaunchOptions, Start, stdin},
     domain::{RestartTerms, RunId, SessionId, fact::CliTotals},
-    keeper::{LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
+    keeper::{DATA_MARKER, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
     session::{INITIALIZE_ID, Launch, Routes},
 };
 
@@ -45,6 +45,7 @@ impl Supervisor {
         first_lines.extend(start.prompt);
         let mut marked = invocation.env;
         marked.push((SESSION_MARKER.to_owned(), start.session.to_string()));
+        marked.push((DATA_MARKER.to_owned(), self.shared.data_mark.clone()));
         marked.push((RUN_MARKER.to_owned(), run.to_string()));
         if cli.simulated {
             let dir = settings.data_dir.join("simulated").display().to_string();
@@ -78,7 +79,7 @@ impl Supervisor {
     }
 }
 
-fn environment(
+pub(super) fn environment(
     settings: &SupervisorSettings,
     fixed: Vec<(String, String)>,
     options: &LaunchOptions,

@@ -175,7 +175,7 @@ pub(crate) fn view(view: &Value, journal: &Journal, cost: &mut f64) -> Vec<Strin
     let state = view["state"].as_str().unwrap_or_default();
     let fits = match state {
         "idle" => is_live && view["cli"]["pid"].is_i64(),
-        "stopped" => !is_live && view["cli"]["pid"].is_null(),
+        "parked" | "stopped" => !is_live && view["cli"]["pid"].is_null(),
         "failed" => {
             let has_way = view["ways_out"].as_array().is_some_and(|ways| !ways.is_empty());
             !is_live && view["cli"]["pid"].is_null() && has_way && view["reason"]["code"].is_string()

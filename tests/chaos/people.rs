@@ -78,6 +78,13 @@ pub(crate) async fn ask_after(rest: &Rest, id: &str, prompt: &Sent) -> Option<St
     })
 }
 
+/// Has a session parked, if it can be.
+pub(crate) async fn park(address: watch::Receiver<Address>, id: String) {
+    let rest = address.borrow().rest.clone();
+    // A refusal is as good as an answer that does not come.
+    post(&rest, &format!("/v1/sessions/{id}/park"), &json!({})).await;
+}
+
 /// Decides all approvals, on and on. How is a function of what is asked.
 pub(crate) async fn decide_all(address: watch::Receiver<Address>) {
     loop {

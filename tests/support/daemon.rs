@@ -145,7 +145,11 @@ impl TestDaemon {
             fake: None,
             args: Vec::new(),
             // What a death leaves is looked at; tests of restarts say how many they want.
-            env: vec![("TRUNKLINE_RESTART_MAX_RESTARTS".into(), "0".into())],
+            // Turns that never end are common; tests of the shutdown say how long they are waited for.
+            env: vec![
+                ("TRUNKLINE_RESTART_MAX_RESTARTS".into(), "0".into()),
+                ("TRUNKLINE_STOP_FINISH_TURNS_MS".into(), "0".into()),
+            ],
             launcher: Vec::new(),
             data_disk: None,
             allow_errors: false,
@@ -248,6 +252,17 @@ impl TestDaemon {
         proc::signal(i32::try_from(child.id()).unwrap(), Signal::SIGTERM);
         wait_exit(&mut child)
             .unwrap_or_else(|| panic!("no end within {STOP_LIMIT:?} of SIGTERM\n{}", self.log()))
+    }
+
+    /// Sends a signal to the daemon.
+    pub(crate) fn signal(&self, number: Signal) {
+        proc::signal(self.pid(), number);
+    }
+
+    /// The wait for the end of a daemon that was told to end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("the daemon runs");
+        wait_exit(&mut child).unwrap_or_else(|| panic!("no end within {STOP_LIMIT:?}\n{}", self.log()))
     }
 
     /// Starts again on the same data; the address changes.
