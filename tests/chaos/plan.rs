@@ -167,7 +167,12 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
             ms: 200 + chance.below(3_000),
         },
         20..22 => Fault::SetClock {
-            seconds: i64::try_from(chance.below(14_400)).unwrap() - 7_200,
+            // Now and then it is right again.
+            seconds: if chance.one_in(3) {
+                0
+            } else {
+                i64::try_from(chance.below(14_400)).unwrap() - 7_200
+            },
         },
         22..24 => Fault::Park { session },
         _ => Fault::Stall {

@@ -408,7 +408,7 @@ impl World {
             let fresh = state == "failed" && !ways.iter().any(|way| **way == "resume");
             self.story.tell(format!(
                 "session {place} is {state} ({}) and resumed",
-                view["reason"]["code"]
+                view["reason"]
             ));
             let reply = api
                 .lifecycle(&id, "resume?wait=ready", json!({ "fresh": fresh }))
