@@ -10,6 +10,7 @@ mod feed;
 mod position;
 mod reader;
 mod record;
+mod salvage;
 mod segment;
 mod storage;
 mod writer;
@@ -17,7 +18,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use chunk::{Chunk, Records};
+pub use chunk::{Chunk, Missing, Records};
 pub use cursor::Cursor;
 pub use feed::Feed;
 pub use position::{Head, Position};

@@ -230,8 +230,8 @@ impl Supervisor {
         let dir = self.shared.settings.session_dir(id);
         let read = move || {
             let reader = Reader::open(&dir)?;
-            let from = reader.position_after(after)?;
-            reader.read(from, head, max_bytes)
+            let from = reader.place_after(after)?;
+            reader.read_after(after, from, head, max_bytes)
         };
         match tokio::task::spawn_blocking(read).await {
             Ok(chunk) => chunk.map(Some).map_err(SupervisorError::Read),

@@ -31,12 +31,16 @@ const RETAINED_BYTES: usize = 512 * 1024;
 pub struct WriterOptions {
     /// A segment of at least this size gets no more batches; the next batch begins a new one.
     pub segment_bytes: u64,
+    /// A record up to which numbers were given, as far as the caller knows. A journal that ends before it has lost records: the
+    /// next one gets a number above, in a new segment.
+    pub floor: Seq,
 }
 
 impl Default for WriterOptions {
     fn default() -> Self {
         Self {
             segment_bytes: 64 * 1024 * 1024,
+            floor: Seq::ZERO,
         }
     }
 }
@@ -167,7 +171,23 @@ impl Writer {
             .truncate(false)
             .open(&path)
             .map_err(failed(&path))?;
-        let (head, cut_bytes) = recover(&file, first).map_err(failed(&path))?;
+        let (mut head, cut_bytes) = recover(&file, first).map_err(failed(&path))?;
+        let mut file = file;
+        if head.seq < options.floor {
+            let segment = options.floor.next();
+            let path = segment::path(dir, segment);
+            file = owned_file()
+                .create(true)
+                .truncate(false)
+                .open(&path)
+                .map_err(failed(&path))?;
+            head = Head {
+                seq: options.floor,
+                segment,
+                offset: 0,
+            };
+            unsynced_dirs.push(dir.to_owned());
+        }
 
         let writer = Self {
             dir: dir.to_owned(),

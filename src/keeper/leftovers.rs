@@ -91,8 +91,9 @@ pub fn kill_strays(mark: &str, is_kept: impl Fn(SessionId, RunId) -> bool) -> io
     })
 }
 
-/// Ends the process that holds the lock of a journal although it cannot be talked to: the keeper of `identity_file`, or if
-/// that cannot be read the process that the system says has the lock. Says whether there was one.
+/// Ends the process that holds the lock of a journal although it cannot be talked to; says whether there was one.
+///
+/// It is the keeper of `identity_file`, or if that cannot be read the process that the system says has the lock.
 pub fn kill_lock_holder(identity_file: &Path, lock_file: &Path) -> bool {
     let known = Identity::read(identity_file).ok().flatten();
     let known = known

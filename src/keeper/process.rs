@@ -126,6 +126,7 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
     let now = Instant::now();
     let options = WriterOptions {
         segment_bytes: plan.limits.segment_bytes,
+        floor: plan.journal_floor,
     };
     let (writer, _) = Writer::open(&plan.journal_dir, options).map_err(|error| {
         let cause = match error {

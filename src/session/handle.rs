@@ -65,7 +65,7 @@ pub enum Decision {
 /// A process to be started for a session.
 #[derive(Debug)]
 pub struct Launch {
-    /// What the keeper is told; its `start_note` is filled in by the session.
+    /// What the keeper is told; its `start_note` and `journal_floor` are filled in by the session.
     pub plan: LaunchPlan,
     /// How the conversation is opened.
     pub mode: crate::domain::StartMode,

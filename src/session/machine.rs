@@ -4,6 +4,7 @@
 mod conversation;
 mod ended;
 mod liveness;
+mod missing;
 mod own;
 mod park;
 mod pending;
@@ -29,7 +30,7 @@ use crate::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, ParkReason, Parked, PromptState,
         PromptUuid, Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState, Timestamp,
     },
-    journal::{RecordRef, Source},
+    journal::{Chunk, Missing, RecordRef, Source},
 };
 
 use own::OwnRequest;
@@ -40,7 +41,7 @@ use super::{
     counted::Counted,
     desk::{Book, FallbackReason},
     money::Ledger,
-    notes::Note,
+    notes::{Note, Notice},
 };
 pub(super) use ended::EndedApproval;
 use ended::EndedApprovals;
@@ -76,6 +77,8 @@ pub struct AtRest {
     pub permission_mode: Option<String>,
     /// Turns that ended so far.
     pub turns: u64,
+    /// The record that is read last before the fold begins.
+    pub head: Seq,
 }
 
 /// A process that lives, as far as the journal knows.
@@ -197,6 +200,10 @@ pub(super) struct Machine {
     /// When the session was last used: something was written to the CLI, or something of it ended.
     used_at: Option<Timestamp>,
     head: Seq,
+    /// Records that are missing and that no record tells of.
+    missing: Vec<Missing>,
+    has_lost: bool,
+    last_lost: Seq,
     noted: Option<SessionState>,
     /// The restart that the last `state` record announced.
     noted_restart: Option<Timestamp>,
@@ -241,7 +248,10 @@ impl Machine {
             noticed_silence: None,
             timers: Timers::default(),
             used_at: None,
-            head: Seq::ZERO,
+            head: rest.head,
+            missing: Vec::new(),
+            has_lost: false,
+            last_lost: Seq::ZERO,
             noted: None,
             noted_restart: None,
             announced: HashSet::new(),
@@ -399,6 +409,13 @@ impl Machine {
         }
     }
 
+    /// Reads what comes before the records of a chunk: that some are missing.
+    pub(super) fn enter(&mut self, chunk: &Chunk) {
+        if let Some(missing) = chunk.missing {
+            self.skip(missing);
+        }
+    }
+
     /// Reads the next record.
     pub(super) fn apply(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
         let before = self.state();
@@ -474,7 +491,8 @@ impl Machine {
                     self.on_restart_stopped(record, out);
                 }
             }
-            Some(Note::Notice(silence)) => self.noticed_silence = Some(silence.since),
+            Some(Note::Notice(Notice::Silence(silence))) => self.noticed_silence = Some(silence.since),
+            Some(Note::Notice(Notice::Lost(lost))) => self.on_missing_noticed(lost.missing),
             Some(Note::Claimed(claimed)) => {
                 if let Some(run) = &mut self.run {
                     run.restart = claimed.restart;

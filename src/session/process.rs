@@ -7,7 +7,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     claude::{ClientLine, stdin},
-    domain::{FailReason, PromptUuid, SessionState},
+    domain::{Clock, FailReason, PromptUuid, SessionState},
     keeper::{self, Identity, Link, StopRequest, WriteError},
     telemetry,
 };
@@ -150,6 +150,7 @@ impl Actor {
             return;
         };
         self.start_turn = Some(turn);
+        launch.plan.journal_floor = self.journal_floor();
         let note = Note::RunStarted(RunStarted {
             run_id: launch.plan.run,
             mode: launch.mode,
@@ -244,6 +245,10 @@ impl Actor {
         self.events = Some(link.events);
         self.start_deadline = Some(Instant::now() + Duration::from_millis(self.settings.start_timeout_ms));
         self.follow(link.hello.head);
+        if link.hello.exited.is_none() && self.machine.run_id() != Some(link.hello.run) {
+            tracing::warn!(session.id = %self.id, "the first record of the process that lives is missing");
+            self.machine.adopt(link.hello.run, Clock.now());
+        }
         if self.machine.state() == SessionState::Stopping {
             // Whoever asked may have died between the record and the stop itself. A second stop changes nothing.
             self.parking.told();

@@ -182,9 +182,17 @@ impl Actor {
                 watched: false,
             })?;
         } else if self.machine.state().is_live() && self.machine.restart().is_none() {
+            let (code, detail) = if self.machine.has_lost() {
+                (
+                    "journal_damaged",
+                    "records are missing, and with them what became of the process",
+                )
+            } else {
+                ("start_failed", "the daemon ended before the process was started")
+            };
             let reason = FailReason {
-                code: "start_failed".to_owned(),
-                detail: "the daemon ended before the process was started".to_owned(),
+                code: code.to_owned(),
+                detail: detail.to_owned(),
             };
             self.try_append(&Note::StartFailed { reason, retry: false })?;
         }

@@ -114,7 +114,7 @@ pub(super) async fn ids(pool: &SqlitePool) -> Result<HashSet<SessionId>, QueryEr
             table: "sessions",
             row,
         };
-        Ok(columns.parsed("id")?)
+        columns.parsed("id")
     };
     rows.iter().map(id).collect()
 }

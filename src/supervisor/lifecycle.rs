@@ -474,12 +474,14 @@ impl Supervisor {
                 model: row.model.clone(),
                 permission_mode: row.permission_mode.clone(),
                 turns: row.turns,
+                head: crate::domain::Seq::ZERO,
             },
             cwd: PathBuf::from(&row.cwd),
             rules: self.rules_of(row.id).await?,
             journal_dir: settings.session_dir(row.id),
             read_after: crate::domain::Seq::new(before_run),
             projected: row.projected_seq,
+            totals: self.shared.store.cli_totals(row.cli_session_id).await?,
             earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
             place: link
                 .as_ref()

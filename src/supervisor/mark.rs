@@ -20,7 +20,9 @@ pub(super) fn of(data_dir: &Path) -> io::Result<String> {
     let random = match known.and_then(|text| text.trim().parse::<Uuid>().ok()) {
         Some(random) => random,
         None => {
-            let random = Uuid::new_v4();
+            let mut bytes = [0; 16];
+            getrandom::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;
+            let random = uuid::Builder::from_random_bytes(bytes).into_uuid();
             let mut file = fs::OpenOptions::new()
                 .write(true)
                 .create(true)

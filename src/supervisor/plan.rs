@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     claude::{self, LaunchFile, LaunchOptions, Start, stdin},
-    domain::{RestartTerms, RunId, SessionId, fact::CliTotals},
+    domain::{RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
     keeper::{DATA_MARKER, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
     session::{INITIALIZE_ID, Launch, Routes},
 };
@@ -60,6 +60,8 @@ impl Supervisor {
             env: environment(settings, marked, start.options),
             cwd: start.cwd,
             journal_dir: settings.session_dir(start.session),
+            // The session knows it.
+            journal_floor: Seq::ZERO,
             socket: settings.socket(start.session),
             identity_file: settings.identity_file(start.session),
             lease_file: Some(settings.lease_file(start.start.cli_session())),

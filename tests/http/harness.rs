@@ -222,6 +222,7 @@ impl Bed {
         let dir = self.dir.path().join("sessions").join(id.to_string());
         let options = WriterOptions {
             segment_bytes: 64 * 1024 * 1024,
+            ..WriterOptions::default()
         };
         let (mut writer, _) = Writer::open(&dir, options).unwrap();
         for (number, (source, data)) in records.iter().enumerate() {

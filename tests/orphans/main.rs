@@ -2,6 +2,7 @@
 //! anybody else is touched.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
+mod damage;
 mod endings;
 mod strays;
 #[path = "../support/mod.rs"]

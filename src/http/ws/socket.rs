@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     domain::Seq,
-    http::{HttpConfig, closing},
+    http::{HttpConfig, closing, stream},
     journal::{Chunk, Cursor},
 };
 
@@ -182,6 +182,9 @@ where
             chunk = cursor.next(BATCH_BYTES), if !busy => match chunk {
                 Ok(Some(chunk)) => {
                     head = head.max(chunk.last);
+                    if let Some(missing) = chunk.missing {
+                        wire.queue(Message::Text(stream::gap(missing).into()));
+                    }
                     for message in records(&chunk) {
                         wire.queue(message);
                     }
@@ -457,6 +460,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let options = WriterOptions {
             segment_bytes: 1024 * 1024,
+            ..WriterOptions::default()
         };
         let (mut writer, recovery) = Writer::open(dir.path(), options).unwrap();
         let mut head = recovery.head;

@@ -36,6 +36,7 @@ impl Bench {
                 model: None,
                 permission_mode: None,
                 turns: 0,
+                head: Seq::ZERO,
             }),
             run: RunId::new(),
             seq: Seq::ZERO,
