@@ -10,11 +10,13 @@ mod layers;
 mod limits;
 mod liveness;
 mod log;
+mod park;
 mod restart;
 mod rules;
 mod server;
 mod sessions;
 mod stop;
+mod warm;
 
 use std::{
     collections::BTreeMap,
@@ -34,10 +36,12 @@ pub use self::{
     limits::Limits,
     liveness::Liveness,
     log::{Log, LogFormat},
+    park::Park,
     restart::Restart,
     server::Server,
     sessions::Sessions,
     stop::{OnShutdown, Stop},
+    warm::{Warm, WarmProfile},
 };
 
 /// The whole configuration.
@@ -57,6 +61,10 @@ pub struct Config {
     pub liveness: Liveness,
     /// `[limits]`: how many processes there may be.
     pub limits: Limits,
+    /// `[park]`: when processes of sessions that do nothing are ended.
+    pub park: Park,
+    /// `[warm]`: what is started before anybody asks for it.
+    pub warm: Warm,
     /// `[stop]`: how processes and the daemon end.
     pub stop: Stop,
     /// `[log]`: what is logged.
@@ -92,13 +100,16 @@ impl Config {
             restart: Restart::default(),
             liveness: Liveness::default(),
             limits: Limits::default(),
+            park: Park::default(),
+            warm: Warm::default(),
             stop: Stop::default(),
             log: Log::default(),
             rules: RuleSet::default(),
         }
     }
 
-    /// Every value by `section.key`, in a stable order. Values of `claude.env` are left out, as they may be secret.
+    /// Every value by `section.key`, in a stable order. Values of `claude.env` and of launch options are left out, as they
+    /// may be secret.
     pub fn entries(&self) -> Vec<(String, Value)> {
         let mut entries = layers::entries(self);
         if !self.rules.is_empty() {
@@ -106,12 +117,15 @@ impl Config {
             entries.push(("rules".to_owned(), rules));
         }
         for (key, value) in &mut entries {
-            if key == "claude.env"
-                && let Value::Object(variables) = value
+            if key == "claude.env" {
+                hide_values(value);
+            } else if key == "warm.profiles"
+                && let Value::Array(profiles) = value
             {
-                for content in variables.values_mut() {
-                    *content = Value::from("(not shown)");
-                }
+                let options = profiles
+                    .iter_mut()
+                    .filter_map(|profile| profile.get_mut("options"));
+                options.for_each(hide_values);
             }
         }
         entries
@@ -126,6 +140,8 @@ impl Config {
         self.restart.check(&mut problems);
         self.liveness.check(&mut problems);
         self.limits.check(&mut problems);
+        self.park.check(&mut problems);
+        self.warm.check(&mut problems);
         self.stop.check(&mut problems);
         self.log.check(&mut problems);
         if self.sessions.max_line_bytes < self.server.max_prompt_bytes {
@@ -175,6 +191,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     layers.add_flags(sources);
 
     let (mut config, mut origins) = layers.finish()?;
+    config.warm.name_all();
     if let Some(path) = &file {
         config.rules = rules::read(path)?;
         if !config.rules.is_empty() {
@@ -212,6 +229,15 @@ fn base_dir(environment: &dyn Fn(&str) -> Option<String>, variable: &str, in_hom
             .and_then(absolute)
             .map(|home| home.join(in_home))
     })
+}
+
+/// Leaves the names of what may be secret.
+fn hide_values(object: &mut Value) {
+    if let Value::Object(members) = object {
+        for content in members.values_mut() {
+            *content = Value::from("(not shown)");
+        }
+    }
 }
 
 /// Whether a list item could be meant: not empty, no control characters.

@@ -5,6 +5,7 @@ mod levels;
 mod name;
 mod requests;
 mod sessions;
+mod warm;
 
 use std::{fmt, sync::Arc};
 
@@ -13,6 +14,7 @@ use prometheus_client::{encoding::text, metrics::info::Info, registry::Registry}
 pub use levels::Levels;
 pub use requests::RequestMetrics;
 pub use sessions::{ControlEnd, SessionMetrics, Tally, UnknownKind};
+pub use warm::{WarmEnd, WarmLevel, WarmMetrics};
 
 use levels::LevelMetrics;
 
@@ -34,6 +36,7 @@ struct Shared {
     sessions: SessionMetrics,
     requests: RequestMetrics,
     levels: LevelMetrics,
+    warm: WarmMetrics,
 }
 
 impl Metrics {
@@ -46,6 +49,7 @@ impl Metrics {
             levels: LevelMetrics::register(&mut registry),
             sessions: SessionMetrics::register(&mut registry),
             requests: RequestMetrics::register(&mut registry),
+            warm: WarmMetrics::register(&mut registry),
             registry,
         };
         Self {
@@ -63,12 +67,18 @@ impl Metrics {
         &self.shared.requests
     }
 
+    /// What the processes count that are started in advance.
+    pub fn warm(&self) -> &WarmMetrics {
+        &self.shared.warm
+    }
+
     /// The text for a scraper, with `levels` as they are now.
     ///
     /// # Errors
     /// A metric that cannot be written as text.
     pub fn text(&self, levels: &Levels) -> Result<String, fmt::Error> {
         self.shared.levels.set(levels);
+        self.shared.warm.set(&levels.warm);
         let mut out = String::new();
         text::encode(&mut out, &self.shared.registry)?;
         Ok(out)

@@ -59,6 +59,15 @@ pub struct Store {
 }
 
 impl Store {
+    /// The newest form of the database that this program knows.
+    pub fn schema() -> i64 {
+        connect::MIGRATIONS
+            .iter()
+            .map(|it| it.version)
+            .max()
+            .unwrap_or_default()
+    }
+
     /// Opens the database at `path`, makes it (mode 0600) when it is not there, and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = connect::open(path).await?;
@@ -220,6 +229,12 @@ impl Store {
     /// The ids that the CLI gave the conversation, in their order; the last is the current one.
     pub async fn cli_session_history(&self, session: SessionId) -> Result<Vec<CliSessionSpan>, StoreError> {
         self.read(move |pool| async move { history::cli_sessions(&pool, session).await })
+            .await
+    }
+
+    /// The session that has this conversation of the CLI now.
+    pub async fn session_of_conversation(&self, id: CliSessionId) -> Result<Option<SessionId>, StoreError> {
+        self.read(move |pool| async move { sessions::of_conversation(&pool, id).await })
             .await
     }
 

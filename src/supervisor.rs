@@ -1,13 +1,16 @@
 //! Owns the policy over many sessions: what may start, stop, fork and resume, where processes come from, and what happens
 //! to them over a restart of the daemon. The only place that holds all sessions.
 
+mod adoption;
 mod cli;
 mod cwd;
+mod ending;
 mod error;
 mod lifecycle;
 mod mark;
 mod messages;
 mod offers;
+mod park;
 mod plan;
 mod projector;
 mod queued;
@@ -18,6 +21,7 @@ mod restart;
 mod rules;
 mod settings;
 mod view;
+mod warm;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -39,8 +43,9 @@ pub use error::SupervisorError;
 pub use offers::{Offer, Offered};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
 pub use rules::RuleTest;
-pub use settings::{Simulator, SupervisorSettings};
+pub use settings::{ParkSettings, Simulator, SupervisorSettings};
 pub use view::{Health, SessionView};
+pub use warm::{WarmHealth, WarmProfile, WarmSettings};
 
 use cli::CliSource;
 use projector::Projector;
@@ -63,6 +68,7 @@ struct Shared {
     store: Store,
     registry: Registry,
     admission: Admission,
+    warm: Arc<warm::Pool>,
     projector: Projector,
     cli: CliSource,
     metrics: Metrics,
@@ -71,6 +77,8 @@ struct Shared {
     closing: CancellationToken,
     /// Where sessions say that a restart is due.
     restarts: mpsc::Sender<SessionId>,
+    /// Where parked sessions say that they need a process.
+    wakes: mpsc::Sender<SessionId>,
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
@@ -90,6 +98,7 @@ impl Supervisor {
         settings.make_folders()?;
         let projector = Projector::start(store.clone(), &tracker);
         let (restarts, due) = mpsc::channel(restart::DUE);
+        let (wakes, woken) = mpsc::channel(park::WAKES);
         let supervisor = Self {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
@@ -97,6 +106,7 @@ impl Supervisor {
                 admission: Admission::new(settings.limits),
                 data_mark: mark::of(&settings.data_dir)
                     .map_err(SupervisorError::files(&settings.data_dir))?,
+                warm: Arc::new(warm::Pool::new(settings.warm.profiles.len())),
                 settings,
                 store,
                 registry: Registry::default(),
@@ -105,6 +115,7 @@ impl Supervisor {
                 tracker,
                 closing: CancellationToken::new(),
                 restarts,
+                wakes,
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
             }),
@@ -112,14 +123,22 @@ impl Supervisor {
         if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
             tracing::warn!(searched = ?missing.searched, "no claude CLI was found");
         }
+        supervisor.clear_warm().await?;
         supervisor.recover().await?;
         supervisor.run_restarts(due);
+        supervisor.run_wakes(woken);
+        supervisor.run_warm();
         Ok(supervisor)
     }
 
     /// The store, for reads. Await [`Self::catch_up`] first, so that a client reads what it has seen.
     pub fn store(&self) -> &Store {
         &self.shared.store
+    }
+
+    /// When it was started.
+    pub fn started_at(&self) -> Timestamp {
+        self.shared.started_at
     }
 
     /// The daemon's counters.

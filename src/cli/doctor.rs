@@ -18,11 +18,11 @@ use super::{
     client::{Address, Client},
     daemon_file::DaemonFile,
     output::{Output, Tone},
-    settings, view,
+    settings, view, warm,
 };
 use crate::{
     claude::binary::{self, Tested},
-    config::{Claude, Loaded},
+    config::{Claude, Config, Loaded},
     domain::{CliSessionId, SessionId},
     keeper, telemetry,
 };
@@ -111,7 +111,11 @@ async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {
     if cfg!(target_os = "linux") {
         checks.push(conversations(&config.data.dir));
     }
-    checks.push(daemon(common, &config.data.dir, config.server.listen).await);
+    let (daemon, ready) = daemon(common, &config.data.dir, config.server.listen).await;
+    if !config.warm.profiles.is_empty() {
+        checks.push(warm_pool(config, ready.as_ref()));
+    }
+    checks.push(daemon);
     checks
 }
 
@@ -361,7 +365,61 @@ fn conversations(data_dir: &Path) -> Check {
     }
 }
 
-async fn daemon(common: &Common, data_dir: &Path, listen: SocketAddr) -> Check {
+/// Whether what is to be started in advance can be, and what the daemon says of it.
+fn warm_pool(config: &Config, ready: Option<&Value>) -> Check {
+    const NAME: &str = "warm pool";
+    let policy = warm::policy(config);
+    let mut faults = Vec::new();
+    for profile in &config.warm.profiles {
+        let name = &profile.name;
+        if let Err(reason) = warm::options(profile, &policy) {
+            faults.push(format!("{name}: {reason}"));
+        }
+        if !profile.cwd.is_dir() {
+            faults.push(format!("{name}: {} is no directory", profile.cwd.display()));
+        }
+    }
+    if !faults.is_empty() {
+        return Check::bad(
+            NAME,
+            faults.join("; "),
+            "correct [[warm.profiles]], then restart the daemon",
+        );
+    }
+    let reported = ready.and_then(|ready| ready["warm"].as_array());
+    let reported: Vec<(String, bool)> = reported
+        .into_iter()
+        .flatten()
+        .map(|profile| {
+            let (name, failure) = (view::text(profile, &["profile"]), &profile["failure"]);
+            let has = format!("{name}: {} of {} ready", profile["ready"], profile["wanted"]);
+            match failure {
+                Value::Null => (has, false),
+                failure => (format!("{has}, {}", view::text(failure, &["detail"])), true),
+            }
+        })
+        .collect();
+    let is_failing = reported.iter().any(|(_, is_failing)| *is_failing);
+    let found: Vec<String> = reported.into_iter().map(|(found, _)| found).collect();
+    match (found.as_slice(), is_failing) {
+        ([], _) => Check::good(NAME, format!("{} profiles", config.warm.profiles.len())),
+        (_, false) => Check::good(NAME, found.join("; ")),
+        (_, true) => Check::notice(
+            NAME,
+            found.join("; "),
+            "sessions of these profiles start cold; create one with the same options to see why it does not start",
+        ),
+    }
+}
+
+/// Whether a daemon answers, and what it says then.
+async fn daemon(common: &Common, data_dir: &Path, listen: SocketAddr) -> (Check, Option<Value>) {
+    let mut ready = None;
+    let check = ask_daemon(common, data_dir, listen, &mut ready).await;
+    (check, ready)
+}
+
+async fn ask_daemon(common: &Common, data_dir: &Path, listen: SocketAddr, said: &mut Option<Value>) -> Check {
     const NAME: &str = "daemon";
     let address = match Address::find(data_dir, common.url.as_deref(), common.token_file.as_deref()) {
         Ok(address) => address,
@@ -376,14 +434,12 @@ async fn daemon(common: &Common, data_dir: &Path, listen: SocketAddr) -> Check {
         Err(error) => return Check::bad(NAME, error.chain(), "check --url and --token-file"),
     };
     match client.get(&["readyz"], &[]).await {
-        Ok(ready) => Check::good(
-            NAME,
-            format!(
-                "{} answers, version {}",
-                address.url,
-                view::text(&ready, &["version"])
-            ),
-        ),
+        Ok(ready) => {
+            let version = view::text(&ready, &["version"]);
+            let check = Check::good(NAME, format!("{} answers, version {version}", address.url));
+            *said = Some(ready);
+            check
+        }
         Err(CliError::NotRunning { .. }) if pid.is_some_and(|pid| !is_alive(pid)) => Check::notice(
             NAME,
             "not running; the last one ended without tidying up",
@@ -542,10 +598,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let busy = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = busy.local_addr().unwrap();
-        let check = daemon(&Common::default(), dir.path(), address).await;
+        let (check, _) = daemon(&Common::default(), dir.path(), address).await;
         assert_eq!(check.grade, Grade::Bad, "{check:?}");
         drop(busy);
-        let check = daemon(&Common::default(), dir.path(), address).await;
+        let (check, _) = daemon(&Common::default(), dir.path(), address).await;
         assert_eq!(check.grade, Grade::Notice, "{check:?}");
 
         write(&dir.path().join("token"), 0o600, "secret");
@@ -558,7 +614,7 @@ mod tests {
         }
         .write(dir.path())
         .unwrap();
-        let check = daemon(&Common::default(), dir.path(), address).await;
+        let (check, _) = daemon(&Common::default(), dir.path(), address).await;
         assert_eq!(check.grade, Grade::Notice, "{check:?}");
     }
 }

@@ -14,7 +14,7 @@ use super::{Config, ConfigError};
 /// Prefix of every variable of ours.
 const PREFIX: &str = "TRUNKLINE_";
 
-/// Variables with our prefix that are no keys: they belong to the command line, to sessions and to the simulated agent.
+/// Variables with our prefix that are no keys: they belong to the command line, to sessions, to the simulated agent and to a restart.
 const NOT_KEYS: &[&str] = &[
     "TRUNKLINE_CONFIG",
     "TRUNKLINE_URL",
@@ -23,6 +23,7 @@ const NOT_KEYS: &[&str] = &[
     "TRUNKLINE_RUN",
     "TRUNKLINE_SESSION",
     "TRUNKLINE_SIM_DIR",
+    "TRUNKLINE_HANDOVER",
 ];
 
 /// The short name of `server.listen`. `data.dir` and `claude.bin` have theirs by the general rule.
@@ -221,6 +222,12 @@ impl Layers {
         for (key, value) in &mut self.values {
             if is_path(key) {
                 expand_home(value, self.home.as_deref());
+            } else if key == "warm.profiles"
+                && let Value::Array(profiles) = value
+            {
+                for cwd in profiles.iter_mut().filter_map(|profile| profile.get_mut("cwd")) {
+                    expand_home(cwd, self.home.as_deref());
+                }
             }
         }
         let mut tree = Map::new();

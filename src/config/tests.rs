@@ -309,6 +309,10 @@ fn the_example_file_names_every_key_with_its_default() {
             continue;
         }
         assert!(in_file.contains(&&key), "{key} is missing");
+        // Its example is not its default, which is an empty list.
+        if key == "warm.profiles" {
+            continue;
+        }
         let value = layers::entries(&loaded.config)
             .into_iter()
             .find(|(known, _)| *known == key)
@@ -341,6 +345,65 @@ fn the_example_rules_name_every_member() {
     ] {
         assert!(text.contains(&format!("\"{member}\":")), "{member}: {text}");
         assert!(EXAMPLE.contains(member), "{member} is not explained");
+    }
+}
+
+#[test]
+fn the_example_profile_names_every_member() {
+    let (_dir, sources) = with_file(&example_uncommented(), &[]);
+    let warm = load(&sources).unwrap().config.warm;
+    let [profile] = warm.profiles.as_slice() else {
+        panic!("not one profile: {warm:?}");
+    };
+    assert_eq!((profile.name.as_str(), profile.count), ("app", 2));
+    assert_eq!(profile.cwd, Path::new("/home/me/src/app"));
+    let options = serde_json::to_value(&profile.options).unwrap();
+    assert_eq!(
+        options,
+        json!({ "model": "opus", "permission_mode": "acceptEdits" })
+    );
+}
+
+#[test]
+fn profiles_have_names_and_bounds_and_keep_secrets() {
+    let profile = "[[warm.profiles]]\ncwd = \"/w\"\noptions.env.KEY = \"s3cret\"\n";
+    let (_dir, sources) = with_file(&profile.repeat(2), &[]);
+    let loaded = load(&sources).unwrap();
+    loaded.check().unwrap();
+    let names: Vec<&str> = loaded
+        .config
+        .warm
+        .profiles
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    assert_eq!(names, ["profile-1", "profile-2"]);
+    let shown = format!("{:?}", loaded.config.entries());
+    assert!(
+        !shown.contains("s3cret") && shown.contains("profile-2"),
+        "{shown}"
+    );
+
+    for (text, reason) in [
+        ("cwd = \"/w\"\nname = \"a b\"", "is no name"),
+        (
+            "cwd = \"/w\"\nname = \"a\"\n[[warm.profiles]]\ncwd = \"/x\"\nname = \"a\"",
+            "two are named a",
+        ),
+        ("cwd = \"w\"", "must be an absolute path"),
+        (
+            "cwd = \"/w\"\ncount = 9",
+            "ask for 9 processes together; warm.max_processes allows 8",
+        ),
+        ("cwd = \"/w\"\ncuont = 9", "unknown field"),
+        ("count = 1", "missing field `cwd`"),
+    ] {
+        let (_dir, sources) = with_file(&format!("[[warm.profiles]]\n{text}"), &[]);
+        let message = message(load(&sources));
+        assert!(
+            message.contains(reason) && message.contains("warm.profiles"),
+            "{message}"
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use futures_util::stream::unfold;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::{ApiError, AppState, connections::ConnectionPermit};
+use super::{ApiError, AppState, closing, connections::ConnectionPermit};
 use crate::{
     domain::{Seq, SessionId},
     journal::{Chunk, Cursor, Missing},
@@ -55,7 +55,7 @@ impl Format {
 /// What a client that can take records is told of those that are missing.
 pub(super) fn gap(missing: Missing) -> String {
     let Missing { first_seq, last_seq } = missing;
-    format!(r#"{{"type":"gap","first_seq":{first_seq},"last_seq":{last_seq}}}"#)
+    format!(r#"{{"type":"trunkline.gap","first_seq":{first_seq},"last_seq":{last_seq}}}"#)
 }
 
 fn lines(chunk: &Chunk) -> Bytes {
@@ -112,6 +112,8 @@ pub(super) async fn open(
         preamble: format == Format::EventStream,
         beat,
         shutdown: state.shutdown().clone(),
+        reconnect_after_ms: state.config().reconnect_after_ms,
+        ended: false,
         _permit: permit,
     };
     let body = Body::from_stream(unfold(records, |mut records| async move {
@@ -140,6 +142,9 @@ struct RecordStream {
     preamble: bool,
     beat: Interval,
     shutdown: CancellationToken,
+    reconnect_after_ms: u64,
+    /// Whether the last event was sent.
+    ended: bool,
     /// Gives the place back when the client is gone.
     _permit: ConnectionPermit,
 }
@@ -152,9 +157,15 @@ impl RecordStream {
         if self.until.is_some_and(|until| self.cursor.position() >= until) {
             return None;
         }
+        if self.ended {
+            return None;
+        }
         // Every branch is cancel-safe.
         tokio::select! {
-            () = self.shutdown.cancelled() => None,
+            () = self.shutdown.cancelled() => {
+                self.ended = true;
+                (self.format == Format::EventStream).then(|| Ok(closing::event(self.reconnect_after_ms)))
+            }
             chunk = self.cursor.next(CHUNK_BYTES) => match chunk {
                 Ok(Some(chunk)) => Some(Ok(self.format.encode(&chunk))),
                 Ok(None) => None,

@@ -1,8 +1,17 @@
 //! Owns the frames between a keeper and its daemon: `[u32 little-endian payload length][u8 tag][payload]`.
 //!
 //! The first frame each way is a hello. Its form never changes, so that any two versions can refuse each other politely.
-//! Frames with an unknown tag are skipped. Everything but a line or a note is JSON. What was added without a new version is
-//! named in the keeper's hello, and never sent to one that does not name it.
+//! Frames with an unknown tag are skipped. Everything but a line or a note is JSON, whose unknown members are skipped too. What
+//! was added without a new version is named in the keeper's hello, and never sent to one that does not name it.
+//!
+//! Versions: each program speaks [`OLDEST`] to [`VERSION`]. The daemon asks for the newest version that it speaks and that
+//! the keeper's identity file does not rule out; the keeper takes it or refuses it with its own newest, and then the daemon
+//! asks for that, if it speaks it. `tests::golden` keeps what each version says, byte for byte.
+//!
+//! | version | what came with it |
+//! | --- | --- |
+//! | 1 | everything but what follows |
+//! | 2 | the keeper tells each step of a stop when it takes it |
 
 mod frame;
 
@@ -13,12 +22,23 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 pub(super) use self::frame::{Frame, FrameError, FrameReader};
 use crate::{
-    domain::{RunExit, RunId, Seq, SessionId},
+    domain::{RunExit, RunId, Seq, SessionId, StopStep},
     journal::Head,
 };
 
-/// The version of this protocol.
-pub(super) const VERSION: u32 = 1;
+/// The newest version of this protocol that this program speaks.
+pub const VERSION: u32 = 2;
+
+/// The oldest version of this protocol that this program speaks.
+pub const OLDEST: u32 = 1;
+
+/// From this version on a keeper tells the steps of a stop.
+pub(super) const WITH_STEPS: u32 = 2;
+
+/// Whether this program speaks that version.
+pub const fn speaks(version: u32) -> bool {
+    OLDEST <= version && version <= VERSION
+}
 
 /// Length and tag.
 const HEADER_BYTES: usize = 5;
@@ -54,6 +74,8 @@ mod tag {
     pub(super) const REFUSAL: u8 = 67;
     pub(super) const HEAD: u8 = 68;
     pub(super) const EXITED: u8 = 69;
+    /// A step of a stop was taken. From version 2 on.
+    pub(super) const STEP: u8 = 70;
 }
 
 /// How the daemon introduces itself.
@@ -66,7 +88,7 @@ pub(super) struct DaemonHello {
 /// How a keeper introduces itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeeperHello {
-    /// The version of the link's protocol.
+    /// The version of the link's protocol that is spoken from here on.
     pub protocol: u32,
     /// The version of the program that runs as keeper.
     pub program_version: String,
@@ -191,6 +213,7 @@ pub(super) enum ToDaemon {
     Refusal(Answer<Refusal>),
     Head(Head),
     Exited(RunExit),
+    Step(StopStep),
 }
 
 /// The longest payload of a connection whose lines may have `max_line_bytes`.
@@ -297,6 +320,7 @@ impl ToDaemon {
             Self::Refusal(answer) => json_frame(tag::REFUSAL, answer),
             Self::Head(head) => json_frame(tag::HEAD, head),
             Self::Exited(exit) => json_frame(tag::EXITED, exit),
+            Self::Step(step) => json_frame(tag::STEP, step),
         }
     }
 }
@@ -367,6 +391,7 @@ impl Frame {
             tag::REFUSAL => ToDaemon::Refusal(self.json()?),
             tag::HEAD => ToDaemon::Head(self.json()?),
             tag::EXITED => ToDaemon::Exited(self.json()?),
+            tag::STEP => ToDaemon::Step(self.json()?),
             _ => return Ok(None),
         }))
     }

@@ -8,6 +8,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use super::WarmLevel;
 use crate::domain::{ApprovalKind, SessionState};
 
 /// The levels at a moment.
@@ -27,6 +28,8 @@ pub struct Levels {
     pub store_writes: u64,
     /// How long the oldest facts that sessions handed over have waited for the store.
     pub store_lag: Duration,
+    /// Processes that were started in advance.
+    pub warm: Vec<WarmLevel>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

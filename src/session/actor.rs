@@ -3,9 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    fs,
-    os::unix::fs::DirBuilderExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -33,6 +31,7 @@ use super::{
     admission::{Place, StartTurn},
     clients::Clients,
     control::Controls,
+    damage::{self, Start},
     decisions::Deciding,
     desk::{Desk, DeskTimes, Outside, Routes},
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
@@ -40,11 +39,13 @@ use super::{
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
     outbox::{self, Due, Entry, OUTBOX_ENTRIES, Unsent},
+    park::Parking,
     process::Launching,
     prompts::Prompts,
     restart::Restarting,
     ruling::{Looked, Ruling},
     takeover::Takeover,
+    warm::Unclaimed,
 };
 
 /// How much of the journal is read at once.
@@ -77,12 +78,16 @@ pub struct SessionParts {
     pub place: Option<Place>,
     /// The session was made just now: its process is about to be asked for.
     pub fresh: bool,
+    /// Nobody has asked for the session yet, and the store does not know it.
+    pub warm: bool,
     /// Calls webhooks and MCP servers.
     pub outbound: Outbound,
     /// Where the launch options send hooks and MCP messages.
     pub routes: Routes,
     /// Where it is said that a restart is due.
     pub restarts: mpsc::Sender<SessionId>,
+    /// Where it is said that a parked session needs a process.
+    pub wakes: mpsc::Sender<SessionId>,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
@@ -112,6 +117,8 @@ pub struct SessionSettings {
     pub start_timeout_ms: u64,
     /// When silence is too long.
     pub liveness: Liveness,
+    /// How long nothing is asked of a session before it is parked; 0 = for ever.
+    pub park_after_ms: u64,
     /// How long is waited for clients that answer the CLI.
     pub desk: DeskTimes,
     /// The largest content of a user message in bytes, as callers of the handle are held to it too.
@@ -135,6 +142,8 @@ pub(super) struct Actor {
     projections: mpsc::Sender<Projection>,
     /// What the store could not take yet.
     unsent_facts: Option<Projection>,
+    /// Set while nobody has asked for the session.
+    pub(super) unclaimed: Option<Unclaimed>,
 
     // The process.
     pub(super) link: Option<LinkHandle>,
@@ -144,6 +153,7 @@ pub(super) struct Actor {
     pub(super) outbox_room: Arc<Semaphore>,
     pub(super) launching: Option<Launching>,
     pub(super) restarting: Restarting,
+    pub(super) parking: Parking,
     pub(super) listening: Listening,
     /// Held while a process lives.
     pub(super) place: Option<Place>,
@@ -210,36 +220,14 @@ impl std::fmt::Debug for Actor {
 /// # Errors
 /// `Journal` when the journal can't be read.
 pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
-    let reader = match Reader::open(&parts.journal_dir) {
-        // A journal that is gone is one whose records are all missing.
-        Err(ReadError::NotFound { .. }) if parts.projected > Seq::ZERO => {
-            make_folder(&parts.journal_dir)?;
-            Reader::open(&parts.journal_dir)
-        }
-        opened => opened,
-    };
-    let reader = reader.map_err(SessionError::Journal)?;
-    let head = match &parts.link {
-        Some(link) => link.hello.head,
-        None => reader.head().map_err(SessionError::Journal)?,
-    };
-    let mut rest = parts.rest;
+    let mut rest = parts.rest.clone();
     let known_turns = rest.turns;
-    let is_cut = head.seq < parts.projected;
-    rest.head = if is_cut && parts.link.is_none() && !rest.state.is_live() {
-        // How it ended is missing, and the store knows it.
-        head.seq
-    } else {
-        parts.read_after.min(head.seq)
-    };
-    let position = match reader.place_after(rest.head) {
-        Err(ReadError::Compacted { oldest }) => {
-            rest.head = Seq::new(oldest.get().saturating_sub(1));
-            reader.place_after(rest.head)
-        }
-        found => found,
-    };
-    let position = position.map_err(SessionError::Journal)?;
+    let Start {
+        reader,
+        head,
+        position,
+        is_cut,
+    } = damage::start(&parts, &mut rest)?;
     let (commands_sender, commands) = mpsc::channel(COMMANDS);
     let (stops_sender, stops) = mpsc::channel(STOPS);
     let (unsent_sender, unsent) = mpsc::channel(OUTBOX_ENTRIES);
@@ -271,6 +259,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         ended_turns: VecDeque::new(),
         launching: None,
         restarting: Restarting::new(parts.restarts),
+        parking: Parking::new(parts.wakes),
         listening: Listening::default(),
         place: parts.place,
         start_turn: None,
@@ -282,6 +271,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         projected: parts.projected,
         projections: parts.projections,
         unsent_facts: None,
+        unclaimed: parts.warm.then(Unclaimed::default),
         link: None,
         cli_pid: None,
         sent_state: None,
@@ -347,8 +337,10 @@ impl Actor {
                 .chain(self.next_ruling())
                 .chain(self.restarting.next())
                 .chain(self.listening.next())
+                .chain(self.parking.next())
                 .min();
-            let store = self.unsent_facts.is_some().then(|| self.projections.clone());
+            let has_facts = self.unsent_facts.is_some() && self.unclaimed.is_none();
+            let store = has_facts.then(|| self.projections.clone());
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet
             // the newest state. All branches only receive or wait for a time, and so are cancel-safe.
             tokio::select! {
@@ -434,7 +426,7 @@ impl Actor {
             let mut out = Outcome::default();
             self.fold(&chunk, &mut out);
             let last = chunk.last;
-            out.counted.tell(&self.metrics);
+            self.count(out.counted);
             // Facts first: whoever has seen a record finds its facts in the store after a `catch_up`.
             self.send_facts(last, out.facts);
             self.feed.publish(chunk);
@@ -496,13 +488,27 @@ impl Actor {
                 facts,
             },
         };
-        // A store that is behind must not hold up the session: the facts wait here until it has room.
+        self.unsent_facts = Some(projection);
+        if self.unclaimed.is_none() {
+            self.offer_facts();
+        }
+    }
+
+    /// A store that is behind must not hold up the session: the facts wait here until it has room.
+    pub(super) fn offer_facts(&mut self) {
+        let Some(projection) = self.unsent_facts.take() else {
+            return;
+        };
         if let Err(mpsc::error::TrySendError::Full(back)) = self.projections.try_send(projection) {
             self.unsent_facts = Some(back);
         }
     }
 
     async fn flush_facts(&mut self) {
+        if self.unclaimed.is_some() {
+            // The store does not know the session.
+            return;
+        }
         if let Some(projection) = self.unsent_facts.take() {
             // The projector only ends with the daemon; the journal keeps the facts for the next one.
             self.projections.send(projection).await.ok();
@@ -538,7 +544,9 @@ impl Actor {
                     self.ended_turns.pop_front();
                 }
             }
+            Effect::Claimed => self.on_claimed(),
             Effect::RunEnded => self.on_run_ended(),
+            Effect::ParkVoid => self.park_is_off(),
         }
     }
 
@@ -580,14 +588,6 @@ async fn sleep_until(deadline: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
-}
-
-fn make_folder(dir: &Path) -> Result<(), SessionError> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|source| {
-        let path = dir.to_owned();
-        SessionError::Journal(ReadError::Io { path, source })
-    })
 }
 
 fn report_unreadable(id: SessionId, error: &ReadError) {

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::domain::SessionId;
 
@@ -46,11 +46,26 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    /// Room is made by other sessions, so a moment later is soon enough.
+    pub const RETRY_AFTER_MS: u64 = 5_000;
+
+    /// The stable name.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Live { .. } | Self::LivePerCwd { .. } => "too_many_sessions",
+            Self::Waiting { .. } => "start_queue_full",
+        }
+    }
+}
+
 /// Gives out places; clones are the same.
 #[derive(Clone, Debug)]
 pub struct Admission {
     limits: Limits,
     shared: Arc<Mutex<Shared>>,
+    /// Told when a place or a turn was given back.
+    freed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -101,6 +116,7 @@ impl Admission {
         Self {
             limits,
             shared: Arc::default(),
+            freed: Arc::default(),
         }
     }
 
@@ -109,27 +125,34 @@ impl Admission {
     /// # Errors
     /// See [`Refusal`]; then nothing was taken.
     pub fn admit(&self, session: SessionId, cwd: &Path) -> Result<Admitted, Refusal> {
-        let Limits {
-            live,
-            live_per_cwd,
-            starts,
-            waiting,
-        } = self.limits;
         let mut shared = self.shared();
-        if shared.live >= live {
-            return Err(Refusal::Live { most: live });
-        }
-        let here = shared.live_per_cwd.get(cwd).copied().unwrap_or_default();
-        if live_per_cwd > 0 && here >= live_per_cwd {
-            return Err(Refusal::LivePerCwd { most: live_per_cwd });
-        }
-        if shared.starting >= starts && shared.waiting.len() >= waiting {
-            return Err(Refusal::Waiting { most: waiting });
+        if let Some(refusal) = self.refusal(&shared, cwd) {
+            return Err(refusal);
         }
         Ok(Admitted {
             place: self.take_place(&mut shared, cwd),
             turn: self.take_turn(&mut shared, session),
         })
+    }
+
+    /// As [`Self::admit`] for a process that nobody has asked for: it takes room that nobody else wants just now, begins at
+    /// once or not at all, and never while another start is under way.
+    pub fn admit_spare(&self, session: SessionId, cwd: &Path) -> Option<Admitted> {
+        let mut shared = self.shared();
+        if shared.starting > 0 || self.refusal(&shared, cwd).is_some() {
+            return None;
+        }
+        Some(Admitted {
+            place: self.take_place(&mut shared, cwd),
+            turn: self.take_turn(&mut shared, session),
+        })
+    }
+
+    /// Waits until room may have become free since the last time. For one who waits.
+    ///
+    /// CANCEL-SAFETY: what was not waited for is found by the next wait.
+    pub async fn freed(&self) {
+        self.freed.notified().await;
     }
 
     /// As [`Self::admit`] for a start that an earlier daemon has admitted: it is never refused, but it may have to wait.
@@ -151,6 +174,26 @@ impl Admission {
         let shared = self.shared();
         let place = shared.waiting.iter().position(|it| it.session == session)?;
         Some(place + 1)
+    }
+
+    /// Why a process in `cwd` may not be started now.
+    fn refusal(&self, shared: &Shared, cwd: &Path) -> Option<Refusal> {
+        let Limits {
+            live,
+            live_per_cwd,
+            starts,
+            waiting,
+        } = self.limits;
+        let here = shared.live_per_cwd.get(cwd).copied().unwrap_or_default();
+        if shared.live >= live {
+            Some(Refusal::Live { most: live })
+        } else if live_per_cwd > 0 && here >= live_per_cwd {
+            Some(Refusal::LivePerCwd { most: live_per_cwd })
+        } else if shared.starting >= starts && shared.waiting.len() >= waiting {
+            Some(Refusal::Waiting { most: waiting })
+        } else {
+            None
+        }
     }
 
     fn take_place(&self, shared: &mut Shared, cwd: &Path) -> Place {
@@ -219,7 +262,10 @@ impl Drop for StartTurn {
         match shared.waiting.pop_front() {
             // The other end is held by a turn, which leaves the queue before it goes.
             Some(next) => drop(next.call.send(())),
-            None => shared.starting -= 1,
+            None => {
+                shared.starting -= 1;
+                self.admission.freed.notify_one();
+            }
         }
     }
 }
@@ -234,6 +280,7 @@ impl Drop for Place {
                 shared.live_per_cwd.remove(&self.cwd);
             }
         }
+        self.admission.freed.notify_one();
     }
 }
 
@@ -333,6 +380,40 @@ mod tests {
         drop(first);
         drop(called);
         assert!(is_called_now(&mut last.turn));
+    }
+
+    #[test]
+    fn a_spare_process_takes_only_room_that_nobody_wants() {
+        let admission = Admission::new(Limits {
+            live: 3,
+            live_per_cwd: 1,
+            starts: 2,
+            ..NO_LIMITS
+        });
+        let spare = |cwd: &str| admission.admit_spare(SessionId::new(), Path::new(cwd));
+        let user = admit(&admission).unwrap();
+        assert!(spare("/b").is_none(), "somebody's start is under way");
+        drop(user.turn);
+        assert!(spare("/a").is_none(), "the directory is full");
+        let first = spare("/b").unwrap();
+        assert!(first.turn.is_called());
+        assert!(spare("/c").is_none(), "one at a time");
+        drop(first.turn);
+        let second = spare("/c").unwrap();
+        drop(second.turn);
+        assert!(spare("/d").is_none(), "all places are taken");
+        drop(user.place);
+        assert!(spare("/d").is_some());
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_room_hears_of_it_also_when_it_came_before() {
+        let admission = Admission::new(NO_LIMITS);
+        let Admitted { place, turn } = admit(&admission).unwrap();
+        drop(turn);
+        admission.freed().await;
+        drop(place);
+        admission.freed().await;
     }
 
     fn is_called_now(turn: &mut StartTurn) -> bool {

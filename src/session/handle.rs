@@ -10,14 +10,14 @@ use tokio_util::sync::DropGuard;
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
     domain::{
-        ApprovalId, ClientId, ConnectionId, FailReason, PromptUuid, Resolution, RestartTerms, RuleSet, Seq,
-        SessionId, SessionState, TurnEnd,
+        ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, Resolution, RestartTerms,
+        RuleSet, Seq, SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
 };
 
-use super::{LiveView, Routes, SessionError, admission::Admitted};
+use super::{Claim, LiveView, Routes, SessionError, admission::Admitted, park::WakeFailure};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -138,6 +138,13 @@ pub(super) enum Command {
         rules: Arc<RuleSet>,
         reply: Reply<()>,
     },
+    Claim {
+        claim: Box<Claim>,
+        reply: Reply<()>,
+    },
+    Publish {
+        reply: Reply<()>,
+    },
     WaitTurn {
         prompt: PromptUuid,
         reply: Reply<Arc<TurnOutcome>>,
@@ -161,6 +168,15 @@ pub(super) enum Command {
     RestartFailed {
         reason: Option<FailReason>,
     },
+    Park {
+        reason: ParkReason,
+        least_unused_ms: u64,
+        reply: Reply<()>,
+    },
+    /// No process could be started for what was sent to a parked session.
+    WakeFailed {
+        failure: WakeFailure,
+    },
     Close {
         reply: oneshot::Sender<()>,
     },
@@ -173,6 +189,8 @@ pub(super) enum Command {
 #[derive(Debug)]
 pub(super) struct Stop {
     pub(super) by: String,
+    /// Whether the process gets little time.
+    pub(super) is_urgent: bool,
     pub(super) reply: oneshot::Sender<()>,
 }
 
@@ -333,19 +351,63 @@ impl SessionHandle {
         self.ask(|reply| Command::SetRules { rules, reply }).await
     }
 
+    /// Makes a process that was started in advance a session's: it must be idle, and its journal says so from then on. What
+    /// it has done so far is still kept from the store.
+    ///
+    /// # Errors
+    /// `NotLive` when it is not idle any more, or was claimed.
+    pub async fn claim(&self, claim: Claim) -> Result<(), SessionError> {
+        let claim = Box::new(claim);
+        self.ask(|reply| Command::Claim { claim, reply }).await
+    }
+
+    /// Gives the store all that a claimed session has done so far, and from then on what it does.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn publish(&self) -> Result<(), SessionError> {
+        self.ask(|reply| Command::Publish { reply }).await
+    }
+
     /// Stops the process and returns after its end. Stopping what is stopped is no error.
     ///
     /// # Errors
     /// `StopTimedOut` after `deadline`.
     pub async fn stop(&self, by: &str, deadline: Duration) -> Result<(), SessionError> {
+        self.stop_with(by, false, deadline).await
+    }
+
+    /// As [`Self::stop`], with little patience for the process. It hastens a stop that is under way.
+    ///
+    /// # Errors
+    /// Those of [`Self::stop`].
+    pub async fn stop_at_once(&self, by: &str, deadline: Duration) -> Result<(), SessionError> {
+        self.stop_with(by, true, deadline).await
+    }
+
+    async fn stop_with(&self, by: &str, is_urgent: bool, deadline: Duration) -> Result<(), SessionError> {
         let (reply, stopped) = oneshot::channel();
         let by = by.to_owned();
-        let stop = Stop { by, reply };
+        let stop = Stop { by, is_urgent, reply };
         self.stops.send(stop).await.map_err(|_| SessionError::Ended)?;
         match tokio::time::timeout(deadline, stopped).await {
             Ok(ended) => ended.map_err(|_| SessionError::Ended),
             Err(_) => Err(SessionError::StopTimedOut),
         }
+    }
+
+    /// Waits until the turn that runs is over, or waits for a person. Returns at once when none runs.
+    pub async fn wait_turn_over(&self) {
+        let mut view = self.view.clone();
+        let mut running = None;
+        // An actor that is gone runs no turn.
+        let _ = view
+            .wait_for(|view| {
+                let turn = view.turn.as_ref().map(|turn| turn.number);
+                running = running.or(turn);
+                view.state != SessionState::Busy || (running.is_some() && turn != running)
+            })
+            .await;
     }
 
     /// Waits for the turn that answers a prompt.
@@ -362,12 +424,22 @@ impl SessionHandle {
     /// # Errors
     /// `Ended` when the session is gone.
     pub async fn wait_started(&self) -> Result<Arc<LiveView>, SessionError> {
-        let mut view = self.view.clone();
-        let started = view
-            .wait_for(|view| !matches!(view.state, SessionState::Starting | SessionState::Stopping))
+        self.seen(|view| !matches!(view.state, SessionState::Starting | SessionState::Stopping))
             .await
-            .map_err(|_| SessionError::Ended)?;
-        Ok(Arc::clone(&started))
+    }
+
+    /// Waits until the view is like this, and gives it then.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn seen(
+        &self,
+        mut is_seen: impl FnMut(&LiveView) -> bool,
+    ) -> Result<Arc<LiveView>, SessionError> {
+        let mut view = self.view.clone();
+        let seen = view.wait_for(|view| is_seen(view)).await;
+        let seen = seen.map_err(|_| SessionError::Ended)?;
+        Ok(Arc::clone(&seen))
     }
 
     /// Attaches a client, by the name that it gives itself.
@@ -393,6 +465,34 @@ impl SessionHandle {
     pub async fn restart_failed(&self, reason: Option<FailReason>) {
         // An actor that is gone restarts nothing.
         self.commands.send(Command::RestartFailed { reason }).await.ok();
+    }
+
+    /// Ends the process of a session of which nothing has been asked for so long, and returns after its end. The next message
+    /// starts another. Parking what is parked is no error.
+    ///
+    /// # Errors
+    /// `NotParkable` when that would cut something short; `StopTimedOut` after `deadline`.
+    pub async fn park(
+        &self,
+        reason: ParkReason,
+        least_unused_ms: u64,
+        deadline: Duration,
+    ) -> Result<(), SessionError> {
+        let parked = self.ask(|reply| Command::Park {
+            reason,
+            least_unused_ms,
+            reply,
+        });
+        match tokio::time::timeout(deadline, parked).await {
+            Ok(parked) => parked,
+            Err(_) => Err(SessionError::StopTimedOut),
+        }
+    }
+
+    /// Says that the process which a message needs did not come about.
+    pub async fn wake_failed(&self, failure: WakeFailure) {
+        // An actor that is gone has answered who sent it.
+        self.commands.send(Command::WakeFailed { failure }).await.ok();
     }
 
     /// Ends the actor of a session that has no process, and will have none: what was asked of it later is refused.

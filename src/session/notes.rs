@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptUuid, Restart, RestartTerms,
-    RunExit, RunId, Seq, SessionState, SilenceAction, StartMode, Timestamp, fact::CliTotals,
+    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, ParkReason, Parked, PromptUuid,
+    Restart, RestartTerms, RunExit, RunId, Seq, SessionState, SilenceAction, StartMode, Timestamp,
+    fact::CliTotals,
 };
 
 use super::desk::FallbackReason;
@@ -46,6 +47,9 @@ pub(super) enum Note {
         /// Set when the daemon stops a process that was silent for this long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         silent_for_ms: Option<u64>,
+        /// Set when the daemon stops a process to park its session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        park: Option<ParkReason>,
     },
     /// Something that a person may want to know.
     Notice(Notice),
@@ -57,7 +61,12 @@ pub(super) enum Note {
         /// Set in the state `starting` while a restart is due.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         restart: Option<DueRestart>,
+        /// Set in the state `parked`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parked: Option<Parked>,
     },
+    /// The process was started before anybody asked for the session, which begins here.
+    Claimed(Claimed),
     /// The CLI's request in record `seq` needs a person.
     Approval {
         approval_id: ApprovalId,
@@ -108,6 +117,19 @@ pub(super) struct RunStarted {
     /// Prompts that the last process had not begun, and that are written to this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) carried: Vec<Carried>,
+    /// The id to go back to if the CLI does not know the conversation by `cli_session_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) earlier_session_id: Option<CliSessionId>,
+}
+
+/// How a process that was started in advance became a session's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Claimed {
+    /// The profile of the configuration that it was started for.
+    pub(super) profile: String,
+    /// What decides from here on whether it is restarted when it dies; absent when it never is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) restart: Option<RestartTerms>,
 }
 
 /// A prompt that goes from one process to the next.
@@ -227,6 +249,7 @@ mod tests {
                 stderr_tail: "no\nway".to_owned(),
                 spawn_error: None,
                 unwritten_lines: 2,
+                stop_steps: Vec::new(),
             },
         };
         let json = note.to_json();

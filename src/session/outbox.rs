@@ -41,8 +41,12 @@ pub(super) enum Subject {
     Reply(String),
     /// Fresh credentials of the client on this connection.
     Credentials(ConnectionId),
+    /// Who takes a process that was started in advance.
+    Claim,
     /// The daemon itself; what was refused for want of room is sent again.
     Due(Due),
+    /// The record that the session is to be parked.
+    Park,
     /// Nobody waits; a failure is logged.
     Nobody,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::SqliteConnection;
 
-use super::{MetaPatch, NewSession, QueryError, StoreError, idempotency, rules};
+use super::{MetaPatch, NewSession, QueryError, StoreError, idempotency, rules, sessions};
 use crate::domain::{FailReason, RuleSpec, SessionId, SessionState, Timestamp};
 
 /// Adds a session; `false` when its id is taken.
@@ -16,6 +16,11 @@ pub(super) async fn insert_session(
         && !exists(connection, parent).await?
     {
         return Err(StoreError::UnknownSession(parent).into());
+    }
+    if let Some(owner) = sessions::of_conversation(&mut *connection, session.cli_session_id).await?
+        && owner != session.id
+    {
+        return Err(StoreError::ConversationTaken(owner).into());
     }
     let added = sqlx::query(
         "INSERT INTO sessions (id, cwd, title, tag, options, parent_id, forked_at, state, cli_session_id,

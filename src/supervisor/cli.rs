@@ -48,9 +48,9 @@ pub(super) struct CliSource {
 }
 
 /// Tells whether a file was replaced: its size and time of change.
-type FileStamp = Option<(u64, std::time::SystemTime)>;
+pub(super) type FileStamp = Option<(u64, std::time::SystemTime)>;
 
-fn stamp(path: &std::path::Path) -> FileStamp {
+pub(super) fn stamp(path: &std::path::Path) -> FileStamp {
     let file = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
     Some((file.len(), file.modified().ok()?))
 }

@@ -20,6 +20,7 @@ use crate::{
 use super::{Accepted, Content, NewMessage, SessionView, Supervisor, SupervisorError};
 
 /// A prompt that was checked, as the CLI takes it.
+#[derive(Clone)]
 pub(super) struct CheckedPrompt {
     pub(super) uuid: PromptUuid,
     pub(super) line: Vec<u8>,

@@ -81,7 +81,7 @@ impl Supervisor {
     }
 }
 
-fn environment(
+pub(super) fn environment(
     settings: &SupervisorSettings,
     fixed: Vec<(String, String)>,
     options: &LaunchOptions,

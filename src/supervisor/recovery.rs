@@ -34,6 +34,9 @@ struct Recovered {
 impl Supervisor {
     pub(super) async fn recover(&self) -> Result<(), SupervisorError> {
         let began = Instant::now();
+        if let Err(error) = keeper::remove_free_leases(&self.shared.settings.data_dir.join("leases")) {
+            tracing::warn!(%error, "leases that nobody holds were not removed");
+        }
         let mut rows = self.shared.store.unsettled_sessions().await?;
         let known = self.shared.store.session_ids().await?;
         for id in self.session_folders() {
@@ -107,6 +110,39 @@ impl Supervisor {
         Ok(handle)
     }
 
+    /// The newest version of the link that each living keeper speaks.
+    pub fn keeper_versions(&self) -> Vec<u32> {
+        self.session_folders()
+            .into_iter()
+            .filter_map(|id| self.keeper_of(id))
+            .map(|keeper| keeper.protocol)
+            .collect()
+    }
+
+    /// The keeper of a session, if it lives.
+    fn keeper_of(&self, id: SessionId) -> Option<Identity> {
+        let identity = Identity::read(&self.shared.settings.identity_file(id)).ok()??;
+        identity.is_alive().then_some(identity)
+    }
+
+    /// The handle of a session that is to be stopped. A keeper that cannot be talked to is ended first, by the signal that
+    /// every version understands: it stops its process as ever.
+    pub(super) async fn handle_to_stop(&self, id: SessionId) -> Result<SessionHandle, SupervisorError> {
+        let error = match self.handle(id).await {
+            Err(error @ SupervisorError::KeeperIncompatible { .. }) => error,
+            handle => return handle,
+        };
+        let Some(keeper) = self.keeper_of(id) else {
+            return self.handle(id).await;
+        };
+        tracing::info!(session.id = %id, reason = %error, "the keeper is asked to end");
+        if keeper.end(self.shared.settings.stop_deadline()).await {
+            self.handle(id).await
+        } else {
+            Err(SessionError::StopTimedOut.into())
+        }
+    }
+
     /// The link to the keeper of a session, if there is one. When there is none, nobody writes the journal any more.
     async fn reach_keeper(&self, id: SessionId) -> Result<Option<Link>, SupervisorError> {
         let identity = self.shared.settings.identity_file(id);
@@ -129,12 +165,18 @@ impl Supervisor {
             }
             tokio::time::sleep(LOCK_PAUSE).await;
         };
-        let error_text = telemetry::chain(&error);
-        tracing::error!(session.id = %id, error = error_text, "the keeper of a session could not be attached to");
-        if matches!(error, AttachError::VersionMismatch { .. }) {
-            // Its own program can still reach it.
-            return Err(SessionError::JournalWrite(error_text).into());
+        // It lives, and is left alone: whoever speaks its language can have it.
+        if let AttachError::VersionMismatch { program, theirs } = error {
+            let error = SupervisorError::KeeperIncompatible { program, theirs };
+            let reason = FailReason {
+                code: FailReason::KEEPER_INCOMPATIBLE.to_owned(),
+                detail: error.to_string(),
+            };
+            self.shared.registry.set_out_of_reach(id, reason);
+            return Err(error);
         }
+        let error = telemetry::chain(&error);
+        tracing::error!(session.id = %id, error, "the keeper of a session could not be attached to");
         self.end_keeper(id, &identity, &dir).await;
         Ok(None)
     }

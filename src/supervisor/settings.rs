@@ -14,7 +14,7 @@ use crate::{
     session::{DeskTimes, Limits},
 };
 
-use super::SupervisorError;
+use super::{SupervisorError, WarmSettings};
 
 /// What is started when no CLI is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,17 @@ pub enum Simulator {
     WhenNoCli(PathBuf, Vec<String>),
 }
 
+/// When sessions are parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParkSettings {
+    /// How long nothing is asked of a session before it is parked; 0 = for ever.
+    pub idle_ms: u64,
+}
+
 /// Settings of the supervisor. Paths are absolute.
 #[derive(Clone, Debug)]
 pub struct SupervisorSettings {
-    /// Holds `sessions/` and `leases/`.
+    /// Holds `sessions/`, `leases/` and `warm/`.
     pub data_dir: PathBuf,
     /// Holds the keepers' sockets; its path is short.
     pub runtime_dir: PathBuf,
@@ -60,8 +67,12 @@ pub struct SupervisorSettings {
     pub restart: RestartPolicy,
     /// When silence is too long.
     pub liveness: Liveness,
+    /// When sessions are parked.
+    pub park: ParkSettings,
     /// How many processes there may be.
     pub limits: Limits,
+    /// What is started in advance.
+    pub warm: WarmSettings,
     /// Sizes and times of keepers.
     pub keeper: KeeperLimits,
     /// Newest records of each session kept in memory for live clients.
@@ -91,6 +102,11 @@ impl SupervisorSettings {
         self.data_dir.join("leases").join(id.to_string())
     }
 
+    /// Says that the session of this id is one that nobody has asked for yet.
+    pub(super) fn warm_file(&self, id: SessionId) -> PathBuf {
+        self.data_dir.join("warm").join(id.to_string())
+    }
+
     pub(super) fn socket(&self, id: SessionId) -> PathBuf {
         self.runtime_dir.join(format!("{}.sock", id.as_uuid().simple()))
     }
@@ -108,6 +124,7 @@ impl SupervisorSettings {
         for dir in [
             self.data_dir.join("sessions"),
             self.data_dir.join("leases"),
+            self.data_dir.join("warm"),
             self.runtime_dir.clone(),
         ] {
             make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;

@@ -7,7 +7,7 @@ use crate::{
     store::SessionRow,
 };
 
-use super::{CliFound, CliMissing, Supervisor, VERSION};
+use super::{CliFound, CliMissing, Supervisor, VERSION, WarmHealth};
 
 /// A session: its row, and its state now.
 #[derive(Clone, Debug)]
@@ -31,6 +31,8 @@ pub struct Health {
     pub store_writable: bool,
     /// Sessions with a process.
     pub live_sessions: usize,
+    /// What is started in advance, by profile.
+    pub warm: Vec<WarmHealth>,
     /// The version of this program.
     pub version: &'static str,
     /// When it was started.
@@ -45,6 +47,7 @@ impl Supervisor {
             cli: self.shared.cli.look(&self.shared.settings).await,
             store_writable: self.shared.store.ping().await.is_ok(),
             live_sessions: sessions.iter().filter(|it| it.view().state.is_live()).count(),
+            warm: self.warm_health(),
             version: VERSION,
             started_at: self.shared.started_at,
         }
@@ -66,6 +69,7 @@ impl Supervisor {
             projections: self.shared.projector.waiting(),
             store_writes: self.shared.store.writes_waiting(),
             store_lag: self.shared.projector.lag(),
+            warm: self.warm_levels(),
             ..Levels::default()
         };
         for session in self.shared.registry.all() {
@@ -87,7 +91,11 @@ impl Supervisor {
 
     /// A session from what the store and its actor know.
     pub(super) fn joined(&self, row: SessionRow, live: Option<LiveView>) -> SessionView {
-        let live = live.unwrap_or_else(|| resting(&row));
+        let live = live.unwrap_or_else(|| {
+            let mut live = resting(&row);
+            live.reason = self.shared.registry.why_out_of_reach(row.id).or(live.reason);
+            live
+        });
         let simulated = match live.cli_version.as_deref().or(row.cli_version.as_deref()) {
             Some(version) => version == crate::claude::SIMULATED_VERSION,
             // It has not said who it is yet.
@@ -117,6 +125,7 @@ fn resting(row: &SessionRow) -> LiveView {
         run_id: row.run_id,
         cli_pid: None,
         cli_session_id: Some(row.cli_session_id),
+        earlier_session_id: None,
         cli_version: row.cli_version.clone(),
         model: row.model.clone(),
         permission_mode: row.permission_mode.clone(),
@@ -130,6 +139,9 @@ fn resting(row: &SessionRow) -> LiveView {
         unasked_tool: None,
         last_line_at: None,
         restart: None,
+        parked: row.parked.filter(|_| row.state == SessionState::Parked),
+        unused_since: None,
+        is_woken: false,
         silent_since: None,
         is_silent: false,
     }

@@ -265,7 +265,7 @@ async fn l17_l19_a_delete_answers_after_the_exit_and_leaves_time_for_it() {
     let id = session(
         &daemon,
         "a",
-        json!({ "eof": { "delay_ms": 2000, "touch": words } }),
+        json!({ "eof": { "delay_ms": 3000, "touch": words } }),
     )
     .await;
     let rest = daemon.rest();
@@ -338,7 +338,7 @@ async fn l24_children_outlive_the_threads_that_started_them() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let mut creating = JoinSet::new();
-    for place in 0..8 {
+    for place in 0..20 {
         let (rest, cwd) = (rest.clone(), daemon.work_dir(&format!("w{place}")));
         creating.spawn(async move { rest.create_ready(json!({ "cwd": cwd })).await });
     }

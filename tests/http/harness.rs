@@ -23,7 +23,7 @@ use trunkline::{
     journal::{Source, Writer, WriterOptions},
     keeper::KeeperLimits,
     store::{NewSession, Store},
-    supervisor::{DeskTimes, Limits, Simulator, Supervisor, SupervisorSettings},
+    supervisor::{DeskTimes, Limits, ParkSettings, Simulator, Supervisor, SupervisorSettings},
 };
 
 /// Longest wait for anything that must come.
@@ -135,12 +135,14 @@ impl Bed {
                 after_ms: 0,
                 action: SilenceAction::Report,
             },
+            park: ParkSettings { idle_ms: 0 },
             limits: Limits {
                 live: 8,
                 live_per_cwd: 0,
                 starts: 4,
                 waiting: 8,
             },
+            warm: Default::default(),
             keeper: KeeperLimits::default(),
             ring_bytes: 64 * 1024,
             data_dir,

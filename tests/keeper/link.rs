@@ -182,7 +182,7 @@ async fn only_who_knows_the_secret_and_the_version_is_let_in() {
     stream.write_all(hello.as_bytes()).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
-    assert_eq!(&answer[5..], br#"{"version":1}"#);
+    assert_eq!(&answer[5..], br#"{"version":2}"#);
 
     // Neither rubbish nor silence nor a stop without hello does harm.
     let mut stop = UnixStream::connect(bed.path("socket")).unwrap();

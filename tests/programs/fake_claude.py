@@ -31,7 +31,7 @@ class Fake(Actions, Controls):
         self.argv = argv
         self.flags = flag_values(argv)
         self.settings = load_settings()
-        self.out = Out()
+        self.out = Out(self.settings.get("output_log"))
         self.changed = threading.Condition()
         self.prompts = []
         self.at_eof = False

@@ -7,9 +7,13 @@ mod backoff;
 mod follower;
 mod instance;
 mod journal;
+mod many;
 mod moments;
 mod phases;
 mod real;
+mod replaced;
 mod shutdown;
+mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
+mod versions;

@@ -11,7 +11,7 @@ use crate::{
     domain::{Liveness, RestartPolicy},
     http::HttpConfig,
     keeper::KeeperLimits,
-    supervisor::{DeskTimes, Limits, Simulator, SupervisorSettings},
+    supervisor::{DeskTimes, Limits, ParkSettings, Simulator, SupervisorSettings},
 };
 
 pub(super) fn http(config: &Config) -> HttpConfig {
@@ -24,6 +24,7 @@ pub(super) fn http(config: &Config) -> HttpConfig {
         max_connections: size(server.max_connections.into()),
         ping_interval_ms: server.ping_interval_ms,
         send_timeout_ms: server.send_timeout_ms,
+        reconnect_after_ms: config.stop.reconnect_after_ms,
         ..HttpConfig::default()
     }
 }
@@ -76,12 +77,16 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
             after_ms: config.liveness.after_ms,
             action: config.liveness.action,
         },
+        park: ParkSettings {
+            idle_ms: config.park.idle_ms,
+        },
         limits: Limits {
             live: size(limits.live_processes.into()),
             live_per_cwd: size(limits.live_per_cwd.into()),
             starts: size(limits.parallel_starts.into()),
             waiting: size(limits.queued_starts.into()),
         },
+        warm: super::super::warm::settings(config)?,
         keeper: KeeperLimits {
             max_line_bytes: size(sessions.max_line_bytes),
             stdin_queue_bytes: size(sessions.stdin_queue_bytes),

@@ -2,7 +2,11 @@
 
 use serde::Serialize;
 
-use crate::{claude::binary::Tested, domain::Timestamp, supervisor};
+use crate::{
+    claude::binary::Tested,
+    domain::{FailReason, Timestamp},
+    supervisor,
+};
 
 /// The daemon is alive.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -25,10 +29,27 @@ pub(in crate::http) struct Readiness {
     started_at: Timestamp,
     /// Sessions with a process.
     live_sessions: usize,
+    /// What is started in advance, by profile of the configuration.
+    warm: Vec<WarmStatus>,
     /// Whether the database takes writes.
     store_writable: bool,
     /// The agent CLI; `null` when there is none.
     cli: Option<CliStatus>,
+}
+
+/// Processes that are started before anybody asks for a session.
+#[derive(Serialize, utoipa::ToSchema)]
+struct WarmStatus {
+    /// The profile's name.
+    profile: String,
+    /// How many are to wait.
+    wanted: usize,
+    /// How many do.
+    ready: usize,
+    /// How many are being started.
+    starting: usize,
+    /// Why the last one was of no use; `null` once another is ready.
+    failure: Option<FailReason>,
 }
 
 /// The agent CLI that sessions are run with.
@@ -78,6 +99,17 @@ impl From<supervisor::Health> for Readiness {
             version: health.version,
             started_at: health.started_at,
             live_sessions: health.live_sessions,
+            warm: health
+                .warm
+                .into_iter()
+                .map(|warm| WarmStatus {
+                    profile: warm.profile,
+                    wanted: warm.wanted,
+                    ready: warm.ready,
+                    starting: warm.starting,
+                    failure: warm.failure,
+                })
+                .collect(),
             store_writable: health.store_writable,
             cli: cli.map(|cli| CliStatus {
                 path: cli.path.display().to_string(),

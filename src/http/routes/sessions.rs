@@ -216,6 +216,22 @@ pub(super) async fn stop(
     Ok(Json(state.supervisor().stop(id, BY).await?.into()))
 }
 
+/// Park a session.
+///
+/// Ends the CLI of a session that does nothing, to save what it takes; answers when it is gone. The next message starts it
+/// again, with the conversation and the settings as they were.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/park", operation_id = "park_session", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session")),
+    responses((status = 200, description = "The session", body = Session)),
+)]
+pub(super) async fn park(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+) -> Result<Json<Session>, ApiError> {
+    Ok(Json(state.supervisor().park(id).await?.into()))
+}
+
 /// Refuses a wait that could not end before anything is done.
 fn check_wait(params: &WaitParams, prompt: Option<Uuid>) -> Result<(), ApiError> {
     wait::deadline(params.timeout_ms)?;

@@ -91,6 +91,21 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
     }
 }
 
+/// The children of this process, also those that ended and wait to be reaped.
+pub(in crate::keeper) fn children() -> io::Result<Vec<Pid>> {
+    let me = getpid().as_raw();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(pid) = pid.map(Pid::from_raw)
+            && stat(pid).is_ok_and(|stat| stat.parent == me)
+        {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}
+
 /// A process of this user.
 #[derive(Debug)]
 pub(in crate::keeper) struct Process {

@@ -99,6 +99,7 @@ impl Keeper {
     }
 
     fn begin_end(&mut self, code: Option<i32>, signal: Option<i32>, now: Instant) {
+        self.ladder.exited(now);
         let (lines, waiting) = self.stdin.close_now();
         self.unwritten_lines += lines;
         self.refuse(waiting, Refusal::Exited);
@@ -154,6 +155,7 @@ impl Keeper {
             stderr_tail: self.stderr.tail(),
             spawn_error: None,
             unwritten_lines: self.unwritten_lines,
+            stop_steps: self.ladder.steps().to_vec(),
         }
     }
 

@@ -71,6 +71,7 @@ impl Machine {
             ready: true,
             ready_at: Some(at),
             resumed: true,
+            resumes: None,
             turns_before: self.turns,
             restart: None,
             stop_asked: false,
@@ -78,6 +79,7 @@ impl Machine {
             refused_mode: None,
             start_timeout_ms: None,
             silent_for_ms: None,
+            park: None,
             start_errors: Vec::new(),
         });
         self.last_run = Some(run);

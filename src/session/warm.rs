@@ -1,0 +1,99 @@
+//! Owns the actor's side of a process that was started in advance: nobody may see of it, until somebody asks for a session
+//! and gets it.
+
+use crate::{
+    domain::{RestartTerms, SessionState},
+    keeper::StopRequest,
+};
+
+use super::{
+    SessionError,
+    actor::Actor,
+    counted::Counted,
+    handle::Reply,
+    notes::{Claimed, Note},
+    outbox::{Entry, Payload, Subject},
+};
+
+/// From SIGTERM to SIGKILL for a process that has done nothing yet: somebody may wait for its place.
+const TERM_GRACE_MS: u64 = 500;
+
+/// What makes a process that was started in advance a session's.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The profile of the configuration that it was started for.
+    pub profile: String,
+    /// What decides from now on whether it is restarted when it dies; `None` when it never is.
+    pub restart: Option<RestartTerms>,
+}
+
+/// A process that nobody has asked for yet. What it does is kept from the store and from the counters.
+#[derive(Debug, Default)]
+pub(super) struct Unclaimed {
+    counted: Vec<Counted>,
+    /// Who has asked for it; the record of that is on its way.
+    claim: Option<Reply<()>>,
+}
+
+impl Actor {
+    /// Counts what happened, now or once the session is claimed.
+    pub(super) fn count(&mut self, counted: Counted) {
+        match &mut self.unclaimed {
+            Some(unclaimed) => unclaimed.counted.push(counted),
+            None => counted.tell(&self.metrics),
+        }
+    }
+
+    /// How an unclaimed process is stopped.
+    pub(super) fn unclaimed_stop(&self) -> Option<StopRequest> {
+        self.unclaimed.as_ref().map(|_| StopRequest {
+            close_stdin_first: false,
+            eof_grace_ms: 0,
+            term_grace_ms: TERM_GRACE_MS,
+        })
+    }
+
+    pub(super) fn claim(&mut self, claim: Claim, reply: Reply<()>) {
+        let state = self.shown_state();
+        let is_free = state == SessionState::Idle && self.stop_waiters.is_empty() && self.takeover.is_none();
+        match &mut self.unclaimed {
+            Some(unclaimed) if is_free && unclaimed.claim.is_none() => unclaimed.claim = Some(reply),
+            _ => {
+                // The asker may have left.
+                reply.send(Err(SessionError::NotLive { state })).ok();
+                return;
+            }
+        }
+        let note = Note::Claimed(Claimed {
+            profile: claim.profile,
+            restart: claim.restart,
+        });
+        self.enqueue(Entry::new(Payload::Note(note.to_json()), Subject::Claim));
+    }
+
+    pub(super) fn on_claimed(&mut self) {
+        if let Some(reply) = self.take_claim() {
+            reply.send(Ok(())).ok();
+        }
+    }
+
+    pub(super) fn refuse_claim(&mut self, error: &dyn Fn() -> SessionError) {
+        if let Some(reply) = self.take_claim() {
+            reply.send(Err(error())).ok();
+        }
+    }
+
+    pub(super) fn publish(&mut self, reply: Reply<()>) {
+        if let Some(unclaimed) = self.unclaimed.take() {
+            for counted in unclaimed.counted {
+                counted.tell(&self.metrics);
+            }
+            self.offer_facts();
+        }
+        reply.send(Ok(())).ok();
+    }
+
+    fn take_claim(&mut self) -> Option<Reply<()>> {
+        self.unclaimed.as_mut()?.claim.take()
+    }
+}

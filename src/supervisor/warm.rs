@@ -1,0 +1,321 @@
+//! Owns the processes that are started in advance: what they are started for, who gets them, and what becomes of them.
+//!
+//! Such a process is a whole session, with its id, journal, keeper and actor, that neither the store nor the registry knows
+//! until somebody asks for one like it. So no list and no route can show it. A file in `warm/` says so to the next daemon.
+
+mod claim;
+mod key;
+mod pool;
+mod refill;
+
+use std::{path::Path, time::Duration};
+
+use crate::{
+    claude::LaunchOptions,
+    domain::{CliSessionId, Clock, FailReason, SessionId, SessionState},
+    keeper,
+    metrics::{WarmEnd, WarmLevel},
+    session::{Admitted, SessionError, SessionHandle},
+    store::{NewSession, SessionRow},
+    telemetry,
+};
+
+use super::{Supervisor, SupervisorError, lifecycle::absent};
+pub(super) use pool::Pool;
+use pool::{Leaving, Spare};
+
+/// Who stops these processes, in their journals.
+const BY: &str = "daemon";
+/// How long a start waits for those that an earlier daemon left, all together.
+const CLEAR_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What is started in advance; nothing by default.
+#[derive(Clone, Debug, Default)]
+pub struct WarmSettings {
+    /// For what, and how many.
+    pub profiles: Vec<WarmProfile>,
+    /// How old a process may get before another takes its place; 0 = as old as it likes.
+    pub max_age_ms: u64,
+}
+
+/// Sessions that somebody will ask for.
+#[derive(Clone, Debug)]
+pub struct WarmProfile {
+    /// Its name.
+    pub name: String,
+    /// The directory that they work in: an absolute path.
+    pub cwd: String,
+    /// The options that they are made with.
+    pub options: LaunchOptions,
+    /// How many processes wait.
+    pub count: usize,
+}
+
+/// How a profile stands.
+#[derive(Clone, Debug)]
+pub struct WarmHealth {
+    /// Its name.
+    pub profile: String,
+    /// How many processes are to wait.
+    pub wanted: usize,
+    /// How many do.
+    pub ready: usize,
+    /// How many are being started.
+    pub starting: usize,
+    /// Why the last one was of no use; `None` once another is ready.
+    pub failure: Option<FailReason>,
+}
+
+impl WarmSettings {
+    fn max_age(&self) -> Duration {
+        match self.max_age_ms {
+            0 => Duration::MAX,
+            ms => Duration::from_millis(ms),
+        }
+    }
+}
+
+impl Supervisor {
+    /// How the profiles stand.
+    pub(super) fn warm_health(&self) -> Vec<WarmHealth> {
+        let profiles = self.shared.settings.warm.profiles.iter().enumerate();
+        profiles
+            .map(|(number, profile)| {
+                let stock = self.shared.warm.stock(number);
+                WarmHealth {
+                    profile: profile.name.clone(),
+                    wanted: profile.count,
+                    ready: stock.ready,
+                    starting: stock.starting,
+                    failure: stock.failure,
+                }
+            })
+            .collect()
+    }
+
+    pub(super) fn warm_levels(&self) -> Vec<WarmLevel> {
+        let healths = self.warm_health().into_iter();
+        healths
+            .map(|health| WarmLevel {
+                profile: health.profile,
+                wanted: health.wanted,
+                ready: health.ready,
+                starting: health.starting,
+                is_failing: health.failure.is_some(),
+            })
+            .collect()
+    }
+
+    /// A place and a turn for a process that somebody asked for. What was started in advance never stands in its way.
+    pub(super) async fn admit_before_spares(
+        &self,
+        id: SessionId,
+        cwd: &Path,
+    ) -> Result<Admitted, SupervisorError> {
+        let pool = &self.shared.warm;
+        loop {
+            let mut left = pool.left();
+            match self.shared.admission.admit(id, cwd) {
+                Ok(admitted) => {
+                    if !admitted.turn.is_called()
+                        && let Some(spare) = pool.make_way()
+                    {
+                        self.discard_soon(spare, WarmEnd::Room);
+                    }
+                    return Ok(admitted);
+                }
+                Err(refusal) => {
+                    if let Some(spare) = pool.make_room(refusal, cwd) {
+                        self.discard(spare, WarmEnd::Room).await;
+                    } else if pool.is_leaving(refusal, cwd) {
+                        // The other end is the pool's own.
+                        left.changed().await.ok();
+                    } else {
+                        return Err(refusal.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stops them all; none is started from now on.
+    pub(super) async fn close_warm(&self) {
+        let mut ends = tokio::task::JoinSet::new();
+        for spare in self.shared.warm.close() {
+            let supervisor = self.clone();
+            ends.spawn(async move { supervisor.discard(spare, WarmEnd::Shutdown).await });
+        }
+        while ends.join_next().await.is_some() {}
+    }
+
+    /// Removes what an earlier daemon started in advance and nobody has asked for: who made it is gone, and so may be the
+    /// reason why.
+    pub(super) async fn clear_warm(&self) -> Result<(), SupervisorError> {
+        let mut ends = tokio::task::JoinSet::new();
+        for (id, cli_session) in self.left_behind() {
+            if self.shared.store.session(id).await?.is_some() {
+                // It had become a session.
+                self.forget_warm(id).await;
+                continue;
+            }
+            let supervisor = self.clone();
+            ends.spawn(async move { supervisor.clear(id, cli_session).await });
+        }
+        let all = async { while ends.join_next().await.is_some() {} };
+        if tokio::time::timeout(CLEAR_DEADLINE, all).await.is_err() {
+            tracing::error!("processes that were started in advance by an earlier daemon are still there");
+        }
+        Ok(())
+    }
+
+    async fn clear(&self, id: SessionId, cli_session: CliSessionId) {
+        let cleared = async {
+            let row = spare_row(&spare_session(id, cli_session, String::new(), "{}".to_owned()));
+            if self.shared.settings.session_dir(id).exists() {
+                let identity = self.shared.settings.identity_file(id);
+                // What can't be attached to is found out by the one who opens the journal.
+                let link = keeper::attach(&identity, &self.shared.tracker).await.ok();
+                match self.open_as(&row, link, false, true).await {
+                    Ok(session) => self.end(&session).await?,
+                    // It came no further than its folder.
+                    Err(SupervisorError::Session(SessionError::Journal(_))) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            self.remove_warm(id, cli_session).await
+        };
+        match cleared.await {
+            Ok(()) => {
+                tracing::debug!(session.id = %id, "a process of an earlier daemon that nobody had asked for is gone")
+            }
+            Err(error) => {
+                let error = telemetry::chain(&error);
+                tracing::error!(session.id = %id, error, "a process of an earlier daemon that nobody had asked for is still there");
+            }
+        }
+    }
+
+    /// What earlier daemons started in advance and did not remove.
+    fn left_behind(&self) -> Vec<(SessionId, CliSessionId)> {
+        let Ok(files) = std::fs::read_dir(self.shared.settings.data_dir.join("warm")) else {
+            return Vec::new();
+        };
+        files
+            .filter_map(|file| {
+                let path = file.ok()?.path();
+                let id = path.file_name()?.to_str()?.parse().ok()?;
+                // A file that the daemon died over is empty: its session has no lease yet.
+                let text = std::fs::read_to_string(&path).ok()?;
+                Some((id, text.trim().parse().unwrap_or_else(|_| CliSessionId::new())))
+            })
+            .collect()
+    }
+
+    fn discard_soon(&self, spare: Leaving, end: WarmEnd) {
+        let supervisor = self.clone();
+        self.shared
+            .tracker
+            .spawn(async move { supervisor.discard(spare, end).await });
+    }
+
+    /// Stops a process that nobody has asked for, and removes all that is there of it.
+    async fn discard(&self, leaving: Leaving, end: WarmEnd) {
+        let Spare {
+            session,
+            cli_session,
+            profile,
+            ..
+        } = &leaving.spare;
+        let id = session.id();
+        if let Some(profile) = self.shared.settings.warm.profiles.get(*profile) {
+            self.shared.metrics.warm().ended(&profile.name, end);
+        }
+        let gone = async {
+            self.end(session).await?;
+            self.remove_warm(id, *cli_session).await
+        };
+        match gone.await {
+            Ok(()) => tracing::debug!(session.id = %id, ?end, "a process that nobody had asked for is gone"),
+            Err(error) => {
+                // The next daemon tries again.
+                let error = telemetry::chain(&error);
+                tracing::error!(session.id = %id, error, "a process that nobody had asked for did not go");
+                session.close().await;
+            }
+        }
+    }
+
+    async fn end(&self, session: &SessionHandle) -> Result<(), SupervisorError> {
+        session.stop(BY, self.shared.settings.stop_deadline()).await?;
+        Ok(session.retire().await?)
+    }
+
+    async fn remove_warm(&self, id: SessionId, cli_session: CliSessionId) -> Result<(), SupervisorError> {
+        let settings = &self.shared.settings;
+        let dir = settings.session_dir(id);
+        absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+        let lease = settings.lease_file(cli_session);
+        absent(tokio::fs::remove_file(&lease).await).map_err(SupervisorError::files(&lease))?;
+        // Last: as long as it is there, the next daemon looks after the rest.
+        self.forget_warm(id).await;
+        Ok(())
+    }
+
+    async fn forget_warm(&self, id: SessionId) {
+        let file = self.shared.settings.warm_file(id);
+        if let Err(error) = absent(tokio::fs::remove_file(&file).await) {
+            tracing::warn!(session.id = %id, %error, "the mark of a process that was started in advance stays");
+        }
+    }
+}
+
+/// The session that a process is started as.
+fn spare_session(id: SessionId, cli_session: CliSessionId, cwd: String, options: String) -> NewSession {
+    NewSession {
+        id,
+        cwd,
+        title: None,
+        tag: None,
+        labels: Default::default(),
+        options,
+        rules: Vec::new(),
+        restart: None,
+        parent: None,
+        forked_at: None,
+        cli_session_id: cli_session,
+        created_at: Clock.now(),
+        state: SessionState::Starting,
+    }
+}
+
+/// What the store would say of a session that it does not know yet.
+fn spare_row(new: &NewSession) -> SessionRow {
+    SessionRow {
+        parked: None,
+        id: new.id,
+        cwd: new.cwd.clone(),
+        title: None,
+        tag: None,
+        labels: Default::default(),
+        options: new.options.clone(),
+        restart: new.restart.clone(),
+        parent: None,
+        forked_at: None,
+        state: new.state,
+        state_reason: None,
+        cli_session_id: new.cli_session_id,
+        run_id: None,
+        run_seq: crate::domain::Seq::ZERO,
+        cli_version: None,
+        model: None,
+        permission_mode: None,
+        created_at: new.created_at,
+        updated_at: new.created_at,
+        projected_seq: crate::domain::Seq::ZERO,
+        turns: 0,
+        cost_usd: Default::default(),
+        turns_with_unknown_cost: 0,
+        usage: Default::default(),
+        last_prompt: None,
+    }
+}

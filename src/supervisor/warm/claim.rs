@@ -1,0 +1,134 @@
+//! Owns the way of a process that was started in advance to the one who asks for a session like it.
+
+use std::path::Path;
+
+use bytes::Bytes;
+
+use crate::{
+    claude::{LaunchOptions, Start},
+    domain::{FailReason, RuleSet},
+    metrics::WarmEnd,
+    session::Claim,
+    store::NewSession,
+    telemetry,
+};
+
+use super::{
+    super::{SessionView, Supervisor, SupervisorError, messages::CheckedPrompt},
+    pool::Spare,
+    spare_row,
+};
+
+impl Supervisor {
+    /// Makes a session of a process that was started in advance; `None` when none is ready that is what would be launched.
+    pub(in super::super) async fn create_warm(
+        &self,
+        new: &NewSession,
+        options: &LaunchOptions,
+        prompt: Option<&CheckedPrompt>,
+        by: &str,
+    ) -> Result<Option<SessionView>, SupervisorError> {
+        let (settings, pool) = (&self.shared.settings.warm, &self.shared.warm);
+        if settings.profiles.is_empty() {
+            return Ok(None);
+        }
+        self.refuse_when_closing()?;
+        let cli = self.shared.cli.look(&self.shared.settings).await?;
+        let key = self.launch_key(&cli, Path::new(&new.cwd), options)?;
+        while let Some(spare) = pool.claim(&key, settings.max_age()) {
+            let id = spare.session.id();
+            let new = NewSession {
+                id,
+                cli_session_id: spare.cli_session,
+                ..new.clone()
+            };
+            let (supervisor, prompt, by) = (self.clone(), prompt.cloned(), by.to_owned());
+            let claimed = self
+                .to_the_end(async move { supervisor.claim(spare, new, prompt, &by).await })
+                .await?;
+            if claimed {
+                return self.session(id).await.map(Some);
+            }
+        }
+        for profile in &settings.profiles {
+            let fits = self.check_cwd(&profile.cwd).is_ok_and(|cwd| {
+                cwd == key.cwd
+                    && self
+                        .launch_key(&cli, &cwd, &profile.options)
+                        .is_ok_and(|it| it == key)
+            });
+            if fits {
+                self.shared.metrics.warm().missed(&profile.name);
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// `false` when the process was of no use; then nothing is left of it.
+    async fn claim(
+        &self,
+        spare: Spare,
+        new: NewSession,
+        prompt: Option<CheckedPrompt>,
+        by: &str,
+    ) -> Result<bool, SupervisorError> {
+        let (id, number) = (new.id, spare.profile);
+        let session = spare.session.clone();
+        let name = self
+            .shared
+            .settings
+            .warm
+            .profiles
+            .get(number)
+            .map(|profile| profile.name.clone())
+            .unwrap_or_default();
+        let taken = async {
+            let start = Start::New {
+                id: spare.cli_session,
+            };
+            let restart = self.terms(&spare_row(&new), &start, None).await?;
+            if !new.rules.is_empty() {
+                let rules = RuleSet::new(new.rules.clone()).map_err(SupervisorError::StoredRules)?;
+                session.set_rules(rules.into()).await?;
+            }
+            let profile = name.clone();
+            session.claim(Claim { profile, restart }).await?;
+            Ok::<(), SupervisorError>(())
+        };
+        if let Err(error) = taken.await {
+            let reason = FailReason {
+                code: "cli_exited".to_owned(),
+                detail: telemetry::chain(&error),
+            };
+            self.profile_failed(number, reason);
+            self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Died);
+            return Ok(false);
+        }
+        {
+            // Once it can be listed it can be asked for, and two actors on one journal must never be.
+            let _exclusive = self.shared.registry.exclusive(id).await;
+            if let Err(error) = self.shared.store.insert_session(new).await {
+                self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Died);
+                return Err(error.into());
+            }
+            self.shared.registry.insert(session.clone());
+            session.publish().await?;
+        }
+        self.forget_warm(id).await;
+        self.shared.metrics.warm().ended(&name, WarmEnd::Claimed);
+        self.shared.warm.was_useful(number);
+        drop(spare);
+        let Some(prompt) = prompt else {
+            return Ok(true);
+        };
+        match session.send(prompt.uuid, Bytes::from(prompt.line), by).await {
+            Ok(_) => Ok(true),
+            // It died just now, and who asks knows nothing of it yet.
+            Err(_) => {
+                self.remove(id, by).await?;
+                Ok(false)
+            }
+        }
+    }
+}
