@@ -7,6 +7,7 @@ mod claim;
 mod key;
 mod pool;
 mod refill;
+mod surroundings;
 
 use std::{path::Path, time::Duration};
 

@@ -112,6 +112,7 @@ async fn a_session_gets_the_process_that_waits_for_it_and_another_takes_its_plac
     ready(&rest, 1).await;
     let waits = spare(&daemon);
     let process = cli(&waits);
+    let conversation = fs::read_to_string(daemon.data_dir().join("warm").join(&waits)).unwrap();
 
     let mut create = app(&daemon);
     create["title"] = json!("mine");
@@ -122,6 +123,7 @@ async fn a_session_gets_the_process_that_waits_for_it_and_another_takes_its_plac
     let view = rest.post("/v1/sessions?wait=ready", create).await.expect(201);
     assert_eq!(view["id"], waits.as_str(), "{view:#}");
     assert_eq!(view["cli"]["pid"], process);
+    assert_eq!(view["cli"]["session_id"], conversation.as_str());
     assert_eq!(
         (&view["title"], &view["tag"], &view["labels"]),
         (&json!("mine"), &json!("t"), &json!({ "a": "b" }))
@@ -145,7 +147,6 @@ async fn a_session_gets_the_process_that_waits_for_it_and_another_takes_its_plac
     assert!(records[place("claimed")]["ts"].as_str().unwrap() >= created);
     let runs = rest.get(&path(&waits, "runs")).await.expect(200);
     assert_eq!(runs["items"].as_array().unwrap().len(), 1);
-    assert_eq!(runs["items"][0]["cli_session_id"], done["cli_session_id"]);
     // What it costs is its own.
     let usage = rest.get("/v1/usage?group_by=session").await.expect(200);
     assert_eq!(usage["items"].as_array().unwrap().len(), 1);

@@ -26,6 +26,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
+/// After something has changed, how long a profile is left alone: more may change.
+const CHANGE_PAUSE: Duration = Duration::from_secs(5);
+
 /// A process that was started in advance.
 #[derive(Debug)]
 pub(super) struct Spare {
@@ -193,6 +196,10 @@ impl Pool {
             key != Some(&spare.key)
         };
         while let Some(spare) = self.give_up(is_changed) {
+            if let Some(fare) = self.state().fares.get_mut(spare.spare.profile) {
+                let at = Instant::now() + CHANGE_PAUSE;
+                fare.not_before = fare.not_before.max(Some(at));
+            }
             stale.push((spare, WarmEnd::Changed));
         }
         while let Some(spare) = self.give_up(|spare| spare.is_older_than(max_age)) {
