@@ -10,6 +10,7 @@ mod error;
 mod messages;
 mod output;
 mod resolve;
+mod restart;
 mod rules;
 mod serve;
 mod sessions;
@@ -46,11 +47,12 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     let output = Output::new(cli.common.json);
+    let is_named = cli.command.is_some();
     let command = cli
         .command
         .unwrap_or_else(|| Command::Serve(args::Serve::default()));
     match command {
-        Command::Serve(flags) => serve::run(&cli.common, &output, &flags),
+        Command::Serve(flags) => serve::run(&cli.common, &output, &flags, is_named),
         Command::Doctor => doctor::run(&cli.common, &output),
         Command::Config => settings::print(&cli.common, &output).map(|()| ExitCode::SUCCESS),
         Command::Openapi => serve::print_openapi(&output).map(|()| ExitCode::SUCCESS),
@@ -94,6 +96,8 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::Resume(one) => sessions::change(&client, output, &one.session, "resume").await,
         Command::Fork(fork) => sessions::fork(&client, output, &fork).await,
         Command::Rm(rm) => sessions::rm(&client, &rm).await,
+        Command::Restart => restart::restart(&client, output).await,
+        Command::Upgrade(upgrade) => restart::upgrade(&client, output, &upgrade).await,
         Command::Usage(usage) => usage::usage(&client, output, &usage).await,
         Command::Serve(_) | Command::Doctor | Command::Config | Command::Openapi => Ok(()),
     }

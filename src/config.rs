@@ -10,6 +10,7 @@ mod layers;
 mod limits;
 mod liveness;
 mod log;
+mod park;
 mod restart;
 mod rules;
 mod server;
@@ -35,6 +36,7 @@ pub use self::{
     limits::Limits,
     liveness::Liveness,
     log::{Log, LogFormat},
+    park::Park,
     restart::Restart,
     server::Server,
     sessions::Sessions,
@@ -59,6 +61,8 @@ pub struct Config {
     pub liveness: Liveness,
     /// `[limits]`: how many processes there may be.
     pub limits: Limits,
+    /// `[park]`: when processes of sessions that do nothing are ended.
+    pub park: Park,
     /// `[warm]`: what is started before anybody asks for it.
     pub warm: Warm,
     /// `[stop]`: how processes and the daemon end.
@@ -96,6 +100,7 @@ impl Config {
             restart: Restart::default(),
             liveness: Liveness::default(),
             limits: Limits::default(),
+            park: Park::default(),
             warm: Warm::default(),
             stop: Stop::default(),
             log: Log::default(),
@@ -135,6 +140,7 @@ impl Config {
         self.restart.check(&mut problems);
         self.liveness.check(&mut problems);
         self.limits.check(&mut problems);
+        self.park.check(&mut problems);
         self.warm.check(&mut problems);
         self.stop.check(&mut problems);
         self.log.check(&mut problems);

@@ -1,6 +1,7 @@
 //! Owns everything that speaks HTTP: guards, routes, sockets, streams, errors on the wire and the OpenAPI document. It
 //! decides nothing about sessions; it asks the supervisor and the store.
 
+mod closing;
 mod config;
 mod connections;
 mod conversation;
@@ -11,6 +12,7 @@ mod guard;
 mod idempotency;
 mod observe;
 mod openapi;
+mod restart;
 mod routes;
 mod serve;
 mod state;
@@ -20,6 +22,7 @@ mod ws;
 pub use config::HttpConfig;
 pub use error::{ApiError, ErrorCode, PROBLEM_JSON};
 pub use openapi::openapi_json;
+pub use restart::{RestartRequest, Successor};
 pub use routes::router;
 pub use serve::{serve, serve_unix};
 pub use state::AppState;

@@ -10,6 +10,7 @@ mod feed;
 mod position;
 mod reader;
 mod record;
+mod salvage;
 mod segment;
 mod storage;
 mod writer;
@@ -17,10 +18,10 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use chunk::{Chunk, Records};
+pub use chunk::{Chunk, Missing, Records};
 pub use cursor::Cursor;
 pub use feed::Feed;
 pub use position::{Head, Position};
 pub use reader::{ReadError, Reader};
 pub use record::{RecordRef, Source};
-pub use writer::{CommitError, OpenError, PushError, Recovery, Writer, WriterOptions};
+pub use writer::{CommitError, OpenError, PushError, Recovery, Writer, WriterOptions, is_locked, lock_file};

@@ -13,14 +13,17 @@ mod identity;
 mod init;
 mod ladder;
 mod launch;
+mod lease;
 mod leftovers;
 mod link;
+mod memory;
 mod os;
 mod outsiders;
 mod plan;
 mod process;
 mod recorder;
 mod records;
+mod replace;
 mod report;
 mod run;
 mod server;
@@ -33,12 +36,17 @@ pub use capture::{CaptureError, Captured, capture};
 pub use identity::Identity;
 pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
-pub use leftovers::{is_running, kill_leftovers};
+pub use lease::remove_free_leases;
+pub use leftovers::{Swept, is_running, kill_leftovers, kill_lock_holder, kill_strays};
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
+pub use memory::memory;
 pub use outsiders::{Outsider, Sign, outsiders};
-pub use plan::{KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path};
+pub use plan::{
+    DATA_MARKER, KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path,
+};
 pub use process::run_process;
+pub use replace::{inherited_children, reap_inherited, replace_this_process};
 pub use report::{LaunchFailure, LaunchFailureCause};
-pub use wire::{KeeperHello, StopRequest};
+pub use wire::{KeeperHello, OLDEST as OLDEST_LINK_VERSION, StopRequest, VERSION as LINK_VERSION};

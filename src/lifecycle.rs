@@ -1,10 +1,10 @@
 //! Owns the end of the daemon: signals, the two tokens that announce it, and the tasks it waits for.
 //!
-//! The first SIGTERM or SIGINT asks (soft token); a second one, or the deadline, insists (hard token). The soft token is
-//! a child of the hard one. A part of the daemon that cannot go on cancels the soft token itself, which ends the
-//! daemon with a failure.
+//! The first SIGTERM or SIGINT asks (soft token); a second one shortens (hard token): nothing is waited for that can be cut
+//! short. A third one, or the deadline, ends the wait. The soft token is a child of the hard one. A part of the daemon that
+//! cannot go on cancels the soft token itself, which ends the daemon with a failure.
 
-use std::{io, time::Duration};
+use std::{io, pin::pin, time::Duration};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -21,9 +21,11 @@ pub enum End {
 /// How the shutdown went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Everything ended by itself.
+    /// Everything ended that was to end.
     Clean,
-    /// The deadline or a second signal cut it short.
+    /// The work was done, and left something behind.
+    Incomplete,
+    /// The deadline or a third signal cut it short.
     Forced,
 }
 
@@ -58,7 +60,7 @@ impl Lifecycle {
         self.soft.clone()
     }
 
-    /// Cancelled when the daemon must end now.
+    /// Cancelled when the end must not wait for anybody.
     pub fn hard(&self) -> CancellationToken {
         self.hard.clone()
     }
@@ -79,22 +81,39 @@ impl Lifecycle {
         end
     }
 
-    /// Runs `work` (stopping sessions, closing the store) and then waits for all tasks, together at most `deadline`. A
-    /// second signal ends the wait at once. The hard token is cancelled afterwards.
-    pub async fn shut_down(mut self, work: impl Future<Output = ()>, deadline: Duration) -> Shutdown {
+    /// Runs `work` (stopping sessions, closing the store), which says whether all is done, and then waits for all tasks,
+    /// together at most `deadline`. A second signal cancels the hard token and a third one ends the wait; also says how many
+    /// came. The hard token is cancelled afterwards.
+    pub async fn shut_down(
+        mut self,
+        work: impl Future<Output = bool>,
+        deadline: Duration,
+    ) -> (Shutdown, u32) {
         self.tracker.close();
-        let all = async {
-            work.await;
+        let mut all = pin!(async {
+            let is_done = work.await;
             self.tracker.wait().await;
-        };
-        let shutdown = tokio::select! {
-            () = all => Shutdown::Clean,
-            () = tokio::time::sleep(deadline) => Shutdown::Forced,
-            _ = self.terminate.recv() => Shutdown::Forced,
-            _ = self.interrupt.recv() => Shutdown::Forced,
+            is_done
+        });
+        let mut late = pin!(tokio::time::sleep(deadline));
+        let mut signals = 0;
+        let shutdown = loop {
+            // Every branch is cancel-safe: the two long ones are pinned outside.
+            tokio::select! {
+                is_done = &mut all => break if is_done { Shutdown::Clean } else { Shutdown::Incomplete },
+                () = &mut late => break Shutdown::Forced,
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            signals += 1;
+            if signals > 1 {
+                break Shutdown::Forced;
+            }
+            tracing::warn!("a second signal: nothing is waited for any more");
+            self.hard.cancel();
         };
         self.hard.cancel();
-        shutdown
+        (shutdown, signals)
     }
 }
 
@@ -110,19 +129,32 @@ mod tests {
 
     // Signals reach the whole process, so their cases run one after the other in one test.
     #[tokio::test]
-    async fn first_signal_asks_and_second_insists() {
+    async fn the_first_signal_asks_the_second_hurries_and_the_third_insists() {
         let mut lifecycle = Lifecycle::new().unwrap();
         let (soft, hard) = (lifecycle.soft(), lifecycle.hard());
         raise(Number::SIGTERM);
         assert_eq!(lifecycle.wait().await, End::Asked);
         assert!(soft.is_cancelled() && !hard.is_cancelled());
 
+        // The second signal tells those who can hurry, and is waited for; the third is not.
+        let hurried = async {
+            raise(Number::SIGINT);
+            hard.cancelled().await;
+            true
+        };
+        let ended = lifecycle.shut_down(hurried, Duration::from_secs(60)).await;
+        assert_eq!(ended, (Shutdown::Clean, 1));
+
+        let lifecycle = Lifecycle::new().unwrap();
+        let hard = lifecycle.hard();
         let stuck = async {
             raise(Number::SIGINT);
-            std::future::pending::<()>().await;
+            hard.cancelled().await;
+            raise(Number::SIGTERM);
+            std::future::pending().await
         };
-        let shutdown = lifecycle.shut_down(stuck, Duration::from_secs(60)).await;
-        assert_eq!(shutdown, Shutdown::Forced);
+        let ended = lifecycle.shut_down(stuck, Duration::from_secs(60)).await;
+        assert_eq!(ended, (Shutdown::Forced, 2));
         assert!(hard.is_cancelled());
 
         let lifecycle = Lifecycle::new().unwrap();
@@ -132,11 +164,18 @@ mod tests {
             let soft = soft.clone();
             async move { soft.cancelled().await }
         });
-        let work = async { soft.cancel() };
-        assert_eq!(
-            lifecycle.shut_down(work, Duration::from_secs(60)).await,
-            Shutdown::Clean
-        );
+        let work = async {
+            soft.cancel();
+            true
+        };
+        let (ended, _) = lifecycle.shut_down(work, Duration::from_secs(60)).await;
+        assert_eq!(ended, Shutdown::Clean);
+
+        let lifecycle = Lifecycle::new().unwrap();
+        let (ended, _) = lifecycle
+            .shut_down(async { false }, Duration::from_secs(60))
+            .await;
+        assert_eq!(ended, Shutdown::Incomplete);
 
         let mut lifecycle = Lifecycle::new().unwrap();
         lifecycle.soft().cancel();
@@ -144,7 +183,9 @@ mod tests {
 
         let lifecycle = Lifecycle::new().unwrap();
         lifecycle.tracker().spawn(std::future::pending::<()>());
-        let shutdown = lifecycle.shut_down(async {}, Duration::from_millis(1)).await;
-        assert_eq!(shutdown, Shutdown::Forced);
+        let (ended, _) = lifecycle
+            .shut_down(async { true }, Duration::from_millis(1))
+            .await;
+        assert_eq!(ended, Shutdown::Forced);
     }
 }

@@ -1,10 +1,12 @@
 //! Owns the talk with the service manager that started the daemon: systemd, or another that speaks its protocols (`sd_notify(3)`,
 //! `sd_listen_fds(3)`). Without one, everything here does nothing.
 
+mod handover;
 mod notifier;
 mod sockets;
 mod watchdog;
 
+pub use handover::{HANDOVER, Inherited, REPLACED, hand_over, inherited};
 pub use notifier::Notifier;
 pub use sockets::{Passed, SocketError, passed};
 pub use watchdog::feed;

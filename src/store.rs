@@ -21,6 +21,7 @@ mod usage;
 mod writer;
 
 use std::{
+    collections::HashSet,
     future::Future,
     path::{Path, PathBuf},
     sync::Arc,
@@ -38,8 +39,8 @@ pub use model::{
 pub use page::{BadLimit, Page, PageRequest};
 
 use crate::domain::{
-    ApprovalId, CliSessionId, Projection, PromptState, PromptUuid, RuleSpec, Seq, SessionId, SessionState,
-    Timestamp, TurnEnd, fact::CliTotals,
+    ApprovalId, CliSessionId, FailReason, Projection, PromptState, PromptUuid, RuleSpec, Seq, SessionId,
+    SessionState, Timestamp, TurnEnd, fact::CliTotals,
 };
 use connect::Identity;
 use writer::{Edit, Writer};
@@ -58,6 +59,15 @@ pub struct Store {
 }
 
 impl Store {
+    /// The newest form of the database that this program knows.
+    pub fn schema() -> i64 {
+        connect::MIGRATIONS
+            .iter()
+            .map(|it| it.version)
+            .max()
+            .unwrap_or_default()
+    }
+
     /// Opens the database at `path`, makes it (mode 0600) when it is not there, and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = connect::open(path).await?;
@@ -111,6 +121,17 @@ impl Store {
     /// Puts these rules in the place of all that a session has.
     pub async fn set_rules(&self, id: SessionId, rules: Vec<RuleSpec>) -> Result<(), StoreError> {
         let found = self.writer.run(Edit::SetRules { id, rules }).await?;
+        known(id, found)
+    }
+
+    /// Says of a session whose journal cannot say it that it failed. What its journal says later counts again.
+    pub async fn mark_failed(
+        &self,
+        id: SessionId,
+        reason: FailReason,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::MarkFailed { id, reason, at }).await?;
         known(id, found)
     }
 
@@ -199,9 +220,21 @@ impl Store {
             .await
     }
 
+    /// The ids of all sessions.
+    pub async fn session_ids(&self) -> Result<HashSet<SessionId>, StoreError> {
+        self.read(move |pool| async move { sessions::ids(&pool).await })
+            .await
+    }
+
     /// The ids that the CLI gave the conversation, in their order; the last is the current one.
     pub async fn cli_session_history(&self, session: SessionId) -> Result<Vec<CliSessionSpan>, StoreError> {
         self.read(move |pool| async move { history::cli_sessions(&pool, session).await })
+            .await
+    }
+
+    /// The session that has this conversation of the CLI now.
+    pub async fn session_of_conversation(&self, id: CliSessionId) -> Result<Option<SessionId>, StoreError> {
+        self.read(move |pool| async move { sessions::of_conversation(&pool, id).await })
             .await
     }
 

@@ -1,12 +1,16 @@
 //! Owns the policy over many sessions: what may start, stop, fork and resume, where processes come from, and what happens
 //! to them over a restart of the daemon. The only place that holds all sessions.
 
+mod adoption;
 mod cli;
 mod cwd;
+mod ending;
 mod error;
 mod lifecycle;
+mod mark;
 mod messages;
 mod offers;
+mod park;
 mod plan;
 mod projector;
 mod queued;
@@ -19,7 +23,10 @@ mod settings;
 mod view;
 mod warm;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -39,7 +46,7 @@ pub use error::SupervisorError;
 pub use offers::{Offer, Offered};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
 pub use rules::RuleTest;
-pub use settings::{Simulator, SupervisorSettings};
+pub use settings::{ParkSettings, Simulator, SupervisorSettings};
 pub use view::{Health, SessionView};
 pub use warm::{WarmHealth, WarmProfile, WarmSettings};
 
@@ -59,6 +66,8 @@ pub struct Supervisor {
 #[derive(Debug)]
 struct Shared {
     settings: SupervisorSettings,
+    /// The mark that every process of a session carries.
+    data_mark: String,
     store: Store,
     registry: Registry,
     admission: Admission,
@@ -71,9 +80,13 @@ struct Shared {
     closing: CancellationToken,
     /// Where sessions say that a restart is due.
     restarts: mpsc::Sender<SessionId>,
+    /// Where parked sessions say that they need a process.
+    wakes: mpsc::Sender<SessionId>,
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
+    /// What the processes of all sessions took when that was measured last.
+    memory_bytes: AtomicU64,
 }
 
 impl Supervisor {
@@ -90,11 +103,14 @@ impl Supervisor {
         settings.make_folders()?;
         let projector = Projector::start(store.clone(), &tracker);
         let (restarts, due) = mpsc::channel(restart::DUE);
+        let (wakes, woken) = mpsc::channel(park::WAKES);
         let supervisor = Self {
             shared: Arc::new(Shared {
                 cli: CliSource::default(),
                 outbound: Outbound::new(),
                 admission: Admission::new(settings.limits),
+                data_mark: mark::of(&settings.data_dir)
+                    .map_err(SupervisorError::files(&settings.data_dir))?,
                 warm: Arc::new(warm::Pool::new(settings.warm.profiles.len())),
                 settings,
                 store,
@@ -104,8 +120,10 @@ impl Supervisor {
                 tracker,
                 closing: CancellationToken::new(),
                 restarts,
+                wakes,
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
+                memory_bytes: AtomicU64::new(0),
             }),
         };
         if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
@@ -114,6 +132,8 @@ impl Supervisor {
         supervisor.clear_warm().await?;
         supervisor.recover().await?;
         supervisor.run_restarts(due);
+        supervisor.run_wakes(woken);
+        supervisor.run_memory();
         supervisor.run_warm();
         Ok(supervisor)
     }
@@ -121,6 +141,11 @@ impl Supervisor {
     /// The store, for reads. Await [`Self::catch_up`] first, so that a client reads what it has seen.
     pub fn store(&self) -> &Store {
         &self.shared.store
+    }
+
+    /// When it was started.
+    pub fn started_at(&self) -> Timestamp {
+        self.shared.started_at
     }
 
     /// The daemon's counters.
@@ -212,8 +237,8 @@ impl Supervisor {
         let dir = self.shared.settings.session_dir(id);
         let read = move || {
             let reader = Reader::open(&dir)?;
-            let from = reader.position_after(after)?;
-            reader.read(from, head, max_bytes)
+            let from = reader.place_after(after)?;
+            reader.read_after(after, from, head, max_bytes)
         };
         match tokio::task::spawn_blocking(read).await {
             Ok(chunk) => chunk.map(Some).map_err(SupervisorError::Read),

@@ -343,6 +343,27 @@ pub fn goes_first(subtype: &str) -> bool {
     control(subtype).is_some_and(|control| control.before_initialize)
 }
 
+/// Requests that only look, or are about what a process without a turn does not have. None is worth a process of its own.
+const NEVER_WAKE: [&str; 11] = [
+    "background_tasks",
+    "cancel_async_message",
+    "file_suggestions",
+    "mcp_status",
+    "message_rated",
+    "prompt_draft_activity",
+    "read_file",
+    "select_chrome_browser",
+    "set_has_subscribers",
+    "set_prompt_suggestions_paused",
+    "stop_task",
+];
+
+/// Whether a request of this subtype starts no process for a session that is parked.
+pub fn never_wakes(subtype: &str) -> bool {
+    let looks = subtype.starts_with("get_") || subtype.starts_with("list_");
+    looks || NEVER_WAKE.contains(&subtype)
+}
+
 /// What is known of a subtype; the defaults for one that a host sends and nobody knows.
 pub fn control(name: &str) -> Option<&'static Control> {
     CONTROLS.iter().find(|control| control.name == name)
@@ -408,6 +429,24 @@ mod tests {
         assert!(refusal("remote_control", "{}").is_some());
         assert!(refusal("remote_control", r#"{"enabled":true,"enabled":false}"#).is_none());
         assert!(refusal_off_socket("brand_new_thing", "{}").is_none());
+    }
+
+    #[test]
+    fn looking_wakes_nobody_and_what_is_to_change_something_does() {
+        for name in NEVER_WAKE {
+            assert!(control(name).is_some(), "{name}");
+        }
+        for name in ["get_context_usage", "list_models", "mcp_status", "stop_task"] {
+            assert!(never_wakes(name), "{name}");
+        }
+        for name in [
+            "set_model",
+            "apply_flag_settings",
+            "mcp_set_servers",
+            "brand_new_thing",
+        ] {
+            assert!(!never_wakes(name), "{name}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use values::{
 };
 
 use super::JsonObject;
-use crate::domain::Usd;
+use crate::domain::{CliSessionId, Usd};
 
 /// Everything that a CLI process can be told at its start. Every field may be omitted; they are stored with the session
 /// and applied again at each resume.
@@ -180,6 +180,11 @@ pub struct LaunchOptions {
     pub replay_user_messages: Option<bool>,
 
     // The conversation.
+    /// The CLI's own id of a conversation that this session goes on with, such as one that was begun in a terminal. Older
+    /// CLIs find it only in the directory that it began in. No other session may have it. Default: a new conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<uuid::Uuid>)]
+    pub resume: Option<CliSessionId>,
     /// The title of a new conversation in the CLI's own store. Default: made from the first prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,

@@ -11,19 +11,38 @@ Examples:
   trunkline ls                                 list sessions
   trunkline send last --wait \"And the tests?\"  ask the newest session and print its answer
   trunkline attach 0196                        watch a session; the beginning of its id is enough
+  trunkline restart                            start the daemon again; sessions run on
   trunkline doctor                             find out why something does not work
 
 Sessions are named by their id, any unique beginning of it, or `last` (the one with the newest activity).
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 the daemon is not running, 4 not found,
-5 refused by the daemon, 6 address already in use, 7 another daemon uses the data directory.";
+5 refused by the daemon, 6 address already in use, 7 another daemon uses the data directory, 8 the daemon ended and \
+left something running.";
 
 const SERVE_HELP: &str = "\
 Start the daemon in the foreground. It keeps agent sessions, and gives them to clients over HTTP and WebSocket on \
 127.0.0.1. When it is ready it prints one line with its address and how to reach it.
 
-Stop it with Ctrl-C or SIGTERM: sessions are stopped too and can be resumed (`stop.on_shutdown` in the configuration \
-can leave them running for the next daemon). A second Ctrl-C does not wait.";
+Stop it with Ctrl-C or SIGTERM: clients are told, turns that run may end (`stop.finish_turns_ms`), and sessions are \
+stopped; they can be resumed. `stop.on_shutdown` in the configuration can leave them running for the next daemon \
+instead. A second Ctrl-C waits for no turn and gives the agents little time; a third one waits for nothing: what still \
+runs then is stopped by its keeper, or taken over by the next daemon.";
+
+const RESTART_HELP: &str = "\
+Start the daemon again: the same process becomes the program that is at its path now, with the same arguments, \
+environment and address. The agents run on, in the middle of a turn too; clients are told to come back, and miss \
+nothing. Under systemd and in a container it works in the same way.
+
+The program is asked first whether it would start. If not, the daemon that runs goes on, and the reason is printed.";
+
+const UPGRADE_HELP: &str = "\
+As `trunkline restart`, with another program: the one that you name, or else the one that runs this command. So after \
+an installation, run `upgrade` of the new version.
+
+The program is asked first whether it would start with the daemon's arguments, environment and configuration, whether \
+it can read the database, and whether it can talk to the processes that keep the sessions. If not, the daemon that runs \
+goes on, and the reason is printed.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -129,6 +148,12 @@ pub(super) enum Command {
     Rm(Rm),
     /// Show costs and tokens.
     Usage(Usage),
+    /// Start the daemon again with the program at its path; sessions run on.
+    #[command(long_about = RESTART_HELP)]
+    Restart,
+    /// Let another program, such as a newer version, take the daemon's place; sessions run on.
+    #[command(long_about = UPGRADE_HELP)]
+    Upgrade(Upgrade),
     /// Check the installation and say what to do about each problem.
     Doctor,
     /// Print the configuration in force and where each value comes from.
@@ -159,6 +184,10 @@ pub(super) struct Serve {
     /// Form of the log lines.
     #[arg(long, value_name = "FORMAT")]
     pub(super) log_format: Option<LogForm>,
+
+    /// Only say whether the daemon would start, and what it can take over. A daemon asks this of its successor.
+    #[arg(long, hide = true)]
+    pub(super) check: bool,
 }
 
 /// `--log-format`
@@ -199,6 +228,10 @@ pub(super) struct New {
     /// When to ask before a tool runs: default, acceptEdits, plan, dontAsk, auto, ...
     #[arg(long, value_name = "MODE")]
     pub(super) permission_mode: Option<String>,
+
+    /// Go on with a conversation of the agent CLI that was begun in this directory without trunkline: its id.
+    #[arg(long, value_name = "CONVERSATION")]
+    pub(super) resume: Option<String>,
 
     /// Tools that run without asking; comma-separated.
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
@@ -407,6 +440,14 @@ pub(super) struct Deny {
     /// Close a form without an answer instead of declining it.
     #[arg(long)]
     pub(super) cancel: bool,
+}
+
+/// `upgrade`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Upgrade {
+    /// The program [default: the one that runs this command].
+    #[arg(value_name = "PROGRAM")]
+    pub(super) program: Option<PathBuf>,
 }
 
 /// `interrupt`

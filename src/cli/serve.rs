@@ -4,14 +4,20 @@ mod build;
 mod instance;
 mod listen;
 mod ready;
+mod restart;
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{os::fd::OwnedFd, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use nix::unistd::Pid;
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::instance::Instance;
+use self::{
+    instance::Instance,
+    restart::{Fitness, Replacement, Start},
+};
 use super::{
     CliError,
     args::{Common, LogForm, Serve},
@@ -23,10 +29,10 @@ use crate::{
     auth::Token,
     config::{Config, FlagValue, OnShutdown},
     domain::Clock,
-    http::{self, AppState},
-    keeper::{Seat, take_init_duties},
+    http::{self, AppState, RestartRequest, Successor},
+    keeper::{Seat, inherited_children, reap_inherited, take_init_duties},
     lifecycle::{End, Lifecycle, Shutdown},
-    service::{self, Addressee, Notifier, Passed},
+    service::{self, Addressee, Inherited, Notifier, Passed},
     store::{Store, StoreError},
     supervisor::Supervisor,
     telemetry,
@@ -35,10 +41,26 @@ use crate::{
 /// The name under which the daemon's own decisions are recorded.
 const SELF: &str = "daemon";
 
-/// `serve`
-pub(super) fn run(common: &Common, output: &Output, flags: &Serve) -> Result<ExitCode, CliError> {
+/// The exit code of a daemon that was asked to end and left something behind. The list in the help text says the same.
+const NOT_CLEAN: u8 = 8;
+
+/// How long tasks that ignored their end may keep a restart waiting.
+const LAST_TASKS: Duration = Duration::from_secs(2);
+
+/// `serve`. `is_named` says whether the command line names the subcommand.
+pub(super) fn run(
+    common: &Common,
+    output: &Output,
+    flags: &Serve,
+    is_named: bool,
+) -> Result<ExitCode, CliError> {
     let loaded = settings::load(common, flag_values(flags))?;
     loaded.check()?;
+    if flags.check {
+        let fitness = serde_json::to_string(&Fitness::ours()).context("cannot say what this program is")?;
+        return output.line(&fitness).map(|()| ExitCode::SUCCESS);
+    }
+    let inherited = service::inherited(&variable, std::process::id())?;
     // From here on a container has two processes, so it comes before the log and the runtime, which have threads.
     let us = match take_init_duties().context("cannot do the duties of process 1")? {
         Seat::Daemon { below_init } => Addressee {
@@ -47,16 +69,54 @@ pub(super) fn run(common: &Common, output: &Output, flags: &Serve) -> Result<Exi
         },
         Seat::Ended(code) => return Ok(code),
     };
-    let passed = service::passed(&variable, us)?;
+    let begin = match inherited {
+        Some(Inherited { sockets, lock, us }) => Begin {
+            us,
+            sockets,
+            lock: Some(lock),
+            children: inherited_children().context("cannot look for the keepers of before")?,
+        },
+        None => Begin {
+            us,
+            sockets: service::passed(&variable, us)?,
+            lock: None,
+            children: Vec::new(),
+        },
+    };
+    let start = Start::of_this_process(is_named).context("cannot find the path of this program")?;
     telemetry::init(&loaded.config.log).context("cannot set up the log")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let result = runtime.block_on(serve(&loaded.config, output, us, passed));
-    // Whatever is still running was told to end and had its time.
-    runtime.shutdown_background();
-    result
+    let result = runtime.block_on(serve(&loaded.config, output, begin, start));
+    match result? {
+        // Whatever is still running was told to end and had its time.
+        Outcome::Ended(code) => {
+            runtime.shutdown_background();
+            Ok(code)
+        }
+        Outcome::Replaced(replacement) => {
+            runtime.shutdown_timeout(LAST_TASKS);
+            match replacement.carry_out().context("cannot start again")? {}
+        }
+    }
+}
+
+/// What a daemon begins with.
+struct Begin {
+    us: Addressee,
+    sockets: Vec<Passed>,
+    /// The lock, when this process was a daemon before.
+    lock: Option<OwnedFd>,
+    /// The keepers that were started then.
+    children: Vec<Pid>,
+}
+
+/// What comes after the daemon.
+enum Outcome {
+    Ended(ExitCode),
+    Replaced(Box<Replacement>),
 }
 
 /// `openapi`
@@ -65,17 +125,18 @@ pub(super) fn print_openapi(output: &Output) -> Result<(), CliError> {
     output.line(document.trim_end())
 }
 
-async fn serve(
-    config: &Config,
-    output: &Output,
-    us: Addressee,
-    passed: Vec<Passed>,
-) -> Result<ExitCode, CliError> {
+async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> Result<Outcome, CliError> {
     let mut lifecycle = Lifecycle::new().context("cannot take over signals")?;
-    let instance = Instance::acquire(&config.data.dir)?;
+    let Begin {
+        us,
+        sockets,
+        lock,
+        children,
+    } = begin;
+    let instance = Instance::acquire(&config.data.dir, lock)?;
     let manager = Arc::new(Notifier::from_env(&variable, us));
     // Bound before anything is started: a port in use must not cost a recovery.
-    let listeners = listen::open(&config.server, passed).await?;
+    let listeners = listen::open(&config.server, sockets).await?;
     let (address, socket) = (listeners.address, listeners.socket.clone());
 
     let token = Token::load_or_create(&config.data.dir.join("token")).context("cannot use the token")?;
@@ -83,6 +144,7 @@ async fn serve(
         .await
         .context("cannot open the database")?;
     let tracker = lifecycle.tracker();
+    tracker.spawn(reap_inherited(children, lifecycle.soft()));
     let starting = Box::pin(Supervisor::start(
         build::supervisor(config)?,
         store,
@@ -93,19 +155,22 @@ async fn serve(
         .extending(starting)
         .await
         .context("cannot take over the sessions")?;
+    let (asking, mut asked) = mpsc::channel(1);
     let state = AppState::new(
         supervisor.clone(),
         token,
         build::http(config),
         lifecycle.soft(),
         tracker.clone(),
-    );
+    )
+    .restarted_by(asking);
+    let no_more_requests = CancellationToken::new();
     for listener in listeners.tcp {
-        let served = http::serve(listener, state.clone());
+        let served = http::serve(listener, state.clone(), no_more_requests.clone());
         tracker.spawn(until_it_ends(served, lifecycle.soft()));
     }
     for listener in listeners.unix {
-        let served = http::serve_unix(listener, state.clone());
+        let served = http::serve_unix(listener, state.clone(), no_more_requests.clone());
         tracker.spawn(until_it_ends(served, lifecycle.soft()));
     }
     drop(state);
@@ -126,35 +191,92 @@ async fn serve(
         lifecycle.soft(),
     ));
 
-    let end = lifecycle.wait().await;
-    let on_shutdown = config.stop.on_shutdown;
-    tracing::info!(?on_shutdown, "shutting down");
-    instance.withdraw();
-    manager
-        .stopping(match on_shutdown {
-            OnShutdown::Stop => "Stopping the sessions",
-            OnShutdown::Detach => "Leaving the sessions to the next daemon",
-        })
-        .await;
+    let (end, successor) = tokio::select! {
+        end = lifecycle.wait() => (end, None),
+        successor = chosen(&mut asked, &start, &supervisor) => (End::Asked, Some(successor)),
+    };
+    lifecycle.soft().cancel();
+    let on_shutdown = match &successor {
+        Some(_) => OnShutdown::Detach,
+        None => config.stop.on_shutdown,
+    };
+    let kept = if let Some(successor) = &successor {
+        tracing::info!(program = %successor.program.display(), version = successor.version, "starting again");
+        manager.reloading("Starting again").await;
+        listeners.kept
+    } else {
+        tracing::info!(?on_shutdown, "shutting down");
+        instance.withdraw();
+        manager
+            .stopping(match on_shutdown {
+                OnShutdown::Stop => "Stopping the sessions",
+                OnShutdown::Detach => "Leaving the sessions to the next daemon",
+            })
+            .await;
+        // With the last of them the system refuses connections.
+        Vec::new()
+    };
+    let (hurry, turns) = (
+        lifecycle.hard(),
+        Duration::from_millis(config.stop.finish_turns_ms),
+    );
     // The work takes the supervisor with it: tasks of the supervisor end once nobody holds it any more.
     let work = async move {
         supervisor.close();
-        if on_shutdown == OnShutdown::Stop {
-            supervisor.stop_all(SELF).await;
-        }
+        let all_stopped = match on_shutdown {
+            OnShutdown::Stop => supervisor.stop_all(SELF, turns, &hurry).await,
+            OnShutdown::Detach => true,
+        };
+        no_more_requests.cancel();
         supervisor.finish().await;
+        all_stopped
     };
     let deadline = Duration::from_millis(config.stop.shutdown_deadline_ms);
-    let shutdown = manager.extending(lifecycle.shut_down(work, deadline)).await;
-    if shutdown == Shutdown::Forced {
+    let (shutdown, signals) = manager.extending(lifecycle.shut_down(work, deadline)).await;
+    if shutdown != Shutdown::Clean {
         tracing::warn!(
             "the shutdown was cut short; sessions that still run are taken over by the next daemon"
         );
     }
-    Ok(match (end, shutdown) {
+    // A signal in the middle of a restart asks for an end, and gets it.
+    if let Some(successor) = successor.filter(|_| signals == 0) {
+        return Ok(Outcome::Replaced(Box::new(Replacement {
+            start,
+            successor: successor.program,
+            us,
+            sockets: kept,
+            instance,
+        })));
+    }
+    Ok(Outcome::Ended(match (end, shutdown) {
         (End::Asked, Shutdown::Clean) => ExitCode::SUCCESS,
-        (End::Asked, Shutdown::Forced) | (End::Broken, _) => ExitCode::FAILURE,
-    })
+        (End::Asked, Shutdown::Incomplete | Shutdown::Forced) => ExitCode::from(NOT_CLEAN),
+        (End::Broken, _) => ExitCode::FAILURE,
+    }))
+}
+
+/// Waits until somebody asks for a restart with a program that can take the place of this one; others are refused.
+async fn chosen(
+    asked: &mut mpsc::Receiver<RestartRequest>,
+    start: &Start,
+    supervisor: &Supervisor,
+) -> Successor {
+    loop {
+        let Some(RestartRequest { program, reply }) = asked.recv().await else {
+            return std::future::pending().await;
+        };
+        let checked = start.check(program, supervisor).await;
+        if let Err(refused) = &checked {
+            tracing::warn!(refused, "not started again");
+        }
+        let successor = checked.as_ref().ok().cloned();
+        // Who asked may have left; then nobody wants it.
+        if reply.send(checked).is_ok()
+            && let Some(successor) = successor
+        {
+            return successor;
+        }
+    }
 }
 
 /// Without its server the daemon is of no use; in a shutdown this changes nothing.

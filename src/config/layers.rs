@@ -14,14 +14,16 @@ use super::{Config, ConfigError};
 /// Prefix of every variable of ours.
 const PREFIX: &str = "TRUNKLINE_";
 
-/// Variables with our prefix that are no keys: they belong to the command line, to sessions and to the simulated agent.
+/// Variables with our prefix that are no keys: they belong to the command line, to sessions, to the simulated agent and to a restart.
 const NOT_KEYS: &[&str] = &[
     "TRUNKLINE_CONFIG",
     "TRUNKLINE_URL",
     "TRUNKLINE_TOKEN_FILE",
+    "TRUNKLINE_DATA_MARK",
     "TRUNKLINE_RUN",
     "TRUNKLINE_SESSION",
     "TRUNKLINE_SIM_DIR",
+    "TRUNKLINE_HANDOVER",
 ];
 
 /// The short name of `server.listen`. `data.dir` and `claude.bin` have theirs by the general rule.

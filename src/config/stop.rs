@@ -17,6 +17,10 @@ pub struct Stop {
     pub orphan_grace_ms: u64,
     /// What a stop of the daemon does to its sessions.
     pub on_shutdown: OnShutdown,
+    /// How long turns that run may take to come to their end before a stop of the daemon stops their sessions.
+    pub finish_turns_ms: u64,
+    /// When clients that are told of the end of the daemon are to come back.
+    pub reconnect_after_ms: u64,
     /// How long a stop of the daemon may take altogether.
     pub shutdown_deadline_ms: u64,
 }
@@ -39,6 +43,8 @@ impl Default for Stop {
             drain_ms: 1_000,
             orphan_grace_ms: 15 * 60 * 1_000,
             on_shutdown: OnShutdown::Stop,
+            finish_turns_ms: 5_000,
+            reconnect_after_ms: 2_000,
             shutdown_deadline_ms: 30_000,
         }
     }
@@ -47,13 +53,16 @@ impl Default for Stop {
 impl Stop {
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         let needed = self
-            .eof_grace_ms
+            .finish_turns_ms
+            .saturating_add(self.eof_grace_ms)
             .saturating_add(self.term_grace_ms)
             .saturating_add(self.drain_ms);
         if self.shutdown_deadline_ms < needed {
             problems.push(Problem::new(
                 "stop.shutdown_deadline_ms",
-                format!("must be at least {needed}, which is what stopping one session may take"),
+                format!(
+                    "must be at least {needed}, which is what waiting for the turn of a session and stopping it may take"
+                ),
             ));
         }
         if self.orphan_grace_ms < LEAST_ORPHAN_GRACE_MS {

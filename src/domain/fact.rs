@@ -1,8 +1,8 @@
 //! Owns the facts that a session's journal gives to the store: the contract between `session` and `store`.
 
 use super::{
-    Approval, ApprovalId, CliSessionId, FailReason, PromptState, PromptUuid, Resolution, RunExit, RunId, Seq,
-    SessionId, SessionState, StartMode, Timestamp, TurnEnd, Usd,
+    Approval, ApprovalId, CliSessionId, FailReason, Parked, PromptState, PromptUuid, Resolution, RunExit,
+    RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TurnEnd, Usd,
 };
 
 /// Everything that the records up to `seq` of one session add to the tables. Applied in one transaction together with
@@ -29,6 +29,8 @@ pub enum Fact {
         reason: Option<FailReason>,
         at: Timestamp,
     },
+    /// The session is parked; holds until it is in another state.
+    Parked(Parked),
     /// The session's conversation has this id from now on.
     CliSession { id: CliSessionId, at: Timestamp },
     /// A process was asked for.

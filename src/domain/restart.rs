@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FailReason, RunId, SessionState, Timestamp};
+use super::{CliSessionId, FailReason, RunId, SessionState, Timestamp};
 
 /// A conversation that went on and died within this time, with nothing done, died at once.
 const AT_ONCE_MS: u64 = 5_000;
@@ -131,6 +131,8 @@ pub struct Death {
     pub ready_for_ms: Option<u64>,
     /// Whether it was to go on with a conversation.
     pub resumed: bool,
+    /// Another id by which the CLI may know that conversation.
+    pub earlier_id: Option<CliSessionId>,
     /// Whether a turn had begun.
     pub has_worked: bool,
 }
@@ -146,8 +148,18 @@ pub struct Restart {
     pub reason: FailReason,
     /// Whether the conversation begins anew, as nothing of it was kept.
     pub anew: bool,
+    /// The id by which the conversation is looked for now, as the CLI does not know it by its newest.
+    pub earlier_id: Option<CliSessionId>,
     /// What the next run is started under.
     pub terms: RestartTerms,
+}
+
+impl Restart {
+    /// How long it is until then. The clock may have been set back since: it is never longer than the pause was to be.
+    pub fn pause_from(&self, now: Timestamp) -> u64 {
+        let longest = self.terms.policy.delay_ms(self.attempt, 0.0);
+        self.at.millis_since(now).min(longest)
+    }
 }
 
 /// What follows from a death.
@@ -162,13 +174,16 @@ pub enum Verdict {
 /// Decides about a death.
 pub fn decide(terms: &RestartTerms, death: Death) -> Verdict {
     let policy = terms.policy;
-    if death.reason.code == FailReason::CONVERSATION_NOT_FOUND && terms.may_begin_anew {
-        // Not a failure of its own: the last one may have come before the CLI had kept anything.
+    let is_lost = death.reason.code == FailReason::CONVERSATION_NOT_FOUND;
+    if is_lost && (death.earlier_id.is_some() || terms.may_begin_anew) {
+        // Not a failure of its own: the CLI may know the conversation by its earlier id, or the last failure came before it
+        // had kept anything. Each is tried once.
         return Verdict::Restart(Box::new(Restart {
             attempt: terms.attempt.max(1),
             at: death.at,
             reason: death.reason,
-            anew: true,
+            anew: death.earlier_id.is_none(),
+            earlier_id: death.earlier_id,
             terms: RestartTerms {
                 may_begin_anew: false,
                 ..terms.clone()
@@ -201,6 +216,7 @@ pub fn decide(terms: &RestartTerms, death: Death) -> Verdict {
         at: death.at.plus_millis(policy.delay_ms(next, chance(death.run))),
         reason: death.reason,
         anew: false,
+        earlier_id: None,
         terms: RestartTerms {
             policy,
             attempt: next,
@@ -289,6 +305,7 @@ mod tests {
             is_permanent: false,
             ready_for_ms: Some(1_000),
             resumed: true,
+            earlier_id: None,
             has_worked: true,
         }
     }
@@ -345,6 +362,16 @@ mod tests {
         let later = death(600_000 + 20_000);
         let next = restart(decide(&terms, later));
         assert_eq!(next.attempt, 4, "it waits long, as nothing was stable");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_no_pause_longer() {
+        let first = restart(decide(&asked(), death(7_200_000)));
+        let planned = first.pause_from(Timestamp::from_micros(7_200_000_000));
+        assert!((500..=1_000).contains(&planned), "{planned}");
+        for (now_ms, expected) in [(0, 1_000), (7_200_000 + 2_000, 0)] {
+            assert_eq!(first.pause_from(Timestamp::from_micros(now_ms * 1_000)), expected);
+        }
     }
 
     #[test]
@@ -408,6 +435,40 @@ mod tests {
             failure(decide(&next.terms, not_found)).code,
             FailReason::CONVERSATION_NOT_FOUND
         );
+    }
+
+    #[test]
+    fn a_conversation_that_is_not_found_is_looked_for_by_its_earlier_id_once() {
+        let earlier = CliSessionId::new();
+        let not_found = Death {
+            reason: reason(FailReason::CONVERSATION_NOT_FOUND),
+            is_permanent: true,
+            earlier_id: Some(earlier),
+            ..death(5)
+        };
+        for may_begin_anew in [false, true] {
+            let terms = RestartTerms::asked(POLICY, may_begin_anew).unwrap();
+            let next = restart(decide(&terms, not_found.clone()));
+            assert_eq!(
+                (next.earlier_id, next.anew, next.at),
+                (Some(earlier), false, not_found.at)
+            );
+            assert!(next.terms.recent.is_empty(), "it takes none of the restarts");
+            let again = Death {
+                earlier_id: None,
+                ..not_found.clone()
+            };
+            assert_eq!(
+                failure(decide(&next.terms, again)).code,
+                FailReason::CONVERSATION_NOT_FOUND
+            );
+        }
+        // Any other death says nothing about ids.
+        let other = Death {
+            earlier_id: Some(earlier),
+            ..death(5)
+        };
+        assert_eq!(restart(decide(&asked(), other)).earlier_id, None);
     }
 
     #[test]

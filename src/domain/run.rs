@@ -26,6 +26,41 @@ pub enum StopIntent {
     Orphaned,
 }
 
+/// One step of a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct StopStep {
+    /// What was done.
+    pub step: StopRung,
+    /// When, in milliseconds after the stop began.
+    pub after_ms: u64,
+}
+
+/// What a stop does, in this order. What is not needed is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopRung {
+    /// Stdin was closed.
+    CloseStdin,
+    /// The group got SIGTERM.
+    Sigterm,
+    /// The group got SIGKILL.
+    Sigkill,
+    /// The process ended.
+    Exited,
+}
+
+impl StopRung {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CloseStdin => "close_stdin",
+            Self::Sigterm => "sigterm",
+            Self::Sigkill => "sigkill",
+            Self::Exited => "exited",
+        }
+    }
+}
+
 /// The end of a process, as its keeper saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RunExit {
@@ -45,4 +80,7 @@ pub struct RunExit {
     /// Lines that have a record and had not been written whole when the process ended: the newest client records.
     #[serde(default)]
     pub unwritten_lines: u32,
+    /// The steps of the stop, each with its time. None when nobody asked for the end, or an older keeper wrote it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_steps: Vec<StopStep>,
 }

@@ -251,7 +251,9 @@ mod tests {
                     Fate::Forgotten
                 }
                 E::TooManyClients | E::TooManyConnections | E::NotInitialized => Fate::Forgotten,
-                E::TooManySessions | E::StartQueueFull | E::ConversationInUse => Fate::Forgotten,
+                E::TooManySessions | E::StartQueueFull | E::ConversationInUse | E::SessionNotParkable => {
+                    Fate::Forgotten
+                }
                 _ => Fate::Kept,
             };
             assert_eq!(fate(code), expected, "{}", code.as_str());

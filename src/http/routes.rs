@@ -2,6 +2,7 @@
 
 mod approvals;
 mod controls;
+mod daemon;
 mod events;
 mod health;
 mod messages;
@@ -22,7 +23,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{ApiError, AppState, ErrorCode, guard, idempotency, observe, openapi, ws};
+use super::{ApiError, AppState, ErrorCode, closing, guard, idempotency, observe, openapi, ws};
 
 /// Largest body of a request that carries no prompt, in bytes.
 const SMALL_BODY_BYTES: usize = 1024 * 1024;
@@ -45,6 +46,7 @@ pub fn router(state: AppState) -> Router {
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(state.clone(), closing::refuse))
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
         // What a session says is nobody's to keep, and never a page, whatever it looks like.
         .layer(header_if_absent(header::CACHE_CONTROL, "no-store"))
@@ -90,6 +92,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(sessions::get, sessions::update, sessions::delete))
         .routes(routes!(sessions::resume))
         .routes(routes!(sessions::stop))
+        .routes(routes!(sessions::park))
         .routes(routes!(events::list))
         .routes(routes!(ws::attach))
         .routes(routes!(controls::interrupt))
@@ -123,6 +126,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(usage::list_turns))
         .routes(routes!(usage::list_runs))
         .routes(routes!(usage::sum))
+        .routes(routes!(daemon::restart))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(metrics::metrics))

@@ -1,10 +1,14 @@
 //! Owns what every handler can reach.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
+use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{HttpConfig, connections::Connections, guard::HostPolicy, idempotency::Running};
+use super::{HttpConfig, RestartRequest, connections::Connections, guard::HostPolicy, idempotency::Running};
 use crate::{auth::Token, supervisor::Supervisor};
 
 /// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
@@ -20,6 +24,7 @@ struct Parts {
     running: Running,
     shutdown: CancellationToken,
     tracker: TaskTracker,
+    restarts: OnceLock<mpsc::Sender<RestartRequest>>,
 }
 
 impl AppState {
@@ -40,7 +45,22 @@ impl AppState {
             config,
             shutdown,
             tracker,
+            restarts: OnceLock::new(),
         }))
+    }
+
+    /// Says who starts the daemon again.
+    #[must_use]
+    pub fn restarted_by(self, restarts: mpsc::Sender<RestartRequest>) -> Self {
+        // The first one stays.
+        let _ = self.0.restarts.set(restarts);
+        self
+    }
+
+    /// Asks for a restart; an error when nobody takes the request any more.
+    pub(super) async fn ask_restart(&self, request: RestartRequest) -> Result<(), ()> {
+        let restarts = self.0.restarts.get().ok_or(())?;
+        restarts.send(request).await.map_err(drop)
     }
 
     pub(super) fn supervisor(&self) -> &Supervisor {

@@ -12,10 +12,10 @@ use futures_util::stream::unfold;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::{ApiError, AppState, connections::ConnectionPermit};
+use super::{ApiError, AppState, closing, connections::ConnectionPermit};
 use crate::{
     domain::{Seq, SessionId},
-    journal::{Chunk, Cursor},
+    journal::{Chunk, Cursor, Missing},
 };
 
 /// Most bytes of records that are taken from the cursor at once.
@@ -46,8 +46,26 @@ impl Format {
 
     fn encode(self, chunk: &Chunk) -> Bytes {
         match self {
-            Self::Lines => chunk.bytes.clone(),
+            Self::Lines => lines(chunk),
             Self::EventStream => events(chunk),
+        }
+    }
+}
+
+/// What a client that can take records is told of those that are missing.
+pub(super) fn gap(missing: Missing) -> String {
+    let Missing { first_seq, last_seq } = missing;
+    format!(r#"{{"type":"gap","first_seq":{first_seq},"last_seq":{last_seq}}}"#)
+}
+
+fn lines(chunk: &Chunk) -> Bytes {
+    match chunk.missing {
+        None => chunk.bytes.clone(),
+        Some(missing) => {
+            let mut out = gap(missing).into_bytes();
+            out.push(b'\n');
+            out.extend_from_slice(&chunk.bytes);
+            out.into()
         }
     }
 }
@@ -55,6 +73,10 @@ impl Format {
 /// One event per record. Outside of strings JSON allows a carriage return, which would end the event's line.
 fn events(chunk: &Chunk) -> Bytes {
     let mut out = Vec::with_capacity(chunk.bytes.len() + chunk.bytes.len() / 4);
+    if let Some(missing) = chunk.missing {
+        let (last, data) = (missing.last_seq, gap(missing));
+        out.extend_from_slice(format!("event: gap\nid: {last}\ndata: {data}\n\n").as_bytes());
+    }
     for record in chunk.records() {
         out.extend_from_slice(format!("id: {}\ndata: ", record.seq).as_bytes());
         out.extend(
@@ -90,6 +112,8 @@ pub(super) async fn open(
         preamble: format == Format::EventStream,
         beat,
         shutdown: state.shutdown().clone(),
+        reconnect_after_ms: state.config().reconnect_after_ms,
+        ended: false,
         _permit: permit,
     };
     let body = Body::from_stream(unfold(records, |mut records| async move {
@@ -118,6 +142,9 @@ struct RecordStream {
     preamble: bool,
     beat: Interval,
     shutdown: CancellationToken,
+    reconnect_after_ms: u64,
+    /// Whether the last event was sent.
+    ended: bool,
     /// Gives the place back when the client is gone.
     _permit: ConnectionPermit,
 }
@@ -130,9 +157,15 @@ impl RecordStream {
         if self.until.is_some_and(|until| self.cursor.position() >= until) {
             return None;
         }
+        if self.ended {
+            return None;
+        }
         // Every branch is cancel-safe.
         tokio::select! {
-            () = self.shutdown.cancelled() => None,
+            () = self.shutdown.cancelled() => {
+                self.ended = true;
+                (self.format == Format::EventStream).then(|| Ok(closing::event(self.reconnect_after_ms)))
+            }
             chunk = self.cursor.next(CHUNK_BYTES) => match chunk {
                 Ok(Some(chunk)) => Some(Ok(self.format.encode(&chunk))),
                 Ok(None) => None,

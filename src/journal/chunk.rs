@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use memchr::{memchr, memchr_iter, memrchr};
+use serde::{Deserialize, Serialize};
 
 use super::{
     position::Position,
@@ -10,11 +11,29 @@ use super::{
 };
 use crate::domain::Seq;
 
+/// Numbers that no record has, although records with higher ones are or were there: the journal was damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Missing {
+    /// The first record that is missing.
+    pub first_seq: Seq,
+    /// The last record that is missing.
+    pub last_seq: Seq,
+}
+
+impl Missing {
+    /// How many records are missing.
+    pub const fn count(self) -> u64 {
+        (self.last_seq.get() + 1).saturating_sub(self.first_seq.get())
+    }
+}
+
 /// Whole records with contiguous numbers, from one segment. A clone shares the bytes.
 ///
-/// INVARIANT: only [`super::Reader::read`] makes one, after it parsed every line.
+/// INVARIANT: only [`super::Reader`] makes one, after it parsed every line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
+    /// The numbers just before the first record, if no record has them.
+    pub missing: Option<Missing>,
     /// The records, each with its 0x0A.
     pub bytes: Bytes,
     /// The number of the first record.
@@ -29,6 +48,7 @@ impl Chunk {
     /// No record: what is read at the head `last`.
     pub(super) const fn empty(last: Seq, end: Position) -> Self {
         Self {
+            missing: None,
             bytes: Bytes::new(),
             first: last.next(),
             last,
@@ -36,9 +56,22 @@ impl Chunk {
         }
     }
 
-    /// Is there no record in it?
+    /// No record, and none will come for these numbers: what is read at the head where it was damaged.
+    pub(super) fn lost(missing: Missing, end: Position) -> Self {
+        Self {
+            missing: Some(missing),
+            ..Self::empty(missing.last_seq, end)
+        }
+    }
+
+    /// Is there nothing in it, neither a record nor the news that some are missing?
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes.is_empty() && self.missing.is_none()
+    }
+
+    /// The first number that this tells of.
+    pub fn start(&self) -> Seq {
+        self.missing.map_or(self.first, |missing| missing.first_seq)
     }
 
     /// The records in order.
@@ -52,17 +85,28 @@ impl Chunk {
     /// The records after `seq`.
     #[must_use]
     pub fn after(&self, seq: Seq) -> Self {
-        if seq < self.first {
+        if seq < self.start() {
             return self.clone();
         }
         if seq >= self.last {
             return Self::empty(self.last, self.end);
+        }
+        if seq < self.first {
+            let missing = self.missing.filter(|missing| seq < missing.last_seq);
+            return Self {
+                missing: missing.map(|missing| Missing {
+                    first_seq: seq.next(),
+                    ..missing
+                }),
+                ..self.clone()
+            };
         }
         let dropped = to_usize(seq.get() - self.first.get());
         let start = memchr_iter(b'\n', &self.bytes)
             .nth(dropped)
             .map_or(self.bytes.len(), |newline| newline + 1);
         Self {
+            missing: None,
             bytes: self.bytes.slice(start..),
             first: seq.next(),
             ..self.clone()
@@ -78,6 +122,7 @@ impl Chunk {
         }
         let next = seq_of(&self.bytes[cut..]).unwrap_or(self.last);
         Self {
+            missing: self.missing,
             bytes: self.bytes.slice(..cut),
             first: self.first,
             last: Seq::new(next.get() - 1),

@@ -43,7 +43,8 @@ impl Cursor {
         self.seq
     }
 
-    /// The next records: as many as `max_bytes` hold, but at least one. It waits while there is none, and gives `None` when
+    /// The next records: as many as `max_bytes` hold, but at least one. Where the journal was damaged the chunk says which
+    /// are missing, and it may hold none. It waits while there is none, and gives `None` when
     /// the feed is closed and everything was given.
     ///
     /// CANCEL-SAFETY: a record counts as given only when this returns it.
@@ -53,10 +54,10 @@ impl Cursor {
             let Live { head, closed } = *self.live.borrow_and_update();
             if self.seq < head.seq {
                 let chunk = self.fetch(head, max_bytes).await?;
-                if chunk.is_empty() || chunk.first != self.seq.next() {
+                if chunk.is_empty() || chunk.start() != self.seq.next() {
                     return Err(ReadError::Gap {
                         expected: self.seq.next(),
-                        found: chunk.first,
+                        found: chunk.start(),
                     });
                 }
                 self.seq = chunk.last;
@@ -83,9 +84,9 @@ impl Cursor {
         let read = task::spawn_blocking(move || {
             let place = match place {
                 Some(place) => place,
-                None => shared.reader.position_after(seq)?,
+                None => shared.reader.place_after(seq)?,
             };
-            shared.reader.read(place, head, max_bytes)
+            shared.reader.read_after(seq, place, head, max_bytes)
         });
         match read.await {
             Ok(read) => read,

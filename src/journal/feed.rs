@@ -117,7 +117,10 @@ impl Shared {
     pub(super) fn chunk_with(&self, seq: Seq) -> Option<Chunk> {
         let ring = self.ring();
         let index = ring.chunks.partition_point(|chunk| chunk.last < seq);
-        ring.chunks.get(index).filter(|chunk| chunk.first <= seq).cloned()
+        ring.chunks
+            .get(index)
+            .filter(|chunk| chunk.start() <= seq)
+            .cloned()
     }
 
     fn holds(&self, seq: Seq) -> bool {

@@ -219,6 +219,7 @@ impl Reader {
             offset: at.offset + whole as u64,
         };
         Ok(Chunk {
+            missing: None,
             bytes: bytes.into(),
             first,
             last,
@@ -293,7 +294,7 @@ impl Reader {
         }
     }
 
-    fn segments(&self) -> Result<Vec<Seq>, ReadError> {
+    pub(super) fn segments(&self) -> Result<Vec<Seq>, ReadError> {
         segment::list(&self.dir).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => ReadError::NotFound {
                 dir: self.dir.clone(),
@@ -305,7 +306,7 @@ impl Reader {
         })
     }
 
-    fn segment(&self, first: Seq) -> Result<Arc<File>, ReadError> {
+    pub(super) fn segment(&self, first: Seq) -> Result<Arc<File>, ReadError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((segment, file)) = &*open
             && *segment == first
@@ -326,7 +327,7 @@ impl Reader {
         Ok(file)
     }
 
-    fn io(&self, segment: Seq) -> impl FnOnce(io::Error) -> ReadError {
+    pub(super) fn io(&self, segment: Seq) -> impl FnOnce(io::Error) -> ReadError {
         let path = segment::path(&self.dir, segment);
         move |source| ReadError::Io { path, source }
     }

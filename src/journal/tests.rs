@@ -1,6 +1,7 @@
 //! Tests of the journal as a whole: writer, reader and feed over real files.
 
 mod crash;
+mod damage;
 mod feed;
 mod full_disk;
 mod live;
@@ -22,7 +23,11 @@ fn data(mark: u64, bytes: usize) -> Vec<u8> {
 }
 
 fn open(dir: &Path, segment_bytes: u64) -> Writer {
-    Writer::open(dir, WriterOptions { segment_bytes }).unwrap().0
+    let options = WriterOptions {
+        segment_bytes,
+        ..WriterOptions::default()
+    };
+    Writer::open(dir, options).unwrap().0
 }
 
 /// Pushes a record whose data tells its number.

@@ -31,12 +31,16 @@ const RETAINED_BYTES: usize = 512 * 1024;
 pub struct WriterOptions {
     /// A segment of at least this size gets no more batches; the next batch begins a new one.
     pub segment_bytes: u64,
+    /// A record up to which numbers were given, as far as the caller knows. A journal that ends before it has lost records: the
+    /// next one gets a number above, in a new segment.
+    pub floor: Seq,
 }
 
 impl Default for WriterOptions {
     fn default() -> Self {
         Self {
             segment_bytes: 64 * 1024 * 1024,
+            floor: Seq::ZERO,
         }
     }
 }
@@ -139,7 +143,7 @@ impl Writer {
             unsynced_dirs.extend(dir.parent().map(Path::to_owned));
         }
 
-        let lock_path = dir.join(LOCK_FILE);
+        let lock_path = lock_file(dir);
         let lock = owned_file()
             .create(true)
             .truncate(false)
@@ -167,7 +171,23 @@ impl Writer {
             .truncate(false)
             .open(&path)
             .map_err(failed(&path))?;
-        let (head, cut_bytes) = recover(&file, first).map_err(failed(&path))?;
+        let (mut head, cut_bytes) = recover(&file, first).map_err(failed(&path))?;
+        let mut file = file;
+        if head.seq < options.floor {
+            let segment = options.floor.next();
+            let path = segment::path(dir, segment);
+            file = owned_file()
+                .create(true)
+                .truncate(false)
+                .open(&path)
+                .map_err(failed(&path))?;
+            head = Head {
+                seq: options.floor,
+                segment,
+                offset: 0,
+            };
+            unsynced_dirs.push(dir.to_owned());
+        }
 
         let writer = Self {
             dir: dir.to_owned(),
@@ -340,6 +360,18 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// The file whose lock the writer of the journal in `dir` holds.
+pub fn lock_file(dir: &Path) -> PathBuf {
+    dir.join(LOCK_FILE)
+}
+
+/// Whether the journal in `dir` has a writer. Unlike [`Writer::open`] it changes nothing. That it cannot be opened for another
+/// reason is found out by those who write.
+pub fn is_locked(dir: &Path) -> bool {
+    let lock = File::open(lock_file(dir));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 fn owned_file() -> OpenOptions {

@@ -1,7 +1,6 @@
 //! Owns the start of the agent process: its group, its tie to the keeper, and the reasons why it may not start.
 
 use std::{
-    fs::File,
     io,
     os::{fd::AsFd, unix::process::CommandExt as _},
     path::Path,
@@ -129,26 +128,4 @@ fn explain(plan: &LaunchPlan, error: &io::Error) -> LaunchFailure {
         _ => Cause::System,
     };
     LaunchFailure::new(cause, error)
-}
-
-/// Opens the lease file and takes its lock for as long as the file is held.
-pub(super) fn take_lease(path: &Path) -> Result<File, LaunchFailure> {
-    use std::{fs::TryLockError, os::unix::fs::OpenOptionsExt as _};
-
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| LaunchFailure::new(Cause::Lease, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(LaunchFailure::new(
-            Cause::LeaseHeld,
-            io::Error::from(io::ErrorKind::WouldBlock),
-        )),
-        Err(TryLockError::Error(error)) => Err(LaunchFailure::new(Cause::Lease, error)),
-    }
 }

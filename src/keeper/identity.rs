@@ -5,12 +5,17 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::os;
+use super::{os, wire};
 use crate::domain::{RunId, SessionId};
+
+/// Between two looks whether a keeper has ended.
+const END_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a keeper writes about itself, in a file that only its user can read.
 #[derive(Clone, Serialize, Deserialize)]
@@ -31,6 +36,13 @@ pub struct Identity {
     pub run: RunId,
     /// The version of the program that runs as keeper.
     pub program_version: String,
+    /// The newest version of the link's protocol that it speaks. Keepers of version 1 do not say.
+    #[serde(default = "first_protocol")]
+    pub protocol: u32,
+}
+
+const fn first_protocol() -> u32 {
+    1
 }
 
 impl fmt::Debug for Identity {
@@ -62,6 +74,7 @@ impl Identity {
             session,
             run,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: wire::VERSION,
         })
     }
 
@@ -96,6 +109,31 @@ impl Identity {
         os::boot_id().is_ok_and(|boot| boot == self.boot_id)
             && os::start_time(pid).is_ok_and(|time| time == self.start_time)
             && !os::is_zombie(pid)
+    }
+
+    /// Asks the keeper, by a signal, to stop its process and to end, and waits for that: whether it came in time.
+    pub async fn end(&self, deadline: Duration) -> bool {
+        let gone = async {
+            while self.is_alive() {
+                tokio::time::sleep(END_PAUSE).await;
+            }
+        };
+        if self.is_alive() {
+            // It may have ended.
+            let _ = os::signal_same(self.process(), Signal::SIGTERM);
+        }
+        tokio::time::timeout(deadline, gone).await.is_ok()
+    }
+
+    /// Has the process go on if it was stopped, as by a SIGSTOP: it could not answer, nor end. One that runs does not notice.
+    pub fn wake(&self) {
+        // It may have ended.
+        let _ = os::signal_same(self.process(), Signal::SIGCONT);
+    }
+
+    /// The process, in the form that signals take.
+    pub(super) fn process(&self) -> os::Quarry {
+        (nix::unistd::Pid::from_raw(self.pid), self.start_time)
     }
 
     pub(super) fn secret(&self) -> &str {

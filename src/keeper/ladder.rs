@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::wire::StopRequest;
-use crate::domain::StopIntent;
+use crate::domain::{StopIntent, StopRung, StopStep};
 
 /// The next thing to do to a process that shall end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +23,21 @@ pub(super) struct Ladder {
 #[derive(Debug)]
 struct Stop {
     intent: StopIntent,
+    began_at: Instant,
+    steps: Vec<StopStep>,
     terminate_at: Instant,
     kill_at: Instant,
     last: Option<Rung>,
+}
+
+impl Stop {
+    fn note(&mut self, now: Instant, step: StopRung) {
+        let after = now.saturating_duration_since(self.began_at).as_millis();
+        self.steps.push(StopStep {
+            step,
+            after_ms: u64::try_from(after).unwrap_or(u64::MAX),
+        });
+    }
 }
 
 impl Ladder {
@@ -38,19 +50,18 @@ impl Ladder {
         };
         let terminate_at = now + Duration::from_millis(eof_grace);
         let kill_at = terminate_at + Duration::from_millis(request.term_grace_ms);
-        match &mut self.stop {
-            Some(stop) => {
-                stop.terminate_at = stop.terminate_at.min(terminate_at);
-                stop.kill_at = stop.kill_at.min(kill_at);
-            }
-            None => {
-                self.stop = Some(Stop {
-                    intent,
-                    terminate_at,
-                    kill_at,
-                    last: None,
-                });
-            }
+        let stop = self.stop.get_or_insert_with(|| Stop {
+            intent,
+            began_at: now,
+            steps: Vec::new(),
+            terminate_at,
+            kill_at,
+            last: None,
+        });
+        stop.terminate_at = stop.terminate_at.min(terminate_at);
+        stop.kill_at = stop.kill_at.min(kill_at);
+        if request.close_stdin_first && stop.steps.is_empty() {
+            stop.note(now, StopRung::CloseStdin);
         }
     }
 
@@ -63,7 +74,26 @@ impl Ladder {
             _ => return None,
         };
         stop.last = Some(rung);
+        stop.note(
+            now,
+            match rung {
+                Rung::Terminate => StopRung::Sigterm,
+                Rung::Kill => StopRung::Sigkill,
+            },
+        );
         Some(rung)
+    }
+
+    /// The process ended.
+    pub(super) fn exited(&mut self, now: Instant) {
+        if let Some(stop) = &mut self.stop {
+            stop.note(now, StopRung::Exited);
+        }
+    }
+
+    /// What was done so far.
+    pub(super) fn steps(&self) -> &[StopStep] {
+        self.stop.as_ref().map_or(&[], |stop| &stop.steps)
     }
 
     /// When to ask [`Self::due`] again.
@@ -151,6 +181,32 @@ mod tests {
             times(&[(0, request(None, 5_000)), (10, request(None, 5))]),
             [(0, Rung::Terminate), (15, Rung::Kill)]
         );
+    }
+
+    #[test]
+    fn each_step_is_noted_with_its_time() {
+        let begin = Instant::now();
+        let at = |ms| begin + Duration::from_millis(ms);
+        let mut ladder = Ladder::default();
+        ladder.exited(at(0));
+        assert!(ladder.steps().is_empty(), "nobody asked");
+        ladder.stop(at(1), &request(Some(50), 100), StopIntent::Stop);
+        ladder.stop(at(2), &request(Some(50), 100), StopIntent::Stop);
+        ladder.due(at(51));
+        ladder.due(at(152));
+        ladder.exited(at(160));
+        let steps: Vec<_> = ladder
+            .steps()
+            .iter()
+            .map(|it| (it.step.as_str(), it.after_ms))
+            .collect();
+        let expected = [
+            ("close_stdin", 0),
+            ("sigterm", 50),
+            ("sigkill", 151),
+            ("exited", 159),
+        ];
+        assert_eq!(steps, expected);
     }
 
     #[test]

@@ -1,42 +1,164 @@
-//! Owns the search for processes of a run whose keeper is dead. A living keeper needs none of this.
+//! Owns the search for processes of runs whose keeper is dead. A living keeper needs none of this.
+//!
+//! What is promised: every process that carries the marker of the run in its environment, whatever session, group or parent it
+//! has, and all that descends from one when it is looked for. What is not: a process that lost its parents *and* its
+//! environment after its keeper had been killed is like any other of the user's, so it is left alone.
 
-use std::io;
+use std::{
+    collections::{BTreeSet, HashSet},
+    io,
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 
-use super::{os, plan::RUN_MARKER};
-use crate::domain::RunId;
+use super::{
+    identity::Identity,
+    os,
+    plan::{DATA_MARKER, RUN_MARKER, SESSION_MARKER},
+};
+use crate::domain::{RunId, SessionId};
 
-/// How often the processes are listed; each round can only find what the last one missed.
-const ROUNDS: u32 = 10;
+/// How long leftovers are looked for. What cannot be killed by then hangs in the kernel, or is not ours to kill.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How often in a row nothing must be found. A process can be forked just behind a look.
+pub(super) const CLEAN_LOOKS: u32 = 3;
+
+/// What a sweep found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Processes that are gone.
+    pub killed: usize,
+    /// Processes that could not be killed.
+    pub left: usize,
+    /// The sessions that they belonged to.
+    pub sessions: BTreeSet<SessionId>,
+}
 
 /// The environment entry of every process of a run.
 pub(super) fn marker(run: RunId) -> String {
     format!("{RUN_MARKER}={run}")
 }
 
-/// Kills every process of this user that carries the marker of `run`, and gives how many were found.
+/// Whether an environment, as the system shows it, has this entry.
+pub(super) fn has_entry(environment: &[u8], entry: &str) -> bool {
+    environment
+        .split(|byte| *byte == 0)
+        .any(|text| text == entry.as_bytes())
+}
+
+/// Kills every process that carries the marker of `run`, and all that descends from one, until none is left.
 ///
 /// The agent itself dies with its keeper, but tools in sessions of their own do not. Call it once [`super::attach`] said that
-/// the keeper's process is gone; it reads all of `/proc`, so call it where blocking is allowed.
+/// the keeper's process is gone; it reads all of `/proc` and takes at most 3 s, so call it where blocking is allowed.
 ///
 /// # Errors
 /// The processes cannot be listed.
-pub fn kill_leftovers(run: RunId) -> io::Result<usize> {
+pub fn kill_leftovers(run: RunId) -> io::Result<Swept> {
     let marker = marker(run);
-    let mut killed = 0;
-    for _ in 0..ROUNDS {
-        let found = os::survivors(marker.as_bytes(), false)?;
-        if found.is_empty() {
+    sweep(|environment| has_entry(environment, &marker))
+}
+
+/// As [`kill_leftovers`] for all processes that carry `mark`, the mark of a data directory, and belong to no run that
+/// `is_kept`.
+///
+/// # Errors
+/// The processes cannot be listed.
+pub fn kill_strays(mark: &str, is_kept: impl Fn(SessionId, RunId) -> bool) -> io::Result<Swept> {
+    let marker = format!("{DATA_MARKER}={mark}");
+    let sessions = std::cell::RefCell::new(BTreeSet::new());
+    let swept = sweep(|environment| {
+        if !has_entry(environment, &marker) {
+            return false;
+        }
+        // Who carries the mark alone was given it by hand: nothing says that it is a stray.
+        let ids = value(environment, SESSION_MARKER).zip(value(environment, RUN_MARKER));
+        let ids = ids.and_then(|(session, run)| Some((session.parse().ok()?, run.parse().ok()?)));
+        let is_stray = ids.is_some_and(|(session, run)| !is_kept(session, run));
+        if let Some((session, _)) = ids.filter(|_| is_stray) {
+            sessions.borrow_mut().insert(session);
+        }
+        is_stray
+    })?;
+    Ok(Swept {
+        sessions: sessions.into_inner(),
+        ..swept
+    })
+}
+
+/// Ends the process that holds the lock of a journal although it cannot be talked to; says whether there was one.
+///
+/// It is the keeper of `identity_file`, or if that cannot be read the process that the system says has the lock.
+pub fn kill_lock_holder(identity_file: &Path, lock_file: &Path) -> bool {
+    let known = Identity::read(identity_file).ok().flatten();
+    let known = known
+        .filter(Identity::is_alive)
+        .map(|identity| identity.process());
+    let holder = os::lock_holder(lock_file);
+    let keeper = match (known, holder) {
+        // Only whoever has the lock is in the way.
+        (Some(known), Some(holder)) => (known == holder).then_some(known),
+        (known, holder) => known.or(holder),
+    };
+    keeper.is_some_and(|keeper| os::signal_same(keeper, Signal::SIGKILL).is_ok())
+}
+
+fn value<'a>(environment: &'a [u8], name: &str) -> Option<&'a str> {
+    let entry = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    std::str::from_utf8(entry).ok()
+}
+
+fn sweep(is_prey: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
+    let until = Instant::now() + PATIENCE;
+    let mut hunt = os::Hunt::default();
+    let mut found = HashSet::new();
+    let mut clean = 0;
+    let mut left = 0;
+    while clean < CLEAN_LOOKS {
+        let prey = hunt.look(&is_prey, false)?;
+        left = prey.len();
+        if prey.is_empty() {
+            clean += 1;
+            if found.is_empty() {
+                break;
+            }
+        } else {
+            clean = 0;
+            found.extend(prey);
+        }
+        if Instant::now() >= until {
             break;
         }
-        killed += found.len();
-        for pid in found {
-            // It may have ended by itself.
-            let _ = kill(pid, Signal::SIGKILL);
-        }
+        #[expect(clippy::disallowed_methods, reason = "called where blocking is allowed")]
+        std::thread::sleep(PAUSE);
     }
-    Ok(killed)
+    Ok(Swept {
+        killed: found.len() - left,
+        left,
+        sessions: BTreeSet::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_entry_is_a_marker() {
+        let environment = b"A=1\0TRUNKLINE_RUN=x\0B=TRUNKLINE_RUN=y\0";
+        assert!(has_entry(environment, "TRUNKLINE_RUN=x"));
+        assert!(!has_entry(environment, "TRUNKLINE_RUN=y"));
+        assert!(!has_entry(environment, "TRUNKLINE_RUN="));
+        assert_eq!(value(environment, RUN_MARKER), Some("x"));
+        assert_eq!(value(environment, "TRUNKLINE"), None);
+    }
 }
 
 /// Whether this process lives, which one that nobody has reaped yet does not.

@@ -4,11 +4,13 @@
 //! only, and an identity is checked by pid alone.
 
 #[cfg(target_os = "linux")]
+mod hunt;
+#[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]
 mod other;
 
-#[cfg(target_os = "linux")]
-pub(super) use linux::*;
 #[cfg(not(target_os = "linux"))]
 pub(super) use other::*;
+#[cfg(target_os = "linux")]
+pub(super) use {hunt::*, linux::*};

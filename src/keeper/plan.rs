@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{RunId, SessionId};
+use crate::domain::{RunId, Seq, SessionId};
 
 /// What a keeper needs to start one run. It travels as one JSON document on the keeper's stdin, so nothing of it is in an
 /// argv or on a disk. All paths are absolute.
@@ -27,6 +27,9 @@ pub struct LaunchPlan {
     pub cwd: PathBuf,
     /// The folder of the session's journal.
     pub journal_dir: PathBuf,
+    /// A record up to which the journal had numbers; see [`crate::journal::WriterOptions`].
+    #[serde(default)]
+    pub journal_floor: Seq,
     /// Where the keeper listens; see [`fits_socket_path`].
     pub socket: PathBuf,
     /// Where the keeper says how to reach it.
@@ -130,6 +133,9 @@ impl Default for KeeperLimits {
 /// The name of the environment variable that marks every process of a run; its value is the run's id.
 pub const RUN_MARKER: &str = "TRUNKLINE_RUN";
 
+/// The environment variable that says which data directory a process's session is of.
+pub const DATA_MARKER: &str = "TRUNKLINE_DATA_MARK";
+
 /// The environment variable that tells a process which session it belongs to.
 pub const SESSION_MARKER: &str = "TRUNKLINE_SESSION";
 
@@ -161,6 +167,7 @@ mod tests {
             env: vec![("TOKEN".to_owned(), "s3cret-env".to_owned())],
             cwd: "/".into(),
             journal_dir: "/j".into(),
+            journal_floor: Seq::ZERO,
             socket: "/s".into(),
             identity_file: "/i".into(),
             lease_file: None,

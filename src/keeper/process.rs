@@ -19,6 +19,7 @@ use super::{
     child,
     identity::{self, Identity},
     ladder::Ladder,
+    lease,
     os::{self, Signals},
     plan::LaunchPlan,
     recorder::Recorder,
@@ -125,6 +126,7 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
     let now = Instant::now();
     let options = WriterOptions {
         segment_bytes: plan.limits.segment_bytes,
+        floor: plan.journal_floor,
     };
     let (writer, _) = Writer::open(&plan.journal_dir, options).map_err(|error| {
         let cause = match error {
@@ -134,7 +136,7 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
         LaunchFailure::new(cause, error)
     })?;
     let mut recorder = Recorder::new(writer, &plan.limits, now);
-    let lease = plan.lease_file.as_deref().map(child::take_lease).transpose()?;
+    let lease = plan.lease_file.as_deref().map(lease::take).transpose()?;
 
     let secret = identity::new_secret().map_err(system)?;
     let server = Server::bind(&plan.socket, secret.clone(), plan.limits.max_line_bytes)
@@ -148,6 +150,10 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
         Err(failure) => {
             let _ = fs::remove_file(&plan.identity_file);
             let _ = fs::remove_file(&plan.socket);
+            if let Some(lease) = &plan.lease_file {
+                // It is held until this process ends.
+                let _ = fs::remove_file(lease);
+            }
             return Err(failure);
         }
     };
@@ -170,6 +176,7 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
         stderr: Stderr::new(child.stderr, &plan.limits, now),
         recorder,
         ladder: Ladder::default(),
+        told_steps: 0,
         ending: None,
         acks: Vec::new(),
         unwritten_lines: 0,
@@ -206,6 +213,7 @@ fn start_child(
                 stderr_tail: String::new(),
                 spawn_error: Some(failure.to_string()),
                 unwritten_lines: 0,
+                stop_steps: Vec::new(),
             };
             append(&records::run_exited(plan.run, &exit))?;
             Err(failure)

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::{RunExit, RunId, StopIntent},
+    domain::{RunExit, RunId, StopIntent, StopStep},
     journal::Source,
     ndjson::{self, Item},
 };
@@ -27,6 +27,8 @@ pub(super) fn run_exited(run: RunId, exit: &RunExit) -> Vec<u8> {
         #[serde(skip_serializing_if = "Option::is_none")]
         spawn_error: Option<&'a str>,
         unwritten_lines: u32,
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        stop_steps: &'a [StopStep],
     }
     let RunExit {
         code,
@@ -36,6 +38,7 @@ pub(super) fn run_exited(run: RunId, exit: &RunExit) -> Vec<u8> {
         stderr_tail,
         spawn_error,
         unwritten_lines,
+        stop_steps,
     } = exit;
     json(&RunExited {
         r#type: "run_exited",
@@ -47,6 +50,7 @@ pub(super) fn run_exited(run: RunId, exit: &RunExit) -> Vec<u8> {
         stderr_tail,
         spawn_error: spawn_error.as_deref(),
         unwritten_lines: *unwritten_lines,
+        stop_steps,
     })
 }
 
@@ -151,6 +155,8 @@ fn json(record: &impl Serialize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use crate::domain::StopRung;
+
     use super::*;
 
     fn record(item: Item<'_>) -> (Source, serde_json::Value) {
@@ -206,6 +212,10 @@ mod tests {
             stderr_tail: "oops".to_owned(),
             spawn_error: Some("no".to_owned()),
             unwritten_lines: 2,
+            stop_steps: vec![StopStep {
+                step: StopRung::Sigterm,
+                after_ms: 3,
+            }],
         };
         let data = run_exited(RunId::new(), &exit);
         assert_eq!(serde_json::from_slice::<RunExit>(&data).unwrap(), exit);

@@ -47,6 +47,8 @@ pub(super) struct Keeper {
     pub(super) stdout: Stdout,
     pub(super) stderr: Stderr,
     pub(super) ladder: Ladder,
+    /// Steps of the stop that the daemon was told of.
+    pub(super) told_steps: usize,
     pub(super) ending: Option<Ending>,
     /// Answers that wait for the commit of their record.
     pub(super) acks: Vec<(ReplyTo, Seq)>,
@@ -133,6 +135,7 @@ impl Keeper {
             self.record_lines();
         }
         self.end(now);
+        self.tell_steps();
 
         self.recorder.commit(now);
         if !self.recorder.is_blocked() {
@@ -241,6 +244,14 @@ impl Keeper {
                 Rung::Kill => killpg(self.child, Signal::SIGKILL),
             };
         }
+    }
+
+    /// Tells the daemon which steps were taken since it was told last.
+    fn tell_steps(&mut self) {
+        for step in self.ladder.steps().iter().skip(self.told_steps) {
+            self.server.tell_step(*step);
+        }
+        self.told_steps = self.ladder.steps().len();
     }
 
     /// Begins or hastens the stop ladder.

@@ -17,7 +17,7 @@ use std::{
 use subtle::ConstantTimeEq as _;
 
 use super::wire::{self, FrameReader, HELLO_LIMIT_BYTES, HelloRefusal, KeeperHello, ToDaemon, ToKeeper};
-use crate::journal::Head;
+use crate::{domain::StopStep, journal::Head};
 
 /// Connections that have not said hello yet. One more drops the oldest.
 const NEWCOMERS: usize = 4;
@@ -46,6 +46,8 @@ struct Newcomer {
 struct Daemon {
     peer: Peer,
     number: u64,
+    /// The version that is spoken with it.
+    protocol: u32,
     told: Head,
     /// A head waits to be sent; no second one is put behind it.
     head_unsent: bool,
@@ -134,8 +136,9 @@ impl Server {
         }
     }
 
-    /// Hears what newcomers say. `hello` makes our answer to the one that is let in; at most one is at a time.
-    pub(super) fn greet(&mut self, now: Instant, hello: impl FnOnce() -> KeeperHello) -> Option<Change> {
+    /// Hears what newcomers say. `hello` makes our answer to the one that is let in, from the version that is spoken with
+    /// it; at most one is let in at a time.
+    pub(super) fn greet(&mut self, now: Instant, hello: impl FnOnce(u32) -> KeeperHello) -> Option<Change> {
         let mut newcomers = std::mem::take(&mut self.newcomers).into_iter();
         let mut joining = None;
         for mut newcomer in newcomers.by_ref() {
@@ -147,24 +150,25 @@ impl Server {
                     // A new socket has room for so little.
                     let _ = newcomer.peer.flush();
                 }
-                Hello::Accepted => {
-                    joining = Some(newcomer.peer);
+                Hello::Accepted { protocol } => {
+                    joining = Some((newcomer.peer, protocol));
                     break;
                 }
             }
         }
         self.newcomers.extend(newcomers);
-        joining.map(|peer| Change::Joined(self.join(peer, hello())))
+        joining.map(|(peer, protocol)| Change::Joined(self.join(peer, hello(protocol))))
     }
 
     fn join(&mut self, mut peer: Peer, hello: KeeperHello) -> Option<u64> {
         self.connections += 1;
         peer.frames.set_limit(wire::frame_limit(self.max_line_bytes));
-        let told = hello.head;
+        let (told, protocol) = (hello.head, hello.protocol);
         peer.queue(&ToDaemon::Hello(Box::new(hello)));
         let previous = self.daemon.replace(Daemon {
             peer,
             number: self.connections,
+            protocol,
             told,
             head_unsent: false,
         });
@@ -209,6 +213,13 @@ impl Server {
         }
     }
 
+    /// Tells the daemon of a step of the stop, if it understands that.
+    pub(super) fn tell_step(&mut self, step: StopStep) {
+        if let Some(daemon) = self.daemon.as_mut().filter(|it| it.protocol >= wire::WITH_STEPS) {
+            daemon.peer.queue(&ToDaemon::Step(step));
+        }
+    }
+
     /// Sends what the daemon's socket takes, the newest head included.
     pub(super) fn flush(&mut self, head: Head) -> Option<Change> {
         loop {
@@ -247,7 +258,7 @@ enum Hello {
     Waiting,
     Lost,
     Refused(HelloRefusal),
-    Accepted,
+    Accepted { protocol: u32 },
 }
 
 impl Peer {
@@ -271,10 +282,12 @@ impl Peer {
             },
             Err(_) => return Hello::Lost,
         };
-        if hello.protocol != wire::VERSION {
+        if !wire::speaks(hello.protocol) {
             Hello::Refused(HelloRefusal::Version(wire::VERSION))
         } else if bool::from(hello.secret.as_bytes().ct_eq(secret.as_bytes())) {
-            Hello::Accepted
+            Hello::Accepted {
+                protocol: hello.protocol,
+            }
         } else {
             Hello::Refused(HelloRefusal::Secret)
         }

@@ -11,7 +11,7 @@ use prometheus_client::{
 use super::name::Names;
 use crate::{
     claude::catalogue,
-    domain::{ApprovalHow, ApprovalKind, TurnEnd, Usd},
+    domain::{ApprovalHow, ApprovalKind, ParkReason, TurnEnd, Usd},
     journal::{RecordRef, Source},
 };
 
@@ -117,6 +117,11 @@ struct FallbackLabels {
     reason: &'static str,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ParkLabels {
+    reason: &'static str,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TurnLabels {
     outcome: Cow<'static, str>,
@@ -137,6 +142,10 @@ pub struct SessionMetrics {
     turns: Family<TurnLabels, Counter>,
     outcomes: Names,
     cost: Counter<f64, AtomicU64>,
+    strays: Counter,
+    missing: Counter,
+    parks: Family<ParkLabels, Counter>,
+    wakes: Counter,
 }
 
 impl SessionMetrics {
@@ -158,6 +167,10 @@ impl SessionMetrics {
             turns: Family::default(),
             outcomes: Names::default(),
             cost: Counter::default(),
+            strays: Counter::default(),
+            missing: Counter::default(),
+            parks: Family::default(),
+            wakes: Counter::default(),
         };
         registry.register("records", "Records of journals by source", by_source);
         registry.register_with_unit(
@@ -192,6 +205,26 @@ impl SessionMetrics {
             "Cost of these turns, where it is known",
             Unit::Other("usd".to_owned()),
             sessions.cost.clone(),
+        );
+        registry.register(
+            "strays_killed",
+            "Processes of sessions that outlived their keeper and were killed",
+            sessions.strays.clone(),
+        );
+        registry.register(
+            "records_missing",
+            "Records that journals were found to lack",
+            sessions.missing.clone(),
+        );
+        registry.register(
+            "parks",
+            "Sessions that were parked, by reason",
+            sessions.parks.clone(),
+        );
+        registry.register(
+            "wakes",
+            "Processes that were started for parked sessions",
+            sessions.wakes.clone(),
         );
         sessions
     }
@@ -252,6 +285,27 @@ impl SessionMetrics {
         if let Some(cost) = turn.cost_usd.filter(|cost| *cost > Usd::ZERO) {
             self.cost.inc_by(cost.as_dollars());
         }
+    }
+
+    /// Counts processes that outlived their keeper and were killed.
+    pub fn strays_killed(&self, count: usize) {
+        self.strays.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    /// Counts records that a journal was found to lack.
+    pub fn records_missing(&self, count: u64) {
+        self.missing.inc_by(count);
+    }
+
+    /// Counts a session that was parked.
+    pub fn parked(&self, reason: ParkReason) {
+        let reason = reason.as_str();
+        self.parks.get_or_create(&ParkLabels { reason }).inc();
+    }
+
+    /// Counts a process that was started for a parked session.
+    pub fn woken(&self) {
+        self.wakes.inc();
     }
 
     /// A known subtype counts under its name, however many unknown ones there were.

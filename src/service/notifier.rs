@@ -10,6 +10,7 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
+use nix::time::{ClockId, clock_gettime};
 use tokio::{
     net::UnixDatagram,
     time::{MissedTickBehavior, interval, timeout},
@@ -72,6 +73,15 @@ impl Notifier {
             let _ = write!(message, "\nMAINPID={pid}");
         }
         self.send(&message).await;
+    }
+
+    /// The daemon becomes another program, and will be ready again.
+    pub async fn reloading(&self, status: &str) {
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(std::time::Duration::from);
+        let micros = now.unwrap_or_default().as_micros();
+        let status = line(status);
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS={status}"))
+            .await;
     }
 
     /// The daemon begins to end.

@@ -101,7 +101,12 @@ pub fn passed(environment: Environment<'_>, us: Addressee) -> Result<Vec<Passed>
         .collect()
 }
 
-fn take(fd: RawFd, name: &str) -> Result<Passed, SocketError> {
+pub(super) fn take(fd: RawFd, name: &str) -> Result<Passed, SocketError> {
+    checked(open_file(fd, name)?, name)
+}
+
+/// A file that this process began with.
+pub(super) fn open_file(fd: RawFd, name: &str) -> Result<OwnedFd, SocketError> {
     if fs::symlink_metadata(format!("/dev/fd/{fd}")).is_err() {
         return Err(SocketError::NotOpen {
             name: name.into(),
@@ -112,7 +117,7 @@ fn take(fd: RawFd, name: &str) -> Result<Passed, SocketError> {
     // the environment says that it was passed to this process.
     #[expect(unsafe_code, reason = "a passed file is known by its number only")]
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    checked(file, name)
+    Ok(file)
 }
 
 fn checked(file: OwnedFd, name: &str) -> Result<Passed, SocketError> {

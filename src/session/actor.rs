@@ -3,7 +3,9 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    path::PathBuf,
+    fs,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -17,9 +19,9 @@ use tokio_util::task::TaskTracker;
 use crate::{
     domain::{
         ApprovalId, Fact, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
-        rule::Rules,
+        fact::CliTotals, rule::Rules,
     },
-    journal::{Chunk, Feed, Head, Position, ReadError, Reader},
+    journal::{Chunk, Feed, Head, Missing, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
     metrics::SessionMetrics,
     outbound::Outbound,
@@ -38,6 +40,7 @@ use super::{
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
     outbox::{self, Due, Entry, OUTBOX_ENTRIES, Unsent},
+    park::Parking,
     process::Launching,
     prompts::Prompts,
     restart::Restarting,
@@ -66,6 +69,8 @@ pub struct SessionParts {
     pub read_after: Seq,
     /// Prompts of earlier runs, each with its record.
     pub earlier_prompts: Vec<(PromptUuid, Seq)>,
+    /// The CLI's last known running totals of the conversation.
+    pub totals: Option<CliTotals>,
     /// Facts of records up to this one are in the store already.
     pub projected: Seq,
     /// The link to a keeper that lives.
@@ -82,6 +87,8 @@ pub struct SessionParts {
     pub routes: Routes,
     /// Where it is said that a restart is due.
     pub restarts: mpsc::Sender<SessionId>,
+    /// Where it is said that a parked session needs a process.
+    pub wakes: mpsc::Sender<SessionId>,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
@@ -111,6 +118,8 @@ pub struct SessionSettings {
     pub start_timeout_ms: u64,
     /// When silence is too long.
     pub liveness: Liveness,
+    /// How long nothing is asked of a session before it is parked; 0 = for ever.
+    pub park_after_ms: u64,
     /// How long is waited for clients that answer the CLI.
     pub desk: DeskTimes,
     /// The largest content of a user message in bytes, as callers of the handle are held to it too.
@@ -130,7 +139,7 @@ pub(super) struct Actor {
     pub(super) journal_dir: PathBuf,
     pub(super) feed: Feed,
     position: Position,
-    projected: Seq,
+    pub(super) projected: Seq,
     projections: mpsc::Sender<Projection>,
     /// What the store could not take yet.
     unsent_facts: Option<Projection>,
@@ -145,6 +154,7 @@ pub(super) struct Actor {
     pub(super) outbox_room: Arc<Semaphore>,
     pub(super) launching: Option<Launching>,
     pub(super) restarting: Restarting,
+    pub(super) parking: Parking,
     pub(super) listening: Listening,
     /// Held while a process lives.
     pub(super) place: Option<Place>,
@@ -189,6 +199,8 @@ pub(super) struct Actor {
     /// Of these, what was refused for want of room, and when it is sent again.
     pub(super) refused: Vec<Due>,
     pub(super) retry_at: Option<Instant>,
+    /// What is missing up to this record was said.
+    pub(super) noticed_missing: Option<Seq>,
     /// A stop of our own.
     pub(super) stop_sent: bool,
 
@@ -209,21 +221,44 @@ impl std::fmt::Debug for Actor {
 /// # Errors
 /// `Journal` when the journal can't be read.
 pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
-    let reader = Reader::open(&parts.journal_dir).map_err(SessionError::Journal)?;
+    let reader = match Reader::open(&parts.journal_dir) {
+        // A journal that is gone is one whose records are all missing.
+        Err(ReadError::NotFound { .. }) if parts.projected > Seq::ZERO => {
+            make_folder(&parts.journal_dir)?;
+            Reader::open(&parts.journal_dir)
+        }
+        opened => opened,
+    };
+    let reader = reader.map_err(SessionError::Journal)?;
     let head = match &parts.link {
         Some(link) => link.hello.head,
         None => reader.head().map_err(SessionError::Journal)?,
     };
-    let position = reader
-        .position_after(parts.read_after.min(head.seq))
-        .map_err(SessionError::Journal)?;
+    let mut rest = parts.rest;
+    let known_turns = rest.turns;
+    let is_cut = head.seq < parts.projected;
+    rest.head = if is_cut && parts.link.is_none() && !rest.state.is_live() {
+        // How it ended is missing, and the store knows it.
+        head.seq
+    } else {
+        parts.read_after.min(head.seq)
+    };
+    let position = match reader.place_after(rest.head) {
+        Err(ReadError::Compacted { oldest }) => {
+            rest.head = Seq::new(oldest.get().saturating_sub(1));
+            reader.place_after(rest.head)
+        }
+        found => found,
+    };
+    let position = position.map_err(SessionError::Journal)?;
     let (commands_sender, commands) = mpsc::channel(COMMANDS);
     let (stops_sender, stops) = mpsc::channel(STOPS);
     let (unsent_sender, unsent) = mpsc::channel(OUTBOX_ENTRIES);
     let (launched_sender, launched) = mpsc::channel(1);
+    let cwd = parts.cwd.as_path().into();
     let (ruling, looks) = Ruling::new(parts.rules, parts.cwd);
-    let id = parts.rest.session;
-    let machine = Machine::at_rest(parts.rest);
+    let id = rest.session;
+    let machine = Machine::at_rest(rest);
     let view = watch::Sender::new(Arc::new(machine.view(None)));
     let (desk, outside) = Desk::new(parts.routes, parts.settings.desk, parts.outbound);
     let feed = Feed::new(&parts.journal_dir, head, parts.settings.ring_bytes);
@@ -248,6 +283,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         ended_turns: VecDeque::new(),
         launching: None,
         restarting: Restarting::new(parts.restarts),
+        parking: Parking::new(parts.wakes),
         listening: Listening::default(),
         place: parts.place,
         start_turn: None,
@@ -267,6 +303,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         refused: Vec::new(),
         retry_at: None,
         stop_sent: false,
+        noticed_missing: None,
         settings: parts.settings,
         metrics: parts.metrics,
         start_deadline: None,
@@ -282,15 +319,26 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         late_notes: Vec::new(),
     };
     actor.replay(head).await?;
+    if is_cut {
+        actor.machine.expect_missing(Missing {
+            first_seq: head.seq.next(),
+            last_seq: actor.projected,
+        });
+    }
     actor.desk.inherit(head.seq);
     match parts.link {
         Some(link) => actor.take_link(link),
         None if parts.fresh => {}
-        None => actor.mend_without_process()?,
+        None => {
+            actor.machine.trust(known_turns, parts.totals.clone());
+            actor.mend_without_process()?;
+        }
     }
+    actor.machine.trust(known_turns, parts.totals);
     actor.settle();
     let handle = SessionHandle {
         id,
+        cwd,
         commands: commands_sender,
         stops: stops_sender,
         departures: Arc::clone(&actor.departures),
@@ -314,6 +362,7 @@ impl Actor {
                 .chain(self.next_ruling())
                 .chain(self.restarting.next())
                 .chain(self.listening.next())
+                .chain(self.parking.next())
                 .min();
             let has_facts = self.unsent_facts.is_some() && self.unclaimed.is_none();
             let store = has_facts.then(|| self.projections.clone());
@@ -370,7 +419,7 @@ impl Actor {
         while self.position_seq() < head.seq {
             let chunk = self
                 .reader
-                .read(self.position, head, READ_BYTES)
+                .read_after(self.position_seq(), self.position, head, READ_BYTES)
                 .map_err(SessionError::Journal)?;
             let mut out = Outcome::default();
             self.fold(&chunk, &mut out);
@@ -389,7 +438,10 @@ impl Actor {
     /// Reads what is new in the journal, and acts on it.
     pub(super) fn follow(&mut self, head: Head) {
         while self.position_seq() < head.seq {
-            let chunk = match self.reader.read(self.position, head, READ_BYTES) {
+            let chunk = match self
+                .reader
+                .read_after(self.position_seq(), self.position, head, READ_BYTES)
+            {
                 Ok(chunk) => chunk,
                 Err(error) => {
                     report_unreadable(self.id, &error);
@@ -414,6 +466,7 @@ impl Actor {
     }
 
     fn fold(&mut self, chunk: &Chunk, out: &mut Outcome) {
+        self.machine.enter(chunk);
         for record in chunk.records() {
             let known = out.facts.len();
             out.counted.tally.add(&record);
@@ -433,9 +486,9 @@ impl Actor {
     /// Who wrote an older record, and its data; `None` when it can't be read.
     pub(super) fn record(&self, seq: Seq) -> Option<(Option<String>, Vec<u8>)> {
         let before = Seq::new(seq.get().checked_sub(1)?);
-        let from = self.reader.position_after(before).ok()?;
-        let chunk = self.reader.read(from, self.feed.head(), 1).ok()?;
-        let record = chunk.records().next()?;
+        let from = self.reader.place_after(before).ok()?;
+        let chunk = self.reader.read_after(before, from, self.feed.head(), 1).ok()?;
+        let record = chunk.records().next().filter(|record| record.seq == seq)?;
         Some((record.by.map(ToOwned::to_owned), record.data.to_vec()))
     }
 
@@ -518,6 +571,7 @@ impl Actor {
             }
             Effect::Claimed => self.on_claimed(),
             Effect::RunEnded => self.on_run_ended(),
+            Effect::ParkVoid => self.park_is_off(),
         }
     }
 
@@ -559,6 +613,14 @@ async fn sleep_until(deadline: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
+}
+
+fn make_folder(dir: &Path) -> Result<(), SessionError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|source| {
+        let path = dir.to_owned();
+        SessionError::Journal(ReadError::Io { path, source })
+    })
 }
 
 fn report_unreadable(id: SessionId, error: &ReadError) {

@@ -46,6 +46,19 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    /// Room is made by other sessions, so a moment later is soon enough.
+    pub const RETRY_AFTER_MS: u64 = 5_000;
+
+    /// The stable name.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Live { .. } | Self::LivePerCwd { .. } => "too_many_sessions",
+            Self::Waiting { .. } => "start_queue_full",
+        }
+    }
+}
+
 /// Gives out places; clones are the same.
 #[derive(Clone, Debug)]
 pub struct Admission {

@@ -10,7 +10,7 @@ use crate::{
     domain::{ClientId, ConnectionId, PromptUuid},
 };
 
-use super::{SessionError, handle::Sent, machine::EndedApproval};
+use super::{Refusal, SessionError, WakeFailure, handle::Sent, machine::EndedApproval};
 
 /// Frames that may wait for one client. One that does not take them is cut off.
 const DIRECT_FRAMES: usize = 256;
@@ -109,6 +109,9 @@ impl Clients {
         });
         if let (Some((name, value)), Some(fields)) = (about, frame.as_object_mut()) {
             fields.insert(name.to_owned(), value.into());
+        }
+        if let SessionError::NotWoken(WakeFailure { room: Some(_), .. }) = error {
+            frame["retry_after_ms"] = Refusal::RETRY_AFTER_MS.into();
         }
         self.send(connection, frame.to_string());
     }

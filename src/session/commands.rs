@@ -70,6 +70,12 @@ impl Actor {
             Command::Detach { connection } => self.detach(connection),
             Command::Line { connection, line } => self.on_line(connection, &line),
             Command::RestartFailed { reason } => self.on_restart_failed(reason),
+            Command::Park {
+                reason,
+                least_unused_ms,
+                reply,
+            } => self.park(reason, least_unused_ms, Some(reply)),
+            Command::WakeFailed { failure } => self.on_wake_failed(&failure),
             // The run loop ends on it.
             Command::Close { .. } | Command::Retire { .. } => {}
         }
@@ -101,7 +107,7 @@ impl Actor {
                 self.answer_prompt(reply, uuid, Err(SessionError::PromptConflict(uuid)));
             }
             Admission::Write => {
-                if self.refuse_input().is_some() {
+                if !self.wakes() && self.refuse_input().is_some() {
                     for reply in self.prompts.on_unsent(uuid) {
                         if let Some(refusal) = self.refuse_input() {
                             self.answer_prompt(reply, uuid, Err(refusal));

@@ -153,6 +153,16 @@ impl Controls {
         None
     }
 
+    /// Whether a request is held back.
+    pub(super) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether no request is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty()
+    }
+
     /// Takes the first request that was held back.
     pub(super) fn take_held(&mut self) -> Option<Request> {
         self.held.pop_front()

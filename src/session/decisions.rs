@@ -25,6 +25,11 @@ pub(super) struct Deciding {
 }
 
 impl Deciding {
+    /// Whether none is on its way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Whether a decision is on its way.
     pub(super) fn is_decided(&self, id: ApprovalId) -> bool {
         self.waiting.contains_key(&id)

@@ -2,9 +2,11 @@
 
 use crate::{
     claude::{BadAnswer, BadLine},
-    domain::{ApprovalId, FailReason, PromptState, PromptUuid, SessionState},
+    domain::{ApprovalId, FailReason, ParkObstacle, PromptState, PromptUuid, SessionState},
     journal::ReadError,
 };
+
+use super::park::WakeFailure;
 
 /// Why a session did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +23,12 @@ pub enum SessionError {
         /// The state it is in.
         state: SessionState,
     },
+    /// The process cannot be ended to save memory.
+    #[error("the session {}", .0.words())]
+    NotParkable(ParkObstacle),
+    /// The session is parked, and no process could be started for what was sent to it.
+    #[error("the parked session could not be woken: {}", .0.detail)]
+    NotWoken(WakeFailure),
     /// The process is being stopped.
     #[error("the session is being stopped")]
     Stopping,
@@ -113,6 +121,8 @@ impl SessionError {
         match self {
             Self::NotLive { .. } => "session_not_live",
             Self::AlreadyLive { .. } => "session_already_live",
+            Self::NotParkable(_) => "session_not_parkable",
+            Self::NotWoken(failure) => failure.code,
             Self::Stopping => "session_stopping",
             Self::StartFailed(_) => "start_failed",
             Self::StopTimedOut => "stop_timed_out",

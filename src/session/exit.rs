@@ -12,6 +12,7 @@ pub(super) fn unseen() -> RunExit {
         stderr_tail: String::new(),
         spawn_error: None,
         unwritten_lines: 0,
+        stop_steps: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Owns the outside of a session: the handle that others hold, and the commands that its actor takes.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -10,14 +10,14 @@ use tokio_util::sync::DropGuard;
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
     domain::{
-        ApprovalId, ClientId, ConnectionId, FailReason, PromptUuid, Resolution, RestartTerms, RuleSet, Seq,
-        SessionId, SessionState, TurnEnd,
+        ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, Resolution, RestartTerms,
+        RuleSet, Seq, SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
 };
 
-use super::{Claim, LiveView, Routes, SessionError, admission::Admitted};
+use super::{Claim, LiveView, Routes, SessionError, admission::Admitted, park::WakeFailure};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -65,7 +65,7 @@ pub enum Decision {
 /// A process to be started for a session.
 #[derive(Debug)]
 pub struct Launch {
-    /// What the keeper is told; its `start_note` is filled in by the session.
+    /// What the keeper is told; its `start_note` and `journal_floor` are filled in by the session.
     pub plan: LaunchPlan,
     /// How the conversation is opened.
     pub mode: crate::domain::StartMode,
@@ -168,6 +168,15 @@ pub(super) enum Command {
     RestartFailed {
         reason: Option<FailReason>,
     },
+    Park {
+        reason: ParkReason,
+        least_unused_ms: u64,
+        reply: Reply<()>,
+    },
+    /// No process could be started for what was sent to a parked session.
+    WakeFailed {
+        failure: WakeFailure,
+    },
     Close {
         reply: oneshot::Sender<()>,
     },
@@ -180,6 +189,8 @@ pub(super) enum Command {
 #[derive(Debug)]
 pub(super) struct Stop {
     pub(super) by: String,
+    /// Whether the process gets little time.
+    pub(super) is_urgent: bool,
     pub(super) reply: oneshot::Sender<()>,
 }
 
@@ -236,6 +247,7 @@ impl Drop for Departure<'_> {
 #[derive(Clone, Debug)]
 pub struct SessionHandle {
     pub(super) id: SessionId,
+    pub(super) cwd: Arc<Path>,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) stops: mpsc::Sender<Stop>,
     pub(super) departures: Arc<Notify>,
@@ -247,6 +259,11 @@ impl SessionHandle {
     /// The session's id.
     pub fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// Where it works.
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
     }
 
     /// Whether its actor lives.
@@ -363,14 +380,40 @@ impl SessionHandle {
     /// # Errors
     /// `StopTimedOut` after `deadline`.
     pub async fn stop(&self, by: &str, deadline: Duration) -> Result<(), SessionError> {
+        self.stop_with(by, false, deadline).await
+    }
+
+    /// As [`Self::stop`], with little patience for the process. It hastens a stop that is under way.
+    ///
+    /// # Errors
+    /// Those of [`Self::stop`].
+    pub async fn stop_at_once(&self, by: &str, deadline: Duration) -> Result<(), SessionError> {
+        self.stop_with(by, true, deadline).await
+    }
+
+    async fn stop_with(&self, by: &str, is_urgent: bool, deadline: Duration) -> Result<(), SessionError> {
         let (reply, stopped) = oneshot::channel();
         let by = by.to_owned();
-        let stop = Stop { by, reply };
+        let stop = Stop { by, is_urgent, reply };
         self.stops.send(stop).await.map_err(|_| SessionError::Ended)?;
         match tokio::time::timeout(deadline, stopped).await {
             Ok(ended) => ended.map_err(|_| SessionError::Ended),
             Err(_) => Err(SessionError::StopTimedOut),
         }
+    }
+
+    /// Waits until the turn that runs is over, or waits for a person. Returns at once when none runs.
+    pub async fn wait_turn_over(&self) {
+        let mut view = self.view.clone();
+        let mut running = None;
+        // An actor that is gone runs no turn.
+        let _ = view
+            .wait_for(|view| {
+                let turn = view.turn.as_ref().map(|turn| turn.number);
+                running = running.or(turn);
+                view.state != SessionState::Busy || (running.is_some() && turn != running)
+            })
+            .await;
     }
 
     /// Waits for the turn that answers a prompt.
@@ -428,6 +471,34 @@ impl SessionHandle {
     pub async fn restart_failed(&self, reason: Option<FailReason>) {
         // An actor that is gone restarts nothing.
         self.commands.send(Command::RestartFailed { reason }).await.ok();
+    }
+
+    /// Ends the process of a session of which nothing has been asked for so long, and returns after its end. The next message
+    /// starts another. Parking what is parked is no error.
+    ///
+    /// # Errors
+    /// `NotParkable` when that would cut something short; `StopTimedOut` after `deadline`.
+    pub async fn park(
+        &self,
+        reason: ParkReason,
+        least_unused_ms: u64,
+        deadline: Duration,
+    ) -> Result<(), SessionError> {
+        let parked = self.ask(|reply| Command::Park {
+            reason,
+            least_unused_ms,
+            reply,
+        });
+        match tokio::time::timeout(deadline, parked).await {
+            Ok(parked) => parked,
+            Err(_) => Err(SessionError::StopTimedOut),
+        }
+    }
+
+    /// Says that the process which a message needs did not come about.
+    pub async fn wake_failed(&self, failure: WakeFailure) {
+        // An actor that is gone has answered who sent it.
+        self.commands.send(Command::WakeFailed { failure }).await.ok();
     }
 
     /// Ends the actor of a session that has no process, and will have none: what was asked of it later is refused.

@@ -13,7 +13,7 @@ use crate::{
 
 use super::{
     actor::Actor,
-    notes::{Note, Silence, SilenceCode},
+    notes::{Note, Notice, Silence, SilenceCode},
     outbox::{Entry, Payload, Subject},
     process::Cause,
 };
@@ -65,12 +65,12 @@ impl Actor {
             SessionState::Starting => SilenceAction::Report,
             _ => self.settings.liveness.action,
         };
-        let note = Note::Notice(Silence {
+        let note = Note::Notice(Notice::Silence(Silence {
             code: SilenceCode::CliSilent,
             detail: format!("the CLI has said nothing for {ms} ms"),
             since,
             action,
-        });
+        }));
         self.note(note, Subject::Nobody);
         match action {
             SilenceAction::Report => {}

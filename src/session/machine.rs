@@ -1,9 +1,12 @@
 //! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
 //! that starts again and reads the same records is in the same state.
 
+mod conversation;
 mod ended;
 mod liveness;
+mod missing;
 mod own;
+mod park;
 mod pending;
 mod restart;
 mod runs;
@@ -24,20 +27,21 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     claude::ControlResponse,
     domain::{
-        Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, PromptState, PromptUuid,
-        Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState, Timestamp,
+        Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, ParkReason, Parked, PromptState,
+        PromptUuid, Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState, Timestamp,
     },
-    journal::{RecordRef, Source},
+    journal::{Chunk, Missing, RecordRef, Source},
 };
 
 use own::OwnRequest;
+use park::Timers;
 
 use super::{
     LiveView, Offers, OpenPrompt, OpenTurn,
     counted::Counted,
     desk::{Book, FallbackReason},
     money::Ledger,
-    notes::Note,
+    notes::{Note, Notice},
 };
 pub(super) use ended::EndedApproval;
 use ended::EndedApprovals;
@@ -59,6 +63,8 @@ pub struct AtRest {
     pub state: SessionState,
     /// Why it failed.
     pub reason: Option<FailReason>,
+    /// Since when it is parked, and why.
+    pub parked: Option<Parked>,
     /// The conversation.
     pub cli_session: Option<CliSessionId>,
     /// The last run.
@@ -71,6 +77,8 @@ pub struct AtRest {
     pub permission_mode: Option<String>,
     /// Turns that ended so far.
     pub turns: u64,
+    /// The record that is read last before the fold begins.
+    pub head: Seq,
 }
 
 /// A process that lives, as far as the journal knows.
@@ -82,6 +90,8 @@ struct Run {
     ready_at: Option<Timestamp>,
     /// Whether it was to go on with a conversation.
     resumed: bool,
+    /// The id of that conversation, as long as the process is in it.
+    resumes: Option<CliSessionId>,
     /// Turns that ended before it.
     turns_before: u64,
     /// What decides whether it is restarted.
@@ -95,6 +105,8 @@ struct Run {
     start_timeout_ms: Option<u64>,
     /// Set when it is stopped for saying nothing for this long.
     silent_for_ms: Option<u64>,
+    /// Set when it is stopped to be parked.
+    park: Option<ParkReason>,
     /// What an error `result` before readiness said.
     start_errors: Vec<String>,
 }
@@ -130,6 +142,8 @@ pub(super) enum Effect {
     PromptDropped(PromptUuid, PromptState),
     /// The process ended.
     RunEnded,
+    /// The session is not parked after all: something began first.
+    ParkVoid,
 }
 
 /// What one or more records gave.
@@ -146,6 +160,8 @@ pub(super) struct Machine {
     session: SessionId,
     rest: SessionState,
     reason: Option<FailReason>,
+    /// Holds in the state `parked`.
+    parked: Option<Parked>,
     /// The start that follows the death of the last process.
     restart: Option<Box<Restart>>,
     /// Prompts of the last process whose lines are on their way to this one.
@@ -153,6 +169,8 @@ pub(super) struct Machine {
     run: Option<Run>,
     last_run: Option<RunId>,
     cli_session: Option<CliSessionId>,
+    /// The id that the conversation had before the CLI reported another, until that one has proved itself.
+    earlier: Option<CliSessionId>,
     cli_version: Option<String>,
     model: Option<String>,
     permission_mode: Option<String>,
@@ -178,7 +196,14 @@ pub(super) struct Machine {
     calls: Calls,
     /// The silence that the last notice is about.
     noticed_silence: Option<Timestamp>,
+    timers: Timers,
+    /// When the session was last used: something was written to the CLI, or something of it ended.
+    used_at: Option<Timestamp>,
     head: Seq,
+    /// Records that are missing and that no record tells of.
+    missing: Vec<Missing>,
+    has_lost: bool,
+    last_lost: Seq,
     noted: Option<SessionState>,
     /// The restart that the last `state` record announced.
     noted_restart: Option<Timestamp>,
@@ -195,11 +220,13 @@ impl Machine {
             // A row may say "live" although no process is: the records that follow decide.
             rest: rest.state,
             reason: rest.reason,
+            parked: rest.parked,
             restart: None,
             awaited: Vec::new(),
             run: None,
             last_run: rest.run,
             cli_session: rest.cli_session,
+            earlier: None,
             cli_version: rest.cli_version,
             model: rest.model,
             permission_mode: rest.permission_mode,
@@ -219,7 +246,12 @@ impl Machine {
             owed_since: None,
             calls: Calls::default(),
             noticed_silence: None,
-            head: Seq::ZERO,
+            timers: Timers::default(),
+            used_at: None,
+            head: rest.head,
+            missing: Vec::new(),
+            has_lost: false,
+            last_lost: Seq::ZERO,
             noted: None,
             noted_restart: None,
             announced: HashSet::new(),
@@ -355,6 +387,7 @@ impl Machine {
             run_id: self.last_run,
             cli_pid: cli_pid.filter(|_| self.run.is_some()),
             cli_session_id: self.cli_session,
+            earlier_session_id: self.earlier,
             cli_version: self.cli_version.clone(),
             model: self.model.clone(),
             permission_mode: self.permission_mode.clone(),
@@ -368,8 +401,18 @@ impl Machine {
             unasked_tool: self.unasked.tool().filter(|_| self.run.is_some()),
             last_line_at: self.last_line_at,
             restart: self.restart.as_deref().cloned(),
+            parked: self.parked(),
+            unused_since: None,
+            is_woken: false,
             silent_since: self.silent_since(),
             is_silent: self.is_silence_noticed(),
+        }
+    }
+
+    /// Reads what comes before the records of a chunk: that some are missing.
+    pub(super) fn enter(&mut self, chunk: &Chunk) {
+        if let Some(missing) = chunk.missing {
+            self.skip(missing);
         }
     }
 
@@ -385,7 +428,10 @@ impl Machine {
                     self.on_cli(record, out);
                 }
             }
-            Source::Client => self.on_client(record, out),
+            Source::Client => {
+                self.used_at = Some(record.at);
+                self.on_client(record, out);
+            }
             Source::Daemon => self.on_note(record, out),
             Source::StdoutText | Source::Stderr => {}
         }
@@ -417,16 +463,21 @@ impl Machine {
                 self.on_start_failed(reason, retry, record, out);
             }
             Some(Note::StopRequested {
+                park: Some(reason), ..
+            }) => self.on_park_requested(reason, out),
+            Some(Note::StopRequested {
                 start_timeout_ms,
                 silent_for_ms,
                 ..
             }) => {
-                if self.run.is_none() && self.rest == SessionState::Starting {
-                    // Its start was still waiting.
+                if self.run.is_none() && matches!(self.rest, SessionState::Starting | SessionState::Parked) {
+                    // Its start was still waiting, or it was parked.
                     self.rest = SessionState::Stopped;
                 }
                 if let Some(run) = &mut self.run {
                     let is_first = !run.stop_asked;
+                    // Who stops a process that is being parked wants no message to wake the session.
+                    run.park = None;
                     run.stop_asked = true;
                     // A later stop does not take the reason of the first one back.
                     run.start_timeout_ms = run.start_timeout_ms.or(start_timeout_ms);
@@ -440,7 +491,8 @@ impl Machine {
                     self.on_restart_stopped(record, out);
                 }
             }
-            Some(Note::Notice(silence)) => self.noticed_silence = Some(silence.since),
+            Some(Note::Notice(Notice::Silence(silence))) => self.noticed_silence = Some(silence.since),
+            Some(Note::Notice(Notice::Lost(lost))) => self.on_missing_noticed(lost.missing),
             Some(Note::Claimed(claimed)) => {
                 if let Some(run) = &mut self.run {
                     run.restart = claimed.restart;
@@ -490,13 +542,6 @@ impl Machine {
             }
             !done
         });
-    }
-
-    fn set_cli_session(&mut self, id: CliSessionId, at: Timestamp, out: &mut Outcome) {
-        if self.cli_session != Some(id) {
-            self.cli_session = Some(id);
-            out.facts.push(Fact::CliSession { id, at });
-        }
     }
 
     fn set_model(&mut self, model: Option<String>, out: &mut Outcome) {

@@ -42,6 +42,12 @@ impl Ledger {
         self.seen_in_run = true;
     }
 
+    /// Results are missing from the journal, and the store had booked them: `totals` are the last that it knows.
+    pub(super) fn go_on_from(&mut self, totals: CliTotals) {
+        self.last = totals;
+        self.seen_in_run = true;
+    }
+
     /// The totals to start the next process's ledger from.
     pub(super) fn totals(&self) -> &CliTotals {
         &self.last

@@ -3,11 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptUuid, Restart, RestartTerms,
-    RunExit, RunId, Seq, SessionState, SilenceAction, StartMode, Timestamp, fact::CliTotals,
+    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, ParkReason, Parked, PromptUuid,
+    Restart, RestartTerms, RunExit, RunId, Seq, SessionState, SilenceAction, StartMode, Timestamp,
+    fact::CliTotals,
 };
 
 use super::desk::FallbackReason;
+use crate::journal::Missing;
 
 /// A record that the daemon or a keeper writes about a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,9 +47,12 @@ pub(super) enum Note {
         /// Set when the daemon stops a process that was silent for this long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         silent_for_ms: Option<u64>,
+        /// Set when the daemon stops a process to park its session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        park: Option<ParkReason>,
     },
-    /// The CLI owes output and has said nothing for long.
-    Notice(Silence),
+    /// Something that a person may want to know.
+    Notice(Notice),
     /// The session is in another state.
     State {
         state: SessionState,
@@ -56,6 +61,9 @@ pub(super) enum Note {
         /// Set in the state `starting` while a restart is due.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         restart: Option<DueRestart>,
+        /// Set in the state `parked`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parked: Option<Parked>,
     },
     /// The process was started before anybody asked for the session, which begins here.
     Claimed(Claimed),
@@ -109,6 +117,9 @@ pub(super) struct RunStarted {
     /// Prompts that the last process had not begun, and that are written to this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) carried: Vec<Carried>,
+    /// The id to go back to if the CLI does not know the conversation by `cli_session_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) earlier_session_id: Option<CliSessionId>,
 }
 
 /// How a process that was started in advance became a session's.
@@ -147,6 +158,48 @@ impl DueRestart {
             reason: restart.reason.clone(),
         }
     }
+}
+
+/// A notice of the daemon's own, told from those of the keeper by its code.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Notice {
+    /// The CLI owes output and has said nothing for long.
+    Silence(Silence),
+    /// The journal was damaged.
+    Lost(Lost),
+}
+
+/// Records are missing from the journal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Lost {
+    pub(super) code: LostCode,
+    pub(super) detail: String,
+    #[serde(flatten)]
+    pub(super) missing: Missing,
+}
+
+impl Lost {
+    pub(super) fn new(missing: Missing) -> Self {
+        let Missing { first_seq, last_seq } = missing;
+        let detail = if first_seq == last_seq {
+            format!("record {first_seq} is missing from the journal")
+        } else {
+            format!("records {first_seq} to {last_seq} are missing from the journal")
+        };
+        Self {
+            code: LostCode::RecordsMissing,
+            detail,
+            missing,
+        }
+    }
+}
+
+/// The name of that notice.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum LostCode {
+    #[serde(rename = "records_missing")]
+    RecordsMissing,
 }
 
 /// A notice of the daemon's own: the CLI is silent.
@@ -196,6 +249,7 @@ mod tests {
                 stderr_tail: "no\nway".to_owned(),
                 spawn_error: None,
                 unwritten_lines: 2,
+                stop_steps: Vec::new(),
             },
         };
         let json = note.to_json();
@@ -204,6 +258,25 @@ mod tests {
             panic!("not read back: {}", String::from_utf8_lossy(&json));
         };
         assert_eq!((exit.code, exit.unwritten_lines), (Some(1), 2));
+    }
+
+    #[test]
+    fn notices_are_told_apart_by_their_codes() {
+        let missing = Missing {
+            first_seq: Seq::new(3),
+            last_seq: Seq::new(7),
+        };
+        let json = Note::Notice(Notice::Lost(Lost::new(missing))).to_json();
+        assert_eq!(
+            String::from_utf8_lossy(&json),
+            r#"{"type":"notice","code":"records_missing","detail":"records 3 to 7 are missing from the journal","first_seq":3,"last_seq":7}"#
+        );
+        let Some(Note::Notice(Notice::Lost(lost))) = Note::read(&json) else {
+            panic!("not read back: {}", String::from_utf8_lossy(&json));
+        };
+        assert_eq!(lost.missing, missing);
+        // The keeper's own.
+        assert!(Note::read(br#"{"type":"notice","code":"orphaned","detail":"x"}"#).is_none());
     }
 
     #[test]

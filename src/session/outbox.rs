@@ -45,6 +45,8 @@ pub(super) enum Subject {
     Claim,
     /// The daemon itself; what was refused for want of room is sent again.
     Due(Due),
+    /// The record that the session is to be parked.
+    Park,
     /// Nobody waits; a failure is logged.
     Nobody,
 }

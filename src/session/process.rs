@@ -7,8 +7,8 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     claude::{ClientLine, stdin},
-    domain::{FailReason, PromptUuid, SessionState},
-    keeper::{self, Link, StopRequest, WriteError},
+    domain::{Clock, FailReason, PromptUuid, SessionState},
+    keeper::{self, Identity, Link, StopRequest, WriteError},
     telemetry,
 };
 
@@ -26,6 +26,9 @@ use super::{
 /// How long a stop waits until its record is in the journal.
 const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// From SIGTERM to SIGKILL at most, when somebody does not want to wait.
+const URGENT_TERM_GRACE_MS: u64 = 500;
+
 /// How long after a record or answer of ours was refused for want of room it is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -34,10 +37,14 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 pub(super) enum Cause {
     /// Somebody wants it.
     Asked,
+    /// Somebody wants it, and does not want to wait.
+    Urgent,
     /// It was not ready after this time.
     StartTimeout { ms: u64 },
     /// It said nothing for this time, and another is to take its place.
     Silence { ms: u64 },
+    /// It was decided before, and the record of that is in the journal.
+    Again,
 }
 
 /// A process that is being started.
@@ -98,6 +105,11 @@ impl Actor {
         }
         self.desk.start(launch.routes.clone());
         let carried = self.carry_on(&mut launch);
+        if self.machine.state() == SessionState::Parked {
+            self.metrics.woken();
+        }
+        let mut held = self.restarting.take_held();
+        held.extend(self.parking.take_held());
         let Admitted { place, turn } = admitted;
         self.place = Some(place);
         self.launching = Some(Launching {
@@ -107,7 +119,7 @@ impl Actor {
                 carried,
             }),
             reply: Some(reply),
-            held: self.restarting.take_held(),
+            held,
             stop_asked: None,
         });
         self.spawn_keeper();
@@ -138,6 +150,7 @@ impl Actor {
             return;
         };
         self.start_turn = Some(turn);
+        launch.plan.journal_floor = self.journal_floor();
         let note = Note::RunStarted(RunStarted {
             run_id: launch.plan.run,
             mode: launch.mode,
@@ -147,6 +160,7 @@ impl Actor {
             permission_mode: launch.permission_mode.take(),
             restart: launch.restart.take(),
             carried,
+            earlier_session_id: self.machine.earlier_id_of(launch.cli_session),
         });
         launch.plan.start_note = String::from_utf8_lossy(&note.to_json()).into_owned();
         let program = self.settings.keeper_program.clone();
@@ -231,9 +245,14 @@ impl Actor {
         self.events = Some(link.events);
         self.start_deadline = Some(Instant::now() + Duration::from_millis(self.settings.start_timeout_ms));
         self.follow(link.hello.head);
+        if link.hello.exited.is_none() && self.machine.run_id() != Some(link.hello.run) {
+            tracing::warn!(session.id = %self.id, "the first record of the process that lives is missing");
+            self.machine.adopt(link.hello.run, Clock.now());
+        }
         if self.machine.state() == SessionState::Stopping {
             // Whoever asked may have died between the record and the stop itself. A second stop changes nothing.
-            self.stop_process("daemon".to_owned(), Cause::Asked);
+            self.parking.told();
+            self.stop_process("daemon".to_owned(), Cause::Again);
         }
     }
 
@@ -257,6 +276,10 @@ impl Actor {
         self.announced.clear();
         self.ruling.forget_all();
         self.stop_sent = false;
+        self.park_is_off();
+        if let Some(parked) = self.machine.parked() {
+            self.metrics.parked(parked.reason);
+        }
         self.close_desk();
     }
 
@@ -271,12 +294,15 @@ impl Actor {
         let by = launching.stop_asked.take().unwrap_or_default();
         if self.machine.restart().is_some() {
             self.stop_restart(by);
+        } else if self.machine.state() == SessionState::Parked {
+            self.stop_parked(by);
         } else if !self.may_have_keeper() && self.machine.state().is_live() {
             // It never had a process, so nothing else says that none is to come.
             self.append(&Note::StopRequested {
                 by,
                 start_timeout_ms: None,
                 silent_for_ms: None,
+                park: None,
             });
         }
         if !self.may_have_keeper() {
@@ -312,15 +338,22 @@ impl Actor {
             self.take_back_start();
         } else if self.may_have_keeper() {
             let by = stop.by.clone();
+            let cause = if stop.is_urgent {
+                Cause::Urgent
+            } else {
+                Cause::Asked
+            };
             self.stop_waiters.push(stop);
             if self.machine.has_run() {
-                self.stop_process(by, Cause::Asked);
+                self.stop_process(by, cause);
             } else {
-                self.stop_restart(by);
+                self.stop_restart(by.clone());
+                self.stop_parked(by);
             }
         } else {
             // Nothing runs. The asker may have left.
-            self.stop_restart(stop.by);
+            self.stop_restart(stop.by.clone());
+            self.stop_parked(stop.by);
             stop.reply.send(()).ok();
         }
     }
@@ -331,15 +364,23 @@ impl Actor {
         let Some(link) = self.link.clone() else {
             return;
         };
-        let is_first = self.machine.state() != SessionState::Stopping
-            || (self.machine.is_stopped_for_silence() && cause == Cause::Asked);
+        let has_other_cause = self.machine.is_stopped_for_silence() || self.machine.is_parking();
+        let is_first = cause != Cause::Again
+            && (self.machine.state() != SessionState::Stopping
+                || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent)));
+        let term_grace_ms = self.settings.term_grace_ms;
         let request = self.unclaimed_stop().unwrap_or(StopRequest {
-            close_stdin_first: self.machine.is_quiet(),
+            close_stdin_first: self.machine.is_quiet() && cause != Cause::Urgent,
             eof_grace_ms: self.settings.eof_grace_ms,
-            term_grace_ms: self.settings.term_grace_ms,
+            term_grace_ms: match cause {
+                Cause::Urgent => term_grace_ms.min(URGENT_TERM_GRACE_MS),
+                Cause::Asked | Cause::Again | Cause::StartTimeout { .. } | Cause::Silence { .. } => {
+                    term_grace_ms
+                }
+            },
         });
         let (start_timeout_ms, silent_for_ms) = match cause {
-            Cause::Asked => (None, None),
+            Cause::Asked | Cause::Urgent | Cause::Again => (None, None),
             Cause::StartTimeout { ms } => (Some(ms), None),
             Cause::Silence { ms } => (None, Some(ms)),
         };
@@ -347,19 +388,38 @@ impl Actor {
             by,
             start_timeout_ms,
             silent_for_ms,
+            park: None,
         };
         let note = Bytes::from(note.to_json());
+        let identity_file = self.settings.identity_file.clone();
         self.tracker.spawn(async move {
             // A note that can't be written must not hold up the stop: on a full disk its answer does not come.
-            if is_first {
+            let noted = async {
+                if !is_first {
+                    return;
+                }
                 match tokio::time::timeout(NOTE_PATIENCE, link.note(note)).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => tracing::warn!(%error, "the stop request was not journaled"),
-                    Err(_) => tracing::warn!("the stop request was not journaled in time"),
+                    Err(_) => {
+                        tracing::warn!("the stop request was not journaled in time");
+                        // A keeper that was stopped takes nothing before it goes on.
+                        if let Ok(Some(identity)) = Identity::read(&identity_file) {
+                            identity.wake();
+                        }
+                    }
                 }
-            }
-            if link.stop(request).await.is_err() {
-                tracing::debug!("the keeper ended before it was asked to stop");
+            };
+            let stopped = async {
+                if link.stop(request).await.is_err() {
+                    tracing::debug!("the keeper ended before it was asked to stop");
+                }
+            };
+            if cause == Cause::Urgent {
+                tokio::join!(noted, stopped);
+            } else {
+                noted.await;
+                stopped.await;
             }
         });
     }
@@ -377,8 +437,16 @@ impl Actor {
 
     /// Tells who waits that an entry was not taken.
     pub(super) fn refuse(&mut self, unsent: Unsent) {
-        let state = self.machine.state();
+        let (state, error) = (self.machine.state(), unsent.error);
         match unsent.subject {
+            Subject::Due(due) if error == WriteError::Busy => self.retry_later(due),
+            subject => self.refuse_for(subject, &|| refusal(&error, state)),
+        }
+    }
+
+    /// Tells who waits why an entry was not taken.
+    pub(super) fn refuse_for(&mut self, subject: Subject, refusal: &dyn Fn() -> SessionError) {
+        match subject {
             Subject::Prompt(uuid) => {
                 let refused = self.prompts.on_unsent(uuid);
                 if !refused.is_empty() {
@@ -387,13 +455,13 @@ impl Actor {
                     }
                 }
                 for reply in refused {
-                    self.answer_prompt(reply, uuid, Err(refusal(&unsent.error, state)));
+                    self.answer_prompt(reply, uuid, Err(refusal()));
                 }
             }
             Subject::Control(id) => {
                 self.desk.forget_hooks_of(&id);
                 if let Some(waiting) = self.controls.take(&id) {
-                    self.answer_waiting(waiting, &|| Err(refusal(&unsent.error, state)));
+                    self.answer_waiting(waiting, &|| Err(refusal()));
                 }
             }
             Subject::Answer(id) => {
@@ -402,22 +470,19 @@ impl Actor {
                         self.ruling.pause(id);
                         self.retry_later(Due::Rule(id));
                     }
-                    self.answer_decision(reply, id, Err(refusal(&unsent.error, state)));
+                    self.answer_decision(reply, id, Err(refusal()));
                 }
             }
             Subject::Credentials(connection) => {
-                self.clients
-                    .error(connection, &refusal(&unsent.error, state), None);
+                self.clients.error(connection, &refusal(), None);
             }
-            Subject::Claim => self.refuse_claim(&|| refusal(&unsent.error, state)),
-            Subject::Reply(id) => self.answer_refused(&id, &refusal(&unsent.error, state)),
-            Subject::Due(due) if unsent.error == WriteError::Busy => {
-                self.retry_later(due);
-            }
+            Subject::Claim => self.refuse_claim(refusal),
+            Subject::Reply(id) => self.answer_refused(&id, &refusal()),
+            Subject::Park => self.park_is_off(),
             // It was stopped in haste, and its journal goes too.
             Subject::Due(_) | Subject::Nobody if self.unclaimed.is_some() => {}
             Subject::Due(_) | Subject::Nobody => {
-                tracing::warn!(session.id = %self.id, error = %unsent.error, "a record was not written")
+                tracing::warn!(session.id = %self.id, error = %refusal(), "a record was not written")
             }
         }
     }
@@ -450,6 +515,7 @@ impl Actor {
         self.take_over(Instant::now());
         self.ask_for_restart(Instant::now());
         self.on_silence(Instant::now());
+        self.on_idle(Instant::now());
         self.on_ruling_deadline();
         self.on_requests_deadline(Instant::now());
     }
@@ -469,6 +535,13 @@ impl Actor {
             .filter(|it| it.held.len() < OUTBOX_ENTRIES)
         {
             launching.held.push(entry);
+            return;
+        }
+        if matches!(entry.subject, Subject::Prompt(_)) && self.wakes() {
+            if let Some(Entry { subject, .. }) = self.parking.hold(entry) {
+                let error = WriteError::Busy;
+                self.on_unsent(Unsent { subject, error });
+            }
             return;
         }
         if self.launching.is_none() && self.machine.restart().is_some() {

@@ -121,6 +121,11 @@ impl Prompts {
         waiting.into_iter().flatten().map(|(reply, _)| reply).collect()
     }
 
+    /// Whether any prompt is on its way into the journal.
+    pub(super) fn any_is_on_its_way(&self) -> bool {
+        self.known.values().any(|known| known.seq.is_none())
+    }
+
     /// Whether the prompt is on its way into the journal.
     pub(super) fn is_on_its_way(&self, uuid: PromptUuid) -> bool {
         self.known.get(&uuid).is_some_and(|known| known.seq.is_none())

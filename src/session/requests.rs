@@ -27,7 +27,8 @@ impl Actor {
         if asker.has_left() {
             return;
         }
-        let refusal = self.refuse_input();
+        let wakes = self.wakes();
+        let refusal = self.refuse_input().filter(|_| !wakes);
         let Some(request) = std::str::from_utf8(request).ok().filter(|it| json::is_object(it)) else {
             let bad = SessionError::InvalidLine(BadLine::BadControl("has no request object"));
             self.answer_asker(asker, Err(refusal.unwrap_or(bad)));
@@ -45,9 +46,15 @@ impl Actor {
             turn: self.machine.turn_number(),
             cancel_queued: glance::member_bool(request, "cancel_queued") == Some(true),
         });
-        if interrupt.is_some() && self.machine.restart().is_some() {
+        if interrupt.is_some() && (wakes || self.machine.restart().is_some()) {
             // What ran has ended, and what waits has not begun.
             self.answer_asker(asker, Ok(nothing_to_do()));
+            return;
+        }
+        if wakes && catalogue::never_wakes(&subtype) {
+            // Nobody wants to pay for a process in order to look.
+            let state = SessionState::Parked;
+            self.answer_asker(asker, Err(SessionError::NotLive { state }));
             return;
         }
         let asker = match interrupt {
@@ -72,7 +79,7 @@ impl Actor {
             interrupt,
             askers: vec![asker],
         };
-        if self.machine.is_ready() || catalogue::goes_first(&request.subtype) {
+        if !wakes && (self.machine.is_ready() || catalogue::goes_first(&request.subtype)) {
             self.send_request(request);
             return;
         }
@@ -131,7 +138,7 @@ impl Actor {
             while let Some(request) = self.controls.take_held() {
                 self.answer_askers(request.askers, &|| Err(SessionError::NotLive { state }));
             }
-        } else if self.machine.is_ready() {
+        } else if self.machine.is_ready() && !self.wakes() {
             while let Some(request) = self.controls.take_held() {
                 self.send_request(request);
             }
@@ -146,7 +153,7 @@ impl Actor {
     /// The state, when there is no process and none is being started.
     fn over(&self) -> Option<SessionState> {
         let state = self.shown_state();
-        let is_over = !state.is_live();
+        let is_over = !state.is_live() && !self.wakes();
         is_over.then_some(state)
     }
 

@@ -69,11 +69,8 @@ impl Restarting {
 impl Actor {
     /// Keeps the timer in step with what the records say.
     pub(super) fn settle_restart(&mut self) {
-        let restart = self.machine.restart().map(|restart| {
-            // The clock may have been set back meanwhile: no pause is longer than the policy's.
-            let pause = restart.at.millis_since(Clock.now());
-            (restart.at, pause.min(restart.terms.policy.longest_delay_ms))
-        });
+        let restart = self.machine.restart();
+        let restart = restart.map(|restart| (restart.at, restart.pause_from(Clock.now())));
         match restart {
             Some((at, ms)) if self.restarting.of != Some(at) => {
                 self.restarting.of = Some(at);
@@ -132,6 +129,7 @@ impl Actor {
             by,
             start_timeout_ms: None,
             silent_for_ms: None,
+            park: None,
         };
         if self.link.is_some() {
             // The keeper is about to go and holds the journal.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{Clock, SessionState},
+    domain::{Clock, Seq, SessionState},
     journal::{Source, Writer, WriterOptions},
     telemetry,
 };
@@ -11,7 +11,7 @@ use crate::{
 use super::{
     LiveView, SessionError,
     actor::Actor,
-    notes::{DueRestart, Note},
+    notes::{DueRestart, Lost, Note, Notice},
     outbox::{Due, Entry, Payload, Subject},
     process::{Cause, Launching},
 };
@@ -24,7 +24,9 @@ impl Actor {
             self.stop_process("daemon".to_owned(), Cause::Asked);
         }
         self.settle_restart();
+        self.settle_parking();
         self.settle_requests();
+        self.note_missing();
         self.note_state();
         self.listen();
         self.consult_rules();
@@ -55,6 +57,33 @@ impl Actor {
         self.view.send_replace(Arc::new(self.shown_view()));
     }
 
+    /// Says in the journal which of its records are missing.
+    fn note_missing(&mut self) {
+        let Some(last) = self.machine.missing().last().map(|missing| missing.last_seq) else {
+            return;
+        };
+        let said = self.noticed_missing.replace(last).unwrap_or_default();
+        let due: Vec<_> = self
+            .machine
+            .missing()
+            .iter()
+            .filter(|it| it.last_seq > said)
+            .copied()
+            .collect();
+        for missing in due {
+            let (first_seq, last_seq) = (missing.first_seq.get(), missing.last_seq.get());
+            tracing::error!(session.id = %self.id, first_seq, last_seq, "records are missing from a journal");
+            self.metrics.records_missing(missing.count());
+            self.note(Note::Notice(Notice::Lost(Lost::new(missing))), Subject::Nobody);
+        }
+    }
+
+    /// A record up to which this session's journal had numbers.
+    pub(super) fn journal_floor(&self) -> Seq {
+        let known = self.machine.missing().iter().map(|missing| missing.last_seq);
+        known.fold(self.projected.max(self.machine.head()), Seq::max)
+    }
+
     fn note_state(&mut self) {
         let state = self.machine.state();
         let restart = self.machine.restart();
@@ -67,6 +96,7 @@ impl Actor {
                 state,
                 reason: self.machine.reason().cloned(),
                 restart: restart.map(DueRestart::of),
+                parked: self.machine.parked(),
             };
             self.sent_state = Some(now);
             self.note(note, Subject::Due(Due::State));
@@ -141,6 +171,7 @@ impl Actor {
     pub(super) fn try_append(&mut self, note: &Note) -> Result<(), SessionError> {
         let options = WriterOptions {
             segment_bytes: self.settings.segment_bytes,
+            floor: self.journal_floor(),
         };
         let failed = |error: &dyn std::error::Error| SessionError::JournalWrite(telemetry::chain(error));
         let (mut writer, _) = Writer::open(&self.journal_dir, options).map_err(|e| failed(&e))?;
@@ -166,6 +197,9 @@ impl Actor {
         LiveView {
             state: self.shown_state(),
             requests: self.pending_requests(),
+            parked: self.machine.parked().filter(|_| self.launching.is_none()),
+            unused_since: self.parkable().ok(),
+            is_woken: self.is_woken(),
             ..self.machine.view(self.cli_pid)
         }
     }

@@ -1,12 +1,12 @@
 //! Owns what happens once the connection to a keeper is over: the journal is taken over, or the keeper is attached to again.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::{
     domain::{FailReason, RunId},
-    journal::{OpenError, Writer, WriterOptions},
+    journal::{is_locked, lock_file},
     keeper::{self, Link, WriteError},
 };
 
@@ -30,6 +30,8 @@ pub(super) struct Takeover {
     attach_at: Instant,
     /// When its process is ended, so that it ends.
     kill_at: Option<Instant>,
+    /// When it is ended itself, if that did not help.
+    end_at: Option<Instant>,
     /// Whether it held its lock when that was looked at last: then it may live.
     is_locked: bool,
 }
@@ -45,6 +47,7 @@ impl Actor {
             next: now,
             attach_at: now + LOCK_PAUSE,
             kill_at: Some(now + KEEPER_PATIENCE),
+            end_at: Some(now + 2 * KEEPER_PATIENCE),
             is_locked: true,
         });
         self.take_over(now);
@@ -105,6 +108,9 @@ impl Actor {
                 takeover.attach_at = now + ATTACH_PAUSE;
                 self.attach_again();
             }
+        }
+        if takeover.end_at.take_if(|at| *at <= now).is_some() {
+            self.kill_keeper();
         }
         self.takeover = Some(takeover);
     }
@@ -176,9 +182,17 @@ impl Actor {
                 watched: false,
             })?;
         } else if self.machine.state().is_live() && self.machine.restart().is_none() {
+            let (code, detail) = if self.machine.has_lost() {
+                (
+                    "journal_damaged",
+                    "records are missing, and with them what became of the process",
+                )
+            } else {
+                ("start_failed", "the daemon ended before the process was started")
+            };
             let reason = FailReason {
-                code: "start_failed".to_owned(),
-                detail: "the daemon ended before the process was started".to_owned(),
+                code: code.to_owned(),
+                detail: detail.to_owned(),
             };
             self.try_append(&Note::StartFailed { reason, retry: false })?;
         }
@@ -187,22 +201,34 @@ impl Actor {
 
     /// Ends what a process left behind whose keeper died with it.
     fn kill_leftovers(&self, run: RunId) {
-        let session = self.id;
+        let (session, metrics) = (self.id, self.metrics.clone());
         self.tracker
             .spawn_blocking(move || match keeper::kill_leftovers(run) {
-                Ok(0) => {}
-                Ok(killed) => {
-                    tracing::warn!(session.id = %session, killed, "processes of a lost run were killed")
+                Ok(swept) => {
+                    metrics.strays_killed(swept.killed);
+                    if swept.killed > 0 {
+                        let killed = swept.killed;
+                        tracing::warn!(session.id = %session, killed, "processes of a lost run were killed");
+                    }
+                    if swept.left > 0 {
+                        let left = swept.left;
+                        tracing::error!(session.id = %session, left, "processes of a lost run cannot be killed");
+                    }
                 }
                 Err(error) => {
                     tracing::error!(session.id = %session, %error, "leftovers could not be looked for")
                 }
             });
     }
-}
 
-/// Whether somebody else writes the journal. That it cannot be opened for another reason is found out by those who write.
-fn is_locked(journal_dir: &Path) -> bool {
-    let opened = Writer::open(journal_dir, WriterOptions::default());
-    matches!(opened, Err(OpenError::Locked { .. }))
+    /// Ends a keeper that holds the journal and cannot be talked to, such as one that hangs.
+    fn kill_keeper(&self) {
+        let session = self.id;
+        let (identity, lock) = (self.settings.identity_file.clone(), lock_file(&self.journal_dir));
+        self.tracker.spawn_blocking(move || {
+            if keeper::kill_lock_holder(&identity, &lock) {
+                tracing::warn!(session.id = %session, "a keeper that could not be reached was killed");
+            }
+        });
+    }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::domain::{
-    Approval, CliSessionId, ClientId, FailReason, PromptState, PromptUuid, Restart, RunId, Seq, SessionState,
-    Timestamp,
+    Approval, CliSessionId, ClientId, FailReason, Parked, PromptState, PromptUuid, Restart, RunId, Seq,
+    SessionState, Timestamp,
 };
 
 use super::desk::Asked;
@@ -27,6 +27,8 @@ pub struct LiveView {
     pub cli_pid: Option<i32>,
     /// The CLI's own id of the conversation.
     pub cli_session_id: Option<CliSessionId>,
+    /// The id that the conversation had before, while it is not certain that the CLI knows it by the new one.
+    pub earlier_session_id: Option<CliSessionId>,
     /// The CLI's version, once it said so.
     pub cli_version: Option<String>,
     /// The model that the CLI reports.
@@ -53,6 +55,12 @@ pub struct LiveView {
     pub last_line_at: Option<Timestamp>,
     /// The restart that is due.
     pub restart: Option<Restart>,
+    /// Since when it is parked, and why.
+    pub parked: Option<Parked>,
+    /// Since when nothing is asked of a process that could be parked; absent when something stands in the way.
+    pub unused_since: Option<Timestamp>,
+    /// Whether something was sent that wakes it.
+    pub is_woken: bool,
     /// Since when the CLI has said nothing; absent without a process and while a person, a hook, an MCP server or a tool has
     /// the word.
     pub silent_since: Option<Timestamp>,

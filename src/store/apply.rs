@@ -43,6 +43,7 @@ struct Session {
     id: SessionId,
     state: SessionState,
     state_reason: Option<String>,
+    parked: Option<String>,
     cli_session_id: CliSessionId,
     run_id: Option<RunId>,
     run_seq: Seq,
@@ -63,7 +64,7 @@ impl Session {
         let row = sqlx::query(
             "SELECT id, state, state_reason, cli_session_id, run_id, run_seq, cli_version, model, permission_mode,
                 updated_at, projected_seq, turns, cost_nanos, unknown_cost_turns, input_tokens, output_tokens,
-                cache_read_tokens, cache_creation_tokens, last_prompt
+                cache_read_tokens, cache_creation_tokens, last_prompt, parked
              FROM sessions WHERE id = ?1",
         )
         .bind(id.to_string())
@@ -81,6 +82,7 @@ impl Session {
             id: columns.parsed("id")?,
             state: columns.named("state")?,
             state_reason: columns.get("state_reason")?,
+            parked: columns.get("parked")?,
             cli_session_id: columns.parsed("cli_session_id")?,
             run_id: columns.parsed_opt("run_id")?,
             run_seq: columns.seq("run_seq")?,
@@ -102,7 +104,7 @@ impl Session {
             "UPDATE sessions SET state = ?2, state_reason = ?3, cli_session_id = ?4, run_id = ?5, run_seq = ?6,
                 cli_version = ?7, model = ?8, permission_mode = ?9, updated_at = ?10, projected_seq = ?11, turns = ?12,
                 cost_nanos = ?13, unknown_cost_turns = ?14, input_tokens = ?15, output_tokens = ?16,
-                cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19
+                cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19, parked = ?20
              WHERE id = ?1",
         )
         .bind(self.id.to_string())
@@ -124,6 +126,7 @@ impl Session {
         .bind(integer(self.usage.cache_read_input_tokens))
         .bind(integer(self.usage.cache_creation_input_tokens))
         .bind(self.last_prompt)
+        .bind(self.parked)
         .execute(connection)
         .await?;
         Ok(())
@@ -136,9 +139,16 @@ impl Session {
                 if matches!(state, SessionState::Busy | SessionState::Waiting) {
                     self.worked(at);
                 }
+                if state != SessionState::Parked {
+                    self.parked = None;
+                }
                 self.state = state;
                 // A reason is two strings: it can always be written.
                 self.state_reason = reason.and_then(|reason| serde_json::to_string(&reason).ok());
+                Ok(())
+            }
+            Fact::Parked(parked) => {
+                self.parked = serde_json::to_string(&parked).ok();
                 Ok(())
             }
             Fact::CliSession { id, at } => self.cli_session(connection, id, at).await,
@@ -385,7 +395,8 @@ async fn run_exited(
 ) -> Result<(), QueryError> {
     sqlx::query(
         "UPDATE runs SET exited_at = ?2, exit_code = ?3, exit_signal = ?4, exit_intent = ?5, exit_killed = ?6,
-            exit_stderr_tail = ?7, exit_spawn_error = ?8, exit_unwritten_lines = ?9
+            exit_stderr_tail = ?7, exit_spawn_error = ?8, exit_unwritten_lines = ?9,
+            exit_stop_steps = ?10
          WHERE id = ?1",
     )
     .bind(id.to_string())
@@ -397,6 +408,8 @@ async fn run_exited(
     .bind(&exit.stderr_tail)
     .bind(&exit.spawn_error)
     .bind(exit.unwritten_lines)
+    // Plain data always has a JSON form.
+    .bind(serde_json::to_string(&exit.stop_steps).unwrap_or_else(|_| "[]".to_owned()))
     .execute(connection)
     .await?;
     Ok(())

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sqlx::SqliteConnection;
 
-use super::{MetaPatch, NewSession, QueryError, StoreError, idempotency, rules};
-use crate::domain::{RuleSpec, SessionId, Timestamp};
+use super::{MetaPatch, NewSession, QueryError, StoreError, idempotency, rules, sessions};
+use crate::domain::{FailReason, RuleSpec, SessionId, SessionState, Timestamp};
 
 /// Adds a session; `false` when its id is taken.
 pub(super) async fn insert_session(
@@ -16,6 +16,11 @@ pub(super) async fn insert_session(
         && !exists(connection, parent).await?
     {
         return Err(StoreError::UnknownSession(parent).into());
+    }
+    if let Some(owner) = sessions::of_conversation(&mut *connection, session.cli_session_id).await?
+        && owner != session.id
+    {
+        return Err(StoreError::ConversationTaken(owner).into());
     }
     let added = sqlx::query(
         "INSERT INTO sessions (id, cwd, title, tag, options, parent_id, forked_at, state, cli_session_id,
@@ -111,6 +116,26 @@ pub(super) async fn update_meta(
             .await?;
     }
     Ok(true)
+}
+
+/// Says of a session whose journal cannot say it that it failed; `false` when it is not there.
+pub(super) async fn mark_failed(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    reason: &FailReason,
+    at: Timestamp,
+) -> Result<bool, QueryError> {
+    let changed = sqlx::query(
+        "UPDATE sessions SET state = ?2, state_reason = ?3, updated_at = max(updated_at, ?4) WHERE id = ?1",
+    )
+    .bind(id.to_string())
+    .bind(SessionState::Failed.as_str())
+    .bind(serde_json::to_string(reason).ok())
+    .bind(at.as_micros())
+    .execute(connection)
+    .await?
+    .rows_affected();
+    Ok(changed > 0)
 }
 
 /// Deletes a session with all that belongs to it; `false` when it is not there.

@@ -64,6 +64,9 @@ pub enum StoreError {
     /// A session with this id is there already.
     #[error("session {0} exists already")]
     SessionExists(SessionId),
+    /// Another session has the conversation.
+    #[error("session {0} has this conversation")]
+    ConversationTaken(SessionId),
     /// The cursor was not made by this list.
     #[error("the cursor is not one of this list")]
     BadCursor,

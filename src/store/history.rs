@@ -155,6 +155,7 @@ fn run(row: &SqliteRow) -> Result<RunRow, QueryError> {
                 stderr_tail: columns.get("exit_stderr_tail")?,
                 spawn_error: columns.get("exit_spawn_error")?,
                 unwritten_lines: columns.get("exit_unwritten_lines")?,
+                stop_steps: columns.json("exit_stop_steps")?,
             },
         }),
     };

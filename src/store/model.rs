@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use crate::domain::{
-    Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, FailReason, PromptState, PromptUuid,
-    Resolution, RuleSpec, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage,
-    Usd,
+    Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, FailReason, Parked, PromptState,
+    PromptUuid, Resolution, RuleSpec, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp,
+    TokenUsage, Usd,
 };
 
 /// A session to be made.
@@ -66,6 +66,8 @@ pub struct SessionRow {
     pub state: SessionState,
     /// Why it failed.
     pub state_reason: Option<FailReason>,
+    /// Since when it is parked, and why.
+    pub parked: Option<Parked>,
     /// The CLI's current id of the conversation.
     pub cli_session_id: CliSessionId,
     /// The last process; `None` before the first.

@@ -1,9 +1,11 @@
 //! Owns the queries for sessions.
 
-use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
+use std::collections::HashSet;
+
+use sqlx::{QueryBuilder, Sqlite, SqliteExecutor, SqlitePool, sqlite::SqliteRow};
 
 use super::{Page, PageRequest, QueryError, SessionFilter, SessionRow, column::Columns};
-use crate::domain::{SessionId, SessionState};
+use crate::domain::{CliSessionId, SessionId, SessionState};
 
 /// The name of the list in its cursors.
 const LIST: &str = "sessions";
@@ -17,6 +19,23 @@ pub(super) async fn by_id(pool: &SqlitePool, id: SessionId) -> Result<Option<Ses
     query.push(" WHERE s.id = ").push_bind(id.to_string());
     let row = query.build().fetch_optional(pool).await?;
     row.map(|row| session(&row)).transpose()
+}
+
+/// The session that has this conversation of the CLI now.
+pub(super) async fn of_conversation(
+    executor: impl SqliteExecutor<'_>,
+    id: CliSessionId,
+) -> Result<Option<SessionId>, QueryError> {
+    let query = sqlx::query("SELECT id FROM sessions WHERE cli_session_id = ?1 LIMIT 1");
+    let row = query.bind(id.to_string()).fetch_optional(executor).await?;
+    let parsed = |row: &SqliteRow| {
+        let columns = Columns {
+            table: "sessions",
+            row,
+        };
+        columns.parsed("id")
+    };
+    row.as_ref().map(parsed).transpose()
 }
 
 pub(super) async fn list(
@@ -88,6 +107,18 @@ pub(super) async fn by_state(pool: &SqlitePool) -> Result<Vec<(SessionState, u64
     rows.iter().map(count).collect()
 }
 
+pub(super) async fn ids(pool: &SqlitePool) -> Result<HashSet<SessionId>, QueryError> {
+    let rows = sqlx::query("SELECT id FROM sessions").fetch_all(pool).await?;
+    let id = |row: &SqliteRow| {
+        let columns = Columns {
+            table: "sessions",
+            row,
+        };
+        columns.parsed("id")
+    };
+    rows.iter().map(id).collect()
+}
+
 pub(super) async fn unsettled(pool: &SqlitePool) -> Result<Vec<SessionRow>, QueryError> {
     let mut query = QueryBuilder::<Sqlite>::new(SELECT);
     query.push(" WHERE s.state IN (");
@@ -126,6 +157,7 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         forked_at: columns.parsed_opt("forked_at")?,
         state: columns.named("state")?,
         state_reason: columns.json_opt("state_reason")?,
+        parked: columns.json_opt("parked")?,
         cli_session_id: columns.parsed("cli_session_id")?,
         run_id: columns.parsed_opt("run_id")?,
         run_seq: columns.seq("run_seq")?,

@@ -10,7 +10,7 @@ use super::{
     EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit,
     idempotency,
 };
-use crate::domain::{Projection, RuleSpec, SessionId, Timestamp};
+use crate::domain::{FailReason, Projection, RuleSpec, SessionId, Timestamp};
 
 /// Requests that may wait. A caller waits for a place when there is none.
 const QUEUE: usize = 256;
@@ -28,6 +28,11 @@ pub(super) enum Edit {
     SetRules {
         id: SessionId,
         rules: Vec<RuleSpec>,
+    },
+    MarkFailed {
+        id: SessionId,
+        reason: FailReason,
+        at: Timestamp,
     },
     DeleteSession(SessionId),
     Apply(Vec<Projection>),
@@ -193,6 +198,7 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
         Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
         Edit::SetRules { id, rules } => edit::set_rules(connection, id, &rules).await,
+        Edit::MarkFailed { id, reason, at } => edit::mark_failed(connection, id, &reason, at).await,
         Edit::DeleteSession(id) => edit::delete_session(connection, id).await,
         Edit::Apply(projections) => apply::apply(connection, projections).await.map(|()| true),
         Edit::BeginRequest {

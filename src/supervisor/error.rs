@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use crate::{
     claude::InvalidOption,
-    domain::{ApprovalId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
+    domain::{ApprovalId, CliSessionId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
     journal::ReadError,
-    keeper::Outsider,
+    keeper::{self, Outsider},
     session::{Refusal, SessionError},
     store::{ApprovalRow, StoreError},
 };
@@ -79,6 +79,18 @@ pub enum SupervisorError {
     /// The content blocks are no JSON list of objects.
     #[error("the prompt's content is not a list of blocks")]
     InvalidContent,
+    /// The process lives, and the keeper that has it is of a version that this one cannot talk to.
+    #[error(
+        "the session is kept by trunkline {program}, which speaks version {theirs} of the link; this program speaks {} to {}",
+        keeper::OLDEST_LINK_VERSION,
+        keeper::LINK_VERSION
+    )]
+    KeeperIncompatible {
+        /// The version of the program that runs as keeper.
+        program: String,
+        /// The newest version of the link that it speaks.
+        theirs: u32,
+    },
     /// No CLI was found.
     #[error("no claude CLI was found")]
     CliNotFound {
@@ -91,6 +103,17 @@ pub enum SupervisorError {
     /// The session that a fork without a turn would copy was deleted.
     #[error("the session that this fork copies was deleted")]
     ParentDeleted,
+    /// Another session has the conversation that a new one was to go on with.
+    #[error("session {0} has this conversation")]
+    ConversationTaken(SessionId),
+    /// The CLI does not know the conversation that a new session was to go on with.
+    #[error("the CLI knows no conversation {id}: {detail}")]
+    ConversationNotFound {
+        /// Its id.
+        id: CliSessionId,
+        /// What became of the start.
+        detail: String,
+    },
     /// No CLI session with a transcript could be copied into another directory.
     #[error("a fork keeps the working directory of its parent")]
     ForkCwdDiffers,
@@ -155,7 +178,10 @@ pub enum SupervisorError {
 
 impl From<StoreError> for SupervisorError {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        match error {
+            StoreError::ConversationTaken(by) => Self::ConversationTaken(by),
+            error => Self::Store(error),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Owns the life of sessions: create, resume, fork, stop, delete, and the end of all with the daemon.
+//! Owns the life of sessions: create, resume, fork, stop, delete.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,9 @@ use crate::{
 };
 
 use super::{
-    CreateSession, ForkSession, SessionView, Supervisor, SupervisorError, cwd,
+    CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
+    adoption::adopted,
+    cwd,
     messages::{CheckedPrompt, read_options},
     plan::LaunchParts,
     settings::make_private_dir,
@@ -26,7 +28,8 @@ impl Supervisor {
     /// Makes a session and starts its process. The session is there also when the start fails; its state says so.
     ///
     /// # Errors
-    /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`, `NoRoom`.
+    /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`, `NoRoom`; for a conversation to go on with
+    /// `ConversationTaken`, `ConversationInUse`, `ConversationNotFound`.
     pub async fn create(&self, request: CreateSession, by: &str) -> Result<SessionView, SupervisorError> {
         request
             .options
@@ -38,7 +41,13 @@ impl Supervisor {
             .map(|message| self.check_prompt(message, &request.options))
             .transpose()?;
         let id = SessionId::new();
-        let cli_session = CliSessionId::new();
+        let adopted = request.options.resume;
+        let start = match adopted {
+            Some(id) => Start::Resume { id, at: None },
+            None => Start::New {
+                id: CliSessionId::new(),
+            },
+        };
         let new = NewSession {
             id,
             cwd: self.check_cwd(&request.cwd)?.display().to_string(),
@@ -50,17 +59,26 @@ impl Supervisor {
             restart: request.restart.map(|own| restart_text(&own)).transpose()?,
             parent: None,
             forked_at: None,
-            cli_session_id: cli_session,
+            cli_session_id: start.cli_session(),
             created_at: Clock.now(),
             state: SessionState::Starting,
         };
+        if let Some(conversation) = adopted {
+            let (supervisor, by) = (self.clone(), by.to_owned());
+            return self
+                .to_the_end(async move {
+                    let made = supervisor.make(new, start, prompt, &by).await?;
+                    supervisor.settle_adoption(made, conversation, &by).await
+                })
+                .await;
+        }
         if let Some(view) = self
             .create_warm(&new, &request.options, prompt.as_ref(), by)
             .await?
         {
             return Ok(view);
         }
-        self.make(new, Start::New { id: cli_session }, prompt, by).await
+        self.make(new, start, prompt, by).await
     }
 
     /// Makes a session whose conversation begins as a copy of another's. The parent is not touched.
@@ -75,7 +93,7 @@ impl Supervisor {
     ) -> Result<SessionView, SupervisorError> {
         self.catch_up().await?;
         let row = self.row(parent).await?;
-        if row.turns == 0 {
+        if row.turns == 0 && adopted(&row)?.is_none() {
             return Err(SupervisorError::ConversationNotStarted);
         }
         let cwd = self.check_cwd(&row.cwd)?;
@@ -86,6 +104,8 @@ impl Supervisor {
             }
         }
         let mut options = read_options(&row.options)?;
+        // It has a conversation of its own.
+        options.resume = None;
         apply_mode(&mut options, row.permission_mode.as_deref());
         let prompt = request
             .prompt
@@ -135,22 +155,27 @@ impl Supervisor {
         } else {
             self.start_of(&row).await?
         };
+        let earlier = view.earlier_session_id.filter(|_| !fresh);
         let doubtful = self.is_doubtful(&row, &start).await?;
         let terms = self.terms(&row, &start, None).await?;
-        // A session that may be restarted begins anew by itself.
-        let must_look = doubtful && terms.is_none();
-        let admitted = self.admit(id, Path::new(&row.cwd)).await?;
+        // A session that may be restarted does by itself what follows from an unknown conversation.
+        let must_look = (doubtful || earlier.is_some()) && terms.is_none();
+        let admitted = self.admit(id, &row.cwd).await?;
         self.start_process(&session, &row, start, None, terms, admitted)
             .await?;
         if must_look {
-            self.start_anew_if_nothing_was_kept(&session).await?;
+            self.start_otherwise_if_unknown(&session, earlier).await?;
         }
         self.session(id).await
     }
 
-    /// A CLI that was killed in its first turn may have kept nothing of the conversation. Only it knows, so it was asked
-    /// to go on; if it can't, the session begins a conversation again.
-    async fn start_anew_if_nothing_was_kept(&self, session: &SessionHandle) -> Result<(), SupervisorError> {
+    /// Only the CLI knows what it has kept and by which id, so it was asked to go on. If it can't, it is asked for the id
+    /// before; without one it was killed before it had kept anything, and the session begins a conversation again.
+    async fn start_otherwise_if_unknown(
+        &self,
+        session: &SessionHandle,
+        earlier: Option<CliSessionId>,
+    ) -> Result<(), SupervisorError> {
         let view = session.wait_started().await?;
         let reason = view.reason.as_ref().map(|reason| reason.code.as_str());
         if reason != Some(FailReason::CONVERSATION_NOT_FOUND) {
@@ -158,9 +183,12 @@ impl Supervisor {
         }
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
-        let start = self.first_start_of(&row).await?;
+        let start = match earlier {
+            Some(id) => Start::Resume { id, at: None },
+            None => self.first_start_of(&row).await?,
+        };
         let terms = self.terms(&row, &start, None).await?;
-        let admitted = self.admit(row.id, Path::new(&row.cwd)).await?;
+        let admitted = self.admit(row.id, &row.cwd).await?;
         self.start_process(session, &row, start, None, terms, admitted)
             .await
     }
@@ -170,7 +198,7 @@ impl Supervisor {
     /// # Errors
     /// `SessionNotFound`, `Session` (`StopTimedOut`).
     pub async fn stop(&self, id: SessionId, by: &str) -> Result<SessionView, SupervisorError> {
-        let session = self.handle(id).await?;
+        let session = self.handle_to_stop(id).await?;
         session.stop(by, self.shared.settings.stop_deadline()).await?;
         self.session(id).await
     }
@@ -196,7 +224,7 @@ impl Supervisor {
     }
 
     pub(super) async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
-        let session = match self.handle(id).await {
+        let session = match self.handle_to_stop(id).await {
             Ok(session) => Some(session),
             // The daemon died in the middle of an earlier deletion.
             Err(SupervisorError::Session(SessionError::Journal(ReadError::NotFound { .. }))) => None,
@@ -222,54 +250,15 @@ impl Supervisor {
         let dir = self.shared.settings.session_dir(id);
         absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
         for span in self.shared.store.cli_session_history(id).await? {
+            let owner = self.shared.store.session_of_conversation(span.id).await?;
+            if owner.is_some_and(|owner| owner != id) {
+                // It left this conversation, and another went on with it.
+                continue;
+            }
             let lease = self.shared.settings.lease_file(span.id);
             absent(tokio::fs::remove_file(&lease).await).map_err(SupervisorError::files(&lease))?;
         }
         self.shared.store.delete_session(id).await?;
-        Ok(())
-    }
-
-    /// Refuses new work from now on.
-    pub fn close(&self) {
-        self.shared.closing.cancel();
-    }
-
-    /// Stops the processes of all sessions, in parallel.
-    pub async fn stop_all(&self, by: &str) {
-        let deadline = self.shared.settings.stop_deadline();
-        let mut stops = tokio::task::JoinSet::new();
-        let supervisor = self.clone();
-        stops.spawn(async move { supervisor.close_warm().await });
-        for session in self.shared.registry.all() {
-            let by = by.to_owned();
-            stops.spawn(async move {
-                if let Err(error) = session.stop(&by, deadline).await {
-                    tracing::error!(session.id = %session.id(), %error, "a session did not stop");
-                }
-            });
-        }
-        while stops.join_next().await.is_some() {}
-    }
-
-    /// Lets go of all sessions: their processes live on, their facts are stored. Ends the store.
-    pub async fn finish(&self) {
-        self.close();
-        self.close_warm().await;
-        for session in self.shared.registry.all() {
-            session.close().await;
-            self.shared.registry.remove(session.id());
-        }
-        if let Err(error) = self.catch_up().await {
-            tracing::warn!(%error, "the last facts were not stored; the next start reads them again");
-        }
-        self.shared.projector.close();
-        self.shared.store.close().await;
-    }
-
-    pub(super) fn refuse_when_closing(&self) -> Result<(), SupervisorError> {
-        if self.shared.closing.is_cancelled() {
-            return Err(SupervisorError::ShuttingDown);
-        }
         Ok(())
     }
 
@@ -283,7 +272,7 @@ impl Supervisor {
         self.refuse_when_closing()?;
         // Before anything is made: who has no CLI gets no session either.
         self.shared.cli.look(&self.shared.settings).await?;
-        let admitted = self.admit(new.id, Path::new(&new.cwd)).await?;
+        let admitted = self.admit(new.id, &new.cwd).await?;
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
             line: String::from_utf8_lossy(&prompt.line).into_owned(),
@@ -299,6 +288,7 @@ impl Supervisor {
                     // Who gets an error has no session; in a shutdown the next daemon marks it.
                     if !supervisor.shared.closing.is_cancelled()
                         && let Err(error) = supervisor.remove(id, &by).await
+                        && !matches!(error, SupervisorError::SessionNotFound(_))
                     {
                         let error = crate::telemetry::chain(&error);
                         tracing::error!(session.id = %id, error, "what is left of a failed session stays");
@@ -327,7 +317,10 @@ impl Supervisor {
         let (row, session) = {
             // Once it can be listed it can be asked for, and two actors on one journal must never be.
             let _exclusive = self.shared.registry.exclusive(id).await;
-            self.shared.store.insert_session(new).await?;
+            if let Err(error) = self.shared.store.insert_session(new).await {
+                absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+                return Err(error.into());
+            }
             let row = self.row(id).await?;
             let session = self.open(&row, None, true).await?;
             self.shared.registry.insert(session.clone());
@@ -364,6 +357,7 @@ impl Supervisor {
         restart: Option<RestartTerms>,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
+        self.refuse_when_closing()?;
         let cli = self.shared.cli.look(&self.shared.settings).await?;
         let mut options = read_options(&row.options)?;
         apply_mode(&mut options, row.permission_mode.as_deref());
@@ -417,7 +411,7 @@ impl Supervisor {
 
     /// How the conversation of a session is opened again.
     pub(super) async fn start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
-        if row.turns > 0 {
+        if row.turns > 0 || adopted(row)?.is_some() {
             return Ok(Start::Resume {
                 id: row.cli_session_id,
                 at: None,
@@ -473,18 +467,21 @@ impl Supervisor {
                 session: row.id,
                 state: row.state,
                 reason: row.state_reason.clone(),
+                parked: row.parked,
                 cli_session: Some(row.cli_session_id),
                 run: row.run_id,
                 cli_version: row.cli_version.clone(),
                 model: row.model.clone(),
                 permission_mode: row.permission_mode.clone(),
                 turns: row.turns,
+                head: crate::domain::Seq::ZERO,
             },
             cwd: PathBuf::from(&row.cwd),
             rules: self.rules_of(row.id).await?,
             journal_dir: settings.session_dir(row.id),
             read_after: crate::domain::Seq::new(before_run),
             projected: row.projected_seq,
+            totals: self.shared.store.cli_totals(row.cli_session_id).await?,
             earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
             place: link
                 .as_ref()
@@ -496,6 +493,7 @@ impl Supervisor {
             // A process that lives was started with the options as they are stored.
             routes: Routes::of(&read_options(&row.options)?),
             restarts: self.shared.restarts.clone(),
+            wakes: self.shared.wakes.clone(),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),
@@ -508,6 +506,7 @@ impl Supervisor {
                 term_grace_ms: settings.keeper.term_grace_ms,
                 start_timeout_ms: settings.start_timeout_ms,
                 liveness: settings.liveness,
+                park_after_ms: settings.park.idle_ms,
                 desk: settings.desk,
                 max_prompt_bytes: settings.max_prompt_bytes,
             },

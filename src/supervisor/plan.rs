@@ -8,8 +8,8 @@ use std::{
 
 use crate::{
     claude::{self, LaunchFile, LaunchOptions, Start, stdin},
-    domain::{RestartTerms, RunId, SessionId, fact::CliTotals},
-    keeper::{LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
+    domain::{RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
+    keeper::{DATA_MARKER, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
     session::{INITIALIZE_ID, Launch, Routes},
 };
 
@@ -45,6 +45,7 @@ impl Supervisor {
         first_lines.extend(start.prompt);
         let mut marked = invocation.env;
         marked.push((SESSION_MARKER.to_owned(), start.session.to_string()));
+        marked.push((DATA_MARKER.to_owned(), self.shared.data_mark.clone()));
         marked.push((RUN_MARKER.to_owned(), run.to_string()));
         if cli.simulated {
             let dir = settings.data_dir.join("simulated").display().to_string();
@@ -59,6 +60,8 @@ impl Supervisor {
             env: environment(settings, marked, start.options),
             cwd: start.cwd,
             journal_dir: settings.session_dir(start.session),
+            // The session knows it.
+            journal_floor: Seq::ZERO,
             socket: settings.socket(start.session),
             identity_file: settings.identity_file(start.session),
             lease_file: Some(settings.lease_file(start.start.cli_session())),

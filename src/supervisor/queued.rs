@@ -94,7 +94,7 @@ impl Supervisor {
             let queued: Queued = serde_json::from_slice(&text)
                 .map_err(std::io::Error::from)
                 .map_err(SupervisorError::files(&path))?;
-            let start = self.first_start_of(&row).await?;
+            let start = self.start_of(&row).await?;
             let terms = self.terms(&row, &start, None).await?;
             self.start_process(session, &row, start, queued.prompt, terms, admitted)
                 .await

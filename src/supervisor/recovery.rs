@@ -1,24 +1,49 @@
 //! Owns the start of the daemon: every session that may have a process is reconciled with reality before anybody asks.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use crate::{
-    domain::SessionId,
-    keeper::{self, AttachError},
-    session::SessionHandle,
+    domain::{Clock, FailReason, SessionId},
+    journal::is_locked,
+    keeper::{self, AttachError, Identity, KeeperEvent, Link, StopRequest, Swept},
+    session::{SessionError, SessionHandle},
     store::SessionRow,
+    telemetry,
 };
 
 use super::{Supervisor, SupervisorError};
 
+/// How long a keeper that cannot be attached to may hold its journal: it may have died just now, or be about to start.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long it may go on once its process was killed; a disk that is slow needs some.
+const ENDING_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at its lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// What a recovery did.
+#[derive(Debug, Default)]
+struct Recovered {
+    attached: usize,
+    without_process: usize,
+    unreadable: usize,
+}
+
 impl Supervisor {
     pub(super) async fn recover(&self) -> Result<(), SupervisorError> {
+        let began = Instant::now();
+        if let Err(error) = keeper::remove_free_leases(&self.shared.settings.data_dir.join("leases")) {
+            tracing::warn!(%error, "leases that nobody holds were not removed");
+        }
         let mut rows = self.shared.store.unsettled_sessions().await?;
+        let known = self.shared.store.session_ids().await?;
         for id in self.session_folders() {
             let dir = self.shared.settings.session_dir(id);
-            if is_empty(&dir) && self.shared.store.session(id).await?.is_none() {
-                // A daemon died before it had made the session. Nothing but an empty folder is ever removed here.
-                let _ = std::fs::remove_dir(&dir);
+            if !known.contains(&id) {
+                self.disown(id, &dir).await;
+                continue;
             }
             // A process may have been started whose first record no daemon has read.
             if self.shared.settings.identity_file(id).exists()
@@ -29,46 +54,234 @@ impl Supervisor {
             }
         }
         let (queued, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| self.is_queued(row));
+        let recovered = self.open_all(rows).await;
+        // Before anything is started: what carries our mark now and has no keeper has lost it.
+        self.kill_strays().await;
+        self.start_queued(queued).await;
+        self.catch_up().await?;
+        let Recovered {
+            attached,
+            without_process,
+            unreadable,
+        } = recovered;
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(
+            attached,
+            without_process,
+            unreadable,
+            duration_ms,
+            "sessions recovered"
+        );
+        Ok(())
+    }
+
+    async fn open_all(&self, rows: Vec<SessionRow>) -> Recovered {
         let mut recoveries = tokio::task::JoinSet::new();
         for row in rows {
             let supervisor = self.clone();
             recoveries.spawn(async move {
-                let id = row.id;
-                (id, supervisor.open_known(&row).await)
+                let opened = supervisor.open_known(&row).await;
+                (row, opened)
             });
         }
-        while let Some(recovered) = recoveries.join_next().await {
-            match recovered {
-                Ok((_, Ok(_))) => {}
-                Ok((id, Err(error))) => {
-                    let error = crate::telemetry::chain(&error);
-                    tracing::error!(session.id = %id, error, "a session could not be recovered");
+        let mut recovered = Recovered::default();
+        while let Some(joined) = recoveries.join_next().await {
+            match joined {
+                Ok((_, Ok(session))) if session.view().cli_pid.is_some() => recovered.attached += 1,
+                Ok((_, Ok(_))) => recovered.without_process += 1,
+                Ok((row, Err(error))) => {
+                    recovered.unreadable += 1;
+                    self.give_up(&row, &error).await;
                 }
                 Err(error) => tracing::error!(%error, "a recovery did not finish"),
             }
         }
-        self.start_queued(queued).await;
-        self.catch_up().await
+        recovered
     }
 
     /// Opens a session of an earlier time, together with its process if that lives.
     pub(super) async fn open_known(&self, row: &SessionRow) -> Result<SessionHandle, SupervisorError> {
-        let identity = self.shared.settings.identity_file(row.id);
-        let link = match keeper::attach(&identity, &self.shared.tracker).await {
-            Ok(link) => Some(link),
-            Err(AttachError::NoIdentity | AttachError::ProcessGone) => None,
-            Err(error) => {
-                let error = crate::telemetry::chain(&error);
-                tracing::error!(session.id = %row.id, error, "the keeper of a session could not be attached to");
-                None
-            }
-        };
+        let link = self.reach_keeper(row.id).await?;
         let attached = link.is_some();
         let handle = self.open(row, link, false).await?;
         let state = handle.view().state.as_str();
         self.shared.registry.insert(handle.clone());
         tracing::debug!(session.id = %row.id, attached, state, "session opened");
         Ok(handle)
+    }
+
+    /// The newest version of the link that each living keeper speaks.
+    pub fn keeper_versions(&self) -> Vec<u32> {
+        self.session_folders()
+            .into_iter()
+            .filter_map(|id| self.keeper_of(id))
+            .map(|keeper| keeper.protocol)
+            .collect()
+    }
+
+    /// The keeper of a session, if it lives.
+    fn keeper_of(&self, id: SessionId) -> Option<Identity> {
+        let identity = Identity::read(&self.shared.settings.identity_file(id)).ok()??;
+        identity.is_alive().then_some(identity)
+    }
+
+    /// The handle of a session that is to be stopped. A keeper that cannot be talked to is ended first, by the signal that
+    /// every version understands: it stops its process as ever.
+    pub(super) async fn handle_to_stop(&self, id: SessionId) -> Result<SessionHandle, SupervisorError> {
+        let error = match self.handle(id).await {
+            Err(error @ SupervisorError::KeeperIncompatible { .. }) => error,
+            handle => return handle,
+        };
+        let Some(keeper) = self.keeper_of(id) else {
+            return self.handle(id).await;
+        };
+        tracing::info!(session.id = %id, reason = %error, "the keeper is asked to end");
+        if keeper.end(self.shared.settings.stop_deadline()).await {
+            self.handle(id).await
+        } else {
+            Err(SessionError::StopTimedOut.into())
+        }
+    }
+
+    /// The link to the keeper of a session, if there is one. When there is none, nobody writes the journal any more.
+    async fn reach_keeper(&self, id: SessionId) -> Result<Option<Link>, SupervisorError> {
+        let identity = self.shared.settings.identity_file(id);
+        let dir = self.shared.settings.session_dir(id);
+        let until = Instant::now() + KEEPER_PATIENCE;
+        let error = loop {
+            let error = match keeper::attach(&identity, &self.shared.tracker).await {
+                Ok(link) => return Ok(Some(link)),
+                Err(error) => error,
+            };
+            if !is_locked(&dir) {
+                if !matches!(error, AttachError::NoIdentity | AttachError::ProcessGone) {
+                    let error = telemetry::chain(&error);
+                    tracing::warn!(session.id = %id, error, "what a keeper said of itself is of no use, and it is gone");
+                }
+                return Ok(None);
+            }
+            if matches!(error, AttachError::VersionMismatch { .. }) || Instant::now() >= until {
+                break error;
+            }
+            tokio::time::sleep(LOCK_PAUSE).await;
+        };
+        // It lives, and is left alone: whoever speaks its language can have it.
+        if let AttachError::VersionMismatch { program, theirs } = error {
+            let error = SupervisorError::KeeperIncompatible { program, theirs };
+            let reason = FailReason {
+                code: FailReason::KEEPER_INCOMPATIBLE.to_owned(),
+                detail: error.to_string(),
+            };
+            self.shared.registry.set_out_of_reach(id, reason);
+            return Err(error);
+        }
+        let error = telemetry::chain(&error);
+        tracing::error!(session.id = %id, error, "the keeper of a session could not be attached to");
+        self.end_keeper(id, &identity, &dir).await;
+        Ok(None)
+    }
+
+    /// Ends a keeper that lives and cannot be reached: by the end of its processes, else by its own.
+    async fn end_keeper(&self, id: SessionId, identity: &Path, dir: &Path) {
+        let mark = self.shared.data_mark.clone();
+        let killed = self
+            .blocking(move || keeper::kill_strays(&mark, |session, _| session != id))
+            .await;
+        self.report(killed);
+        if is_free_within(dir, ENDING_PATIENCE).await {
+            return;
+        }
+        let (identity, lock) = (identity.to_owned(), crate::journal::lock_file(dir));
+        let killed = self
+            .blocking(move || Ok(keeper::kill_lock_holder(&identity, &lock)))
+            .await;
+        if killed.is_some_and(|killed| killed) && is_free_within(dir, ENDING_PATIENCE).await {
+            tracing::warn!(session.id = %id, "a keeper that could not be reached was killed");
+        }
+    }
+
+    /// Kills what carries the mark of this data directory and belongs to no keeper that lives.
+    async fn kill_strays(&self) {
+        let (mark, settings) = (self.shared.data_mark.clone(), self.shared.settings.clone());
+        let swept = self
+            .blocking(move || {
+                keeper::kill_strays(&mark, |session, run| {
+                    let identity = Identity::read(&settings.identity_file(session));
+                    matches!(identity, Ok(Some(keeper)) if keeper.run == run && keeper.is_alive())
+                })
+            })
+            .await;
+        self.report(swept);
+    }
+
+    fn report(&self, swept: Option<Swept>) {
+        let Some(swept) = swept else { return };
+        self.shared.metrics.sessions().strays_killed(swept.killed);
+        for session in &swept.sessions {
+            tracing::warn!(session.id = %session, "processes of an ended run were found and killed");
+        }
+        if swept.killed > 0 {
+            tracing::warn!(killed = swept.killed, "processes without a keeper were killed");
+        }
+        if swept.left > 0 {
+            tracing::error!(left = swept.left, "processes without a keeper cannot be killed");
+        }
+    }
+
+    /// Work that reads all of `/proc`; `None` when it fails, which is logged, or when the daemon ends.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        match self.shared.tracker.spawn_blocking(work).await {
+            Ok(Ok(done)) => Some(done),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "processes could not be looked for");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Deals with a folder that belongs to no session. Records are kept, whatever they are of; a process is not.
+    async fn disown(&self, id: SessionId, dir: &Path) {
+        if is_empty(dir) {
+            // A daemon died before it had made the session. Nothing but an empty folder is ever removed here.
+            let _ = std::fs::remove_dir(dir);
+            return;
+        }
+        tracing::warn!(session.id = %id, folder = %dir.display(), "a folder belongs to no session of the database; it is left alone");
+        let identity = self.shared.settings.identity_file(id);
+        let Ok(mut link) = keeper::attach(&identity, &self.shared.tracker).await else {
+            // What it may have left behind is swept with the rest.
+            return;
+        };
+        let ended = async {
+            let _ = link.handle.stop(StopRequest::default()).await;
+            while !matches!(link.events.recv().await, Some(KeeperEvent::Gone) | None) {}
+        };
+        let deadline = self.shared.settings.stop_deadline();
+        let is_ended = tokio::time::timeout(deadline, ended).await.is_ok();
+        tracing::warn!(session.id = %id, is_ended, "the process of a session that is not in the database was stopped");
+    }
+
+    /// A session that cannot be opened has no process and no way to one: it is shown as failed, and can be opened again once
+    /// the cause is gone.
+    async fn give_up(&self, row: &SessionRow, error: &SupervisorError) {
+        let detail = telemetry::chain(error);
+        tracing::error!(session.id = %row.id, error = detail, "a session could not be recovered");
+        let identity = Identity::read(&self.shared.settings.identity_file(row.id));
+        if matches!(identity, Ok(Some(keeper)) if keeper.is_alive()) {
+            return;
+        }
+        let reason = FailReason {
+            code: "journal_unreadable".to_owned(),
+            detail,
+        };
+        if let Err(error) = self.shared.store.mark_failed(row.id, reason, Clock.now()).await {
+            let error = telemetry::chain(&error);
+            tracing::error!(session.id = %row.id, error, "the state of a session could not be stored");
+        }
     }
 
     fn session_folders(&self) -> Vec<SessionId> {
@@ -80,6 +293,17 @@ impl Supervisor {
             .filter_map(|folder| folder.ok()?.file_name().to_str()?.parse().ok())
             .collect()
     }
+}
+
+async fn is_free_within(dir: &Path, limit: Duration) -> bool {
+    let until = Instant::now() + limit;
+    while is_locked(dir) {
+        if Instant::now() >= until {
+            return false;
+        }
+        tokio::time::sleep(LOCK_PAUSE).await;
+    }
+    true
 }
 
 fn is_empty(dir: &Path) -> bool {

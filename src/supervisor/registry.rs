@@ -7,12 +7,17 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
-use crate::{domain::SessionId, session::SessionHandle};
+use crate::{
+    domain::{FailReason, SessionId},
+    session::SessionHandle,
+};
 
 /// The open sessions. Lookups are short and never held over an await.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     sessions: Mutex<HashMap<SessionId, SessionHandle>>,
+    /// Why sessions are not open whose keepers live and cannot be talked to.
+    out_of_reach: Mutex<HashMap<SessionId, FailReason>>,
     /// Of the sessions that somebody opens, starts or removes just now.
     exclusive: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -27,10 +32,21 @@ impl Registry {
     }
 
     pub(super) fn insert(&self, handle: SessionHandle) {
-        self.sessions().insert(handle.id(), handle);
+        let id = handle.id();
+        self.sessions().insert(id, handle);
+        self.out_of_reach().remove(&id);
+    }
+
+    pub(super) fn set_out_of_reach(&self, id: SessionId, reason: FailReason) {
+        self.out_of_reach().insert(id, reason);
+    }
+
+    pub(super) fn why_out_of_reach(&self, id: SessionId) -> Option<FailReason> {
+        self.out_of_reach().get(&id).cloned()
     }
 
     pub(super) fn remove(&self, id: SessionId) -> Option<SessionHandle> {
+        self.out_of_reach().remove(&id);
         self.sessions().remove(&id)
     }
 
@@ -46,6 +62,10 @@ impl Registry {
             Arc::clone(locks.entry(id).or_default())
         };
         lock.lock_owned().await
+    }
+
+    fn out_of_reach(&self) -> MutexGuard<'_, HashMap<SessionId, FailReason>> {
+        self.out_of_reach.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {

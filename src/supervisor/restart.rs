@@ -1,8 +1,6 @@
 //! Owns the doing of restarts: sessions say when one is due, and their processes are started as by a resume. Whether and
 //! when is decided in `domain::restart`.
 
-use std::path::Path;
-
 use tokio::sync::mpsc;
 
 use crate::{
@@ -13,7 +11,7 @@ use crate::{
     telemetry,
 };
 
-use super::{Supervisor, SupervisorError};
+use super::{Supervisor, SupervisorError, adoption::adopted};
 
 /// Sessions whose restart may wait to be begun; one that finds no room asks again.
 pub(super) const DUE: usize = 256;
@@ -74,13 +72,13 @@ impl Supervisor {
         self.refuse_when_closing()?;
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
-        let start = if restart.anew {
-            self.first_start_of(&row).await?
-        } else {
-            self.start_of(&row).await?
+        let start = match (restart.earlier_id, restart.anew) {
+            (Some(id), _) => Start::Resume { id, at: None },
+            (None, true) => self.first_start_of(&row).await?,
+            (None, false) => self.start_of(&row).await?,
         };
         let terms = self.terms(&row, &start, Some(restart.terms)).await?;
-        let admitted = self.admit(row.id, Path::new(&row.cwd)).await?;
+        let admitted = self.admit(row.id, &row.cwd).await?;
         match self
             .start_process(session, &row, start, None, terms, admitted)
             .await
@@ -110,8 +108,12 @@ impl Supervisor {
 
     /// Whether the CLI may have kept nothing of the conversation that is to go on.
     pub(super) async fn is_doubtful(&self, row: &SessionRow, start: &Start) -> Result<bool, SupervisorError> {
-        let resumes = matches!(start, Start::Resume { .. });
-        Ok(resumes && self.shared.store.cli_totals(row.cli_session_id).await?.is_none())
+        match start {
+            // One that was there before the session is no loss of the session's.
+            Start::Resume { id, .. } if adopted(row)? == Some(*id) => Ok(false),
+            Start::Resume { id, .. } => Ok(self.shared.store.cli_totals(*id).await?.is_none()),
+            Start::New { .. } | Start::Fork { .. } => Ok(false),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Owns what the supervisor shows: a session as the store and its actor know it, and the health of the whole.
 
+use std::sync::atomic::Ordering;
+
 use crate::{
     domain::{SessionId, SessionState, Timestamp},
     metrics::Levels,
@@ -69,6 +71,7 @@ impl Supervisor {
             projections: self.shared.projector.waiting(),
             store_writes: self.shared.store.writes_waiting(),
             store_lag: self.shared.projector.lag(),
+            memory_bytes: self.shared.memory_bytes.load(Ordering::Relaxed),
             warm: self.warm_levels(),
             ..Levels::default()
         };
@@ -91,7 +94,11 @@ impl Supervisor {
 
     /// A session from what the store and its actor know.
     pub(super) fn joined(&self, row: SessionRow, live: Option<LiveView>) -> SessionView {
-        let live = live.unwrap_or_else(|| resting(&row));
+        let live = live.unwrap_or_else(|| {
+            let mut live = resting(&row);
+            live.reason = self.shared.registry.why_out_of_reach(row.id).or(live.reason);
+            live
+        });
         let simulated = match live.cli_version.as_deref().or(row.cli_version.as_deref()) {
             Some(version) => version == crate::claude::SIMULATED_VERSION,
             // It has not said who it is yet.
@@ -121,6 +128,7 @@ fn resting(row: &SessionRow) -> LiveView {
         run_id: row.run_id,
         cli_pid: None,
         cli_session_id: Some(row.cli_session_id),
+        earlier_session_id: None,
         cli_version: row.cli_version.clone(),
         model: row.model.clone(),
         permission_mode: row.permission_mode.clone(),
@@ -134,6 +142,9 @@ fn resting(row: &SessionRow) -> LiveView {
         unasked_tool: None,
         last_line_at: None,
         restart: None,
+        parked: row.parked.filter(|_| row.state == SessionState::Parked),
+        unused_since: None,
+        is_woken: false,
         silent_since: None,
         is_silent: false,
     }

@@ -108,7 +108,11 @@ impl Supervisor {
     }
 
     /// A place and a turn for a process that somebody asked for. What was started in advance never stands in its way.
-    pub(super) async fn admit(&self, id: SessionId, cwd: &Path) -> Result<Admitted, SupervisorError> {
+    pub(super) async fn admit_before_spares(
+        &self,
+        id: SessionId,
+        cwd: &Path,
+    ) -> Result<Admitted, SupervisorError> {
         let pool = &self.shared.warm;
         let _wish = pool.wish();
         loop {
@@ -289,6 +293,7 @@ fn spare_session(id: SessionId, cli_session: CliSessionId, cwd: String, options:
 /// What the store would say of a session that it does not know yet.
 fn spare_row(new: &NewSession) -> SessionRow {
     SessionRow {
+        parked: None,
         id: new.id,
         cwd: new.cwd.clone(),
         title: None,

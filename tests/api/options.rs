@@ -84,6 +84,7 @@ const WITHOUT_TEXT: &[&str] = &[
     "prompt_suggestions",
     "question_preview_format",
     "replay_user_messages",
+    "resume",
     "sandbox",
     "setting_sources",
     "strict_mcp_config",

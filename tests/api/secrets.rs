@@ -71,7 +71,7 @@ async fn children_get_an_environment_from_a_list_and_never_each_others() {
         }
         assert_ne!(env.get("CLAUDE_CODE_ENTRYPOINT"), Some(&json!("cli")));
         let own: Vec<&String> = env.keys().filter(|name| name.starts_with("TRUNKLINE_")).collect();
-        assert_eq!(own, ["TRUNKLINE_RUN", "TRUNKLINE_SESSION"]);
+        assert_eq!(own, ["TRUNKLINE_DATA_MARK", "TRUNKLINE_RUN", "TRUNKLINE_SESSION"]);
         assert_eq!(
             (&env["EXTRA_ONE"], &env["EXTRA_TWO_B"]),
             (&json!("1"), &json!("2"))

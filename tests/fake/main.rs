@@ -1,6 +1,7 @@
 //! Owns the tests of a daemon whose CLI misbehaves: each is named by the row of the catalogue of faults that it shows.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
+mod adoption;
 mod approvals;
 mod bed;
 mod clients;
@@ -13,6 +14,7 @@ mod framing;
 mod garbage;
 mod host_controls;
 mod inbox;
+mod later_starts;
 mod life;
 mod limits;
 mod load;
@@ -20,6 +22,8 @@ mod metrics;
 mod money;
 mod one_process;
 mod parity;
+mod park;
+mod processes;
 mod race;
 mod restart;
 mod resume;

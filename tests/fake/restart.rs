@@ -5,6 +5,7 @@ use std::fs;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
+use trunkline::domain::Timestamp;
 
 use crate::{
     bed::{act, act_through, body, of_type, path, pid, records, session},
@@ -89,6 +90,119 @@ async fn l13_a_crash_at_start_is_tried_again_with_growing_pauses() {
         "{states:?}"
     );
     act_through(&rest, &id, json!([{ "text": "fine" }])).await;
+
+    // Each pause is twice the one before, less up to a half that is left to chance.
+    let records = records(&rest, &id).await;
+    let ends = records
+        .iter()
+        .filter(|record| record["data"]["type"] == "run_exited");
+    let dues = records
+        .iter()
+        .filter(|record| record["data"]["restart"]["at"].is_string());
+    for ((end, due), longest) in ends.zip(dues).zip([20, 40, 80]) {
+        let [end, due] = [&end["ts"], &due["data"]["restart"]["at"]]
+            .map(|at| at.as_str().unwrap().parse::<Timestamp>().unwrap());
+        let pause = due.millis_since(end);
+        assert!(
+            (longest / 2..=longest).contains(&pause),
+            "{pause} ms, not about {longest}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn l13_a_cli_that_exits_at_each_start_is_given_up() {
+    let daemon = eager(2).await;
+    let rest = daemon.rest();
+    let crash = json!({ "exit_at_start": { "code": 1, "stderr": "a bad day\n" } });
+    let made = rest.create(body(&daemon, "a", crash, json!({}))).await;
+    let id = made["id"].as_str().unwrap();
+    let view = rest.in_state(id, &["failed"]).await;
+    assert_eq!(view["reason"]["code"], "crash_loop", "{view:#}");
+    let detail = view["reason"]["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("2 restarts") && detail.contains("a bad day"),
+        "{detail}"
+    );
+    assert_eq!(
+        (&view["restart"], &view["cli"]["pid"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(runs(&rest, id).await.len(), 3);
+    assert!(daemon.session_processes().is_empty());
+}
+
+/// A start that succeeds does not set the counter back: only a stable time does.
+#[tokio::test]
+async fn l13_a_cli_that_lives_for_a_while_each_time_is_given_up_and_one_that_is_stable_is_not() {
+    let lives = json!({ "after_init": [{ "sleep_ms": 3000 }, { "stderr": "it hurts\n" }, { "exit": 1 }] });
+    let daemon = eager(1).await;
+    let rest = daemon.rest();
+    let mut unstable = body(&daemon, "a", lives.clone(), json!({}));
+    unstable["restart"] = json!({ "stable_ms": 60_000 });
+    let unstable = rest.create_ready(unstable).await;
+    let mut stable = body(&daemon, "b", lives, json!({}));
+    stable["restart"] = json!({ "stable_ms": 1000 });
+    let stable = rest.create_ready(stable).await;
+    let view = rest.in_state(&unstable, &["failed"]).await;
+    assert_eq!(view["reason"]["code"], "crash_loop", "{view:#}");
+    assert_eq!(runs(&rest, &unstable).await.len(), 2);
+    wait_for("it is started for the third time", PATIENCE, async || {
+        (runs(&rest, &stable).await.len() >= 3).then_some(())
+    })
+    .await;
+    assert_ne!(rest.session(&stable).await["state"], "failed");
+}
+
+#[tokio::test]
+async fn l13_a_usage_limit_in_the_middle_of_work_is_no_crash() {
+    let daemon = eager(3).await;
+    let id = session(&daemon, "a", json!({})).await;
+    let rest = daemon.rest();
+    act_through(&rest, &id, json!([{ "text": "first" }])).await;
+    let limit = "Claude AI usage limit reached|1760000000";
+    act(
+        &rest,
+        &id,
+        json!([{ "text": "half" }, { "stderr": format!("{limit}\n") }, { "exit": 1 }]),
+    )
+    .await;
+    let view = rest.in_state(&id, &["failed"]).await;
+    assert_eq!(view["reason"]["code"], "cli_exited", "{view:#}");
+    assert!(
+        view["reason"]["detail"].as_str().unwrap().contains(limit),
+        "{view:#}"
+    );
+    assert_eq!(view["restart"], Value::Null);
+    assert_eq!(runs(&rest, &id).await.len(), 1);
+    // Once there is something to use again, a person goes on.
+    rest.post(&path(&id, "resume?wait=ready"), json!({}))
+        .await
+        .expect(200);
+    act_through(&rest, &id, json!([{ "text": "second" }])).await;
+}
+
+/// As at a resume, the directory is named and not the CLI.
+#[tokio::test]
+async fn l10_a_directory_that_is_gone_when_a_restart_is_due_is_named() {
+    let daemon = eager(2).await;
+    let id = session(&daemon, "a", json!({})).await;
+    let rest = daemon.rest();
+    act_through(&rest, &id, json!([{ "text": "first" }])).await;
+    let process = pid(&rest, &id).await;
+    fs::remove_dir_all(daemon.work_dir("a")).unwrap();
+    proc::signal(process, Signal::SIGKILL);
+    let view = rest.in_state(&id, &["failed"]).await;
+    assert!(
+        view["reason"]["detail"].as_str().unwrap().contains("/work/a"),
+        "{view:#}"
+    );
+    assert_eq!(runs(&rest, &id).await.len(), 1);
+    daemon.work_dir("a");
+    rest.post(&path(&id, "resume?wait=ready"), json!({}))
+        .await
+        .expect(200);
+    act_through(&rest, &id, json!([{ "text": "second" }])).await;
 }
 
 #[tokio::test]

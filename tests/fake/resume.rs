@@ -2,14 +2,24 @@
 
 use std::fs;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use trunkline::domain::SessionId;
 
 use crate::{
     bed::{act, act_through, body, pid, session},
-    support::{daemon::TestDaemon, programs::fake_prompt},
+    support::{
+        daemon::TestDaemon,
+        proc,
+        programs::fake_prompt,
+        wait::{PATIENCE, wait_for},
+    },
 };
 
-const OTHER: &str = "7e6f2a34-5d1c-4b7e-9a51-0c0ffee00009";
+/// An id that no test before has used: processes of other tests are seen, too.
+fn fresh_id() -> String {
+    SessionId::new().to_string()
+}
 
 #[tokio::test]
 async fn s1_a_resume_that_reports_another_id_can_be_resumed_again() {
@@ -19,7 +29,8 @@ async fn s1_a_resume_that_reports_another_id_can_be_resumed_again() {
     rest.ask(&id, "hello").await;
     let first = rest.session(&id).await["cli"]["session_id"].clone();
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
-    let settings = json!({ "resume_prints": OTHER, "resume_keeps": "new" });
+    let other = fresh_id();
+    let settings = json!({ "resume_prints": other, "resume_keeps": "new" });
     let file = daemon.work_dir("a").join(".fake-claude.json");
     fs::write(&file, settings.to_string()).unwrap();
     rest.lifecycle(&id, "resume?wait=ready", json!({}))
@@ -27,7 +38,7 @@ async fn s1_a_resume_that_reports_another_id_can_be_resumed_again() {
         .expect(200);
     rest.ask(&id, "who are you?").await;
     let view = rest.session(&id).await;
-    assert_eq!(view["cli"]["session_id"], OTHER, "{view:#}");
+    assert_eq!(view["cli"]["session_id"], other, "{view:#}");
     assert_ne!(view["cli"]["session_id"], first);
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     fs::write(&file, "{}").unwrap();
@@ -36,6 +47,97 @@ async fn s1_a_resume_that_reports_another_id_can_be_resumed_again() {
         .expect(200);
     rest.ask(&id, "and now?").await;
     assert_eq!(rest.session(&id).await["turns"], 3);
+}
+
+/// The other half of the row: the new id has no file, and only the old one can be resumed.
+#[tokio::test]
+async fn s1_a_resume_that_reports_an_id_of_which_nothing_is_kept_goes_back_to_the_old_one() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let dump = daemon.home().join("dump");
+    // With restarts and without: both ask the CLI for both.
+    for (name, max_restarts) in [("without", 0), ("with", 2)] {
+        let other = fresh_id();
+        let settings = json!({ "dump": dump, "resume_prints": other, "resume_keeps": "old" });
+        let mut create = body(&daemon, name, settings, json!({}));
+        create["restart"] = json!({ "max_restarts": max_restarts });
+        let id = rest.create_ready(create).await;
+        rest.ask(&id, "one").await;
+        let first = rest.session(&id).await["cli"]["session_id"].clone();
+        let first = first.as_str().unwrap();
+        for round in 2..5 {
+            rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+            let view = rest
+                .lifecycle(&id, "resume?wait=ready", json!({}))
+                .await
+                .expect(200);
+            assert_eq!(
+                (&view["id"], &view["state"]),
+                (&json!(id), &json!("idle")),
+                "{view:#}"
+            );
+            rest.ask(&id, "who are you?").await;
+            let view = rest.session(&id).await;
+            assert_eq!(
+                (&view["cli"]["session_id"], &view["turns"]),
+                (&json!(other), &json!(round))
+            );
+        }
+        let starts = fs::read_to_string(&dump).unwrap();
+        let asked: Vec<&str> = starts
+            .lines()
+            .filter_map(|start| start.split("--resume=").nth(1))
+            .map(|rest| &rest[..first.len()])
+            .collect();
+        assert_eq!(
+            asked,
+            [first, &*other, first, &*other, first],
+            "one more start at most, {name}"
+        );
+        fs::remove_file(&dump).unwrap();
+        rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
+    }
+}
+
+/// A process that dies while its new id is in doubt: the restart finds the conversation, and a daemon in between changes nothing.
+#[tokio::test]
+async fn s1_a_restart_goes_back_to_the_old_id_too() {
+    let mut daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_RESTART_MAX_RESTARTS", "2")
+        .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let other = fresh_id();
+    let settings = json!({ "resume_prints": other, "resume_keeps": "old" });
+    let id = session(&daemon, "a", settings).await;
+    rest.ask(&id, "one").await;
+    for _ in 0..2 {
+        let process = pid(&rest, &id).await;
+        proc::signal(process, Signal::SIGKILL);
+        wait_for("another process is idle", PATIENCE, async || {
+            let view = rest.session(&id).await;
+            (view["state"] == "idle" && view["cli"]["pid"] != json!(process)).then_some(())
+        })
+        .await;
+        rest.ask(&id, "who are you?").await;
+    }
+    assert_eq!(rest.session(&id).await["cli"]["session_id"], other);
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(&id, "still there?").await;
+    assert_eq!(rest.session(&id).await["turns"], 4);
+    // When it is gone by both names, that is said, and nothing begins anew behind anybody's back.
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    fs::remove_dir_all(daemon.home().join(".claude-fake")).unwrap();
+    let reply = rest.lifecycle(&id, "resume?wait=ready", json!({})).await;
+    assert_eq!(reply.body["reason"], "conversation_not_found", "{:#}", reply.body);
+    assert_eq!(rest.session(&id).await["ways_out"], json!(["fresh_start"]));
 }
 
 #[tokio::test]
@@ -52,6 +154,13 @@ async fn s4_a_conversation_that_is_gone_is_named() {
     let view = rest.session(&id).await;
     assert_eq!(view["reason"]["code"], "conversation_not_found", "{view:#}");
     assert_eq!(view["turns"], 1, "what is known of it is kept");
+    assert_eq!(view["ways_out"], json!(["fresh_start"]));
+    let fresh = rest
+        .lifecycle(&id, "resume?wait=ready", json!({ "fresh": true }))
+        .await
+        .expect(200);
+    assert_eq!(fresh["id"], json!(id));
+    rest.ask(&id, "from the beginning").await;
     for bad in ["local_7e6f2a34-5d1c-4b7e-9a51-0c0ffee00009", "..%2Fx"] {
         let refused = rest.lifecycle(bad, "resume", json!({})).await;
         assert_eq!(refused.problem(400), "invalid_id");

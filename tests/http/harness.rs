@@ -23,7 +23,7 @@ use trunkline::{
     journal::{Source, Writer, WriterOptions},
     keeper::KeeperLimits,
     store::{NewSession, Store},
-    supervisor::{DeskTimes, Limits, Simulator, Supervisor, SupervisorSettings},
+    supervisor::{DeskTimes, Limits, ParkSettings, Simulator, Supervisor, SupervisorSettings},
 };
 
 /// Longest wait for anything that must come.
@@ -135,6 +135,13 @@ impl Bed {
                 after_ms: 0,
                 action: SilenceAction::Report,
             },
+            park: ParkSettings {
+                idle_ms: 0,
+                grace_ms: 0,
+                make_room: false,
+                memory_budget_bytes: 0,
+                measure_ms: 1_000,
+            },
             limits: Limits {
                 live: 8,
                 live_per_cwd: 0,
@@ -221,6 +228,7 @@ impl Bed {
         let dir = self.dir.path().join("sessions").join(id.to_string());
         let options = WriterOptions {
             segment_bytes: 64 * 1024 * 1024,
+            ..WriterOptions::default()
         };
         let (mut writer, _) = Writer::open(&dir, options).unwrap();
         for (number, (source, data)) in records.iter().enumerate() {

@@ -29,7 +29,7 @@ impl Server {
     async fn start(bed: Bed) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let serving = tokio::spawn(serve(listener, bed.state.clone()));
+        let serving = tokio::spawn(serve(listener, bed.state.clone(), bed.shutdown.clone()));
         Self {
             bed,
             address,

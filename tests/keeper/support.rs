@@ -72,6 +72,7 @@ impl Bed {
             env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
             cwd: self.folder.path().to_owned(),
             journal_dir: self.path("journal"),
+            journal_floor: Seq::ZERO,
             socket: self.path("socket"),
             identity_file: self.path("keeper.json"),
             lease_file: None,

@@ -31,7 +31,7 @@ class Fake(Actions, Controls):
         self.argv = argv
         self.flags = flag_values(argv)
         self.settings = load_settings()
-        self.out = Out()
+        self.out = Out(self.settings.get("output_log"))
         self.changed = threading.Condition()
         self.prompts = []
         self.at_eof = False
@@ -116,6 +116,8 @@ class Fake(Actions, Controls):
         if self.settings.get("never_read_stdin"):
             while True:
                 signal.pause()
+        # Zeroes alone would be shared pages of nothing.
+        self.ballast = bytearray(b"x") * self.settings.get("memory_bytes", 0)
         threading.Thread(target=self.read_stdin, daemon=True).start()
         self.serve()
         return self.end_of_input()
@@ -335,6 +337,9 @@ class Fake(Actions, Controls):
 
     def end_of_input(self):
         policy = self.settings.get("eof", {})
+        if policy.get("seen"):
+            with open(policy["seen"], "ab"):
+                pass
         if policy.get("ignore"):
             while True:
                 signal.pause()

@@ -10,6 +10,7 @@ mod support;
 
 mod background;
 mod controls;
+mod conversations;
 mod elicitation;
 mod environment;
 mod fork;

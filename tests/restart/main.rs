@@ -10,6 +10,9 @@ mod journal;
 mod moments;
 mod phases;
 mod real;
+mod replaced;
 mod shutdown;
+mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
+mod versions;

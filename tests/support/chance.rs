@@ -12,15 +12,11 @@ pub(crate) struct Chance(u64);
 impl Chance {
     /// Takes the seed of the environment, else a new one, and says which.
     pub(crate) fn new() -> Self {
-        let seed = match std::env::var(SEED) {
-            Ok(seed) => seed.parse().unwrap(),
-            Err(_) => {
-                let mut bytes = [0; 8];
-                getrandom::fill(&mut bytes).unwrap();
-                u64::from_le_bytes(bytes)
-            }
-        };
-        println!("{SEED}={seed}");
+        Self(seed(SEED))
+    }
+
+    /// Chance from a known seed.
+    pub(crate) fn of(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -66,4 +62,18 @@ impl Chance {
             .into_uuid()
             .to_string()
     }
+}
+
+/// The seed that the variable names, else a new one; says which.
+pub(crate) fn seed(variable: &str) -> u64 {
+    let seed = match std::env::var(variable) {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => {
+            let mut bytes = [0; 8];
+            getrandom::fill(&mut bytes).unwrap();
+            u64::from_le_bytes(bytes)
+        }
+    };
+    println!("{variable}={seed}");
+    seed
 }

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::signal::Signal;
+use nix::{
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sys::signal::Signal,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -37,6 +40,7 @@ pub(crate) struct TestDaemonBuilder {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     launcher: Vec<OsString>,
+    data_disk: Option<u64>,
     allow_errors: bool,
 }
 
@@ -77,6 +81,12 @@ impl TestDaemonBuilder {
         self
     }
 
+    /// The data directory is a disk of its own, of so many bytes. The test must have the right to mount one.
+    pub(crate) fn data_disk(mut self, bytes: u64) -> Self {
+        self.data_disk = Some(bytes);
+        self
+    }
+
     /// The test makes the daemon log errors on purpose.
     pub(crate) fn allow_errors(mut self) -> Self {
         self.allow_errors = true;
@@ -90,6 +100,12 @@ impl TestDaemonBuilder {
         let path = root.path().canonicalize().unwrap();
         for name in ["data", "home", "work"] {
             fs::create_dir(path.join(name)).unwrap();
+        }
+        if let Some(bytes) = self.data_disk {
+            let size = format!("size={bytes}");
+            let (kind, flags) = (Some("tmpfs"), MsFlags::empty());
+            mount(kind, &path.join("data"), kind, flags, Some(size.as_str()))
+                .expect("mount a disk for the data");
         }
         if let Some(settings) = &self.fake {
             fake_settings(&path.join("home"), settings);
@@ -142,8 +158,13 @@ impl TestDaemon {
             home_files: Vec::new(),
             args: Vec::new(),
             // What a death leaves is looked at; tests of restarts say how many they want.
-            env: vec![("TRUNKLINE_RESTART_MAX_RESTARTS".into(), "0".into())],
+            // Turns that never end are common; tests of the shutdown say how long they are waited for.
+            env: vec![
+                ("TRUNKLINE_RESTART_MAX_RESTARTS".into(), "0".into()),
+                ("TRUNKLINE_STOP_FINISH_TURNS_MS".into(), "0".into()),
+            ],
             launcher: Vec::new(),
+            data_disk: None,
             allow_errors: false,
         }
     }
@@ -246,6 +267,17 @@ impl TestDaemon {
             .unwrap_or_else(|| panic!("no end within {STOP_LIMIT:?} of SIGTERM\n{}", self.log()))
     }
 
+    /// Sends a signal to the daemon.
+    pub(crate) fn signal(&self, number: Signal) {
+        proc::signal(self.pid(), number);
+    }
+
+    /// The wait for the end of a daemon that was told to end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("the daemon runs");
+        wait_exit(&mut child).unwrap_or_else(|| panic!("no end within {STOP_LIMIT:?}\n{}", self.log()))
+    }
+
     /// Starts again on the same data; the address changes.
     pub(crate) async fn start(&mut self) {
         self.launch();
@@ -254,7 +286,23 @@ impl TestDaemon {
 
     /// Waits until a launched daemon answers.
     pub(crate) async fn ready(&mut self) {
-        (self.url, self.token) = wait_for("the daemon answers", PATIENCE, async || self.probe().await).await;
+        if let Err(status) = self.ready_or_ended().await {
+            panic!("the daemon ended at its start: {status}\n{}", self.log());
+        }
+    }
+
+    /// Waits until a launched daemon answers, or has ended.
+    pub(crate) async fn ready_or_ended(&mut self) -> Result<(), ExitStatus> {
+        wait_for("the daemon answers", PATIENCE, async || {
+            let child = self.child.as_mut().expect("the daemon was started");
+            if let Some(status) = child.try_wait().unwrap() {
+                self.child = None;
+                return Some(Err(status));
+            }
+            (self.url, self.token) = self.probe().await?;
+            Some(Ok(()))
+        })
+        .await
     }
 
     /// Starts the process again on the same data, and does not wait for it.
@@ -290,12 +338,8 @@ impl TestDaemon {
     }
 
     /// Address and token once this life of the daemon is ready.
-    async fn probe(&mut self) -> Option<(String, String)> {
-        let child = self.child.as_mut().expect("the daemon was started");
-        let (pid, exit) = (child.id(), child.try_wait().unwrap());
-        if let Some(status) = exit {
-            panic!("the daemon ended at its start: {status}\n{}", self.log());
-        }
+    async fn probe(&self) -> Option<(String, String)> {
+        let pid = self.child.as_ref()?.id();
         let facts: Value = read_json(&self.data_dir().join("daemon.json"))?;
         if facts["pid"].as_u64() != Some(u64::from(pid)) {
             return None;
@@ -335,6 +379,10 @@ impl Drop for TestDaemon {
         let left = proc::below(&self.path);
         for process in &left {
             proc::signal(process.pid, Signal::SIGKILL);
+        }
+        if self.plan.data_disk.is_some() {
+            // The directory below it is removed with the rest; what cannot be unmounted stays until the test ends.
+            umount2(&self.data_dir(), MntFlags::MNT_DETACH).ok();
         }
         if std::thread::panicking() {
             eprintln!("log of the daemon:\n{}", self.log());

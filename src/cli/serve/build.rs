@@ -11,7 +11,7 @@ use crate::{
     domain::{Liveness, RestartPolicy},
     http::HttpConfig,
     keeper::KeeperLimits,
-    supervisor::{DeskTimes, Limits, Simulator, SupervisorSettings},
+    supervisor::{DeskTimes, Limits, ParkSettings, Simulator, SupervisorSettings},
 };
 
 pub(super) fn http(config: &Config) -> HttpConfig {
@@ -24,6 +24,7 @@ pub(super) fn http(config: &Config) -> HttpConfig {
         max_connections: size(server.max_connections.into()),
         ping_interval_ms: server.ping_interval_ms,
         send_timeout_ms: server.send_timeout_ms,
+        reconnect_after_ms: config.stop.reconnect_after_ms,
         ..HttpConfig::default()
     }
 }
@@ -75,6 +76,13 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
         liveness: Liveness {
             after_ms: config.liveness.after_ms,
             action: config.liveness.action,
+        },
+        park: ParkSettings {
+            idle_ms: config.park.idle_ms,
+            grace_ms: config.park.grace_ms,
+            make_room: config.park.make_room,
+            memory_budget_bytes: config.park.memory_budget_bytes,
+            measure_ms: config.park.measure_ms,
         },
         limits: Limits {
             live: size(limits.live_processes.into()),

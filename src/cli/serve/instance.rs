@@ -2,7 +2,10 @@
 
 use std::{
     fs,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    },
     path::{Path, PathBuf},
 };
 
@@ -15,33 +18,43 @@ use super::super::{CliError, daemon_file::DaemonFile};
 #[derive(Debug)]
 pub(super) struct Instance {
     data_dir: PathBuf,
-    _lock: Flock<fs::File>,
+    lock: Flock<fs::File>,
 }
 
 impl Instance {
-    /// Makes the directory if needed, and claims it.
-    pub(super) fn acquire(data_dir: &Path) -> Result<Self, CliError> {
+    /// Makes the directory if needed, and claims it, or takes over the claim of the program that this process was before: the
+    /// open file of its lock. Clients go on finding that one's successor.
+    pub(super) fn acquire(data_dir: &Path, inherited: Option<OwnedFd>) -> Result<Self, CliError> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(data_dir)
             .with_context(|| format!("cannot make {}", data_dir.display()))?;
         let path = data_dir.join("lock");
-        let file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .with_context(|| format!("cannot open {}", path.display()))?;
+        let inherited = inherited
+            .map(fs::File::from)
+            .filter(|file| is_file_at(file, &path));
+        let is_handed_over = inherited.is_some();
+        let file = match inherited {
+            Some(file) => file,
+            None => fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(&path)
+                .with_context(|| format!("cannot open {}", path.display()))?,
+        };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
                 let instance = Self {
                     data_dir: data_dir.into(),
-                    _lock: lock,
+                    lock,
                 };
-                // One that was killed could not withdraw it.
-                instance.withdraw();
+                if !is_handed_over {
+                    // One that was killed could not withdraw it.
+                    instance.withdraw();
+                }
                 Ok(instance)
             }
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Err(CliError::AlreadyRunning(held_by(data_dir))),
@@ -49,6 +62,11 @@ impl Instance {
                 anyhow::Error::new(errno).context(format!("cannot lock {}", path.display())),
             )),
         }
+    }
+
+    /// The open file of the lock.
+    pub(super) fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 
     /// Tells clients where the daemon is.
@@ -67,6 +85,15 @@ impl Instance {
             tracing::warn!(%error, "daemon.json cannot be removed");
         }
     }
+}
+
+/// Whether an open file is the one at `path`.
+fn is_file_at(file: &fs::File, path: &Path) -> bool {
+    let same =
+        |open: fs::Metadata, known: fs::Metadata| (open.dev(), open.ino()) == (known.dev(), known.ino());
+    file.metadata()
+        .and_then(|open| Ok(same(open, fs::metadata(path)?)))
+        .unwrap_or(false)
 }
 
 fn held_by(data_dir: &Path) -> String {
@@ -90,8 +117,8 @@ mod tests {
     fn one_at_a_time_and_the_second_hears_who_is_first() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
-        let first = Instance::acquire(&data).unwrap();
-        let second = Instance::acquire(&data).unwrap_err();
+        let first = Instance::acquire(&data, None).unwrap();
+        let second = Instance::acquire(&data, None).unwrap_err();
         assert!(matches!(&second, CliError::AlreadyRunning(_)), "{second:?}");
 
         first
@@ -103,14 +130,28 @@ mod tests {
                 started_at: Timestamp::from_micros(0),
             })
             .unwrap();
-        let second = Instance::acquire(&data).unwrap_err();
+        let second = Instance::acquire(&data, None).unwrap_err();
         assert!(
             second.to_string().contains("process 4711, http://127.0.0.1:7"),
             "{second}"
         );
 
+        // The open file alone says who is first, however often it is locked.
+        let lock = first.lock().try_clone_to_owned().unwrap();
+        let next = Instance::acquire(&data, Some(lock)).unwrap();
+        assert!(
+            DaemonFile::read(&data).unwrap().is_some(),
+            "clients go on finding it"
+        );
+        let other = fs::File::open("/dev/null").unwrap();
+        assert!(
+            Instance::acquire(&data, Some(other.into())).is_err(),
+            "another file claims nothing"
+        );
+        drop(next);
+
         drop(first);
-        Instance::acquire(&data).unwrap();
+        Instance::acquire(&data, None).unwrap();
         assert_eq!(
             DaemonFile::read(&data).unwrap(),
             None,

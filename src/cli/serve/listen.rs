@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -21,6 +22,8 @@ pub(super) struct Listeners {
     pub(super) address: SocketAddr,
     /// Of the first Unix listener that has a path.
     pub(super) socket: Option<PathBuf>,
+    /// The same sockets once more: for as long as these are open, connections are taken by the system.
+    pub(super) kept: Vec<OwnedFd>,
 }
 
 /// Takes over what was passed. The configured address is only bound when no TCP socket was passed.
@@ -49,12 +52,18 @@ pub(super) async fn open(server: &Server, passed: Vec<Passed>) -> Result<Listene
     if tcp.is_empty() {
         tcp.push(bind(server.listen).await?);
     }
+    let files = tcp.iter().map(AsFd::as_fd).chain(unix.iter().map(AsFd::as_fd));
+    let kept = files
+        .map(|file| file.try_clone_to_owned())
+        .collect::<Result<_, _>>()
+        .context("a socket cannot be kept")?;
     let first = tcp.first().context("nothing listens")?;
     Ok(Listeners {
         address: first.local_addr().context("the listener has no address")?,
         tcp,
         unix,
         socket,
+        kept,
     })
 }
 

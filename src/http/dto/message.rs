@@ -11,6 +11,7 @@ use crate::{
     claude::stdin::Priority,
     domain::{Seq, Timestamp},
     http::{ApiError, ErrorCode},
+    journal::Missing,
     supervisor::{self, Content, NewMessage},
 };
 
@@ -206,6 +207,8 @@ pub(in crate::http) struct EventPage {
     next_after: Seq,
     /// The last record that there is.
     head_seq: Seq,
+    /// Records that this page would hold and that are missing: the journal was damaged.
+    missing: Option<Vec<Missing>>,
 }
 
 /// Any JSON object.

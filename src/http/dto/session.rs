@@ -10,8 +10,8 @@ use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
     claude::LaunchOptions,
     domain::{
-        CliSessionId, Clock, FailReason, PromptState, RestartOverride, RuleSet, RuleSpec, Seq, SessionId,
-        SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
+        CliSessionId, Clock, FailReason, Parked, PromptState, RestartOverride, RuleSet, RuleSpec, Seq,
+        SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
     },
     http::ApiError,
     session::{EDITING_TOOLS, LiveView},
@@ -45,6 +45,8 @@ pub(in crate::http) struct Session {
     /// The restart that is due, as the CLI died unasked; `null` when none is. The state is `starting` meanwhile. A stop takes
     /// it back, a resume makes it at once.
     restart: Option<DueRestart>,
+    /// Since when it has no process on purpose, and why; set in the state `parked`. The next message wakes it.
+    parked: Option<Parked>,
     /// For how long the CLI has said nothing: since its start, its last line, or since the word came back to it. `null`
     /// without a process, and while a person, a hook, an MCP server or a tool has the word.
     silent_for_ms: Option<u64>,
@@ -186,6 +188,7 @@ impl Session {
                 at: restart.at,
                 reason: restart.reason,
             }),
+            parked: live.parked,
             silent_for_ms: live.silent_since.map(|since| Clock.now().millis_since(since)),
             is_silent: live.is_silent,
             simulated,

@@ -29,6 +29,11 @@ macro_rules! codes {
                 match self { $(Self::$variant => StatusCode::$status),* }
             }
 
+            /// The code with this name on the wire.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == name)
+            }
+
             /// What it means, the same for every occurrence.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),* }
@@ -158,9 +163,15 @@ codes! {
     SessionAlreadyLive, "session_already_live", CONFLICT, final, none,
         "The session has a process already",
         "Use it as it is, or stop it first.";
+    SessionNotParkable, "session_not_parkable", CONFLICT, retry, none,
+        "The session cannot be parked now",
+        "The member 'obstacle' says what stands in the way.";
     SessionStopping, "session_stopping", CONFLICT, retry, none,
         "The session is being stopped",
         "Wait until it is stopped.";
+    KeeperIncompatible, "keeper_incompatible", CONFLICT, final, none,
+        "The session's process is kept by another version of the program",
+        "Let a daemon of that version, or a newer one, take over; or stop the session, which can be resumed then.";
     SessionEnded, "session_ended", CONFLICT, final, effect,
         "The session ended before the answer came",
         "Look at the session's reason, then resume it.";
@@ -170,6 +181,12 @@ codes! {
     ConversationInUse, "conversation_in_use", CONFLICT, retry, none,
         "Another process works on the session's conversation",
         "End that process, or fork the session.";
+    ConversationTaken, "conversation_taken", CONFLICT, final, none,
+        "Another session has this conversation",
+        "Use the session that the member 'session_id' names, or fork it.";
+    ConversationNotFound, "conversation_not_found", NOT_FOUND, final, none,
+        "The agent CLI knows no such conversation",
+        "Check the id, and name the directory that the conversation began in: older CLIs look nowhere else.";
     TooManySessions, "too_many_sessions", TOO_MANY_REQUESTS, retry, none,
         "As many sessions have a process as the limit allows",
         "Stop a session, or raise the named limit.";
@@ -270,6 +287,9 @@ codes! {
     ShuttingDown, "shutting_down", SERVICE_UNAVAILABLE, retry, none,
         "The daemon is shutting down",
         "Try again when it is back.";
+    RestartRefused, "restart_refused", CONFLICT, final, none,
+        "The daemon was not started again",
+        "It runs on as before; the detail says what stands in the way.";
     NotReady, "not_ready", SERVICE_UNAVAILABLE, retry, none,
         "The daemon cannot work now",
         "The body says what is wrong.";

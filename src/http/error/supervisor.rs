@@ -10,7 +10,7 @@ use crate::{
     domain::{ApprovalState, FailReason, rule::InvalidRule},
     http::dto,
     journal::ReadError,
-    session::SessionError,
+    session::{SessionError, WakeFailure},
     store::{ApprovalRow, StoreError},
     supervisor::{Refusal, SupervisorError},
     telemetry,
@@ -52,12 +52,19 @@ impl From<SupervisorError> for ApiError {
                     .collect();
                 new(ErrorCode::CliNotFound).member("searched", searched)
             }
+            E::KeeperIncompatible { theirs, .. } => new(ErrorCode::KeeperIncompatible)
+                .detail(error.to_string())
+                .member("link_version", theirs),
             E::StartFailed(reason) => of_failed_start(reason),
             E::WaitTimeout => new(ErrorCode::WaitTimeout),
             E::SessionEnded { state } => new(ErrorCode::SessionEnded).member("state", state.as_str()),
             E::ConversationNotStarted | E::ParentDeleted => {
                 new(ErrorCode::ConversationNotStarted).detail(error.to_string())
             }
+            E::ConversationTaken(by) => new(ErrorCode::ConversationTaken)
+                .detail(error.to_string())
+                .member("session_id", by.to_string()),
+            E::ConversationNotFound { .. } => new(ErrorCode::ConversationNotFound).detail(error.to_string()),
             E::PromptConflict { uuid } => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
             E::Read(error) => error.into(),
             E::Store(error) => error.into(),
@@ -97,6 +104,10 @@ impl From<SessionError> for ApiError {
             E::NotLive { state } => new(ErrorCode::SessionNotLive)
                 .detail(error.to_string())
                 .member("state", state.as_str()),
+            E::NotParkable(obstacle) => new(ErrorCode::SessionNotParkable)
+                .detail(error.to_string())
+                .member("obstacle", obstacle.as_str()),
+            E::NotWoken(failure) => of_failed_wake(failure),
             E::AlreadyLive { state } => new(ErrorCode::SessionAlreadyLive)
                 .detail(error.to_string())
                 .member("state", state.as_str()),
@@ -133,9 +144,6 @@ fn cause_of(error: &SessionError) -> String {
     error.source().map_or_else(|| error.to_string(), telemetry::chain)
 }
 
-/// Room is made by other sessions, so a moment later is soon enough.
-const ROOM_RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
-
 fn of_refusal(refusal: Refusal) -> ApiError {
     let (code, limit, most) = match refusal {
         Refusal::Live { most } => (ErrorCode::TooManySessions, "live_processes", most),
@@ -146,7 +154,18 @@ fn of_refusal(refusal: Refusal) -> ApiError {
         .detail(refusal.to_string())
         .member("limit", format!("limits.{limit}"))
         .member("limit_value", most)
-        .header(header::RETRY_AFTER, ROOM_RETRY_AFTER)
+        .header(
+            header::RETRY_AFTER,
+            HeaderValue::from(Refusal::RETRY_AFTER_MS / 1_000),
+        )
+}
+
+fn of_failed_wake(failure: WakeFailure) -> ApiError {
+    if let Some(refusal) = failure.room {
+        return of_refusal(refusal);
+    }
+    let code = ErrorCode::named(failure.code).unwrap_or(ErrorCode::Internal);
+    ApiError::new(code).detail(failure.detail)
 }
 
 fn of_failed_start(reason: FailReason) -> ApiError {

@@ -107,12 +107,17 @@ async fn page(state: &AppState, id: SessionId, after: Seq, limit: usize) -> Resu
     }
     let mut body = br#"{"items":["#.to_vec();
     let (mut last, mut count) = (after, 0);
+    let mut missing = Vec::new();
     while count < limit && body.len() < PAGE_BYTES {
         let Some(chunk) = state.supervisor().page(id, last, PAGE_BYTES - body.len()).await? else {
             break;
         };
         if chunk.is_empty() {
             break;
+        }
+        if let Some(gap) = chunk.missing {
+            last = gap.last_seq;
+            missing.push(gap);
         }
         for record in chunk.records().take(limit - count) {
             if count > 0 {
@@ -125,7 +130,12 @@ async fn page(state: &AppState, id: SessionId, after: Seq, limit: usize) -> Resu
     }
     // Asked last: reading opened the session, so this is what its journal says.
     let head = state.supervisor().session(id).await?.live.head_seq.max(last);
-    body.extend_from_slice(format!(r#"],"next_after":{last},"head_seq":{head}}}"#).as_bytes());
+    body.extend_from_slice(format!(r#"],"next_after":{last},"head_seq":{head}"#).as_bytes());
+    if !missing.is_empty() {
+        let missing = serde_json::to_string(&missing).unwrap_or_default();
+        body.extend_from_slice(format!(r#","missing":{missing}"#).as_bytes());
+    }
+    body.push(b'}');
     let content_type = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(([content_type], Body::from(body)).into_response())
 }

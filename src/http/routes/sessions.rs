@@ -54,7 +54,7 @@ pub(super) async fn create(
     let request = request.into_session(*request_id.as_uuid())?;
     let prompt = request.prompt.as_ref().and_then(|prompt| prompt.uuid);
     check_wait(&params, prompt)?;
-    let view = state.supervisor().create(request, BY).await?;
+    let view = Box::pin(state.supervisor().create(request, BY)).await?;
     made(&state, view, prompt, &params).await
 }
 
@@ -216,6 +216,22 @@ pub(super) async fn stop(
     Ok(Json(state.supervisor().stop(id, BY).await?.into()))
 }
 
+/// Park a session.
+///
+/// Ends the CLI of a session that does nothing, to save what it takes; answers when it is gone. The next message starts it
+/// again, with the conversation and the settings as they were.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/park", operation_id = "park_session", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session")),
+    responses((status = 200, description = "The session", body = Session)),
+)]
+pub(super) async fn park(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+) -> Result<Json<Session>, ApiError> {
+    Ok(Json(state.supervisor().park(id).await?.into()))
+}
+
 /// Refuses a wait that could not end before anything is done.
 fn check_wait(params: &WaitParams, prompt: Option<Uuid>) -> Result<(), ApiError> {
     wait::deadline(params.timeout_ms)?;
@@ -242,7 +258,7 @@ async fn made(
 ) -> Result<Response, ApiError> {
     let id = view.row.id;
     // Whatever becomes of the wait, the client must learn which session there is now.
-    let waited = waited(state, view, prompt, params)
+    let waited = Box::pin(waited(state, view, prompt, params))
         .await
         .map_err(|error| error.member("session_id", id.to_string()))?;
     let mut response = (StatusCode::CREATED, Json(waited)).into_response();

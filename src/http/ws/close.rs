@@ -51,7 +51,7 @@ impl Close {
         }
     }
 
-    /// The frame; `sent` is the last record that was handed to the socket.
+    /// The frame; `sent` is the last record that was certainly written.
     pub(super) fn frame(self, sent: u64) -> Message {
         Message::Close(Some(CloseFrame {
             code: self.code(),

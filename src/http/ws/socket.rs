@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     domain::Seq,
-    http::HttpConfig,
+    http::{HttpConfig, closing, stream},
     journal::{Chunk, Cursor},
 };
 
@@ -69,6 +69,8 @@ pub(super) struct Limits {
     pub(super) send_timeout: Duration,
     /// Time that a close waits for the client.
     pub(super) close_timeout: Duration,
+    /// Milliseconds after which a client that is told of a shutdown is to come back.
+    pub(super) reconnect_after_ms: u64,
 }
 
 impl Limits {
@@ -80,6 +82,7 @@ impl Limits {
             ping_interval: Duration::from_millis(config.ping_interval_ms),
             send_timeout: Duration::from_millis(config.send_timeout_ms),
             close_timeout: Duration::from_millis(config.close_timeout_ms),
+            reconnect_after_ms: config.reconnect_after_ms,
         }
     }
 }
@@ -111,13 +114,16 @@ where
     let mut missed_pongs = 0;
     let mut delivery: Option<Delivery> = None;
     let mut answers = Vec::new();
-    let mut sent;
+    // What is certainly written: the end may forget what is not.
+    let mut sent = cursor.position();
 
     let ended = loop {
         // The next frame is read when the lines of the one before are delivered, so a client cannot fill memory.
         let reading = delivery.is_none();
-        sent = cursor.position();
         let busy = wire.is_busy();
+        if !busy {
+            sent = cursor.position();
+        }
         let send_deadline = wire.progress() + limits.send_timeout;
         // Every branch is cancel-safe: the wire and the delivery keep their state outside of it.
         tokio::select! {
@@ -176,6 +182,9 @@ where
             chunk = cursor.next(BATCH_BYTES), if !busy => match chunk {
                 Ok(Some(chunk)) => {
                     head = head.max(chunk.last);
+                    if let Some(missing) = chunk.missing {
+                        wire.queue(Message::Text(stream::gap(missing).into()));
+                    }
                     for message in records(&chunk) {
                         wire.queue(message);
                     }
@@ -190,7 +199,7 @@ where
     };
     // The session hears of the end now: the farewell may take its time.
     drop((delivery, inbox, direct));
-    finish(wire, ended, sent, limits.close_timeout).await;
+    finish(wire, ended, sent, &limits).await;
     ended.as_str()
 }
 
@@ -250,8 +259,9 @@ fn cause(error: &axum::Error) -> Option<&tungstenite::Error> {
 }
 
 /// Ends the connection: the close frame is written, and the client's answer awaited, for at most `limit`. Dropping a
-/// socket earlier resets it, and the client would never see the reason.
-async fn finish<S>(mut wire: Wire<S>, ended: Ended, sent: Seq, limit: Duration)
+/// socket earlier resets it, and the client would never see the reason. A client of a daemon that ends is told when to come
+/// back.
+async fn finish<S>(mut wire: Wire<S>, ended: Ended, sent: Seq, limits: &Limits)
 where
     S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
 {
@@ -263,6 +273,9 @@ where
         Ended::Peer => (None, true),
     };
     wire.forget_queue();
+    if close == Some(Close::Shutdown) {
+        wire.queue(Message::Text(closing::frame(limits.reconnect_after_ms).into()));
+    }
     if let Some(close) = close {
         wire.queue(close.frame(sent.get()));
     }
@@ -275,7 +288,7 @@ where
         }
     };
     // A client that does not answer is given up at the limit; that is all that can be done.
-    let _answered = timeout(limit, farewell).await;
+    let _answered = timeout(limits.close_timeout, farewell).await;
 }
 
 /// Why the session let go of the client: it was deleted, or the client did not take its answers.
@@ -349,7 +362,7 @@ mod tests {
     use std::{
         sync::{
             Arc,
-            atomic::{AtomicBool, Ordering},
+            atomic::{AtomicBool, AtomicUsize, Ordering},
         },
         task::{Context, Poll},
     };
@@ -368,6 +381,8 @@ mod tests {
         taken: mpsc::Sender<Message>,
         waiting: Vec<Message>,
         open: Arc<AtomicBool>,
+        /// Messages that are taken before the next has to wait.
+        room: Arc<AtomicUsize>,
     }
 
     impl Stream for Fake {
@@ -382,10 +397,14 @@ mod tests {
         type Error = axum::Error;
 
         fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
+            if self.room.load(Ordering::Relaxed) == 0 {
+                return Poll::Pending;
+            }
             Poll::Ready(Ok(()))
         }
 
         fn start_send(mut self: Pin<&mut Self>, message: Message) -> Result<(), axum::Error> {
+            self.room.fetch_sub(1, Ordering::Relaxed);
             self.waiting.push(message);
             Ok(())
         }
@@ -420,6 +439,7 @@ mod tests {
         incoming: mpsc::Sender<Message>,
         taken: mpsc::Receiver<Message>,
         open: Arc<AtomicBool>,
+        room: Arc<AtomicUsize>,
         direct: mpsc::Sender<String>,
         lines: mpsc::Receiver<Bytes>,
         shutdown: CancellationToken,
@@ -432,6 +452,7 @@ mod tests {
             ping_interval: PATIENCE,
             send_timeout: PATIENCE,
             close_timeout: Duration::from_millis(50),
+            reconnect_after_ms: 2_000,
         }
     }
 
@@ -439,6 +460,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let options = WriterOptions {
             segment_bytes: 1024 * 1024,
+            ..WriterOptions::default()
         };
         let (mut writer, recovery) = Writer::open(dir.path(), options).unwrap();
         let mut head = recovery.head;
@@ -454,12 +476,14 @@ mod tests {
         let (direct, receive_direct) = mpsc::channel(8);
         let (send_lines, lines) = mpsc::channel(1);
         let open = Arc::new(AtomicBool::new(true));
+        let room = Arc::new(AtomicUsize::new(usize::MAX));
         let shutdown = CancellationToken::new();
         let socket = Fake {
             incoming: receive_incoming,
             taken: send_taken,
             waiting: Vec::new(),
             open: Arc::clone(&open),
+            room: Arc::clone(&room),
         };
         let client = Client {
             first: "first".to_owned(),
@@ -474,6 +498,7 @@ mod tests {
             incoming,
             taken,
             open,
+            room,
             direct,
             lines,
             shutdown,
@@ -523,6 +548,42 @@ mod tests {
         bed.shutdown.cancel();
         assert_eq!(soon(running).await, "shutdown");
         assert!(bed.dir.path().exists());
+    }
+
+    /// What a client is told to come back with is what it has, not what waited for the socket and is forgotten.
+    #[tokio::test]
+    async fn a_shutdown_says_when_to_come_back_and_after_what() {
+        let (mut bed, running) = bed(3, limits());
+        // The first frame, and the first record.
+        bed.room.store(2, Ordering::Relaxed);
+        let (ended, ()) = soon(async {
+            tokio::join!(running, async {
+                while bed.room.load(Ordering::Relaxed) > 0 {
+                    tokio::task::yield_now().await;
+                }
+                bed.room.store(usize::MAX, Ordering::Relaxed);
+                bed.shutdown.cancel();
+            })
+        })
+        .await;
+        assert_eq!(ended, "shutdown");
+        let told: Vec<Message> = std::iter::from_fn(|| bed.taken.try_recv().ok()).collect();
+        let [first, record, shutdown, close] = told.as_slice() else {
+            panic!("{told:?}");
+        };
+        assert_eq!(*first, Message::text("first"));
+        assert!(record.to_text().unwrap().starts_with("{\"seq\":1,"), "{record:?}");
+        let shutdown: serde_json::Value = serde_json::from_str(shutdown.to_text().unwrap()).unwrap();
+        assert_eq!(
+            shutdown,
+            serde_json::json!({"type": "shutdown", "reconnect_after_ms": 2_000})
+        );
+        let Message::Close(Some(close)) = close else {
+            panic!("{close:?}");
+        };
+        assert_eq!(close.code, 1001);
+        let after = close.reason.rsplit('=').next().unwrap().parse::<u64>().unwrap();
+        assert!(after <= 1, "it would miss records: {}", close.reason);
     }
 
     #[tokio::test]

@@ -34,12 +34,16 @@ pub enum AttachError {
     /// The keeper does not accept the secret of the file.
     #[error("keeper refused the connection")]
     Refused,
-    /// The keeper is of another version of the program, which talks otherwise.
-    #[error("keeper speaks protocol version {theirs}, not {ours}")]
+    /// The keeper is of a version of the program that is too far from this one: they have no protocol in common. It lives.
+    #[error(
+        "keeper is of trunkline {program} and speaks protocol version {theirs}; this program speaks {} to {}",
+        wire::OLDEST,
+        wire::VERSION
+    )]
     VersionMismatch {
-        /// The version of this program.
-        ours: u32,
-        /// The version of the keeper.
+        /// The version of the program that runs as keeper.
+        program: String,
+        /// The newest version of the protocol that it speaks.
         theirs: u32,
     },
     /// The file or the connection failed.
@@ -58,6 +62,7 @@ pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link,
     if !identity.is_alive() {
         return Err(AttachError::ProcessGone);
     }
+    identity.wake();
     match timeout(HELLO_DEADLINE, greet(&identity)).await {
         Ok(Ok(greeted)) => Ok(runner::start(greeted, tracker)),
         // It may be about to end.
@@ -85,12 +90,23 @@ pub(super) struct Greeted {
     pub(super) hello: KeeperHello,
 }
 
+/// Says hello in the newest version that both speak. What the keeper says itself is what counts.
 async fn greet(identity: &Identity) -> Result<Greeted, AttachError> {
+    let asked = identity.protocol.clamp(wire::OLDEST, wire::VERSION);
+    match greet_as(identity, asked).await {
+        Err(AttachError::VersionMismatch { theirs, .. }) if theirs != asked && wire::speaks(theirs) => {
+            greet_as(identity, theirs).await
+        }
+        greeted => greeted,
+    }
+}
+
+async fn greet_as(identity: &Identity, protocol: u32) -> Result<Greeted, AttachError> {
     let stream = UnixStream::connect(&identity.socket)
         .await
         .map_err(AttachError::Io)?;
     let mut hello = wire::hello(&DaemonHello {
-        protocol: wire::VERSION,
+        protocol,
         secret: identity.secret().to_owned(),
     })
     .map_err(AttachError::Io)?;
@@ -118,7 +134,7 @@ async fn greet(identity: &Identity) -> Result<Greeted, AttachError> {
                     hello: *hello,
                 }),
                 Some(ToDaemon::Refused(HelloRefusal::Version(theirs))) => Err(AttachError::VersionMismatch {
-                    ours: wire::VERSION,
+                    program: identity.program_version.clone(),
                     theirs,
                 }),
                 _ => Err(AttachError::Refused),

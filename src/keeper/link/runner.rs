@@ -21,7 +21,7 @@ use super::{
     attach::Greeted,
 };
 use crate::{
-    domain::Seq,
+    domain::{Seq, SessionId, StopIntent},
     keeper::wire::{self, FrameReader, Refusal, ToDaemon},
 };
 
@@ -50,6 +50,7 @@ pub(super) fn start(greeted: Greeted, tracker: &TaskTracker) -> Link {
         submissions: submission_inbox,
         controls: control_inbox,
         state,
+        session: greeted.hello.session,
         outgoing: VecDeque::new(),
         replies: HashMap::new(),
         next_id: 1,
@@ -84,6 +85,7 @@ struct LinkRunner {
     submissions: mpsc::Receiver<Submission>,
     controls: mpsc::Receiver<Control>,
     state: watch::Sender<Observed>,
+    session: SessionId,
     /// What is still to be sent: at most one line or note, and controls.
     outgoing: VecDeque<Bytes>,
     replies: HashMap<u64, oneshot::Sender<Result<Seq, WriteError>>>,
@@ -170,6 +172,10 @@ impl LinkRunner {
         };
         self.outgoing.push_back(frame);
         self.send()?;
+        if let Control::Stop(request) = control {
+            let (session, term_grace_ms) = (self.session, request.term_grace_ms);
+            tracing::info!(session.id = %session, term_grace_ms, "the keeper is told to stop the process");
+        }
         Ok(flow)
     }
 
@@ -257,7 +263,14 @@ impl LinkRunner {
             ToDaemon::Head(head) => {
                 self.state.send_modify(|state| state.head = head);
             }
+            ToDaemon::Step(step) => {
+                let (session, after_ms) = (self.session, step.after_ms);
+                tracing::info!(session.id = %session, step = step.step.as_str(), after_ms, "step of a stop");
+            }
             ToDaemon::Exited(exit) => {
+                let (session, by_us) = (self.session, exit.intent != StopIntent::None);
+                let (code, signal, killed) = (exit.code, exit.signal, exit.killed);
+                tracing::info!(session.id = %session, code, signal, killed, by_us, "process ended");
                 self.state.send_modify(|state| state.exited = Some(exit));
             }
             // Only the first frame can be one of these; later ones mean nothing.

@@ -1,9 +1,10 @@
 //! Owns the Linux side: `/proc`, `prctl`, `signalfd`.
 
 use std::{
+    collections::HashMap,
     fs, io,
     os::{fd::AsFd, unix::fs::MetadataExt as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use nix::{
@@ -17,16 +18,17 @@ use nix::{
     unistd::{Pid, SysconfVar, geteuid, getpid, getppid, sysconf},
 };
 
+use super::Quarry;
 use crate::domain::Timestamp;
 
 /// What `/proc/<pid>/stat` says of a process.
-struct Stat {
-    state: u8,
-    parent: i32,
-    start_time: u64,
+pub(super) struct Stat {
+    pub(super) state: u8,
+    pub(super) parent: i32,
+    pub(super) start_time: u64,
 }
 
-fn stat(pid: Pid) -> io::Result<Stat> {
+pub(super) fn stat(pid: Pid) -> io::Result<Stat> {
     let text = fs::read(format!("/proc/{pid}/stat"))?;
     parse_stat(&text).ok_or_else(|| io::Error::other("malformed process status"))
 }
@@ -90,11 +92,24 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
     }
 }
 
-/// Every process whose environment says `marker`, and, if wanted, every child of this process. Zombies are not among them:
-/// they only wait for their parent.
-pub(in crate::keeper) fn survivors(marker: &[u8], with_children: bool) -> io::Result<Vec<Pid>> {
-    let me = getpid();
+/// The children of this process, also those that ended and wait to be reaped.
+pub(in crate::keeper) fn children() -> io::Result<Vec<Pid>> {
+    let me = getpid().as_raw();
     let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(pid) = pid.map(Pid::from_raw)
+            && stat(pid).is_ok_and(|stat| stat.parent == me)
+        {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}
+
+/// The parent of each process.
+pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
+    let mut found = HashMap::new();
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?
             .file_name()
@@ -105,20 +120,19 @@ pub(in crate::keeper) fn survivors(marker: &[u8], with_children: bool) -> io::Re
             continue;
         };
         // A process that ended meanwhile has no files.
-        let Ok(stat) = stat(pid) else { continue };
-        if pid == me || matches!(stat.state, b'Z' | b'X') {
-            continue;
-        }
-        if with_children && stat.parent == me.as_raw() || has_marker(pid, marker) {
-            found.push(pid);
+        if let Ok(stat) = stat(pid) {
+            found.insert(pid, Pid::from_raw(stat.parent));
         }
     }
     Ok(found)
 }
 
-fn has_marker(pid: Pid, marker: &[u8]) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == marker))
+/// The proportional set size of a process; `None` when it is gone or not to be seen.
+pub(in crate::keeper) fn pss_bytes(pid: Pid) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// A process of this user.
@@ -185,6 +199,30 @@ pub(in crate::keeper) fn written_files(pid: Pid) -> Vec<PathBuf> {
             fs::read_link(entry.path()).ok().filter(|_| is_written)
         })
         .collect()
+}
+
+/// The process that holds a lock of `flock(2)` on this file, if the system says who: it must also have the file open.
+pub(in crate::keeper) fn lock_holder(file: &Path) -> Option<Quarry> {
+    let locked = fs::metadata(file).ok()?;
+    let is_open_in = |pid: Pid| {
+        fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|entries| {
+            entries
+                .filter_map(|entry| fs::metadata(entry.ok()?.path()).ok())
+                .any(|open| (open.dev(), open.ino()) == (locked.dev(), locked.ino()))
+        })
+    };
+    let text = fs::read_to_string("/proc/locks").ok()?;
+    text.lines()
+        .filter_map(|line| {
+            // `1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF` (proc(5)); who waits has an arrow before the kind.
+            let mut fields = line.split_ascii_whitespace().skip(1);
+            fields.next().filter(|kind| *kind == "FLOCK")?;
+            let pid = Pid::from_raw(fields.nth(2)?.parse().ok().filter(|pid| *pid > 0)?);
+            let inode = fields.next()?.rsplit(':').next()?.parse().ok();
+            (inode == Some(locked.ino())).then_some(pid)
+        })
+        .find(|pid| *pid != getpid() && is_open_in(*pid))
+        .and_then(|pid| Some((pid, start_time(pid).ok()?)))
 }
 
 /// The instant of a start time; `None` when the system does not say when it was booted.

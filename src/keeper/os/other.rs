@@ -1,6 +1,7 @@
 //! Owns the side of systems that are not Linux: the least that POSIX gives.
 
 use std::{
+    collections::{HashMap, HashSet},
     io,
     io::Write as _,
     os::{
@@ -64,9 +65,47 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
     }
 }
 
+/// A hunt that finds nothing.
+#[derive(Debug, Default)]
+pub(in crate::keeper) struct Hunt;
+
+impl Hunt {
+    /// Cannot be found here.
+    pub(in crate::keeper) fn look(
+        &mut self,
+        _is_prey: &dyn Fn(&[u8]) -> bool,
+        _with_children: bool,
+    ) -> io::Result<HashSet<Quarry>> {
+        Ok(HashSet::new())
+    }
+}
+
+/// A process.
+pub(in crate::keeper) type Quarry = (Pid, u64);
+
+/// Sends a signal to a process; whether it is the same one cannot be told here.
+pub(in crate::keeper) fn signal_same((pid, _): Quarry, signal: Signal) -> io::Result<()> {
+    Ok(kill(pid, signal)?)
+}
+
 /// Cannot be found here.
-pub(in crate::keeper) fn survivors(_marker: &[u8], _with_children: bool) -> io::Result<Vec<Pid>> {
+pub(in crate::keeper) fn lock_holder(_file: &std::path::Path) -> Option<Quarry> {
+    None
+}
+
+/// Cannot be found here.
+pub(in crate::keeper) fn children() -> io::Result<Vec<Pid>> {
     Ok(Vec::new())
+}
+
+/// Cannot be found here.
+pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
+    Ok(HashMap::new())
+}
+
+/// Unknown here.
+pub(in crate::keeper) fn pss_bytes(_pid: Pid) -> Option<u64> {
+    None
 }
 
 /// A process of this user.

@@ -11,7 +11,7 @@ use crate::{
     keeper::{
         server::Change,
         stdin::ReplyTo,
-        wire::{self, Answer, KeeperHello, Refusal, Submission, ToDaemon, ToKeeper},
+        wire::{Answer, KeeperHello, Refusal, Submission, ToDaemon, ToKeeper},
     },
     ndjson,
 };
@@ -148,8 +148,8 @@ impl Keeper {
 
     /// Lets a new daemon in. It comes after the commit, so that what it is told is all that was taken from the one before.
     pub(super) fn greet(&mut self, now: Instant) {
-        let hello = || KeeperHello {
-            protocol: wire::VERSION,
+        let hello = |protocol| KeeperHello {
+            protocol,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
             session: self.session,
             run: self.run,

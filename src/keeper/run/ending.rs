@@ -8,7 +8,7 @@ use std::{
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
-        signal::{Signal, kill, killpg},
+        signal::{Signal, killpg},
         wait::WaitStatus,
     },
 };
@@ -44,6 +44,9 @@ pub(in crate::keeper) struct Ending {
     /// When to look for survivors again; `None` when none is left.
     sweep_at: Option<Instant>,
     sweep_until: Instant,
+    hunt: os::Hunt,
+    /// How often nothing must be found after this look.
+    clean_looks_due: u32,
     drain_until: Instant,
     give_up_at: Instant,
     first_daemon_until: Instant,
@@ -96,6 +99,7 @@ impl Keeper {
     }
 
     fn begin_end(&mut self, code: Option<i32>, signal: Option<i32>, now: Instant) {
+        self.ladder.exited(now);
         let (lines, waiting) = self.stdin.close_now();
         self.unwritten_lines += lines;
         self.refuse(waiting, Refusal::Exited);
@@ -104,6 +108,8 @@ impl Keeper {
             signal,
             sweep_at: Some(now),
             sweep_until: now + SWEEP_PATIENCE,
+            hunt: os::Hunt::default(),
+            clean_looks_due: 0,
             drain_until: now + Duration::from_millis(self.limits.drain_ms),
             give_up_at: now + Duration::from_millis(self.limits.journal_give_up_ms),
             first_daemon_until: now + FIRST_DAEMON_PATIENCE,
@@ -149,6 +155,7 @@ impl Keeper {
             stderr_tail: self.stderr.tail(),
             spawn_error: None,
             unwritten_lines: self.unwritten_lines,
+            stop_steps: self.ladder.steps().to_vec(),
         }
     }
 
@@ -160,17 +167,21 @@ impl Keeper {
         if ending.sweep_at.is_none_or(|at| now < at) {
             return;
         }
-        let survivors = os::survivors(leftovers::marker(self.run).as_bytes(), true);
-        let survivors = survivors.unwrap_or_default();
+        let marker = leftovers::marker(self.run);
+        let is_prey = |environment: &[u8]| leftovers::has_entry(environment, &marker);
+        let survivors = ending.hunt.look(&is_prey, true).unwrap_or_default();
         if survivors.is_empty() {
-            ending.sweep_at = None;
-            return;
-        }
-        for pid in &survivors {
-            let _ = kill(*pid, Signal::SIGKILL);
+            if ending.clean_looks_due == 0 {
+                ending.sweep_at = None;
+                return;
+            }
+            ending.clean_looks_due -= 1;
+        } else {
+            // Where one was found, another may have been forked just behind the look.
+            ending.clean_looks_due = leftovers::CLEAN_LOOKS - 1;
         }
         ending.sweep_at = Some(now + SWEEP_PAUSE);
-        if now >= ending.sweep_until {
+        if now >= ending.sweep_until && !survivors.is_empty() {
             ending.sweep_at = None;
             self.recorder.notice(
                 "descendants_left",

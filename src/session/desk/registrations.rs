@@ -131,6 +131,14 @@ impl Registrations {
         self.servers.get(name)
     }
 
+    /// Whether any client owns anything.
+    pub(in crate::session) fn has_clients(&self) -> bool {
+        let is_client = |id: &String| matches!(HookOwner::of(id), Some(HookOwner::Client(_)));
+        let mut servers = self.servers.values();
+        servers.any(|server| matches!(server, Server::OfClient(_)))
+            || self.hooks.by_callback.keys().any(is_client)
+    }
+
     /// Whether a client owns anything.
     pub(in crate::session) fn names(&self, client: &ClientId) -> bool {
         let owns = |server: &Server| matches!(server, Server::OfClient(owner) if owner == client);

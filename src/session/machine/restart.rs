@@ -72,6 +72,7 @@ impl Machine {
             reason,
             ready_for_ms: run.ready_at.map(|at| record.at.millis_since(at)),
             resumed: run.resumed,
+            earlier_id: self.earlier,
             has_worked: self.turns > run.turns_before,
         };
         self.judge(restart::decide(terms, death));
@@ -98,11 +99,13 @@ impl Machine {
                 ready_for_ms: None,
                 // The CLI has not seen the conversation.
                 resumed: false,
+                earlier_id: None,
                 has_worked: false,
             };
             self.judge(restart::decide(&due.terms, death));
             if let Some(next) = &mut self.restart {
                 next.anew |= due.anew;
+                next.earlier_id = due.earlier_id;
             }
         }
         self.settle_prompts(&[], record.at, out);

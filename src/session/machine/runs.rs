@@ -6,7 +6,7 @@ use crate::{
     session::{Offers, approvals, desk::Book, exit, money::Ledger, notes::RunStarted, turns},
 };
 
-use super::{Calls, Effect, EndedApprovals, Machine, Outcome, Run, Unasked};
+use super::{Calls, Effect, EndedApprovals, Machine, Outcome, Run, Timers, Unasked};
 
 impl Machine {
     pub(super) fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -16,6 +16,7 @@ impl Machine {
             ready: false,
             ready_at: None,
             resumed: started.mode == StartMode::Resume,
+            resumes: (started.mode == StartMode::Resume).then_some(started.cli_session_id),
             turns_before: started.turns,
             restart: started.restart,
             stop_asked: false,
@@ -23,6 +24,7 @@ impl Machine {
             refused_mode: None,
             start_timeout_ms: None,
             silent_for_ms: None,
+            park: None,
             start_errors: Vec::new(),
         });
         self.last_run = Some(started.run_id);
@@ -31,8 +33,11 @@ impl Machine {
         self.restart = None;
         self.calls = Calls::default();
         self.noticed_silence = None;
+        self.timers = Timers::default();
+        self.parked = None;
         self.heard_at = None;
         self.owed_since = None;
+        self.earlier = started.earlier_session_id;
         self.carry(&started.carried, record, out);
         self.approvals.clear();
         self.ended_approvals = EndedApprovals::default();
@@ -86,7 +91,10 @@ impl Machine {
             (None, None, Some(ms)) => exit::silent(ms, exit.as_ref()),
             (None, None, None) => exit::rest_after(exit.as_ref(), run.ready, cut_short, &run.start_errors),
         };
-        self.come_to_rest((state, reason), &run, exit.as_ref(), watched, record);
+        match run.park {
+            Some(reason) => self.come_to_park(reason, record.at, out),
+            None => self.come_to_rest((state, reason), &run, exit.as_ref(), watched, record),
+        }
         self.settle_prompts(&begun, record.at, out);
         out.facts.push(Fact::RunExited {
             id: run.id,

@@ -31,6 +31,7 @@ impl Machine {
             Some("assistant") => {
                 self.open_turn(record);
                 self.calls.on_assistant(&line);
+                self.timers.on_assistant(&line);
                 self.unasked.on_assistant(&line, self.permission_mode.as_deref());
             }
             Some("stream_event") => self.open_turn(record),
@@ -43,7 +44,10 @@ impl Machine {
             Some("control_request") => self.on_asked(&line, record, out),
             Some("control_response") => self.on_answer(&line, record, out),
             Some("control_cancel_request") => self.on_cancel(&line, record, out),
-            Some("conversation_reset") => self.ledger.reset(),
+            Some("conversation_reset") => {
+                self.ledger.reset();
+                self.on_conversation_left();
+            }
             Some(kind) if catalogue::is_known_message(kind) => {}
             kind => out
                 .counted
@@ -70,7 +74,7 @@ impl Machine {
         }
         if let Some(init) = InitFacts::read(line) {
             if let Some(id) = init.session_id {
-                self.set_cli_session(id, record.at, out);
+                self.on_reported_id(id, record.at, out);
             }
             self.unasked.on_init(init.cwd);
             self.set_model(init.model, out);
@@ -82,6 +86,7 @@ impl Machine {
         } else if let Some(tasks) = facts::background_tasks(line) {
             self.background_tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
             self.offers.tasks = Some(record.seq);
+            self.used_at = Some(record.at);
         } else if line.is_system("commands_changed") {
             self.offers.commands = Some(record.seq);
         } else if let Some(state) = facts::session_state(line) {
@@ -150,6 +155,7 @@ impl Machine {
         let money = self.ledger.book(&turns::reported(&facts));
         let end = turns::ended(turn, run_id, facts, answered, money, record);
         self.turns = end.number;
+        self.used_at = Some(record.at);
         if let Some(cli_session) = self.cli_session {
             let total = self.ledger.totals().clone();
             out.facts.push(Fact::CliTotal { cli_session, total });
@@ -215,6 +221,7 @@ impl Machine {
         };
         run.ready = true;
         run.ready_at = Some(record.at);
+        self.used_at = Some(record.at);
         let ready = ReadyFacts::read(payload).unwrap_or_default();
         run.refused_mode = refused_mode(run.asked_mode.as_deref(), ready.permission_mode.as_deref());
         out.facts.push(Fact::RunReady {
@@ -222,12 +229,14 @@ impl Machine {
             cli_version: ready.claude_code_version.clone(),
             at: record.at,
         });
+        let mode_fits = run.refused_mode.is_none();
         if ready.claude_code_version.is_some() {
             self.cli_version = ready.claude_code_version;
         }
-        if run.refused_mode.is_none() {
+        if mode_fits {
             self.set_permission_mode(ready.permission_mode, out);
         }
+        self.on_conversation_found();
     }
 }
 

@@ -1,6 +1,8 @@
 //! The state machine against single lines, and against what the real CLI printed.
 
+mod conversation;
 mod own;
+mod park;
 mod restart;
 mod rules;
 
@@ -27,12 +29,14 @@ impl Bench {
                 session: SessionId::new(),
                 state: SessionState::Starting,
                 reason: None,
+                parked: None,
                 cli_session: None,
                 run: None,
                 cli_version: None,
                 model: None,
                 permission_mode: None,
                 turns: 0,
+                head: Seq::ZERO,
             }),
             run: RunId::new(),
             seq: Seq::ZERO,
@@ -73,6 +77,7 @@ impl Bench {
             permission_mode: None,
             restart: None,
             carried: Vec::new(),
+            earlier_session_id: None,
         }));
     }
 
@@ -394,6 +399,7 @@ fn a_stop_is_a_stop_whatever_the_code() {
         by: "test".to_owned(),
         start_timeout_ms: None,
         silent_for_ms: None,
+        park: None,
     });
     bench.is(SessionState::Stopping);
     bench.exit(Some(143), None, StopIntent::Stop);
@@ -445,6 +451,7 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         permission_mode: Some("auto".to_owned()),
         restart: None,
         carried: Vec::new(),
+        earlier_session_id: None,
     }));
     bench.answer_initialize();
     assert!(bench.machine.is_unwanted());
@@ -452,6 +459,7 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         by: "daemon".to_owned(),
         start_timeout_ms: None,
         silent_for_ms: None,
+        park: None,
     });
     assert!(!bench.machine.is_unwanted());
     bench.exit(Some(143), None, StopIntent::Stop);
@@ -501,7 +509,7 @@ fn recordings_end_at_rest() {
 proptest! {
     /// Whatever the order of the records: a session without a run is at rest, and nothing stays open in it.
     #[test]
-    fn no_order_of_records_breaks_it(steps in proptest::collection::vec(0_u8..16, 0..60)) {
+    fn no_order_of_records_breaks_it(steps in proptest::collection::vec(0_u8..17, 0..60)) {
         let mut bench = Bench::ready();
         let uuid = uuid::Uuid::from_bytes([3; 16]);
         for step in steps {
@@ -521,7 +529,8 @@ proptest! {
                 12 => bench.cli(r#"{"type":"from_the_future"}"#),
                 13 => bench.cli("[]"),
                 14 => bench.cli(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#),
-                _ => bench.note(&Note::StopRequested { by: "x".to_owned(), start_timeout_ms: None, silent_for_ms: None }),
+                15 => bench.park(),
+                _ => bench.note(&Note::StopRequested { by: "x".to_owned(), start_timeout_ms: None, silent_for_ms: None, park: None }),
             }
             let view = bench.machine.view(Some(1));
             prop_assert_eq!(view.head_seq, bench.seq);
@@ -547,6 +556,7 @@ fn a_second_stop_does_not_take_the_reason_of_the_first_back() {
             by: "daemon".to_owned(),
             start_timeout_ms,
             silent_for_ms: None,
+            park: None,
         });
     }
     bench.exit(Some(143), None, StopIntent::Stop);

@@ -35,6 +35,7 @@ async fn a_new_session_reads_back_as_it_was_given() {
             forked_at: given.forked_at,
             state: SessionState::Starting,
             state_reason: None,
+            parked: None,
             cli_session_id: given.cli_session_id,
             run_id: None,
             run_seq: Seq::ZERO,

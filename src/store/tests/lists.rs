@@ -40,6 +40,7 @@ async fn sessions_come_by_activity_and_reading_is_none() {
         stderr_tail: String::new(),
         spawn_error: None,
         unwritten_lines: 0,
+        stop_steps: Vec::new(),
     };
     let quiet = vec![
         Fact::Model("m".to_owned()),

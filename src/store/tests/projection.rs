@@ -43,6 +43,7 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
         stderr_tail: "last words".to_owned(),
         spawn_error: None,
         unwritten_lines: 2,
+        stop_steps: Vec::new(),
     };
     let facts = vec![
         Fact::RunStarted {

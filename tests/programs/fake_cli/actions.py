@@ -21,11 +21,37 @@ if plan.get("double_fork") and os.fork():
     os._exit(0)
 if plan.get("ignore_term"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if plan.get("wipe_env"):
+    first, last = (int(place) for place in open("/proc/self/stat").read().rsplit(")", 1)[1].split()[47:49])
+    with open("/proc/self/mem", "r+b", 0) as memory:
+        memory.seek(first)
+        memory.write(bytes(last - first))
+end = time.monotonic() + plan.get("seconds", 600)
+
+def pass_on():
+    # A chain of processes: each lives for a moment, forks the next one, and ends.
+    if os.fork():
+        return
+    os.closerange(3, 64)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while time.monotonic() < end:
+        time.sleep(0.02)
+        if os.fork():
+            os._exit(0)
+    os._exit(0)
+
+def spread(*_):
+    for _ in range(plan["storm"]):
+        pass_on()
+
+if plan.get("storm"):
+    signal.signal(signal.SIGTERM, spread)
+    spread()
 os.write(int(sys.argv[1]), str(os.getpid()).encode())
 os.close(int(sys.argv[1]))
-end = time.monotonic() + plan.get("seconds", 600)
 while time.monotonic() < end:
-    time.sleep(plan["say_ms"] / 1000 if plan.get("say_ms") else end - time.monotonic())
+    time.sleep(plan["say_ms"] / 1000 if plan.get("say_ms") else max(0, end - time.monotonic()))
     if plan.get("say_ms"):
         os.write(1, b'{"type":"system","subtype":"fake_late","pid":%d}\\n' % os.getpid())
 """
@@ -277,15 +303,19 @@ class Actions:
             self.check_interrupt()
 
     def act_child(self, action):
-        """A process that outlives this one: `setsid`, `double_fork`, `ignore_term`, `hold_output`, `clear_env`, `say_ms`."""
+        """A process that outlives this one: `setsid`, `double_fork`, `ignore_term`, `hold_output`, `clear_env`, `wipe_env`, `storm`, `say_ms`, `shell`."""
         plan = action["child"] if isinstance(action["child"], dict) else {}
         read_end, write_end = os.pipe()
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")} if plan.get("clear_env") else dict(os.environ)
         if plan.get("marker"):
             env["FAKE_CHILD_MARKER"] = plan["marker"]
         output = None if plan.get("hold_output") else subprocess.DEVNULL
+        program = [sys.executable, "-S", "-c", CHILD_PROGRAM, str(write_end), json.dumps(plan)]
+        if "shell" in plan:
+            program = ["sh", "-c", f"echo $$; exec >/dev/null 2>&1; {plan['shell']}"]
+            output = write_end
         subprocess.Popen(
-            [sys.executable, "-S", "-c", CHILD_PROGRAM, str(write_end), json.dumps(plan)], env=env, pass_fds=[write_end],
+            program, env=env, pass_fds=() if "shell" in plan else [write_end],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=bool(plan.get("setsid")))
         os.close(write_end)
         with os.fdopen(read_end) as pipe:

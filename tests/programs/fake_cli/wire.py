@@ -24,10 +24,14 @@ class Interrupted(Exception):
 
 
 class Out:
-    """Standard output: whole writes, never interleaved between threads."""
+    """Standard output: whole writes, never interleaved between threads. `log_dir` keeps what the pipe took, in a file per run."""
 
-    def __init__(self):
+    def __init__(self, log_dir=None):
         self.lock = threading.RLock()
+        self.log = None
+        if log_dir:
+            name = os.environ.get("TRUNKLINE_RUN") or str(os.getpid())
+            self.log = os.open(os.path.join(log_dir, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def write(self, data):
         """A host that is gone is no reason to stop, as with the real CLI."""
@@ -35,7 +39,10 @@ class Out:
             view = memoryview(data)
             try:
                 while view:
-                    view = view[os.write(1, view):]
+                    written = os.write(1, view)
+                    if self.log is not None:
+                        os.write(self.log, view[:written])
+                    view = view[written:]
             except OSError:
                 pass
 

@@ -19,6 +19,7 @@ impl Bench {
             permission_mode: None,
             restart: terms,
             carried,
+            earlier_session_id: None,
         }));
         self.answer_initialize();
     }
@@ -38,6 +39,7 @@ impl Bench {
             by: "test".to_owned(),
             start_timeout_ms: None,
             silent_for_ms,
+            park: None,
         });
     }
 

@@ -1,0 +1,2 @@
+-- Since when a session is parked, and why, as JSON.
+ALTER TABLE sessions ADD COLUMN parked TEXT;

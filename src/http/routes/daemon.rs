@@ -1,0 +1,70 @@
+//! Owns the route that starts the daemon again.
+
+use std::path::PathBuf;
+
+use axum::{Json, extract::State, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::{
+    domain::Timestamp,
+    http::{ApiError, AppState, ErrorCode, RestartRequest, extract::Body},
+};
+
+/// How to start again.
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DaemonRestart {
+    /// Absolute path of the program that takes the daemon's place. Default: the path of the one that runs.
+    program: Option<String>,
+}
+
+/// A restart that has begun.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct DaemonRestarting {
+    /// The program that takes the daemon's place.
+    program: String,
+    /// Its version.
+    version: String,
+    /// When the daemon that now ends was started: the next one says another time in `/readyz`.
+    #[schema(value_type = String, format = DateTime)]
+    started_at: Timestamp,
+}
+
+/// Start the daemon again.
+///
+/// The process becomes the program, with the same arguments, environment and sockets; sessions run on, and connections wait.
+/// The program is asked first whether it would start, could read the database and talk to the keepers. If not, the
+/// answer is `restart_refused`, and nothing has changed. Open sockets and streams are told to come back.
+#[utoipa::path(
+    post, path = "/v1/daemon/restart", operation_id = "restart_daemon", tag = "daemon",
+    request_body = Option<DaemonRestart>,
+    responses((status = 202, description = "It has begun", body = DaemonRestarting)),
+)]
+pub(super) async fn restart(
+    State(state): State<AppState>,
+    request: Option<Body<DaemonRestart>>,
+) -> Result<(StatusCode, Json<DaemonRestarting>), ApiError> {
+    let program = request
+        .and_then(|Body(request)| request.program)
+        .map(PathBuf::from);
+    let started_at = state.supervisor().started_at();
+    let (reply, answer) = oneshot::channel();
+    let asked = state.ask_restart(RestartRequest { program, reply }).await;
+    let answer = match asked {
+        Ok(()) => answer.await,
+        Err(()) => return Err(ErrorCode::ShuttingDown.into()),
+    };
+    match answer {
+        Ok(Ok(successor)) => Ok((
+            StatusCode::ACCEPTED,
+            Json(DaemonRestarting {
+                program: successor.program.display().to_string(),
+                version: successor.version,
+                started_at,
+            }),
+        )),
+        Ok(Err(why)) => Err(ApiError::new(ErrorCode::RestartRefused).detail(why)),
+        Err(_) => Err(ErrorCode::ShuttingDown.into()),
+    }
+}

@@ -1,0 +1,199 @@
+//! Owns the hunt: processes are found by what their environment says, held so that they fork no more, and killed with all that
+//! descends from them.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    fs, io,
+    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+};
+
+use nix::{
+    errno::Errno,
+    libc,
+    sys::signal::{Signal, kill},
+    unistd::{Pid, getpid},
+};
+
+use super::linux::{environment, start_time, stat};
+
+/// How often the processes are listed again while each list still has new prey. What is held does not fork, so each list can
+/// only find what was forked since the one before.
+const LISTS: u32 = 50;
+
+/// A process: a pid is used again, the pair is not.
+pub(in crate::keeper) type Quarry = (Pid, u64);
+
+/// A hunt for processes whose environment says something. What was found to be somebody else's is remembered, so that later
+/// looks are quick: what forks and ends in turn escapes a slow one.
+#[derive(Debug, Default)]
+pub(in crate::keeper) struct Hunt {
+    foreign: HashMap<Pid, u64>,
+}
+
+/// A process as a list shows it.
+struct Seen {
+    quarry: Quarry,
+    parent: Pid,
+    is_prey: bool,
+}
+
+impl Hunt {
+    /// Kills every process whose environment `is_prey`, if wanted every child of this process, and all that descends from
+    /// either. Gives those it found. Zombies are not among them: they only wait for their parent. This process and what
+    /// descends from it by another way are spared.
+    ///
+    /// All are stopped before the first is killed: what is stopped forks no more, and remains the parent of its children, so
+    /// that also those are found that carry no marker.
+    pub(in crate::keeper) fn look(
+        &mut self,
+        is_prey: &dyn Fn(&[u8]) -> bool,
+        with_children: bool,
+    ) -> io::Result<HashSet<Quarry>> {
+        let mut held = HashSet::new();
+        for _ in 0..LISTS {
+            let known = held.len();
+            let seen = self.list(is_prey, with_children, &mut held)?;
+            hold_descendants(&seen, &mut held);
+            if held.len() == known {
+                break;
+            }
+        }
+        for quarry in &held {
+            // It may have ended by itself.
+            let _ = signal_same(*quarry, Signal::SIGKILL);
+        }
+        Ok(held)
+    }
+
+    /// Lists all processes, and stops the prey among them as it goes.
+    fn list(
+        &mut self,
+        is_prey: &dyn Fn(&[u8]) -> bool,
+        with_children: bool,
+        held: &mut HashSet<Quarry>,
+    ) -> io::Result<Vec<Seen>> {
+        let me = getpid();
+        let mut pids: Vec<Pid> = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+            pids.extend(pid.map(Pid::from_raw));
+        }
+        // What is new comes first, and of it the newest: it is caught before it has moved on.
+        pids.sort_unstable_by_key(|pid| (self.foreign.contains_key(pid), Reverse(pid.as_raw())));
+        let mut seen = Vec::with_capacity(pids.len());
+        let mut foreign = HashMap::with_capacity(pids.len());
+        for pid in pids {
+            // A process that ended meanwhile has no files.
+            let Ok(stat) = stat(pid) else { continue };
+            if pid == me || matches!(stat.state, b'Z' | b'X') {
+                continue;
+            }
+            let quarry = (pid, stat.start_time);
+            let is_known = self.foreign.get(&pid) == Some(&stat.start_time);
+            let is_child = with_children && stat.parent == me.as_raw();
+            let is_prey = is_child || held.contains(&quarry) || (!is_known && is_prey(&environment(pid)));
+            if is_prey {
+                hold(quarry, held);
+            } else {
+                foreign.insert(pid, stat.start_time);
+            }
+            seen.push(Seen {
+                quarry,
+                parent: Pid::from_raw(stat.parent),
+                is_prey,
+            });
+        }
+        self.foreign = foreign;
+        Ok(seen)
+    }
+}
+
+fn hold_descendants(seen: &[Seen], held: &mut HashSet<Quarry>) {
+    let mut prey: HashSet<Pid> = seen
+        .iter()
+        .filter(|process| process.is_prey)
+        .map(|process| process.quarry.0)
+        .collect();
+    loop {
+        let known = prey.len();
+        for process in seen {
+            if prey.contains(&process.parent) && prey.insert(process.quarry.0) {
+                hold(process.quarry, held);
+            }
+        }
+        if prey.len() == known {
+            return;
+        }
+    }
+}
+
+fn hold(quarry: Quarry, held: &mut HashSet<Quarry>) {
+    if held.insert(quarry) {
+        // It may have ended by itself.
+        let _ = signal_same(quarry, Signal::SIGSTOP);
+    }
+}
+
+/// Sends a signal to this very process, and to no other that got its pid meanwhile.
+pub(in crate::keeper) fn signal_same((pid, started): Quarry, signal: Signal) -> io::Result<()> {
+    let same = || match start_time(pid) {
+        Ok(time) if time == started => Ok(()),
+        _ => Err(io::Error::from(Errno::ESRCH)),
+    };
+    match open(pid) {
+        Ok(process) => {
+            // The descriptor is of the process that has the pid now; if that is the right one, no other can be reached by it.
+            same()?;
+            send(&process, signal)
+        }
+        // Unknown to the kernel, or refused by a sandbox.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+            same()?;
+            Ok(kill(pid, signal)?)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn open(pid: Pid) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open(2) takes a pid and flags and touches no memory of ours.
+    #[expect(unsafe_code, reason = "no safe binding exists")]
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
+    let file = i32::try_from(opened).map_err(io::Error::other)?;
+    Errno::result(file)?;
+    // SAFETY: the kernel just gave this descriptor to us, and nobody else has it.
+    #[expect(unsafe_code, reason = "a raw descriptor becomes an owned one")]
+    Ok(unsafe { OwnedFd::from_raw_fd(file) })
+}
+
+fn send(process: &OwnedFd, signal: Signal) -> io::Result<()> {
+    let info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: pidfd_send_signal(2) with no info reads no memory of ours.
+    #[expect(unsafe_code, reason = "no safe binding exists")]
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal as libc::c_int,
+            info,
+            0,
+        )
+    };
+    Errno::result(sent)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_another_start_is_spared() {
+        let me = getpid();
+        let started = start_time(me).unwrap();
+        signal_same((me, started), Signal::SIGCONT).unwrap();
+        let error = signal_same((me, started + 1), Signal::SIGKILL).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
+    }
+}

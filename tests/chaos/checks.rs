@@ -1,0 +1,195 @@
+//! Owns what must hold of one session at rest, by its journal, the agent's own log and what clients were told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use serde_json::Value;
+
+use crate::{
+    journal::{Journal, Run},
+    ledger,
+    people::Sent,
+};
+
+/// The most that the agent can have written and not logged when it was killed: one write of its floods.
+const ONE_WRITE_LINES: usize = 4_096;
+
+/// What was done to a session's processes, by the ids of their runs.
+#[derive(Debug, Default)]
+pub(crate) struct Killed {
+    pub(crate) keepers: BTreeSet<String>,
+    pub(crate) agents: BTreeSet<String>,
+}
+
+/// What the agent says that it printed against what is in the journal: each line once and in order. With a keeper that was killed
+/// goes what was in its pipe; what an agent wrote in the moment of its death may be missing in its log.
+pub(crate) fn lines(journal: &Journal, logs: &Path, killed: &Killed) -> Vec<String> {
+    let mut faults = Vec::new();
+    for run in &journal.runs {
+        let log = fs::read_to_string(logs.join(&run.id)).unwrap_or_default();
+        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+        let logged: Vec<&str> = whole.lines().collect();
+        let fault = match run.lines.iter().zip(&logged).position(|(a, b)| a != b) {
+            Some(at) => Some(format!(
+                "line {at} is not what was printed:\n  {}\n  {}",
+                start(&run.lines[at]),
+                start(logged[at])
+            )),
+            None if run.lines.len() < logged.len() => (!killed.keepers.contains(&run.id)).then(|| {
+                format!(
+                    "{} of {} lines are in the journal; then: {}",
+                    run.lines.len(),
+                    logged.len(),
+                    start(logged[run.lines.len()])
+                )
+            }),
+            None => {
+                let more = run.lines.len() - logged.len();
+                let may_be_more = run.is_over && more <= ONE_WRITE_LINES;
+                (more > 0 && !may_be_more).then(|| format!("{more} lines more than were printed"))
+            }
+        };
+        faults.extend(fault.map(|fault| format!("run {}: {fault}", run.id)));
+    }
+    faults
+}
+
+/// What became of the prompts that were accepted: each is where the answer said, was written, and was done, or died with its
+/// process. None is begun twice.
+pub(crate) fn prompts(journal: &Journal, sent: &[Sent], killed: &Killed) -> Vec<String> {
+    let mut faults = Vec::new();
+    let done: BTreeSet<&str> = journal.runs.iter().flat_map(all_done).collect();
+    let mut begun: BTreeMap<&str, u32> = BTreeMap::new();
+    for run in &journal.runs {
+        for (uuid, times) in &run.begun {
+            *begun.entry(uuid).or_default() += times;
+        }
+        let mut written = BTreeSet::new();
+        for (uuid, seq) in &run.prompts {
+            if !written.insert(uuid) {
+                faults.push(format!(
+                    "prompt {uuid} is written to a process again, as record {seq}"
+                ));
+            }
+        }
+    }
+    for prompt in sent {
+        let (uuid, Some(seq)) = (prompt.uuid.as_str(), prompt.seq) else {
+            continue;
+        };
+        let runs: Vec<&Run> = journal
+            .runs
+            .iter()
+            .filter(|run| run.prompts.iter().any(|(other, _)| other == uuid))
+            .collect();
+        let is_there = runs
+            .iter()
+            .any(|run| run.prompts.contains(&(uuid.to_owned(), seq)));
+        if !is_there {
+            faults.push(format!("prompt {uuid} is not record {seq}, as the answer said"));
+        }
+        if !done.contains(uuid) && runs.last().is_some_and(|run| !run.is_over) {
+            faults.push(format!("prompt {uuid} is at rest without an answer or an end"));
+        }
+        // A word that it was begun can be lost with a keeper.
+        let lost = runs.iter().filter(|run| killed.keepers.contains(&run.id)).count();
+        let times = begun.get(uuid).copied().unwrap_or_default() as usize;
+        if times > 1 + lost {
+            faults.push(format!("prompt {uuid} was begun {times} times"));
+        }
+    }
+    faults
+}
+
+/// The turns that the API lists: numbered without a gap, each prompt in one of them at most, those that were answered in one, and
+/// their costs are what the session costs.
+pub(crate) fn turns(turns: &[Value], view: &Value, journal: &Journal) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut answered: BTreeMap<&str, u32> = BTreeMap::new();
+    for (place, turn) in (1_u64..).zip(turns) {
+        if turn["number"].as_u64() != Some(place) {
+            faults.push(format!("turn {place} is not that: {turn:#}"));
+        }
+        for uuid in turn["prompts"].as_array().into_iter().flatten() {
+            *answered.entry(uuid.as_str().unwrap_or_default()).or_default() += 1;
+        }
+    }
+    for (uuid, times) in answered.iter().filter(|(_, times)| **times > 1) {
+        faults.push(format!("prompt {uuid} is in {times} turns"));
+    }
+    for run in &journal.runs {
+        for uuid in run.results.iter().flat_map(answered_by) {
+            if !answered.contains_key(uuid) {
+                faults.push(format!("prompt {uuid} was answered and is in no turn"));
+            }
+        }
+    }
+    let sum: f64 = turns.iter().filter_map(|turn| turn["cost_usd"].as_f64()).sum();
+    if (sum - view["cost_usd"].as_f64().unwrap_or(f64::NAN)).abs() > 1e-6 {
+        faults.push(format!("its turns cost {sum}, and it {}", view["cost_usd"]));
+    }
+    faults
+}
+
+/// Prompts that were taken and have no answer, and whose process has ended: what people are to hear of.
+pub(crate) fn unanswered<'a>(journal: &Journal, sent: &'a [Sent]) -> Vec<&'a Sent> {
+    let done: BTreeSet<&str> = journal.runs.iter().flat_map(all_done).collect();
+    let taken = sent.iter().filter(|prompt| prompt.seq.is_some());
+    taken
+        .filter(|prompt| !done.contains(prompt.uuid.as_str()))
+        .collect()
+}
+
+fn answered_by(result: &Value) -> impl Iterator<Item = &str> {
+    let uuids = result["user_message_uuids"].as_array();
+    uuids.into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn all_done(run: &Run) -> impl Iterator<Item = &str> {
+    let answered = run.results.iter().flat_map(answered_by);
+    answered.chain(run.done.iter().map(String::as_str))
+}
+
+/// The view of a session against its journal. `cost` is what it showed the last time.
+pub(crate) fn view(view: &Value, journal: &Journal, cost: &mut f64) -> Vec<String> {
+    let mut faults = Vec::new();
+    if view["head_seq"].as_u64() != Some(journal.head) {
+        faults.push(format!(
+            "it shows record {}, the journal has {}",
+            view["head_seq"], journal.head
+        ));
+    }
+    let shown = view["cost_usd"].as_f64().unwrap_or(f64::NAN);
+    let books = ledger::cost(journal);
+    if (shown - books).abs() > 1e-6 || shown.is_nan() {
+        faults.push(format!("it costs {shown}, and by its journal {books}"));
+    }
+    if shown + 1e-9 < *cost {
+        faults.push(format!("its cost fell from {cost} to {shown}"));
+    }
+    *cost = shown;
+    let is_live = journal.live().is_some();
+    let state = view["state"].as_str().unwrap_or_default();
+    let fits = match state {
+        "idle" => is_live && view["cli"]["pid"].is_i64(),
+        "parked" | "stopped" => !is_live && view["cli"]["pid"].is_null(),
+        "failed" => {
+            let has_way = view["ways_out"].as_array().is_some_and(|ways| !ways.is_empty());
+            !is_live && view["cli"]["pid"].is_null() && has_way && view["reason"]["code"].is_string()
+        }
+        _ => false,
+    };
+    if !fits {
+        faults.push(format!(
+            "a process in the journal: {is_live}, and it shows {view:#}"
+        ));
+    }
+    faults
+}
+
+fn start(line: &str) -> String {
+    line.chars().take(200).collect()
+}
