@@ -29,6 +29,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// After something has changed, how long a profile is left alone: more may change.
 const CHANGE_PAUSE: Duration = Duration::from_secs(5);
 
+/// After memory was scarce, how long all profiles are left alone.
+const MEMORY_PAUSE: Duration = Duration::from_secs(300);
+
 /// A process that was started in advance.
 #[derive(Debug)]
 pub(super) struct Spare {
@@ -102,7 +105,7 @@ struct State {
 
 /// Somebody wants room: nothing is started in advance as long as this is kept.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(crate) struct Wish {
     pool: Arc<Pool>,
 }
 
@@ -223,8 +226,27 @@ impl Pool {
         }
     }
 
+    /// The processes, of those that have one.
+    pub(crate) fn clis(&self) -> Vec<(SessionId, i32)> {
+        let state = self.state();
+        let spares = state.spares.iter();
+        spares
+            .filter_map(|spare| Some((spare.session.id(), spare.session.view().cli_pid?)))
+            .collect()
+    }
+
+    /// The oldest, as memory is scarce; for a while no profile gets another.
+    pub(super) fn give_up_for_memory(self: &Arc<Self>) -> Option<Leaving> {
+        let spare = self.give_up(|_| true)?;
+        let at = Instant::now() + MEMORY_PAUSE;
+        for fare in &mut self.state().fares {
+            fare.not_before = fare.not_before.max(Some(at));
+        }
+        Some(spare)
+    }
+
     /// Keeps the room that becomes free for somebody.
-    pub(super) fn wish(self: &Arc<Self>) -> Wish {
+    pub(crate) fn wish(self: &Arc<Self>) -> Wish {
         self.state().waiting += 1;
         Wish {
             pool: Arc::clone(self),
