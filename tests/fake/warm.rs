@@ -112,6 +112,7 @@ async fn a_session_gets_the_process_that_waits_for_it_and_another_takes_its_plac
     ready(&rest, 1).await;
     let waits = spare(&daemon);
     let process = cli(&waits);
+    let conversation = fs::read_to_string(daemon.data_dir().join("warm").join(&waits)).unwrap();
 
     let mut create = app(&daemon);
     create["title"] = json!("mine");
@@ -122,6 +123,7 @@ async fn a_session_gets_the_process_that_waits_for_it_and_another_takes_its_plac
     let view = rest.post("/v1/sessions?wait=ready", create).await.expect(201);
     assert_eq!(view["id"], waits.as_str(), "{view:#}");
     assert_eq!(view["cli"]["pid"], process);
+    assert_eq!(view["cli"]["session_id"], conversation.as_str());
     assert_eq!(
         (&view["title"], &view["tag"], &view["labels"]),
         (&json!("mine"), &json!("t"), &json!({ "a": "b" }))
@@ -145,7 +147,6 @@ async fn a_session_gets_the_process_that_waits_for_it_and_another_takes_its_plac
     assert!(records[place("claimed")]["ts"].as_str().unwrap() >= created);
     let runs = rest.get(&path(&waits, "runs")).await.expect(200);
     assert_eq!(runs["items"].as_array().unwrap().len(), 1);
-    assert_eq!(runs["items"][0]["cli_session_id"], done["cli_session_id"]);
     // What it costs is its own.
     let usage = rest.get("/v1/usage?group_by=session").await.expect(200);
     assert_eq!(usage["items"].as_array().unwrap().len(), 1);
@@ -688,4 +689,50 @@ async fn what_a_dead_daemon_left_is_removed_and_what_was_claimed_lives_on() {
     .await;
     let records = records(&rest, &mine).await;
     assert_eq!(of_type(&records, "daemon", "claimed").len(), 1);
+}
+
+#[tokio::test]
+async fn one_that_waits_is_not_parked_and_is_used_from_its_claim_on() {
+    let daemon = keeping(1, &json!({}))
+        .env("TRUNKLINE_PARK_IDLE_MS", "4000")
+        .env("TRUNKLINE_PARK_GRACE_MS", "0")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    ready(&rest, 1).await;
+    let waits = spare(&daemon);
+    // Another session shows that the time has passed.
+    let clock = session(&daemon, "a", json!({})).await;
+    rest.in_state(&clock, &["parked"]).await;
+    assert_eq!(spare(&daemon), waits);
+    assert_eq!(stock(&rest).await["ready"], 1);
+    let view = rest
+        .post("/v1/sessions?wait=ready", app(&daemon))
+        .await
+        .expect(201);
+    assert_eq!((&view["id"], &view["state"]), (&json!(waits), &json!("idle")));
+    assert_eq!(rest.session(&waits).await["state"], "idle");
+    rest.in_state(&waits, &["parked"]).await;
+    rest.ask(&waits, "hello").await;
+}
+
+#[tokio::test]
+async fn one_that_waits_goes_before_a_session_when_memory_is_scarce() {
+    let large = json!({ "memory_bytes": 64 << 20 });
+    let daemon = keeping(1, &large)
+        .env("TRUNKLINE_PARK_MEMORY_BUDGET_BYTES", (160 << 20).to_string())
+        .env("TRUNKLINE_PARK_MEASURE_MS", "200")
+        .env("TRUNKLINE_PARK_GRACE_MS", "0")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    ready(&rest, 1).await;
+    let waits = spare(&daemon);
+    let first = session(&daemon, "a", large.clone()).await;
+    assert_eq!(spare(&daemon), waits, "there is room for both");
+    let second = session(&daemon, "b", large).await;
+    gone(&daemon, &waits).await;
+    for id in [first, second] {
+        assert_eq!(rest.session(&id).await["state"], "idle");
+    }
 }

@@ -40,7 +40,7 @@ async fn world() -> World {
 fn launch(view: &Value) -> (Vec<String>, Vec<String>) {
     let pid = view["cli"]["pid"].as_i64().unwrap();
     let id = view["id"].as_str().unwrap();
-    let conversation = view["cli_session_id"].as_str().unwrap();
+    let conversation = view["cli"]["session_id"].as_str().unwrap();
     let read = |name: &str| {
         let text = fs::read(format!("/proc/{pid}/{name}")).unwrap();
         let text = String::from_utf8_lossy(&text).replace(id, "ID");
@@ -97,37 +97,40 @@ async fn a_process_that_waited_is_what_a_cold_start_makes_and_answers() {
     assert!(request["messages"].to_string().contains("hello"), "{request:#}");
 }
 
-/// What the model is told is as it is when the prompt comes, and not when the process was started.
+/// The CLI reads its instructions and the state of the repository once, when it starts.
 #[tokio::test]
-async fn what_changed_while_it_waited_is_seen() {
+async fn a_process_that_read_what_has_changed_since_is_given_to_nobody() {
     let world = world().await;
     ready(&world.rest).await;
     let app = world.daemon.home().join("app");
-    fs::write(app.join("CLAUDE.md"), "The word is two.\n").unwrap();
-    for args in [
-        ["init", "-q", "-b", "later"].as_slice(),
-        &[
-            "-c",
-            "user.name=n",
-            "-c",
-            "user.email=e@e",
-            "commit",
-            "-q",
-            "--allow-empty",
-            "-m",
-            "since then",
-        ],
-    ] {
-        let status = Command::new("git").current_dir(&app).args(args).status().unwrap();
-        assert!(status.success());
-    }
-    let create = json!({ "cwd": app, "options": options() });
-    let id = world.rest.create_ready(create).await;
-    world.rest.ask(&id, "hello").await;
-    let records = world.rest.events(&id, 0).await;
-    assert!(records.iter().any(|record| record["data"]["type"] == "claimed"));
-    let request = world.last_request().await.to_string();
-    eprintln!("{request}");
-    assert!(request.contains("The word is two.") && !request.contains("The word is one."));
-    assert!(request.contains("since then"));
+    let told = async || {
+        let create = json!({ "cwd": app, "options": options() });
+        let id = world.rest.create_ready(create).await;
+        world.rest.ask(&id, "hello").await;
+        let records = world.rest.events(&id, 0).await;
+        let is_claimed = records.iter().any(|record| record["data"]["type"] == "claimed");
+        (is_claimed, world.last_request().await.to_string())
+    };
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        let git = git
+            .current_dir(&app)
+            .args(["-c", "user.name=n", "-c", "user.email=e@e"]);
+        assert!(git.args(args).status().unwrap().success());
+    };
+    fs::write(app.join("CLAUDE.md"), "The word is another one.\n").unwrap();
+    let (is_claimed, request) = told().await;
+    assert!(
+        !is_claimed && request.contains("The word is another one."),
+        "{request}"
+    );
+    git(&["init", "-q", "-b", "later"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "first of all"]);
+    ready(&world.rest).await;
+    git(&["commit", "-q", "--allow-empty", "-m", "since then"]);
+    let (is_claimed, request) = told().await;
+    assert!(!is_claimed && request.contains("since then"), "{request}");
+    ready(&world.rest).await;
+    let (is_claimed, request) = told().await;
+    assert!(is_claimed && request.contains("since then"), "{request}");
 }
