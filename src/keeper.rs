@@ -37,7 +37,7 @@ pub use identity::Identity;
 pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
 pub use lease::remove_free_leases;
-pub use leftovers::{Swept, kill_leftovers, kill_lock_holder, kill_strays};
+pub use leftovers::{Swept, is_running, kill_leftovers, kill_lock_holder, kill_strays};
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
@@ -49,7 +49,4 @@ pub use plan::{
 pub use process::run_process;
 pub use replace::{inherited_children, reap_inherited, replace_this_process};
 pub use report::{LaunchFailure, LaunchFailureCause};
-pub use wire::{
-    KeeperHello, OLDEST as OLDEST_LINK_VERSION, StopRequest, VERSION as LINK_VERSION,
-    speaks as speaks_link_version,
-};
+pub use wire::{KeeperHello, OLDEST as OLDEST_LINK_VERSION, StopRequest, VERSION as LINK_VERSION};

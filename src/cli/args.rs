@@ -231,6 +231,10 @@ pub(super) struct New {
     #[arg(long, value_name = "MODE")]
     pub(super) permission_mode: Option<String>,
 
+    /// Go on with a conversation of the agent CLI that was begun in this directory without trunkline: its id.
+    #[arg(long, value_name = "CONVERSATION")]
+    pub(super) resume: Option<String>,
+
     /// Tools that run without asking; comma-separated.
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     pub(super) allowed_tools: Vec<String>,

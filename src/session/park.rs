@@ -131,6 +131,10 @@ impl Actor {
         if self.launching.is_some() {
             return Err(ParkObstacle::Starting);
         }
+        if self.unclaimed.is_some() {
+            // Nobody could wake it.
+            return Err(ParkObstacle::NotLive);
+        }
         if let Some(obstacle) = self.machine.park_obstacle() {
             return Err(obstacle);
         }

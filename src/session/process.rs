@@ -479,6 +479,8 @@ impl Actor {
             Subject::Claim => self.refuse_claim(refusal),
             Subject::Reply(id) => self.answer_refused(&id, &refusal()),
             Subject::Park => self.park_is_off(),
+            // It was stopped in haste, and its journal goes too.
+            Subject::Due(_) | Subject::Nobody if self.unclaimed.is_some() => {}
             Subject::Due(_) | Subject::Nobody => {
                 tracing::warn!(session.id = %self.id, error = %refusal(), "a record was not written")
             }

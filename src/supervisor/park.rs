@@ -37,6 +37,7 @@ impl Supervisor {
     /// `NoRoom`.
     pub(super) async fn admit(&self, id: SessionId, cwd: &str) -> Result<Admitted, SupervisorError> {
         let cwd = Path::new(cwd);
+        let _wish = self.shared.warm.wish();
         let mut tries = ROOM_TRIES;
         loop {
             let refusal = match self.admit_before_spares(id, cwd).await {
@@ -123,6 +124,7 @@ impl Supervisor {
         let clis: Vec<(SessionId, i32)> = sessions
             .into_iter()
             .filter_map(|session| Some((session.id(), session.view().cli_pid?)))
+            .chain(self.shared.warm.clis())
             .collect();
         let of_session = match tokio::task::spawn_blocking(move || keeper::memory(&clis)).await {
             Ok(Ok(measured)) => measured,
@@ -139,6 +141,8 @@ impl Supervisor {
         if excess == 0 {
             return;
         }
+        // What nobody has asked for goes first.
+        excess = self.save_memory(excess, &of_session).await;
         for session in self.unused_sessions(self.shared.settings.park.grace_ms) {
             if excess == 0 {
                 break;

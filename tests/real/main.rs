@@ -10,6 +10,7 @@ mod support;
 
 mod background;
 mod controls;
+mod conversations;
 mod elicitation;
 mod environment;
 mod fork;
@@ -32,4 +33,5 @@ mod stops;
 mod taken_back;
 mod tools;
 mod turns;
+mod warm;
 mod world;
