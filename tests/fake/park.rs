@@ -269,6 +269,9 @@ async fn what_would_be_cut_short_is_not_parked() {
     .await;
     let mut client = daemon.attach(&asked, Some(0)).await;
     client
+        .find("the snapshot", |frame| frame["type"] == "snapshot")
+        .await;
+    client
         .until("the request", |frame| frame["data"]["request_id"] == "r1")
         .await;
     rest.in_state(&asked, &["idle"]).await;
