@@ -155,9 +155,13 @@ async fn a_session_gets_the_process_that_waits_for_it_and_another_takes_its_plac
 
     ready(&rest, 1).await;
     assert_ne!(spare(&daemon), waits);
-    let scrape = Scrape::of(&rest).await;
     // Each record of the session is counted once, those from before it was claimed too.
-    assert!((scrape.records() - before - records.len() as f64).abs() < 0.5);
+    let scrape = wait_for("as many are counted as there are", PATIENCE, async || {
+        let scrape = Scrape::of(&rest).await;
+        let all = crate::bed::records(&rest, &waits).await.len() as f64;
+        ((scrape.records() - before - all).abs() < 0.5).then_some(scrape)
+    })
+    .await;
     scrape.expect(
         r#"trunkline_warm_processes_ended_total{profile="app",end="claimed"}"#,
         1.0,
