@@ -158,8 +158,8 @@ async fn a_session_gets_the_process_that_waits_for_it_and_another_takes_its_plac
     // Each record of the session is counted once, those from before it was claimed too.
     let scrape = wait_for("as many are counted as there are", PATIENCE, async || {
         let scrape = Scrape::of(&rest).await;
-        let all = crate::bed::records(&rest, &waits).await.len() as f64;
-        ((scrape.records() - before - all).abs() < 0.5).then_some(scrape)
+        let all = u32::try_from(crate::bed::records(&rest, &waits).await.len()).unwrap();
+        ((scrape.records() - before - f64::from(all)).abs() < 0.5).then_some(scrape)
     })
     .await;
     scrape.expect(
@@ -647,7 +647,7 @@ async fn they_end_with_the_daemon_whatever_becomes_of_the_sessions() {
     assert!(!processes(&mine).is_empty(), "sessions live on");
     daemon.start().await;
     let rest = daemon.rest();
-    assert_eq!(list(&rest).await, [mine.clone()]);
+    assert_eq!(list(&rest).await, std::slice::from_ref(&mine));
     rest.ask(&mine, "hello").await;
     ready(&rest, 2).await;
     rest.lifecycle(&mine, "stop", json!({})).await.expect(200);
@@ -680,7 +680,7 @@ async fn what_a_dead_daemon_left_is_removed_and_what_was_claimed_lives_on() {
     }
     assert!(spares(&daemon).is_disjoint(&waits));
     let rest = daemon.rest();
-    assert_eq!(list(&rest).await, [mine.clone()]);
+    assert_eq!(list(&rest).await, std::slice::from_ref(&mine));
     ready(&rest, 2).await;
     // The session is what it was, its restart policy included.
     rest.ask(&mine, "hello").await;
