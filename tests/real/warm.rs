@@ -1,6 +1,6 @@
 //! Owns what is so with the real CLI when its process was started before anybody asked for the session.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
@@ -97,6 +97,15 @@ async fn a_process_that_waited_is_what_a_cold_start_makes_and_answers() {
     assert!(request["messages"].to_string().contains("hello"), "{request:#}");
 }
 
+#[expect(clippy::disallowed_methods, reason = "it stands for what a person does")]
+fn git(dir: &Path, args: &[&str]) {
+    let mut git = Command::new("git");
+    let git = git
+        .current_dir(dir)
+        .args(["-c", "user.name=n", "-c", "user.email=e@e"]);
+    assert!(git.args(args).status().unwrap().success());
+}
+
 /// The CLI reads its instructions and the state of the repository once, when it starts.
 #[tokio::test]
 async fn a_process_that_read_what_has_changed_since_is_given_to_nobody() {
@@ -111,23 +120,16 @@ async fn a_process_that_read_what_has_changed_since_is_given_to_nobody() {
         let is_claimed = records.iter().any(|record| record["data"]["type"] == "claimed");
         (is_claimed, world.last_request().await.to_string())
     };
-    let git = |args: &[&str]| {
-        let mut git = Command::new("git");
-        let git = git
-            .current_dir(&app)
-            .args(["-c", "user.name=n", "-c", "user.email=e@e"]);
-        assert!(git.args(args).status().unwrap().success());
-    };
     fs::write(app.join("CLAUDE.md"), "The word is another one.\n").unwrap();
     let (is_claimed, request) = told().await;
     assert!(
         !is_claimed && request.contains("The word is another one."),
         "{request}"
     );
-    git(&["init", "-q", "-b", "later"]);
-    git(&["commit", "-q", "--allow-empty", "-m", "first of all"]);
+    git(&app, &["init", "-q", "-b", "later"]);
+    git(&app, &["commit", "-q", "--allow-empty", "-m", "first of all"]);
     ready(&world.rest).await;
-    git(&["commit", "-q", "--allow-empty", "-m", "since then"]);
+    git(&app, &["commit", "-q", "--allow-empty", "-m", "since then"]);
     let (is_claimed, request) = told().await;
     assert!(!is_claimed && request.contains("since then"), "{request}");
     ready(&world.rest).await;
