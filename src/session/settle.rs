@@ -44,7 +44,8 @@ impl Actor {
         if self.launching.is_some() {
             return;
         }
-        if self.machine.state() != SessionState::Starting {
+        // A session that waits for its restart is starting too, and takes a turn once it is due.
+        if self.machine.state() != SessionState::Starting || !self.machine.has_run() {
             self.start_turn = None;
         }
         if !self.machine.has_run() {

@@ -27,7 +27,7 @@ async fn all(rest: &Rest) -> BTreeMap<String, Value> {
 #[tokio::test]
 async fn a_hundred_sessions_are_there_again_when_the_daemon_answers() {
     let mut daemon = TestDaemon::with_fake()
-        .env("TRUNKLINE_LIMITS_LIVE_PROCESSES", "0")
+        .env("TRUNKLINE_LIMITS_LIVE_PROCESSES", "1000")
         .env("TRUNKLINE_LIMITS_LIVE_PER_CWD", "0")
         .env("TRUNKLINE_LIMITS_QUEUED_STARTS", "200")
         .env("TRUNKLINE_STOP_ON_SHUTDOWN", "detach")
