@@ -83,6 +83,10 @@ async fn a_parked_cli_is_woken_with_its_memory_of_the_conversation_and_its_setti
             frame["data"]["type"] == "result" && frame["data"]["result"] == "it was plum"
         })
         .await;
-    let seqs: Vec<u64> = frames.iter().filter_map(|frame| frame["seq"].as_u64()).collect();
+    let seqs: Vec<u64> = frames
+        .iter()
+        .filter(|it| it["src"].is_string())
+        .filter_map(|it| it["seq"].as_u64())
+        .collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
 }
