@@ -1,6 +1,6 @@
 # Everything that is done with this repository. `make help` lists it.
 #
-# Needs Rust (stable), a C compiler, and for the tests Node 20, Python 3.9, curl, systemd-analyze and unshare: `.ci/tools` looks for them.
+# Needs Rust (stable), a C compiler, and for the tests Node 20, Python 3.9, curl, systemd-analyze, unshare and faketime: `.ci/tools` looks for them.
 # cargo-nextest is used where it is installed.
 
 SHELL := /bin/sh
@@ -15,7 +15,7 @@ CARGO := cargo
 WEB_TEST := web-test
 WEB_TEST_READY := $(WEB_TEST)/node_modules/.package-lock.json
 
-.PHONY: help run test test-node test-rust lint deny fmt clean openapi tools
+.PHONY: help run test test-node test-rust chaos lint deny fmt clean openapi tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
@@ -45,6 +45,12 @@ test-rust: tools $(WEB_TEST_READY)
 	else \
 		set -x; $(CARGO) test --locked --lib --bins --tests; \
 	fi
+
+# `make chaos SECONDS=3600`, `make chaos KILLS=1000`, `make chaos SEED=7`: docs/RELIABILITY.md.
+chaos: tools $(WEB_TEST_READY) ## Have everything fail at random for two minutes, or longer: SECONDS, KILLS, SEED
+	$(CARGO) build --locked --bin trunkline
+	$(if $(SEED),TRUNKLINE_CHAOS_SEED=$(SEED)) $(if $(SECONDS),TRUNKLINE_CHAOS_SECONDS=$(SECONDS)) \
+		$(if $(KILLS),TRUNKLINE_CHAOS_KILLS=$(KILLS)) $(CARGO) test --locked --test chaos -- --nocapture
 
 # The real CLI comes with the official SDK, pinned by the lock file.
 $(WEB_TEST_READY): $(WEB_TEST)/package-lock.json

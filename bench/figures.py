@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the figures of docs/PERFORMANCE.md: each one beside its baseline, in one run.
 
-    cargo build --release && npm ci --prefix web-test && python3 bench/figures.py
+    cargo build --release && npm ci --prefix web-test && python3 bench/figures.py [start] [warm] [memory] [flood]
 
 Needs the real CLI of web-test. Talks to 127.0.0.1 only, is bounded, and stops what it starts.
 """
@@ -19,7 +19,7 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "target/release/trunkline"
+PROGRAM = pathlib.Path(os.environ.get("PROGRAM", ROOT / "target/release/trunkline"))
 FAKE = ROOT / "tests/programs/fake_claude.py"
 STARTS = int(os.environ.get("STARTS", "15"))
 SESSIONS = int(os.environ.get("SESSIONS", "50"))
@@ -61,21 +61,22 @@ class ModelApi:
 class Daemon:
     """A daemon on a directory of its own."""
 
-    def __init__(self, cli, api_url="http://127.0.0.1:9", program=PROGRAM, settings=None):
+    def __init__(self, cli, api_url="http://127.0.0.1:9", program=PROGRAM, **env):
         self.folder = tempfile.TemporaryDirectory(prefix="tl-")
         self.path = pathlib.Path(self.folder.name).resolve()
-        for name in ("home", "work"):
+        for name in ("home", "home/warm", "work"):
             (self.path / name).mkdir()
         self.env = {
             "HOME": str(self.path / "home"), "PATH": os.environ["PATH"], "ANTHROPIC_BASE_URL": api_url,
             "ANTHROPIC_API_KEY": "sk-fake", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            **env,
         }
         self.command = [program, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.path / "data", "--claude-bin", cli]
         self.log = open(self.path / "log", "w")
-        self.start(settings or {})
+        self.start()
 
-    def start(self, settings):
-        self.env.update(settings)
+    def start(self, **env):
+        self.env.update(env)
         self.process = subprocess.Popen(self.command, env=self.env, stdout=self.log, stderr=self.log)
 
     def __enter__(self):
@@ -172,6 +173,38 @@ def start_times():
     print(f"  POST to its answer                      {answered:7.1f} ms")
 
 
+def time_to_idle(daemon, cwd):
+    """Milliseconds from the POST to the answer that the session is idle."""
+    begun = time.monotonic()
+    session = daemon.ask("POST", "/v1/sessions?wait=ready", {"cwd": str(cwd)})
+    taken = (time.monotonic() - begun) * 1000
+    if session["state"] != "idle":
+        sys.exit(f"not idle: {session}")
+    records = daemon.ask("GET", f"/v1/sessions/{session['id']}/events")["items"]
+    claimed = any(record["data"].get("type") == "claimed" for record in records)
+    daemon.ask("DELETE", f"/v1/sessions/{session['id']}")
+    return taken, claimed
+
+
+def warm_times():
+    profile = '[{ cwd = "~/warm" }]'
+    times = {False: [], True: []}
+    with ModelApi() as api, Daemon(real_cli(), api.url, TRUNKLINE_WARM_PROFILES=profile) as daemon:
+        for _ in range(STARTS):
+            for name in ("work", "home/warm"):
+                # Nothing else starts meanwhile.
+                wait_until("a process in advance", lambda: daemon.ask("GET", "/readyz")["warm"][0]["ready"])
+                taken, claimed = time_to_idle(daemon, daemon.path / name)
+                if claimed != (name == "home/warm"):
+                    sys.exit(f"claimed: {claimed} in {name}")
+                times[claimed].append(taken)
+    cold, warm = statistics.median(times[False]), statistics.median(times[True])
+    print(f"POST to idle with the real CLI, median of {STARTS}, taken in turns")
+    print(f"  started then (cold)                     {cold:7.1f} ms")
+    print(f"  started in advance (warm)               {warm:7.1f} ms")
+    print(f"  ratio                                   {cold / warm:7.1f}")
+
+
 def memory_use():
     with Daemon(FAKE) as daemon:
         empty = memory(daemon.process.pid)
@@ -246,5 +279,6 @@ def rate(read):
 if __name__ == "__main__":
     if not PROGRAM.exists():
         sys.exit("cargo build --release first")
-    for part in (start_times, memory_use, flood_rate):
-        part()
+    parts = {"start": start_times, "warm": warm_times, "memory": memory_use, "flood": flood_rate}
+    for name in sys.argv[1:] or parts:
+        parts[name]()

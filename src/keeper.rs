@@ -16,6 +16,7 @@ mod launch;
 mod lease;
 mod leftovers;
 mod link;
+mod memory;
 mod os;
 mod outsiders;
 mod plan;
@@ -36,10 +37,11 @@ pub use identity::Identity;
 pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
 pub use lease::remove_free_leases;
-pub use leftovers::{Swept, kill_leftovers, kill_lock_holder, kill_strays};
+pub use leftovers::{Swept, is_running, kill_leftovers, kill_lock_holder, kill_strays};
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
+pub use memory::memory;
 pub use outsiders::{Outsider, Sign, outsiders};
 pub use plan::{
     DATA_MARKER, KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path,
@@ -47,7 +49,4 @@ pub use plan::{
 pub use process::run_process;
 pub use replace::{inherited_children, reap_inherited, replace_this_process};
 pub use report::{LaunchFailure, LaunchFailureCause};
-pub use wire::{
-    KeeperHello, OLDEST as OLDEST_LINK_VERSION, StopRequest, VERSION as LINK_VERSION,
-    speaks as speaks_link_version,
-};
+pub use wire::{KeeperHello, OLDEST as OLDEST_LINK_VERSION, StopRequest, VERSION as LINK_VERSION};

@@ -23,7 +23,10 @@ mod settings;
 mod view;
 mod warm;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -82,6 +85,8 @@ struct Shared {
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
+    /// What the processes of all sessions took when that was measured last.
+    memory_bytes: AtomicU64,
 }
 
 impl Supervisor {
@@ -118,6 +123,7 @@ impl Supervisor {
                 wakes,
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
+                memory_bytes: AtomicU64::new(0),
             }),
         };
         if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
@@ -127,6 +133,7 @@ impl Supervisor {
         supervisor.recover().await?;
         supervisor.run_restarts(due);
         supervisor.run_wakes(woken);
+        supervisor.run_memory();
         supervisor.run_warm();
         Ok(supervisor)
     }

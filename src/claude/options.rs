@@ -180,8 +180,8 @@ pub struct LaunchOptions {
     pub replay_user_messages: Option<bool>,
 
     // The conversation.
-    /// The CLI's own id of a conversation that this session goes on with, such as one that was begun in a terminal. The CLI
-    /// finds it only in the directory that it began in. No other session may have it. Default: a new conversation.
+    /// The CLI's own id of a conversation that this session goes on with, such as one that was begun in a terminal. Older
+    /// CLIs find it only in the directory that it began in. No other session may have it. Default: a new conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub resume: Option<CliSessionId>,

@@ -140,6 +140,8 @@ pub(super) enum Command {
     Interrupt(Interrupt),
     /// Stop a session. It can be resumed.
     Stop(OneSession),
+    /// End the process of a session that does nothing. Its next message starts it again.
+    Park(OneSession),
     /// Start a stopped session again where it was.
     Resume(OneSession),
     /// Copy a session: the copy goes on by itself, the original stays as it is.
@@ -229,6 +231,10 @@ pub(super) struct New {
     #[arg(long, value_name = "MODE")]
     pub(super) permission_mode: Option<String>,
 
+    /// Go on with a conversation of the agent CLI that was begun in this directory without trunkline: its id.
+    #[arg(long, value_name = "CONVERSATION")]
+    pub(super) resume: Option<String>,
+
     /// Tools that run without asking; comma-separated.
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     pub(super) allowed_tools: Vec<String>,
@@ -273,7 +279,7 @@ pub(super) struct New {
 /// `ls`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Ls {
-    /// Only sessions in this state: starting, idle, busy, waiting, stopped, failed, ...
+    /// Only sessions in this state: starting, idle, busy, waiting, stopped, failed, parked, ...
     #[arg(long)]
     pub(super) state: Option<String>,
 

@@ -1,4 +1,4 @@
-//! Owns the subcommands about sessions as a whole: `new`, `ls`, `show`, `stop`, `resume`, `fork`, `interrupt`, `rm`.
+//! Owns the subcommands about sessions as a whole: `new`, `ls`, `show`, `stop`, `park`, `resume`, `fork`, `interrupt`, `rm`.
 
 use std::path::{Path, PathBuf};
 
@@ -77,6 +77,7 @@ fn options(new: &args::New) -> Result<Map<String, Value>, CliError> {
     };
     set(&mut options, "model", new.model.clone());
     set(&mut options, "permission_mode", new.permission_mode.clone());
+    set(&mut options, "resume", new.resume.clone());
     set(&mut options, "system_prompt", new.system_prompt.clone());
     set(&mut options, "effort", new.effort.clone());
     set(&mut options, "max_turns", new.max_turns);
@@ -221,7 +222,7 @@ pub(super) async fn show(client: &Client, output: &Output, name: &str) -> Result
     Ok(())
 }
 
-/// `stop` and `resume`: both answer with the session as it is afterwards.
+/// `stop`, `park` and `resume`: all answer with the session as it is afterwards.
 pub(super) async fn change(
     client: &Client,
     output: &Output,
@@ -351,13 +352,15 @@ mod tests {
             "b",
             "--allowed-tools",
             "Read,Bash(ls *)",
+            "--resume",
+            "0d2b1f0e-6c1f-4c3e-9a51-2f3b8c5d7e90",
             "--attach",
         ]);
         assert_eq!(
             Value::Object(options(&new).unwrap()),
             json!({
                 "model": "b", "betas": ["x"], "allowed_tools": ["Read", "Bash(ls *)"],
-                "include_partial_messages": true,
+                "resume": "0d2b1f0e-6c1f-4c3e-9a51-2f3b8c5d7e90", "include_partial_messages": true,
             })
         );
         for text in ["[]", "{"] {

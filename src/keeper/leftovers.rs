@@ -146,6 +146,12 @@ fn sweep(is_prey: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
     })
 }
 
+/// Whether this process lives, which one that nobody has reaped yet does not.
+pub fn is_running(pid: i32) -> bool {
+    let pid = nix::unistd::Pid::from_raw(pid);
+    os::start_time(pid).is_ok() && !os::is_zombie(pid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

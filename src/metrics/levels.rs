@@ -28,6 +28,8 @@ pub struct Levels {
     pub store_writes: u64,
     /// How long the oldest facts that sessions handed over have waited for the store.
     pub store_lag: Duration,
+    /// What the processes of all sessions took when that was measured last.
+    pub memory_bytes: u64,
     /// Processes that were started in advance.
     pub warm: Vec<WarmLevel>,
 }
@@ -52,6 +54,7 @@ pub(super) struct LevelMetrics {
     projections: Gauge,
     store_writes: Gauge,
     store_lag: Gauge<f64, std::sync::atomic::AtomicU64>,
+    memory: Gauge,
 }
 
 impl LevelMetrics {
@@ -64,6 +67,7 @@ impl LevelMetrics {
             projections: Gauge::default(),
             store_writes: Gauge::default(),
             store_lag: Gauge::default(),
+            memory: Gauge::default(),
         };
         registry.register("sessions", "Sessions by state", levels.sessions.clone());
         registry.register("processes", "CLI processes that live", levels.processes.clone());
@@ -89,6 +93,12 @@ impl LevelMetrics {
             Unit::Seconds,
             levels.store_lag.clone(),
         );
+        registry.register_with_unit(
+            "session_memory",
+            "Memory of the processes of all sessions, measured where park.memory_budget_bytes is set",
+            Unit::Bytes,
+            levels.memory.clone(),
+        );
         levels
     }
 
@@ -113,6 +123,7 @@ impl LevelMetrics {
         self.clients.set(signed(now.clients));
         self.projections.set(signed(now.projections));
         self.store_writes.set(signed(now.store_writes));
+        self.memory.set(signed(now.memory_bytes));
         self.store_lag.set(now.store_lag.as_secs_f64());
     }
 }

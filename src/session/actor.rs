@@ -232,6 +232,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     let (stops_sender, stops) = mpsc::channel(STOPS);
     let (unsent_sender, unsent) = mpsc::channel(OUTBOX_ENTRIES);
     let (launched_sender, launched) = mpsc::channel(1);
+    let cwd = parts.cwd.as_path().into();
     let (ruling, looks) = Ruling::new(parts.rules, parts.cwd);
     let id = rest.session;
     let machine = Machine::at_rest(rest);
@@ -314,6 +315,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     actor.settle();
     let handle = SessionHandle {
         id,
+        cwd,
         commands: commands_sender,
         stops: stops_sender,
         departures: Arc::clone(&actor.departures),

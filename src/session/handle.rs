@@ -1,6 +1,6 @@
 //! Owns the outside of a session: the handle that others hold, and the commands that its actor takes.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -247,6 +247,7 @@ impl Drop for Departure<'_> {
 #[derive(Clone, Debug)]
 pub struct SessionHandle {
     pub(super) id: SessionId,
+    pub(super) cwd: Arc<Path>,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) stops: mpsc::Sender<Stop>,
     pub(super) departures: Arc<Notify>,
@@ -258,6 +259,11 @@ impl SessionHandle {
     /// The session's id.
     pub fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// Where it works.
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
     }
 
     /// Whether its actor lives.

@@ -497,6 +497,8 @@ impl Machine {
                 if let Some(run) = &mut self.run {
                     run.restart = claimed.restart;
                 }
+                // Its use begins here, however long it has waited.
+                self.used_at = Some(record.at);
                 out.effects.push(Effect::Claimed);
             }
             Some(Note::State { state, restart, .. }) => {

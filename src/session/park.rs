@@ -64,6 +64,8 @@ pub(super) struct Parking {
     waiting: Vec<Reply<()>>,
     /// What was sent to the session meanwhile.
     held: Vec<Entry>,
+    /// Somebody stopped the session while its keeper was about to go: nothing wakes it any more.
+    is_stopped: bool,
     /// When the wake is to be asked for.
     wake_at: Option<Instant>,
     /// Since when nothing is asked of it, as the timer knows it, and when that is long enough.
@@ -78,6 +80,7 @@ impl Parking {
             stop_sent: false,
             waiting: Vec::new(),
             held: Vec::new(),
+            is_stopped: false,
             wake_at: None,
             idle: None,
         }
@@ -112,6 +115,7 @@ impl Actor {
     /// Whether what is sent to the session now has to wait for its next process, and makes for one.
     pub(super) fn wakes(&self) -> bool {
         self.launching.is_none()
+            && !self.parking.is_stopped
             && (self.parking.decided.is_some()
                 || self.machine.is_parking()
                 || self.machine.state() == SessionState::Parked)
@@ -126,6 +130,10 @@ impl Actor {
     pub(super) fn parkable(&self) -> Result<Timestamp, ParkObstacle> {
         if self.launching.is_some() {
             return Err(ParkObstacle::Starting);
+        }
+        if self.unclaimed.is_some() {
+            // Nobody could wake it.
+            return Err(ParkObstacle::NotLive);
         }
         if let Some(obstacle) = self.machine.park_obstacle() {
             return Err(obstacle);
@@ -202,11 +210,16 @@ impl Actor {
         }
         self.parking.stop_sent = false;
         let state = self.machine.state();
-        if state == SessionState::Parked && self.launching.is_none() {
-            if !self.may_have_keeper() {
+        self.parking.is_stopped &= state == SessionState::Parked;
+        if state == SessionState::Parked && !self.parking.is_stopped {
+            // Nothing is started while the last keeper is about to go.
+            if self.launching.is_some() {
+                self.parking.wake_at = None;
                 self.answer_parks(&|| Ok(()));
+            } else if !self.may_have_keeper() {
+                self.answer_parks(&|| Ok(()));
+                self.ask_for_wake();
             }
-            self.ask_for_wake();
         } else {
             self.parking.wake_at = None;
             let obstacle = self.parkable().err().unwrap_or(ParkObstacle::InputUnderWay);
@@ -216,7 +229,7 @@ impl Actor {
                     match self.refuse_input() {
                         None => self.enqueue(entry),
                         Some(_) => self.refuse_for(entry.subject, &|| match state {
-                            SessionState::Stopping => SessionError::Stopping,
+                            SessionState::Stopping | SessionState::Parked => SessionError::Stopping,
                             state => SessionError::NotLive { state },
                         }),
                     }
@@ -298,7 +311,11 @@ impl Actor {
             silent_for_ms: None,
             park: None,
         };
-        if !self.append(&note) {
+        if self.may_have_keeper() {
+            // It is about to go and holds the journal.
+            self.parking.is_stopped = true;
+            self.late_notes.push(note);
+        } else if !self.append(&note) {
             self.machine.forget_park();
         }
     }

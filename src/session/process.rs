@@ -297,10 +297,10 @@ impl Actor {
         let by = launching.stop_asked.take().unwrap_or_default();
         if self.machine.restart().is_some() {
             self.stop_restart(by);
-        } else if !self.may_have_keeper()
-            && (self.machine.state().is_live() || self.machine.state() == SessionState::Parked)
-        {
-            // It has no process, so nothing else says that none is to come.
+        } else if self.machine.state() == SessionState::Parked {
+            self.stop_parked(by);
+        } else if !self.may_have_keeper() && self.machine.state().is_live() {
+            // It never had a process, so nothing else says that none is to come.
             self.append(&Note::StopRequested {
                 by,
                 start_timeout_ms: None,
@@ -350,7 +350,8 @@ impl Actor {
             if self.machine.has_run() {
                 self.stop_process(by, cause);
             } else {
-                self.stop_restart(by);
+                self.stop_restart(by.clone());
+                self.stop_parked(by);
             }
         } else {
             // Nothing runs. The asker may have left.
@@ -485,6 +486,8 @@ impl Actor {
             Subject::Claim => self.refuse_claim(refusal),
             Subject::Reply(id) => self.answer_refused(&id, &refusal()),
             Subject::Park => self.park_is_off(),
+            // It was stopped in haste, and its journal goes too.
+            Subject::Due(_) | Subject::Nobody if self.unclaimed.is_some() => {}
             Subject::Due(_) | Subject::Nobody => {
                 tracing::warn!(session.id = %self.id, error = %refusal(), "a record was not written")
             }

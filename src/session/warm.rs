@@ -3,7 +3,7 @@
 
 use crate::{
     domain::{RestartTerms, SessionState},
-    keeper::StopRequest,
+    keeper::{self, StopRequest},
 };
 
 use super::{
@@ -55,7 +55,10 @@ impl Actor {
 
     pub(super) fn claim(&mut self, claim: Claim, reply: Reply<()>) {
         let state = self.shown_state();
-        let is_free = state == SessionState::Idle && self.stop_waiters.is_empty() && self.takeover.is_none();
+        // Its death may not be in the journal yet.
+        let lives = self.cli_pid.is_some_and(keeper::is_running);
+        let is_free =
+            state == SessionState::Idle && lives && self.stop_waiters.is_empty() && self.takeover.is_none();
         match &mut self.unclaimed {
             Some(unclaimed) if is_free && unclaimed.claim.is_none() => unclaimed.claim = Some(reply),
             _ => {

@@ -107,7 +107,7 @@ pub enum SupervisorError {
     #[error("session {0} has this conversation")]
     ConversationTaken(SessionId),
     /// The CLI does not know the conversation that a new session was to go on with.
-    #[error("the CLI knows no conversation {id} in this directory: {detail}")]
+    #[error("the CLI knows no conversation {id}: {detail}")]
     ConversationNotFound {
         /// Its id.
         id: CliSessionId,

@@ -1,12 +1,13 @@
 //! Owns the policy of parking over many sessions: wakes, and whose process goes when another needs its place or the memory.
 
-use std::path::Path;
+use std::{path::Path, sync::atomic::Ordering, time::Duration};
 
 use tokio::sync::mpsc;
 
 use crate::{
-    domain::{ParkReason, SessionId, SessionState},
-    session::{Admitted, SessionError, SessionHandle, WakeFailure},
+    domain::{Clock, ParkReason, SessionId, SessionState, Timestamp},
+    keeper,
+    session::{Admitted, Refusal, SessionError, SessionHandle, WakeFailure},
     telemetry,
 };
 
@@ -14,6 +15,8 @@ use super::{SessionView, Supervisor, SupervisorError};
 
 /// Sessions whose wake may wait to be begun; one that finds no room asks again.
 pub(super) const WAKES: usize = 256;
+/// Sessions that are parked for one start at most: others may take the room.
+const ROOM_TRIES: usize = 8;
 
 impl Supervisor {
     /// Ends the process of a session that does nothing, and returns after its end. The next message starts another. Parking
@@ -28,12 +31,130 @@ impl Supervisor {
         self.session(id).await
     }
 
-    /// The right to start a process.
+    /// The right to start a process. Where the limits leave no room, another session that does nothing may be parked for it.
     ///
     /// # Errors
     /// `NoRoom`.
     pub(super) async fn admit(&self, id: SessionId, cwd: &str) -> Result<Admitted, SupervisorError> {
-        self.admit_before_spares(id, Path::new(cwd)).await
+        let cwd = Path::new(cwd);
+        let _wish = self.shared.warm.wish();
+        let mut tries = ROOM_TRIES;
+        loop {
+            let refusal = match self.admit_before_spares(id, cwd).await {
+                Err(SupervisorError::NoRoom(refusal)) => refusal,
+                other => return other,
+            };
+            let within = match refusal {
+                Refusal::Live { .. } => None,
+                Refusal::LivePerCwd { .. } => Some(cwd),
+                // Those that wait are not there because of others that do nothing.
+                Refusal::Waiting { .. } => return Err(refusal.into()),
+            };
+            if tries == 0 || !self.make_room(within).await {
+                return Err(refusal.into());
+            }
+            // Somebody else may be faster to take it.
+            tries -= 1;
+        }
+    }
+
+    async fn make_room(&self, within: Option<&Path>) -> bool {
+        let park = self.shared.settings.park;
+        if !park.make_room {
+            return false;
+        }
+        for session in self.unused_sessions(park.grace_ms) {
+            let is_wanted = within.is_none_or(|cwd| session.cwd() == cwd);
+            if is_wanted && self.park_for(&session, ParkReason::Room).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The sessions that could be parked, the one that was used the longest ago first.
+    fn unused_sessions(&self, for_ms: u64) -> Vec<SessionHandle> {
+        let now = Clock.now();
+        let mut found: Vec<(Timestamp, SessionHandle)> = self
+            .shared
+            .registry
+            .all()
+            .into_iter()
+            .filter_map(|session| Some((session.view().unused_since?, session)))
+            .filter(|(since, _)| now.millis_since(*since) >= for_ms)
+            .collect();
+        found.sort_by_key(|(since, session)| (*since, session.id()));
+        found.into_iter().map(|(_, session)| session).collect()
+    }
+
+    async fn park_for(&self, session: &SessionHandle, reason: ParkReason) -> bool {
+        let settings = &self.shared.settings;
+        let parked = session
+            .park(reason, settings.park.grace_ms, settings.stop_deadline())
+            .await;
+        match parked {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::debug!(session.id = %session.id(), %error, "a session was not parked");
+                false
+            }
+        }
+    }
+
+    /// Keeps the processes of all sessions within their memory until the daemon ends.
+    pub(super) fn run_memory(&self) {
+        let park = self.shared.settings.park;
+        if park.memory_budget_bytes == 0 {
+            return;
+        }
+        let supervisor = self.clone();
+        let pause = Duration::from_millis(park.measure_ms);
+        let run = async move {
+            loop {
+                tokio::time::sleep(pause).await;
+                supervisor.keep_within(park.memory_budget_bytes).await;
+            }
+        };
+        let closing = self.shared.closing.clone();
+        self.shared.tracker.spawn(closing.run_until_cancelled_owned(run));
+    }
+
+    async fn keep_within(&self, budget: u64) {
+        let sessions = self.shared.registry.all();
+        let clis: Vec<(SessionId, i32)> = sessions
+            .into_iter()
+            .filter_map(|session| Some((session.id(), session.view().cli_pid?)))
+            .chain(self.shared.warm.clis())
+            .collect();
+        let of_session = match tokio::task::spawn_blocking(move || keeper::memory(&clis)).await {
+            Ok(Ok(measured)) => measured,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the memory of the sessions could not be measured");
+                return;
+            }
+            // The runtime is shutting down.
+            Err(_) => return,
+        };
+        let total: u64 = of_session.values().sum();
+        self.shared.memory_bytes.store(total, Ordering::Relaxed);
+        let mut excess = total.saturating_sub(budget);
+        if excess == 0 {
+            return;
+        }
+        // What nobody has asked for goes first.
+        excess = self.save_memory(excess, &of_session).await;
+        for session in self.unused_sessions(self.shared.settings.park.grace_ms) {
+            if excess == 0 {
+                break;
+            }
+            let Some(bytes) = of_session.get(&session.id()) else {
+                continue;
+            };
+            tracing::info!(session.id = %session.id(), bytes, total, budget, "a session is parked to save memory");
+            if self.park_for(&session, ParkReason::Memory).await {
+                excess = excess.saturating_sub(*bytes);
+            }
+        }
     }
 
     /// Wakes who is sent something until the daemon ends.

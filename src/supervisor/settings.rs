@@ -30,6 +30,14 @@ pub enum Simulator {
 pub struct ParkSettings {
     /// How long nothing is asked of a session before it is parked; 0 = for ever.
     pub idle_ms: u64,
+    /// How long at least, before its process goes to make room or to save memory.
+    pub grace_ms: u64,
+    /// Whether a process goes when another session needs its place.
+    pub make_room: bool,
+    /// The memory that the processes of all sessions may take; 0 = any.
+    pub memory_budget_bytes: u64,
+    /// Between two looks at it.
+    pub measure_ms: u64,
 }
 
 /// Settings of the supervisor. Paths are absolute.

@@ -1,5 +1,7 @@
 //! Owns what the supervisor shows: a session as the store and its actor know it, and the health of the whole.
 
+use std::sync::atomic::Ordering;
+
 use crate::{
     domain::{SessionId, SessionState, Timestamp},
     metrics::Levels,
@@ -69,6 +71,7 @@ impl Supervisor {
             projections: self.shared.projector.waiting(),
             store_writes: self.shared.store.writes_waiting(),
             store_lag: self.shared.projector.lag(),
+            memory_bytes: self.shared.memory_bytes.load(Ordering::Relaxed),
             warm: self.warm_levels(),
             ..Levels::default()
         };

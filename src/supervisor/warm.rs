@@ -7,8 +7,9 @@ mod claim;
 mod key;
 mod pool;
 mod refill;
+mod surroundings;
 
-use std::{path::Path, time::Duration};
+use std::{collections::HashMap, path::Path, time::Duration};
 
 use crate::{
     claude::LaunchOptions,
@@ -113,6 +114,7 @@ impl Supervisor {
         cwd: &Path,
     ) -> Result<Admitted, SupervisorError> {
         let pool = &self.shared.warm;
+        let _wish = pool.wish();
         loop {
             let mut left = pool.left();
             match self.shared.admission.admit(id, cwd) {
@@ -136,6 +138,18 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    /// Stops processes that nobody has asked for until so much memory is free; gives how much is still lacking.
+    pub(super) async fn save_memory(&self, mut excess: u64, bytes_of: &HashMap<SessionId, u64>) -> u64 {
+        while excess > 0
+            && let Some(spare) = self.shared.warm.give_up_for_memory()
+        {
+            let bytes = bytes_of.get(&spare.spare.session.id());
+            excess = excess.saturating_sub(bytes.copied().unwrap_or_default());
+            self.discard(spare, WarmEnd::Room).await;
+        }
+        excess
     }
 
     /// Stops them all; none is started from now on.

@@ -104,11 +104,52 @@ pub(crate) fn prompts(journal: &Journal, sent: &[Sent], killed: &Killed) -> Vec<
     faults
 }
 
+/// The turns that the API lists: numbered without a gap, each prompt in one of them at most, those that were answered in one, and
+/// their costs are what the session costs.
+pub(crate) fn turns(turns: &[Value], view: &Value, journal: &Journal) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut answered: BTreeMap<&str, u32> = BTreeMap::new();
+    for (place, turn) in (1_u64..).zip(turns) {
+        if turn["number"].as_u64() != Some(place) {
+            faults.push(format!("turn {place} is not that: {turn:#}"));
+        }
+        for uuid in turn["prompts"].as_array().into_iter().flatten() {
+            *answered.entry(uuid.as_str().unwrap_or_default()).or_default() += 1;
+        }
+    }
+    for (uuid, times) in answered.iter().filter(|(_, times)| **times > 1) {
+        faults.push(format!("prompt {uuid} is in {times} turns"));
+    }
+    for run in &journal.runs {
+        for uuid in run.results.iter().flat_map(answered_by) {
+            if !answered.contains_key(uuid) {
+                faults.push(format!("prompt {uuid} was answered and is in no turn"));
+            }
+        }
+    }
+    let sum: f64 = turns.iter().filter_map(|turn| turn["cost_usd"].as_f64()).sum();
+    if (sum - view["cost_usd"].as_f64().unwrap_or(f64::NAN)).abs() > 1e-6 {
+        faults.push(format!("its turns cost {sum}, and it {}", view["cost_usd"]));
+    }
+    faults
+}
+
+/// Prompts that were taken and have no answer, and whose process has ended: what people are to hear of.
+pub(crate) fn unanswered<'a>(journal: &Journal, sent: &'a [Sent]) -> Vec<&'a Sent> {
+    let done: BTreeSet<&str> = journal.runs.iter().flat_map(all_done).collect();
+    let taken = sent.iter().filter(|prompt| prompt.seq.is_some());
+    taken
+        .filter(|prompt| !done.contains(prompt.uuid.as_str()))
+        .collect()
+}
+
+fn answered_by(result: &Value) -> impl Iterator<Item = &str> {
+    let uuids = result["user_message_uuids"].as_array();
+    uuids.into_iter().flatten().filter_map(Value::as_str)
+}
+
 fn all_done(run: &Run) -> impl Iterator<Item = &str> {
-    let answered = run.results.iter().flat_map(|result| {
-        let uuids = result["user_message_uuids"].as_array();
-        uuids.into_iter().flatten().filter_map(Value::as_str)
-    });
+    let answered = run.results.iter().flat_map(answered_by);
     answered.chain(run.done.iter().map(String::as_str))
 }
 
@@ -134,7 +175,7 @@ pub(crate) fn view(view: &Value, journal: &Journal, cost: &mut f64) -> Vec<Strin
     let state = view["state"].as_str().unwrap_or_default();
     let fits = match state {
         "idle" => is_live && view["cli"]["pid"].is_i64(),
-        "stopped" => !is_live && view["cli"]["pid"].is_null(),
+        "parked" | "stopped" => !is_live && view["cli"]["pid"].is_null(),
         "failed" => {
             let has_way = view["ways_out"].as_array().is_some_and(|ways| !ways.is_empty());
             !is_live && view["cli"]["pid"].is_null() && has_way && view["reason"]["code"].is_string()

@@ -22,6 +22,7 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Sent {
     pub(crate) session: usize,
     pub(crate) uuid: String,
+    pub(crate) text: String,
     /// Its record, if it was taken.
     pub(crate) seq: Option<u64>,
 }
@@ -33,6 +34,7 @@ pub(crate) async fn send(address: watch::Receiver<Address>, id: String, prompt: 
     let mut sent = Sent {
         session: prompt.session,
         uuid: prompt.uuid,
+        text: prompt.text,
         seq: None,
     };
     loop {
@@ -58,6 +60,29 @@ pub(crate) async fn send(address: watch::Receiver<Address>, id: String, prompt: 
         }
         pass(RETRY).await;
     }
+}
+
+/// Asks what became of a prompt that has no answer; says what is wrong if that cannot be learned.
+pub(crate) async fn ask_after(rest: &Rest, id: &str, prompt: &Sent) -> Option<String> {
+    let path = format!("/v1/sessions/{id}/messages?wait=result&timeout_ms=2000");
+    let body = json!({ "text": prompt.text, "uuid": prompt.uuid });
+    let (status, told) = post(rest, &path, &body).await?;
+    let code = told["code"].as_str().unwrap_or_default();
+    let is_told = ["prompt_dropped", "prompt_not_open", "session_not_live"].contains(&code)
+        || (status == 200 && told["turn"]["subtype"] == "interrupted");
+    (!is_told).then(|| {
+        format!(
+            "prompt {} was not answered, and who asks after it gets {status}: {told:#}",
+            prompt.uuid
+        )
+    })
+}
+
+/// Has a session parked, if it can be.
+pub(crate) async fn park(address: watch::Receiver<Address>, id: String) {
+    let rest = address.borrow().rest.clone();
+    // A refusal is as good as an answer that does not come.
+    post(&rest, &format!("/v1/sessions/{id}/park"), &json!({})).await;
 }
 
 /// Decides all approvals, on and on. How is a function of what is asked.

@@ -59,6 +59,10 @@ pub(crate) enum Fault {
     SetClock {
         seconds: i64,
     },
+    /// Somebody has a session parked: it loses its process until the next prompt, if it does nothing now.
+    Park {
+        session: usize,
+    },
     /// Clients of a session read nothing.
     Stall {
         session: usize,
@@ -77,6 +81,7 @@ impl Fault {
             Self::FreezeCli { .. } => "freeze cli",
             Self::FillDisk { .. } => "fill disk",
             Self::SetClock { .. } => "set clock",
+            Self::Park { .. } => "park",
             Self::Stall { .. } => "stall clients",
         }
     }
@@ -138,7 +143,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         return kill_daemon(chance);
     }
     let session = place(chance, SESSIONS);
-    match chance.below(24) {
+    match chance.below(26) {
         0..5 => kill_daemon(chance),
         5..7 => Fault::FreezeDaemon {
             ms: 50 + chance.below(2_500),
@@ -162,8 +167,14 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
             ms: 200 + chance.below(3_000),
         },
         20..22 => Fault::SetClock {
-            seconds: i64::try_from(chance.below(14_400)).unwrap() - 7_200,
+            // Now and then it is right again.
+            seconds: if chance.one_in(3) {
+                0
+            } else {
+                i64::try_from(chance.below(14_400)).unwrap() - 7_200
+            },
         },
+        22..24 => Fault::Park { session },
         _ => Fault::Stall {
             session,
             ms: 500 + chance.below(5_000),

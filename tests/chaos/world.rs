@@ -206,6 +206,7 @@ impl World {
             }
             Fault::FillDisk { ms } => self.fill_disk(ms),
             Fault::SetClock { seconds } => self.set_clock(seconds),
+            Fault::Park { session } => self.park(session),
             Fault::Stall { session, ms } => self.stall(session, ms),
         }
         self.count(fault.name());
@@ -273,6 +274,11 @@ impl World {
         let new = clock.with_extension("new");
         fs::write(&new, format!("{seconds:+}")).unwrap();
         fs::rename(new, clock).unwrap();
+    }
+
+    fn park(&mut self, session: usize) {
+        let (address, id) = (self.address.subscribe(), self.sessions[session].id.clone());
+        self.undoing.spawn(people::park(address, id));
     }
 
     fn stall(&mut self, session: usize, ms: u64) {
@@ -348,9 +354,19 @@ impl World {
                 Ok(journal) => {
                     if place < FAKES {
                         own.extend(checks::lines(&journal, &logs, &session.killed));
-                        own.extend(checks::prompts(&journal, &session.sent, &session.killed));
                     }
+                    own.extend(checks::prompts(&journal, &session.sent, &session.killed));
                     own.extend(checks::view(&view, &journal, &mut session.cost));
+                    let turns = api
+                        .get(&format!("/v1/sessions/{}/turns?limit=500", session.id))
+                        .await;
+                    let turns = turns.expect(200);
+                    assert_eq!(turns["next_cursor"], Value::Null, "more turns than a page has");
+                    let turns = turns["items"].as_array().unwrap();
+                    own.extend(checks::turns(turns, &view, &journal));
+                    for prompt in checks::unanswered(&journal, &session.sent) {
+                        own.extend(people::ask_after(&api, &session.id, prompt).await);
+                    }
                     for client in &mut session.clients {
                         own.extend(client.has_exactly(&journal.bytes).await.err());
                     }
@@ -385,14 +401,14 @@ impl World {
             let id = self.sessions[place].id.clone();
             let view = api.session(&id).await;
             let state = view["state"].as_str().unwrap_or_default();
-            if state == "idle" {
+            if state == "idle" || state == "parked" {
                 continue;
             }
             let ways: Vec<_> = view["ways_out"].as_array().into_iter().flatten().collect();
             let fresh = state == "failed" && !ways.iter().any(|way| **way == "resume");
             self.story.tell(format!(
                 "session {place} is {state} ({}) and resumed",
-                view["reason"]["code"]
+                view["reason"]
             ));
             let reply = api
                 .lifecycle(&id, "resume?wait=ready", json!({ "fresh": fresh }))
@@ -451,7 +467,10 @@ impl World {
 }
 
 fn is_at_rest(view: &Value) -> bool {
-    let is_still = matches!(view["state"].as_str(), Some("idle" | "stopped" | "failed"));
+    let is_still = matches!(
+        view["state"].as_str(),
+        Some("idle" | "parked" | "stopped" | "failed")
+    );
     is_still && view["restart"].is_null() && view["open_prompts"] == json!([]) && view["turn"].is_null()
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::read;
 
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "AGENTS.md",
     "docs/ARCHITECTURE.md",
@@ -12,6 +12,7 @@ const PAGES: [&str; 8] = [
     "docs/PARITY.md",
     "docs/PERFORMANCE.md",
     "docs/PROTOCOL.md",
+    "docs/RELIABILITY.md",
     "tests/programs/README.md",
 ];
 

@@ -8,6 +8,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use trunkline::domain::SessionId;
 
 use crate::{
@@ -304,4 +305,56 @@ async fn s13_a_conversation_that_was_left_can_be_adopted() {
     assert_eq!(held.count(), 1, "its lease went with the other session");
     let events = rest.get(&path(adopted, "turns")).await.expect(200);
     assert_eq!(events["items"].as_array().unwrap().len(), 2);
+}
+
+/// The start waits in the queue when the daemon dies: the next one goes on with the conversation, not with another.
+#[tokio::test]
+async fn s13_an_adoption_that_waits_for_its_turn_outlives_the_daemon() {
+    let mut daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_LIMITS_PARALLEL_STARTS", "1")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let left = left_behind(&daemon).await;
+    let gate = daemon.home().join("gate");
+    rest.create(body(
+        &daemon,
+        "first",
+        json!({ "init": { "wait_file": gate } }),
+        json!({}),
+    ))
+    .await;
+    let mut create = body(&daemon, "a", json!({}), json!({ "resume": left }));
+    create["prompt"] = json!("go on");
+    let request = rest.builder(reqwest::Method::POST, "/v1/sessions").json(&create);
+    let mut waiting = JoinSet::new();
+    waiting.spawn(async move { request.send().await.is_ok() });
+    let of_left = async |rest: &Rest| {
+        let list = rest.get("/v1/sessions").await.expect(200);
+        let items = list["items"].as_array().unwrap();
+        items
+            .iter()
+            .find(|view| view["cli"]["session_id"] == left.as_str())
+            .cloned()
+    };
+    wait_for("it waits for its turn", PATIENCE, async || {
+        let view = of_left(&rest).await?;
+        view["start_queue_position"].is_u64().then_some(())
+    })
+    .await;
+    daemon.kill();
+    waiting.join_all().await;
+    fs::write(gate, "").unwrap();
+    daemon.start().await;
+    let rest = daemon.rest();
+    let view = wait_for("its prompt is answered", PATIENCE, async || {
+        let view = of_left(&rest).await?;
+        (view["turns"] == 1 && view["state"] == "idle").then_some(view)
+    })
+    .await;
+    let runs = rest
+        .get(&path(view["id"].as_str().unwrap(), "runs"))
+        .await
+        .expect(200);
+    assert_eq!(runs["items"][0]["mode"], "resume", "{runs:#}");
 }

@@ -12,7 +12,7 @@ use nix::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
-use trunkline::keeper::attach;
+use trunkline::{domain::Timestamp, keeper::attach};
 
 use crate::{
     bed::{act, act_through, of_type, path, pid, records, session},
@@ -66,6 +66,41 @@ async fn l1_a_cli_that_ignores_everything_is_killed_within_the_graces() {
     assert_eq!(exit["signal"], 9);
     assert_eq!(exit["intent"], "stop");
     assert_eq!(rest.delete(&format!("/v1/sessions/{id}")).await.status, 204);
+}
+
+/// A client that is attached sees how it ended before its socket is closed.
+#[tokio::test]
+async fn l1_a_delete_of_a_cli_that_ignores_everything_ends_within_the_graces_too() {
+    let daemon = hasty().await;
+    let settings = json!({ "eof": { "ignore": true }, "term": { "ignore": true } });
+    let id = session(&daemon, "a", settings).await;
+    let rest = daemon.rest();
+    rest.ask(&id, "hello").await;
+    // The turn has ended with its result, though the CLI lives on with its output open.
+    let view = rest.session(&id).await;
+    assert_eq!(
+        (&view["state"], &view["turns"]),
+        (&json!("idle"), &json!(1)),
+        "{view:#}"
+    );
+    let cli = pid(&rest, &id).await;
+    let mut client = daemon.attach(&id, None).await;
+    let began = Instant::now();
+    rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(!proc::is_alive(cli));
+    let exit = client
+        .until("the end", |frame| frame["data"]["type"] == "run_exited")
+        .await
+        .pop()
+        .unwrap();
+    let exit = &exit["data"];
+    assert_eq!(
+        (&exit["killed"], &exit["signal"], &exit["intent"]),
+        (&json!(true), &json!(9), &json!("stop")),
+        "{exit:#}"
+    );
+    assert_eq!(client.close_frame().await.0, 4410);
 }
 
 #[tokio::test]
@@ -147,6 +182,14 @@ async fn l3_an_exit_is_seen_although_a_grandchild_holds_the_output() {
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     assert_eq!(view["state"], "stopped", "{view:#}");
     gone(child).await;
+    let records = records(&rest, &id).await;
+    let at = |kind: &str| {
+        let mut found = records.iter().filter(|record| record["data"]["type"] == kind);
+        let at = found.next().unwrap()["ts"].as_str().unwrap();
+        at.parse::<Timestamp>().unwrap()
+    };
+    let took_ms = at("run_exited").millis_since(at("result"));
+    assert!(took_ms < 2_000, "the end was noticed after {took_ms} ms");
     rest.lifecycle(&id, "resume?wait=ready", json!({}))
         .await
         .expect(200);
@@ -213,13 +256,27 @@ async fn l11_a_pipe_that_breaks_is_an_event_of_one_session() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let other = session(&daemon, "other", json!({})).await;
-    let id = session(&daemon, "a", json!({ "read_bytes_then_exit": 20_000 })).await;
+    let id = session(
+        &daemon,
+        "a",
+        json!({ "read_bytes_then_exit": 20_000, "start": [{ "stderr": "too much for me\n" }] }),
+    )
+    .await;
     let reply = rest
         .post(&path(&id, "messages"), json!({ "text": "x".repeat(1_000_000) }))
         .await;
     assert!([202, 409].contains(&reply.status.as_u16()), "{:#}", reply.body);
     let view = rest.in_state(&id, &["failed"]).await;
     assert_eq!(view["reason"]["code"], "cli_exited", "{view:#}");
+    assert!(
+        view["reason"]["detail"]
+            .as_str()
+            .unwrap()
+            .contains("too much for me"),
+        "{view:#}"
+    );
+    let runs = rest.get(&path(&id, "runs")).await.expect(200);
+    assert_eq!(runs["items"][0]["exit"]["code"], 1, "{runs:#}");
     act_through(&rest, &other, json!([{ "text": "unharmed" }])).await;
 }
 

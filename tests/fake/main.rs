@@ -32,3 +32,4 @@ mod silence;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;
+mod warm;

@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// The lines of a scrape.
-struct Scrape(Vec<String>);
+pub(crate) struct Scrape(Vec<String>);
 
 impl Scrape {
-    async fn of(rest: &Rest) -> Self {
+    pub(crate) async fn of(rest: &Rest) -> Self {
         let response = rest.builder(Method::GET, "/metrics").send().await.unwrap();
         let text = response.error_for_status().unwrap().text().await.unwrap();
         assert!(text.ends_with("# EOF\n"), "{text}");
@@ -24,7 +24,7 @@ impl Scrape {
     }
 
     /// The value of a series; 0 for one that has not begun.
-    fn value(&self, series: &str) -> f64 {
+    pub(crate) fn value(&self, series: &str) -> f64 {
         let found = self
             .0
             .iter()
@@ -33,7 +33,7 @@ impl Scrape {
     }
 
     #[track_caller]
-    fn expect(&self, series: &str, value: f64) {
+    pub(crate) fn expect(&self, series: &str, value: f64) {
         let found = self.value(series);
         let text = self.0.join("\n");
         assert!(
@@ -43,7 +43,7 @@ impl Scrape {
     }
 
     /// The records of all sources.
-    fn records(&self) -> f64 {
+    pub(crate) fn records(&self) -> f64 {
         let sources = ["cli", "client", "daemon", "stdout_text", "stderr"];
         let values =
             sources.map(|source| self.value(&format!(r#"trunkline_records_total{{source="{source}"}}"#)));

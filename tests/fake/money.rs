@@ -7,7 +7,12 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{act_through, path, pid, session, session_with},
-    support::{daemon::TestDaemon, proc, rest::Rest},
+    support::{
+        daemon::TestDaemon,
+        proc,
+        rest::Rest,
+        wait::{PATIENCE, wait_for},
+    },
 };
 
 fn close(found: &Value, expected: f64) {
@@ -54,6 +59,36 @@ async fn k1_running_totals_become_turns_over_a_lost_counter() {
     check_turns(&daemon.rest(), &id, &expected).await;
     let usage = daemon.rest().get("/v1/usage?group_by=session").await.expect(200);
     close(&usage["items"][0]["cost_usd"], 0.48);
+}
+
+/// As a person's resume, a restart by the daemon goes on from a counter that may be lost.
+#[tokio::test]
+async fn k1_running_totals_become_turns_over_a_restart() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
+        .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let costs = [
+        json!({ "costs": [0.10, 0.25, 0.40] }),
+        json!({ "costs": [0.05, 0.08] }),
+    ];
+    let id = session(&daemon, "a", json!({ "starts": costs })).await;
+    for _ in 0..3 {
+        rest.ask(&id, "hello").await;
+    }
+    let process = pid(&rest, &id).await;
+    proc::signal(process, Signal::SIGKILL);
+    wait_for("another process is idle", PATIENCE, async || {
+        let view = rest.session(&id).await;
+        (view["state"] == "idle" && view["cli"]["pid"] != json!(process)).then_some(())
+    })
+    .await;
+    for _ in 0..2 {
+        rest.ask(&id, "hello").await;
+    }
+    check_turns(&rest, &id, &[0.10, 0.15, 0.15, 0.05, 0.03]).await;
 }
 
 #[tokio::test]

@@ -323,3 +323,44 @@ async fn l22_there_are_as_many_processes_as_live_sessions() {
     .await;
     balanced(&daemon, 2).await;
 }
+
+/// Eviction really ends them, however they resist, and takes nobody who has something to do.
+#[tokio::test]
+async fn l22_an_idle_session_that_is_evicted_has_no_process_left() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_PARK_IDLE_MS", "1000")
+        .env("TRUNKLINE_STOP_EOF_GRACE_MS", "300")
+        .env("TRUNKLINE_STOP_TERM_GRACE_MS", "300")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let (busy, waits) = (
+        session(&daemon, "busy", json!({})).await,
+        session(&daemon, "waits", json!({})).await,
+    );
+    let gate = daemon.home().join("gate");
+    act(&rest, &busy, json!([{ "wait_file": gate }, { "text": "done" }])).await;
+    act(&rest, &waits, json!([{ "ask": {} }])).await;
+    let mut idle = Vec::new();
+    for name in ["a", "b"] {
+        let id = session(
+            &daemon,
+            name,
+            json!({ "eof": { "ignore": true }, "term": { "ignore": true } }),
+        )
+        .await;
+        let tool = json!({ "setsid": true, "double_fork": true, "ignore_term": true });
+        act_through(&rest, &id, json!([{ "child": tool }, { "text": "done" }])).await;
+        idle.push(id);
+    }
+    for id in &idle {
+        rest.in_state(id, &["parked"]).await;
+    }
+    balanced(&daemon, 2).await;
+    rest.ask(&idle[0], "wake up").await;
+    rest.in_state(&idle[0], &["parked"]).await;
+    balanced(&daemon, 2).await;
+    fs::write(&gate, "").unwrap();
+    rest.in_state(&busy, &["parked"]).await;
+    balanced(&daemon, 1).await;
+}

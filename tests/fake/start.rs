@@ -42,6 +42,18 @@ async fn l10_a_bad_directory_is_not_called_a_missing_cli() {
         let refused = rest.post("/v1/sessions", json!({ "cwd": cwd })).await;
         assert_eq!(refused.problem(422), code);
     }
+    // Nor is a missing CLI called a bad directory, and each is told where both are missing.
+    let without = TestDaemon::with_fake()
+        .claude("/nonexistent/claude")
+        .start()
+        .await;
+    for (cwd, status, code) in [
+        (json!("/nope"), 422, "cwd_missing"),
+        (json!(without.work_dir("a")), 503, "cli_not_found"),
+    ] {
+        let refused = without.rest().post("/v1/sessions", json!({ "cwd": cwd })).await;
+        assert_eq!(refused.problem(status), code);
+    }
     let id = session(&daemon, "a", json!({})).await;
     rest.ask(&id, "hello").await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
@@ -81,6 +93,10 @@ async fn l11_l23_an_early_exit_becomes_failed_with_the_words_of_the_cli() {
         let mut create = body(&daemon, name, json!({ "exit_at_start": plan }), json!({}));
         create["prompt"] = json!("hello");
         let view = rest.create(create).await;
+        assert!(
+            view["state"] == "starting" || view["state"] == "failed",
+            "{name} is no success: {view:#}"
+        );
         let id = view["id"].as_str().unwrap();
         let view = rest.in_state(id, &["failed"]).await;
         assert_eq!(view["reason"]["code"], "start_failed", "{name}: {view:#}");

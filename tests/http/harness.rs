@@ -135,7 +135,13 @@ impl Bed {
                 after_ms: 0,
                 action: SilenceAction::Report,
             },
-            park: ParkSettings { idle_ms: 0 },
+            park: ParkSettings {
+                idle_ms: 0,
+                grace_ms: 0,
+                make_room: false,
+                memory_budget_bytes: 0,
+                measure_ms: 1_000,
+            },
             limits: Limits {
                 live: 8,
                 live_per_cwd: 0,

@@ -399,3 +399,64 @@ async fn an_older_keeper_never_sees_a_secret() {
     let has = |text: &str| heard.windows(text.len()).any(|it| it == text.as_bytes());
     assert!(has(r#"{"n":1}"#) && !has("PLANTED"));
 }
+
+/// A daemon of version 1, as it was: its bytes are written out here, and do not follow the program.
+#[tokio::test]
+async fn a_daemon_of_the_version_before_attaches_writes_and_stops() {
+    let bed = Bed::new();
+    let mut link = bed.launch(&bed.python(ECHO)).await;
+    let identity: serde_json::Value =
+        serde_json::from_slice(&fs::read(bed.path("keeper.json")).unwrap()).unwrap();
+    assert_eq!(
+        identity["protocol"], 2,
+        "daemons of version 2 know whom they talk to"
+    );
+    let (path, pid) = (bed.path("socket"), link.hello.child_pid);
+    let told = tokio::task::spawn_blocking(move || {
+        let mut daemon = UnixStream::connect(path).unwrap();
+        let mut told: Vec<(u8, serde_json::Value)> = Vec::new();
+        // Reads frames up to the first with this tag.
+        let hear = |stream: &mut UnixStream, told: &mut Vec<(u8, serde_json::Value)>, last: u8| {
+            while told.last().is_none_or(|(tag, _)| *tag != last) {
+                let mut head = [0; 5];
+                stream.read_exact(&mut head).unwrap();
+                let mut payload = vec![0; u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize];
+                stream.read_exact(&mut payload).unwrap();
+                told.push((head[4], serde_json::from_slice(&payload).unwrap()));
+            }
+        };
+        let secret = identity["secret"].as_str().unwrap();
+        let hello = format!(r#"{{"protocol":1,"secret":"{secret}"}}"#);
+        daemon.write_all(&frame(1, hello.as_bytes())).unwrap();
+        hear(&mut daemon, &mut told, 1);
+        let mut line = b"\x07\0\0\0\0\0\0\0\x02\0me".to_vec();
+        line.extend_from_slice(br#"{"n":1}"#);
+        daemon.write_all(&frame(2, &line)).unwrap();
+        hear(&mut daemon, &mut told, 66);
+        let stop = br#"{"close_stdin_first":false,"eof_grace_ms":0,"term_grace_ms":5000}"#;
+        daemon.write_all(&frame(5, stop)).unwrap();
+        hear(&mut daemon, &mut told, 69);
+        told
+    })
+    .await
+    .unwrap();
+    let (tag, hello) = &told[0];
+    assert_eq!(
+        (*tag, &hello["protocol"], &hello["child_pid"]),
+        (1, &json!(1), &json!(pid))
+    );
+    let ack = told.iter().find(|(tag, _)| *tag == 66).unwrap();
+    assert_eq!(ack.1["id"], 7);
+    let (tag, exit) = told.last().unwrap();
+    assert_eq!(
+        (*tag, &exit["signal"], &exit["intent"]),
+        (69, &json!(15), &json!("stop"))
+    );
+    assert!(
+        told.iter().all(|(tag, _)| [1, 66, 68, 69].contains(tag)),
+        "it hears no word of a later version: {told:?}"
+    );
+    assert!(!is_running(pid.into()));
+    // The first daemon lost its place when the other came.
+    while link.events.recv().await.is_some() {}
+}

@@ -116,6 +116,8 @@ class Fake(Actions, Controls):
         if self.settings.get("never_read_stdin"):
             while True:
                 signal.pause()
+        # Zeroes alone would be shared pages of nothing.
+        self.ballast = bytearray(b"x") * self.settings.get("memory_bytes", 0)
         threading.Thread(target=self.read_stdin, daemon=True).start()
         self.serve()
         return self.end_of_input()
@@ -335,6 +337,9 @@ class Fake(Actions, Controls):
 
     def end_of_input(self):
         policy = self.settings.get("eof", {})
+        if policy.get("seen"):
+            with open(policy["seen"], "ab"):
+                pass
         if policy.get("ignore"):
             while True:
                 signal.pause()

@@ -2,15 +2,18 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
-    process::{Command, Output, Stdio},
+    os::unix::fs::{PermissionsExt as _, symlink},
+    process::{Child, Command, Output, Stdio},
 };
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
     daemon::TestDaemon,
+    proc,
     programs::{clean_env, fake_claude, trunkline},
+    wait::{PATIENCE, wait_for},
 };
 
 /// Runs a second daemon next to the first; it is expected to end by itself.
@@ -52,6 +55,62 @@ async fn l20_a_second_daemon_is_refused_and_hears_who_is_first() {
     // The first one did not notice.
     assert_eq!(daemon_file(&daemon)["pid"], daemon.pid());
     daemon.rest().ask(&session, "still there?").await;
+}
+
+/// Daemons of a test, which are ended with it.
+struct Rivals(Vec<Child>);
+
+impl Drop for Rivals {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "starts the program under test")]
+async fn l20_of_daemons_that_start_at_the_same_instant_one_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    // The same directory by another name is the same directory.
+    let link = dir.path().join("link");
+    symlink(&data, &link).unwrap();
+    fs::create_dir(&data).unwrap();
+    let start = |place: usize| {
+        Command::new(trunkline())
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(if place.is_multiple_of(2) { &data } else { &link })
+            .arg("--claude-bin")
+            .arg(fake_claude())
+            .env_clear()
+            .envs(clean_env(dir.path(), "http://127.0.0.1:9"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut rivals = Rivals((0..4).map(start).collect());
+    let ended = wait_for("three have given up and one is ready", PATIENCE, async || {
+        let ended: Vec<_> = rivals
+            .0
+            .iter_mut()
+            .filter_map(|it| it.try_wait().unwrap())
+            .collect();
+        (ended.len() >= 3 && data.join("daemon.json").exists()).then_some(ended)
+    })
+    .await;
+    let codes: Vec<_> = ended.iter().map(|status| status.code()).collect();
+    assert_eq!(codes, [Some(7); 3]);
+    rivals.0.retain_mut(|it| it.try_wait().unwrap().is_none());
+    let winner = &mut rivals.0[0];
+    let found: Value = serde_json::from_slice(&fs::read(data.join("daemon.json")).unwrap()).unwrap();
+    assert_eq!(found["pid"], winner.id());
+    proc::signal(i32::try_from(winner.id()).unwrap(), Signal::SIGTERM);
+    let status = wait_for("it ends", PATIENCE, async || winner.try_wait().unwrap()).await;
+    assert_eq!(status.code(), Some(0));
 }
 
 #[tokio::test]

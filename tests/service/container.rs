@@ -223,3 +223,27 @@ async fn a_container_ends_with_its_daemon_and_says_how() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_below_process_1_starts_again_in_its_place() {
+    let mut manager = Manager::new();
+    let (mut container, rest) = Container::start(&manager.socket).await;
+    manager.until("READY=1").await;
+    let (init, daemon) = (container.init(), container.daemon());
+    let session = rest.create_ready(json!({ "cwd": container.work_dir("a") })).await;
+    rest.post("/v1/daemon/restart", json!({})).await.expect(202);
+    let told = manager.until("READY=1").await;
+    assert!(
+        told.iter().any(|message| message.starts_with("RELOADING=1\n")),
+        "{told:?}"
+    );
+    assert!(!told.last().unwrap().contains("MAINPID"), "{told:?}");
+    // The watchdog goes on: it means process 1, and so the daemon.
+    manager.until("WATCHDOG=1").await;
+    assert_eq!((container.init(), container.daemon()), (init, daemon));
+    rest.ask(&session, "still there?").await;
+    rest.lifecycle(&session, "stop", json!({})).await.expect(200);
+    wait_until("the keeper is reaped", PATIENCE, || children(daemon).is_empty()).await;
+    proc::signal(init, Signal::SIGTERM);
+    assert_eq!(container.end().code(), Some(0), "{}", container.log());
+}

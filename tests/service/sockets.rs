@@ -14,9 +14,12 @@ use std::{
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::{Value, json};
 
-use crate::support::{
-    daemon::TestDaemon,
-    programs::{clean_env, fake_claude, repository, trunkline},
+use crate::{
+    manager::Manager,
+    support::{
+        daemon::TestDaemon,
+        programs::{clean_env, fake_claude, repository, trunkline},
+    },
 };
 
 /// How a program is started that gets `file` as the first file, under `name`.
@@ -101,6 +104,53 @@ async fn a_unix_socket_is_served_beside_the_address() {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let answer = ask("");
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+/// A restart by itself hands on what the service manager passed, and tells it what happens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn passed_sockets_are_handed_on_over_a_restart_that_the_manager_is_told_of() {
+    let mut manager = Manager::new();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("api");
+    let listener = UnixListener::bind(&path).unwrap();
+    let daemon = TestDaemon::with_fake()
+        .launcher(passing("api", &listener))
+        .env("NOTIFY_SOCKET", &manager.socket)
+        .env("TRUNKLINE_CLAUDE_ENV_ALLOW", "*")
+        .start()
+        .await;
+    drop(listener);
+    manager.until("READY=1").await;
+    let rest = daemon.rest();
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+    let before = daemon_file(&daemon);
+
+    rest.post("/v1/daemon/restart", json!({})).await.expect(202);
+    let mut told = manager.until("READY=1").await;
+    let ready = told.pop().unwrap();
+    assert!(ready.contains(&format!("MAINPID={}", daemon.pid())), "{ready}");
+    let begin = told.iter().find(|it| it.starts_with("RELOADING=1\n")).unwrap();
+    assert!(begin.contains("\nMONOTONIC_USEC="), "{begin}");
+    assert!(told.iter().all(|it| !it.contains("STOPPING=1")), "{told:?}");
+
+    let after = daemon_file(&daemon);
+    for same in ["url", "socket", "pid"] {
+        assert_eq!(after[same], before[same]);
+    }
+    assert_ne!(after["started_at"], before["started_at"]);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    rest.ask(&session, "still there?").await;
+    // What is the daemon's own is handed on to the daemon, and to no session.
+    rest.create_ready(json!({ "cwd": daemon.work_dir("b") })).await;
+    for process in daemon.session_processes() {
+        assert_eq!(process.env("TRUNKLINE_HANDOVER"), None, "{process:?}");
+    }
 }
 
 /// Starts a daemon with a file that it is expected to refuse.

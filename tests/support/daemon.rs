@@ -36,6 +36,7 @@ pub(crate) struct TestDaemonBuilder {
     claude: PathBuf,
     api_url: String,
     fake: Option<Value>,
+    home_files: Vec<(PathBuf, String)>,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     launcher: Vec<OsString>,
@@ -47,6 +48,12 @@ impl TestDaemonBuilder {
     /// Settings of every fake CLI this daemon starts; a session's directory may override them with a file of its own.
     pub(crate) fn fake(mut self, settings: Value) -> Self {
         self.fake = Some(settings);
+        self
+    }
+
+    /// A file in HOME that is there before the daemon starts, with its folders.
+    pub(crate) fn home_file(mut self, path: impl Into<PathBuf>, text: &str) -> Self {
+        self.home_files.push((path.into(), text.to_owned()));
         self
     }
 
@@ -103,6 +110,11 @@ impl TestDaemonBuilder {
         if let Some(settings) = &self.fake {
             fake_settings(&path.join("home"), settings);
         }
+        for (file, text) in &self.home_files {
+            let file = path.join("home").join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
         let mut daemon = TestDaemon {
             plan: self,
             _root: root,
@@ -143,6 +155,7 @@ impl TestDaemon {
             claude,
             api_url: api_url.to_owned(),
             fake: None,
+            home_files: Vec::new(),
             args: Vec::new(),
             // What a death leaves is looked at; tests of restarts say how many they want.
             // Turns that never end are common; tests of the shutdown say how long they are waited for.

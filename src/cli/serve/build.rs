@@ -79,6 +79,10 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
         },
         park: ParkSettings {
             idle_ms: config.park.idle_ms,
+            grace_ms: config.park.grace_ms,
+            make_room: config.park.make_room,
+            memory_budget_bytes: config.park.memory_budget_bytes,
+            measure_ms: config.park.measure_ms,
         },
         limits: Limits {
             live: size(limits.live_processes.into()),

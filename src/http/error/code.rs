@@ -185,8 +185,8 @@ codes! {
         "Another session has this conversation",
         "Use the session that the member 'session_id' names, or fork it.";
     ConversationNotFound, "conversation_not_found", NOT_FOUND, final, none,
-        "The agent CLI knows no such conversation in this directory",
-        "Name the directory that the conversation began in.";
+        "The agent CLI knows no such conversation",
+        "Check the id, and name the directory that the conversation began in: older CLIs look nowhere else.";
     TooManySessions, "too_many_sessions", TOO_MANY_REQUESTS, retry, none,
         "As many sessions have a process as the limit allows",
         "Stop a session, or raise the named limit.";

@@ -54,7 +54,7 @@ pub(super) async fn create(
     let request = request.into_session(*request_id.as_uuid())?;
     let prompt = request.prompt.as_ref().and_then(|prompt| prompt.uuid);
     check_wait(&params, prompt)?;
-    let view = state.supervisor().create(request, BY).await?;
+    let view = Box::pin(state.supervisor().create(request, BY)).await?;
     made(&state, view, prompt, &params).await
 }
 
@@ -258,7 +258,7 @@ async fn made(
 ) -> Result<Response, ApiError> {
     let id = view.row.id;
     // Whatever becomes of the wait, the client must learn which session there is now.
-    let waited = waited(state, view, prompt, params)
+    let waited = Box::pin(waited(state, view, prompt, params))
         .await
         .map_err(|error| error.member("session_id", id.to_string()))?;
     let mut response = (StatusCode::CREATED, Json(waited)).into_response();

@@ -1,6 +1,7 @@
 //! Owns the Linux side: `/proc`, `prctl`, `signalfd`.
 
 use std::{
+    collections::HashMap,
     fs, io,
     os::{fd::AsFd, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
@@ -104,6 +105,34 @@ pub(in crate::keeper) fn children() -> io::Result<Vec<Pid>> {
         }
     }
     Ok(found)
+}
+
+/// The parent of each process.
+pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
+    let mut found = HashMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+            .map(Pid::from_raw)
+        else {
+            continue;
+        };
+        // A process that ended meanwhile has no files.
+        if let Ok(stat) = stat(pid) {
+            found.insert(pid, Pid::from_raw(stat.parent));
+        }
+    }
+    Ok(found)
+}
+
+/// The proportional set size of a process; `None` when it is gone or not to be seen.
+pub(in crate::keeper) fn pss_bytes(pid: Pid) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// A process of this user.

@@ -1,7 +1,7 @@
 //! Owns the side of systems that are not Linux: the least that POSIX gives.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     io,
     io::Write as _,
     os::{
@@ -96,6 +96,16 @@ pub(in crate::keeper) fn lock_holder(_file: &std::path::Path) -> Option<Quarry> 
 /// Cannot be found here.
 pub(in crate::keeper) fn children() -> io::Result<Vec<Pid>> {
     Ok(Vec::new())
+}
+
+/// Cannot be found here.
+pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
+    Ok(HashMap::new())
+}
+
+/// Unknown here.
+pub(in crate::keeper) fn pss_bytes(_pid: Pid) -> Option<u64> {
+    None
 }
 
 /// A process of this user.

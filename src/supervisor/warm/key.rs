@@ -13,7 +13,10 @@ use crate::{
     domain::CliSessionId,
 };
 
-use super::super::{CliFound, Supervisor, SupervisorError, cli::FileStamp, plan};
+use super::{
+    super::{CliFound, Supervisor, SupervisorError, cli::FileStamp, plan},
+    surroundings::Surroundings,
+};
 
 /// All that a process in its directory depends on when it starts, ids apart. Two that are equal start the same process.
 #[derive(PartialEq)]
@@ -29,6 +32,7 @@ pub(super) struct LaunchKey {
     /// A directory that was made anew at the same place is another one.
     cwd_inode: (u64, u64),
     settings_stamp: FileStamp,
+    surroundings: Surroundings,
     /// Whom the daemon asks for the CLI.
     hooks: Vec<Hook>,
     servers: Vec<(String, SdkMcpServer)>,
@@ -58,13 +62,15 @@ impl Supervisor {
         };
         let launch_dir = Path::new("/");
         let invocation = claude::invocation::build(options, &settings.policy, &start, launch_dir);
+        let env = plan::environment(settings, invocation.env, options);
         let at = cwd.metadata().map_err(SupervisorError::files(cwd))?;
         Ok(LaunchKey {
             program: cli.path.clone(),
             program_stamp: super::super::cli::stamp(&cli.path),
             first_args: cli.first_args.clone(),
             args: invocation.args,
-            env: plan::environment(settings, invocation.env, options),
+            surroundings: Surroundings::now(cwd, &env),
+            env,
             initialize: invocation
                 .initialize
                 .to_object()

@@ -26,6 +26,12 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
+/// After something has changed, how long a profile is left alone: more may change.
+const CHANGE_PAUSE: Duration = Duration::from_secs(5);
+
+/// After memory was scarce, how long all profiles are left alone.
+const MEMORY_PAUSE: Duration = Duration::from_secs(300);
+
 /// A process that was started in advance.
 #[derive(Debug)]
 pub(super) struct Spare {
@@ -92,7 +98,22 @@ struct State {
     /// The directories of those that are being stopped: they hold their places until they are gone.
     leaving: Vec<PathBuf>,
     fares: Vec<Fare>,
+    /// Starts that somebody asked for and that have no room yet.
+    waiting: usize,
     is_closed: bool,
+}
+
+/// Somebody wants room: nothing is started in advance as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    pool: Arc<Pool>,
+}
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        self.pool.state().waiting -= 1;
+        self.pool.changed.notify_one();
+    }
 }
 
 /// A process that is being stopped.
@@ -178,6 +199,10 @@ impl Pool {
             key != Some(&spare.key)
         };
         while let Some(spare) = self.give_up(is_changed) {
+            if let Some(fare) = self.state().fares.get_mut(spare.spare.profile) {
+                let at = Instant::now() + CHANGE_PAUSE;
+                fare.not_before = fare.not_before.max(Some(at));
+            }
             stale.push((spare, WarmEnd::Changed));
         }
         while let Some(spare) = self.give_up(|spare| spare.is_older_than(max_age)) {
@@ -201,6 +226,33 @@ impl Pool {
         }
     }
 
+    /// The processes, of those that have one.
+    pub(crate) fn clis(&self) -> Vec<(SessionId, i32)> {
+        let state = self.state();
+        let spares = state.spares.iter();
+        spares
+            .filter_map(|spare| Some((spare.session.id(), spare.session.view().cli_pid?)))
+            .collect()
+    }
+
+    /// The oldest, as memory is scarce; for a while no profile gets another.
+    pub(super) fn give_up_for_memory(self: &Arc<Self>) -> Option<Leaving> {
+        let spare = self.give_up(|_| true)?;
+        let at = Instant::now() + MEMORY_PAUSE;
+        for fare in &mut self.state().fares {
+            fare.not_before = fare.not_before.max(Some(at));
+        }
+        Some(spare)
+    }
+
+    /// Keeps the room that becomes free for somebody.
+    pub(crate) fn wish(self: &Arc<Self>) -> Wish {
+        self.state().waiting += 1;
+        Wish {
+            pool: Arc::clone(self),
+        }
+    }
+
     /// Tells when one has left. Subscribe first, then look.
     pub(super) fn left(&self) -> watch::Receiver<u64> {
         self.left.subscribe()
@@ -216,7 +268,7 @@ impl Pool {
             .count();
         let fare = state.fares.get(profile);
         let may = fare.is_none_or(|fare| fare.not_before.is_none_or(|at| at <= Instant::now()));
-        !state.is_closed && has < count && may
+        !state.is_closed && state.waiting == 0 && has < count && may
     }
 
     /// When something is due by itself: a profile may be tried again, or a process is too old.

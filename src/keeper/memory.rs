@@ -1,0 +1,79 @@
+//! Owns how much memory the processes of sessions take: each CLI's keeper, and everything below it. What a CLI leaves behind
+//! becomes a child of its keeper, so that nothing of a session is anywhere else.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+};
+
+use nix::unistd::Pid;
+
+use super::os;
+use crate::domain::SessionId;
+
+/// The memory of each session in bytes, by its CLI's process id: the proportional set size, in which what several processes
+/// share counts once.
+///
+/// It reads the whole page tables of these processes, so call it where blocking is allowed. Only Linux can tell; elsewhere
+/// there is none.
+///
+/// # Errors
+/// The processes cannot be listed.
+pub fn memory(clis: &[(SessionId, i32)]) -> io::Result<HashMap<SessionId, u64>> {
+    let parents = os::parents()?;
+    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
+    for (child, parent) in &parents {
+        children.entry(*parent).or_default().push(*child);
+    }
+    let mut found = HashMap::new();
+    for (session, cli) in clis {
+        let cli = Pid::from_raw(*cli);
+        // It ended meanwhile.
+        let Some(keeper) = parents.get(&cli).filter(|keeper| keeper.as_raw() > 1) else {
+            continue;
+        };
+        let pss = |pid: Pid| os::pss_bytes(pid).unwrap_or_default();
+        found.insert(*session, tree(*keeper, &children).map(pss).sum());
+    }
+    Ok(found)
+}
+
+/// A process and its descendants. Each once: the list was not made at one moment.
+fn tree(root: Pid, children: &HashMap<Pid, Vec<Pid>>) -> impl Iterator<Item = Pid> {
+    let (mut seen, mut left) = (HashSet::from([root]), vec![root]);
+    std::iter::from_fn(move || {
+        let next = left.pop()?;
+        let below = children.get(&next).into_iter().flatten();
+        left.extend(below.filter(|child| seen.insert(**child)));
+        Some(next)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_has_each_process_once_also_when_the_list_is_mixed_up() {
+        let pid = Pid::from_raw;
+        let children = HashMap::from([
+            (pid(1), vec![pid(2), pid(9)]),
+            (pid(2), vec![pid(3), pid(4)]),
+            (pid(4), vec![pid(5), pid(2)]),
+        ]);
+        let mut found: Vec<i32> = tree(pid(2), &children).map(Pid::as_raw).collect();
+        found.sort_unstable();
+        assert_eq!(found, [2, 3, 4, 5]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_that_is_held_is_counted() {
+        let me = Pid::this();
+        let before = os::pss_bytes(me).unwrap();
+        let held = vec![7_u8; 32 << 20];
+        let after = os::pss_bytes(me).unwrap();
+        assert!(after >= before + (24 << 20), "{before} {after} {}", held[1]);
+        assert!(os::parents().unwrap().contains_key(&me));
+    }
+}
