@@ -31,7 +31,7 @@ class Restarted(Daemon):
     """A daemon that ends and starts again on the same directory."""
 
     def __init__(self):
-        super().__init__(FAKE, program=PROGRAM, settings=SETTINGS)
+        super().__init__(FAKE, program=PROGRAM, **SETTINGS)
 
     def again(self, kill):
         """Milliseconds from the start of the next daemon to its first answer."""
@@ -43,7 +43,7 @@ class Restarted(Daemon):
         told = self.path / "data/daemon.json"
         told.unlink(missing_ok=True)
         begun = time.monotonic()
-        self.start({"TRUNKLINE_STOP_ON_SHUTDOWN": "detach"})
+        self.start(TRUNKLINE_STOP_ON_SHUTDOWN="detach")
         self.url = json.loads(wait_until("the daemon", lambda: told.exists() and told.read_text()))["url"]
         live = self.live()
         return (time.monotonic() - begun) * 1000, live
@@ -55,7 +55,7 @@ class Restarted(Daemon):
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(LIMIT_S)
-        self.start({"TRUNKLINE_STOP_ON_SHUTDOWN": "stop"})
+        self.start(TRUNKLINE_STOP_ON_SHUTDOWN="stop")
         wait_until("the daemon", (self.path / "data/daemon.json").exists)
 
 
