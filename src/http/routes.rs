@@ -91,6 +91,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(sessions::get, sessions::update, sessions::delete))
         .routes(routes!(sessions::resume))
+        .routes(routes!(sessions::restart))
         .routes(routes!(sessions::stop))
         .routes(routes!(sessions::park))
         .routes(routes!(events::list))

@@ -169,6 +169,30 @@ impl Supervisor {
         self.session(id).await
     }
 
+    /// Stops the process of a session, if it has one, and starts another, as [`Self::resume`] does. A start that would be refused
+    /// for what can be known before leaves the process alone.
+    ///
+    /// # Errors
+    /// Those of [`Self::stop`] and [`Self::resume`].
+    pub async fn restart_session(
+        &self,
+        id: SessionId,
+        fresh: bool,
+        by: &str,
+    ) -> Result<SessionView, SupervisorError> {
+        self.refuse_when_closing()?;
+        let row = self.row(id).await?;
+        self.check_cwd(&row.cwd)?;
+        self.shared.cli.look(&self.shared.settings).await?;
+        let (supervisor, by) = (self.clone(), by.to_owned());
+        // Also when the asker leaves between the two.
+        self.to_the_end(async move {
+            supervisor.stop(id, &by).await?;
+            supervisor.resume(id, fresh).await
+        })
+        .await
+    }
+
     /// Only the CLI knows what it has kept and by which id, so it was asked to go on. If it can't, it is asked for the id
     /// before; without one it was killed before it had kept anything, and the session begins a conversation again.
     async fn start_otherwise_if_unknown(

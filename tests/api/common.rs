@@ -61,6 +61,8 @@ impl Operation {
             "update_session" => json!({"title": "t"}),
             "send_message" => json!({"text": "hello"}),
             "decide_approval" => json!({"decision": "allow"}),
+            // One that is refused: the daemon is to stay.
+            "restart_daemon" => json!({"program": "/nonexistent"}),
             "set_model" => json!({"model": "m"}),
             "set_permission_mode" => json!({"mode": "plan"}),
             "set_thinking" => json!({"max_thinking_tokens": 0}),

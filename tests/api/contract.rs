@@ -1,7 +1,7 @@
 //! Owns the contract against the running daemon: every documented operation is there, and what it answers is what the
 //! document says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -68,7 +68,7 @@ async fn answers_are_as_documented() {
     let approval = id_of(&rest.pending_approval(&id).await);
 
     // In this order: what ends the session comes last.
-    let mut checked = 0;
+    let mut checked = BTreeSet::new();
     for name in [
         "get_session",
         "list_sessions",
@@ -114,6 +114,9 @@ async fn answers_are_as_documented() {
         "get_health",
         "get_readiness",
         "fork_session",
+        "park_session",
+        "get_session",
+        "restart_session",
         "stop_session",
         "list_commands",
         "resume_session",
@@ -125,7 +128,7 @@ async fn answers_are_as_documented() {
         let reply = call(&rest, operation, &id, &approval).await;
         assert!(reply.status.is_success(), "{name}: {:#}", reply.body);
         check(&document, name, reply.status.as_u16(), &reply.body);
-        checked += 1;
+        checked.insert(name);
     }
     let failed = rest.ask_failing(&id).await;
     check(&document, "send_message", 200, &failed);
@@ -147,13 +150,18 @@ async fn answers_are_as_documented() {
             "delete_session",
             "remove_session_rule",
             "create_session",
+            // Its answer to a request that it takes is looked at where daemons are started again.
+            "restart_daemon",
         ]
         .contains(&operation.id.as_str())
     };
-    assert!(
-        checked >= operations.iter().filter(known).count(),
-        "an operation is not looked at here"
-    );
+    let missed: Vec<_> = operations
+        .iter()
+        .filter(known)
+        .map(|operation| operation.id.as_str())
+        .filter(|id| !checked.contains(id))
+        .collect();
+    assert!(missed.is_empty(), "not looked at here: {missed:?}");
 }
 
 impl crate::support::rest::Rest {

@@ -287,3 +287,39 @@ async fn a_stop_in_the_middle_of_a_turn_can_be_resumed() {
         .expect(200);
     rest.ask(&id, "go on").await;
 }
+
+#[tokio::test]
+async fn a_restart_replaces_the_process_in_the_middle_of_a_turn_and_starts_one_where_none_is() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    rest.ask(&id, "hello").await;
+    let conversation = rest.session(&id).await["cli"]["session_id"].clone();
+    rest.prompt(&id, &fake_prompt(&json!([{"text": "working"}, {"silent": 1}])))
+        .await;
+    rest.in_state(&id, &["busy"]).await;
+    let before = pid(&rest, &id).await;
+    let view = rest
+        .lifecycle(&id, "restart?wait=ready", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(view["state"], "idle", "{view:#}");
+    assert_eq!(view["cli"]["session_id"], conversation);
+    let after = pid(&rest, &id).await;
+    assert_ne!(after, before);
+    assert!(!proc::is_alive(before));
+    // What cannot be started again is left alone.
+    let dir = daemon.work_dir("a");
+    fs::rename(&dir, dir.with_extension("away")).unwrap();
+    let refused = rest.lifecycle(&id, "restart", json!({})).await.expect(422);
+    assert_eq!(refused["code"], "cwd_not_found", "{refused:#}");
+    assert_eq!(pid(&rest, &id).await, after);
+    fs::rename(dir.with_extension("away"), &dir).unwrap();
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    let view = rest
+        .lifecycle(&id, "restart?wait=ready", json!({"fresh": true}))
+        .await
+        .expect(200);
+    assert_ne!(view["cli"]["session_id"], conversation);
+    rest.ask(&id, "and now?").await;
+}

@@ -177,6 +177,27 @@ pub(super) async fn resume(
     Ok(Json(ready(&state, view, &params).await?.into()))
 }
 
+/// Restart a session.
+///
+/// Stops its CLI, if one runs, and starts it again with the conversation and the settings as they were; with `fresh` in the
+/// body, with the settings and a new conversation. What it was doing is cut short.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/restart", operation_id = "restart_session", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session"), WaitParams), request_body = Option<ResumeRequest>,
+    responses((status = 200, description = "The session", body = Session)),
+)]
+pub(super) async fn restart(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+    Params(params): Params<WaitParams>,
+    request: Option<Body<ResumeRequest>>,
+) -> Result<Json<Session>, ApiError> {
+    check_wait(&params, None)?;
+    let request = request.map(|Body(request)| request).unwrap_or_default();
+    let view = state.supervisor().restart_session(id, request.fresh, BY).await?;
+    Ok(Json(ready(&state, view, &params).await?.into()))
+}
+
 /// Fork a session.
 ///
 /// A new session that begins as a copy of this one's conversation. This one is not touched.
