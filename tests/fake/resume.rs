@@ -312,7 +312,7 @@ async fn a_restart_replaces_the_process_in_the_middle_of_a_turn_and_starts_one_w
     let dir = daemon.work_dir("a");
     fs::rename(&dir, dir.with_extension("away")).unwrap();
     let refused = rest.lifecycle(&id, "restart", json!({})).await.expect(422);
-    assert_eq!(refused["code"], "cwd_not_found", "{refused:#}");
+    assert_eq!(refused["code"], "cwd_missing", "{refused:#}");
     assert_eq!(pid(&rest, &id).await, after);
     fs::rename(dir.with_extension("away"), &dir).unwrap();
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
