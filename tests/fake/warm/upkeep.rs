@@ -1,6 +1,10 @@
 //! Owns the tests of what becomes of processes that nobody asks for: failed, old, outdated, and those of a daemon that ends.
 
-use std::{collections::BTreeSet, fs, time::Instant};
+use std::{
+    collections::BTreeSet,
+    fs,
+    time::{Duration, Instant},
+};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -46,13 +50,21 @@ async fn a_profile_that_cannot_start_is_told_of_once_and_left_alone_longer_and_l
     .start()
     .await;
     let rest = daemon.rest();
+    let failures = async |at_least: i32| {
+        wait_for(&format!("it failed {at_least} times"), PATIENCE, async || {
+            let failures = ended(&rest, "failed").await;
+            (failures > f64::from(at_least) - 0.5).then_some(failures)
+        })
+        .await
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "a small whole number")]
+    let seen = failures(1).await.round() as i32;
     let begun = Instant::now();
-    let failure = wait_for("it failed three times", PATIENCE, async || {
-        (ended(&rest, "failed").await > 2.5).then_some(stock(&rest).await["failure"].clone())
-    })
-    .await;
-    // After the first try a second passes, after the second one two.
-    assert!(begun.elapsed().as_millis() > 2_000, "{:?}", begun.elapsed());
+    failures(seen + 2).await;
+    // Of the two pauses the first may have begun before; the second one is twice as long: two seconds after the second failure.
+    let pause = Duration::from_secs(1 << seen);
+    assert!(begun.elapsed() >= pause, "{:?} after {seen}", begun.elapsed());
+    let failure = stock(&rest).await["failure"].clone();
     assert_eq!(failure["code"], "start_failed");
     assert!(
         failure["detail"].as_str().unwrap().contains("unknown option"),
