@@ -61,7 +61,7 @@ class ModelApi:
 class Daemon:
     """A daemon on a directory of its own."""
 
-    def __init__(self, cli, api_url="http://127.0.0.1:9", **env):
+    def __init__(self, cli, api_url="http://127.0.0.1:9", program=PROGRAM, **env):
         self.folder = tempfile.TemporaryDirectory(prefix="tl-")
         self.path = pathlib.Path(self.folder.name).resolve()
         for name in ("home", "home/warm", "work"):
@@ -71,10 +71,13 @@ class Daemon:
             "ANTHROPIC_API_KEY": "sk-fake", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             **env,
         }
+        self.command = [program, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.path / "data", "--claude-bin", cli]
         self.log = open(self.path / "log", "w")
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.path / "data", "--claude-bin", cli],
-            env=self.env, stdout=self.log, stderr=self.log)
+        self.start()
+
+    def start(self, **env):
+        self.env.update(env)
+        self.process = subprocess.Popen(self.command, env=self.env, stdout=self.log, stderr=self.log)
 
     def __enter__(self):
         told = self.path / "data/daemon.json"

@@ -8,6 +8,7 @@ mod commands;
 mod control;
 mod counted;
 mod credentials;
+mod damage;
 mod decisions;
 mod desk;
 mod error;

@@ -87,7 +87,6 @@ pub const NEVER: &[&str] = &[
     "BASH_ENV",
     // What the service manager says to the daemon: a program that took it for its own would speak in the daemon's name.
     "NOTIFY_SOCKET",
-    "TRUNKLINE_HANDOVER",
     "WATCHDOG_USEC",
     "WATCHDOG_PID",
     "LISTEN_FDS",

@@ -140,6 +140,8 @@ pub(super) enum Command {
     Interrupt(Interrupt),
     /// Stop a session. It can be resumed.
     Stop(OneSession),
+    /// End the process of a session that does nothing. Its next message starts it again.
+    Park(OneSession),
     /// Start a stopped session again where it was.
     Resume(OneSession),
     /// Copy a session: the copy goes on by itself, the original stays as it is.
@@ -277,7 +279,7 @@ pub(super) struct New {
 /// `ls`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Ls {
-    /// Only sessions in this state: starting, idle, busy, waiting, stopped, failed, ...
+    /// Only sessions in this state: starting, idle, busy, waiting, stopped, failed, parked, ...
     #[arg(long)]
     pub(super) state: Option<String>,
 

@@ -1,4 +1,4 @@
-//! Owns the subcommands about sessions as a whole: `new`, `ls`, `show`, `stop`, `resume`, `fork`, `interrupt`, `rm`.
+//! Owns the subcommands about sessions as a whole: `new`, `ls`, `show`, `stop`, `park`, `resume`, `fork`, `interrupt`, `rm`.
 
 use std::path::{Path, PathBuf};
 
@@ -222,7 +222,7 @@ pub(super) async fn show(client: &Client, output: &Output, name: &str) -> Result
     Ok(())
 }
 
-/// `stop` and `resume`: both answer with the session as it is afterwards.
+/// `stop`, `park` and `resume`: all answer with the session as it is afterwards.
 pub(super) async fn change(
     client: &Client,
     output: &Output,

@@ -55,7 +55,7 @@ impl Format {
 /// What a client that can take records is told of those that are missing.
 pub(super) fn gap(missing: Missing) -> String {
     let Missing { first_seq, last_seq } = missing;
-    format!(r#"{{"type":"gap","first_seq":{first_seq},"last_seq":{last_seq}}}"#)
+    format!(r#"{{"type":"trunkline.gap","first_seq":{first_seq},"last_seq":{last_seq}}}"#)
 }
 
 fn lines(chunk: &Chunk) -> Bytes {

@@ -3,9 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    fs,
-    os::unix::fs::DirBuilderExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -33,6 +31,7 @@ use super::{
     admission::{Place, StartTurn},
     clients::Clients,
     control::Controls,
+    damage::{self, Start},
     decisions::Deciding,
     desk::{Desk, DeskTimes, Outside, Routes},
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
@@ -221,36 +220,14 @@ impl std::fmt::Debug for Actor {
 /// # Errors
 /// `Journal` when the journal can't be read.
 pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
-    let reader = match Reader::open(&parts.journal_dir) {
-        // A journal that is gone is one whose records are all missing.
-        Err(ReadError::NotFound { .. }) if parts.projected > Seq::ZERO => {
-            make_folder(&parts.journal_dir)?;
-            Reader::open(&parts.journal_dir)
-        }
-        opened => opened,
-    };
-    let reader = reader.map_err(SessionError::Journal)?;
-    let head = match &parts.link {
-        Some(link) => link.hello.head,
-        None => reader.head().map_err(SessionError::Journal)?,
-    };
-    let mut rest = parts.rest;
+    let mut rest = parts.rest.clone();
     let known_turns = rest.turns;
-    let is_cut = head.seq < parts.projected;
-    rest.head = if is_cut && parts.link.is_none() && !rest.state.is_live() {
-        // How it ended is missing, and the store knows it.
-        head.seq
-    } else {
-        parts.read_after.min(head.seq)
-    };
-    let position = match reader.place_after(rest.head) {
-        Err(ReadError::Compacted { oldest }) => {
-            rest.head = Seq::new(oldest.get().saturating_sub(1));
-            reader.place_after(rest.head)
-        }
-        found => found,
-    };
-    let position = position.map_err(SessionError::Journal)?;
+    let Start {
+        reader,
+        head,
+        position,
+        is_cut,
+    } = damage::start(&parts, &mut rest)?;
     let (commands_sender, commands) = mpsc::channel(COMMANDS);
     let (stops_sender, stops) = mpsc::channel(STOPS);
     let (unsent_sender, unsent) = mpsc::channel(OUTBOX_ENTRIES);
@@ -569,14 +546,6 @@ async fn sleep_until(deadline: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
-}
-
-fn make_folder(dir: &Path) -> Result<(), SessionError> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|source| {
-        let path = dir.to_owned();
-        SessionError::Journal(ReadError::Io { path, source })
-    })
 }
 
 fn report_unreadable(id: SessionId, error: &ReadError) {

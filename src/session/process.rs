@@ -29,6 +29,9 @@ const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 /// From SIGTERM to SIGKILL at most, when somebody does not want to wait.
 const URGENT_TERM_GRACE_MS: u64 = 500;
 
+/// How long after a stop its keeper is woken if it is still there: it may have been stopped, as by SIGSTOP.
+const WAKE_AFTER: Duration = Duration::from_secs(2);
+
 /// How long after a record or answer of ours was refused for want of room it is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
@@ -401,13 +404,7 @@ impl Actor {
                 match tokio::time::timeout(NOTE_PATIENCE, link.note(note)).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => tracing::warn!(%error, "the stop request was not journaled"),
-                    Err(_) => {
-                        tracing::warn!("the stop request was not journaled in time");
-                        // A keeper that was stopped takes nothing before it goes on.
-                        if let Ok(Some(identity)) = Identity::read(&identity_file) {
-                            identity.wake();
-                        }
-                    }
+                    Err(_) => tracing::warn!("the stop request was not journaled in time"),
                 }
             };
             let stopped = async {
@@ -420,6 +417,16 @@ impl Actor {
             } else {
                 noted.await;
                 stopped.await;
+            }
+            let over = link.over();
+            // The task must not keep the connection.
+            drop(link);
+            let waited = over.run_until_cancelled(tokio::time::sleep(WAKE_AFTER)).await;
+            // A keeper that was stopped itself takes nothing before it goes on; one that runs does not notice.
+            if waited.is_some()
+                && let Ok(Some(identity)) = Identity::read(&identity_file)
+            {
+                identity.wake();
             }
         });
     }

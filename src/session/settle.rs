@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{Clock, Seq, SessionState},
+    domain::{Clock, SessionState},
     journal::{Source, Writer, WriterOptions},
     telemetry,
 };
@@ -11,7 +11,7 @@ use crate::{
 use super::{
     LiveView, SessionError,
     actor::Actor,
-    notes::{DueRestart, Lost, Note, Notice},
+    notes::{DueRestart, Note},
     outbox::{Due, Entry, Payload, Subject},
     process::{Cause, Launching},
 };
@@ -44,7 +44,8 @@ impl Actor {
         if self.launching.is_some() {
             return;
         }
-        if self.machine.state() != SessionState::Starting {
+        // A session that waits for its restart is starting too, and takes a turn once it is due.
+        if self.machine.state() != SessionState::Starting || !self.machine.has_run() {
             self.start_turn = None;
         }
         if !self.machine.has_run() {
@@ -55,33 +56,6 @@ impl Actor {
     /// Makes the view true. Whoever is answered finds in it what came of the question.
     pub(super) fn show(&self) {
         self.view.send_replace(Arc::new(self.shown_view()));
-    }
-
-    /// Says in the journal which of its records are missing.
-    fn note_missing(&mut self) {
-        let Some(last) = self.machine.missing().last().map(|missing| missing.last_seq) else {
-            return;
-        };
-        let said = self.noticed_missing.replace(last).unwrap_or_default();
-        let due: Vec<_> = self
-            .machine
-            .missing()
-            .iter()
-            .filter(|it| it.last_seq > said)
-            .copied()
-            .collect();
-        for missing in due {
-            let (first_seq, last_seq) = (missing.first_seq.get(), missing.last_seq.get());
-            tracing::error!(session.id = %self.id, first_seq, last_seq, "records are missing from a journal");
-            self.metrics.records_missing(missing.count());
-            self.note(Note::Notice(Notice::Lost(Lost::new(missing))), Subject::Nobody);
-        }
-    }
-
-    /// A record up to which this session's journal had numbers.
-    pub(super) fn journal_floor(&self) -> Seq {
-        let known = self.machine.missing().iter().map(|missing| missing.last_seq);
-        known.fold(self.projected.max(self.machine.head()), Seq::max)
     }
 
     fn note_state(&mut self) {

@@ -462,6 +462,7 @@ impl Supervisor {
     ) -> Result<SessionHandle, SupervisorError> {
         let settings = &self.shared.settings;
         let before_run = row.run_seq.get().saturating_sub(1);
+        let totals = self.shared.store.cli_totals(row.cli_session_id).await?;
         let parts = SessionParts {
             rest: AtRest {
                 session: row.id,
@@ -481,7 +482,7 @@ impl Supervisor {
             journal_dir: settings.session_dir(row.id),
             read_after: crate::domain::Seq::new(before_run),
             projected: row.projected_seq,
-            totals: self.shared.store.cli_totals(row.cli_session_id).await?,
+            totals,
             earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
             place: link
                 .as_ref()
@@ -511,7 +512,7 @@ impl Supervisor {
                 max_prompt_bytes: settings.max_prompt_bytes,
             },
         };
-        Ok(session::open(parts).await?)
+        Ok(Box::pin(session::open(parts)).await?)
     }
 }
 

@@ -200,8 +200,8 @@ fn fake_actions(chance: &mut Chance) -> Value {
     let text = json!({ "text": "All of this is said. ", "repeat": 1 + chance.below(40), "chunk_ms": chance.below(8) });
     let result = json!({ "result": {}, "cost": cost(chance) });
     match chance.below(16) {
-        0..5 => json!([text, result]),
-        5..8 => {
+        0..4 => json!([text, result]),
+        4..7 => {
             let lines = 20 + chance.below(800);
             let mut flood = json!({ "flood": lines, "bytes": 200 + chance.below(300) });
             if chance.one_in(2) {
@@ -209,19 +209,19 @@ fn fake_actions(chance: &mut Chance) -> Value {
             }
             json!([flood, { "text": format!("{lines} lines") }, result])
         }
-        8..11 => {
+        7..10 => {
             let ask = json!({ "tool": "Bash", "input": { "command": format!("echo {}", chance.next()) },
                               "n": 1 + chance.below(2) });
             json!([{ "text": "May I?" }, { "ask": ask }, text, result])
         }
-        11 => json!([
+        10 => json!([
             { "text": "It goes on later." },
             result,
             { "sleep_ms": chance.below(800) },
             { "turn": { "do": [{ "text": "Done in the background." }, { "result": {}, "cost": cost(chance) }] } },
         ]),
-        12 => json!([
-            { "child": { "setsid": true, "ignore_term": true, "double_fork": chance.one_in(2), "seconds": 30 } },
+        11..13 => json!([
+            { "child": { "setsid": true, "ignore_term": true, "double_fork": chance.one_in(2), "seconds": 60 } },
             text,
             result,
         ]),

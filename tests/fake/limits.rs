@@ -286,6 +286,34 @@ async fn a_start_that_fails_lets_the_next_one_begin() {
     }
 }
 
+/// A restart that is due is no start yet: sessions whose CLIs die before they are ready do not wait for turns that they hold
+/// themselves.
+#[tokio::test]
+async fn a_cli_that_dies_in_its_start_keeps_no_turn_over_the_pause_before_the_next() {
+    let daemon = limited(&[("PARALLEL_STARTS", 1)])
+        .env("TRUNKLINE_RESTART_MAX_RESTARTS", "2")
+        .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "100")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let dies_once = json!({ "starts_file": daemon.home().join("starts"), "starts": [{ "exit_at_start": { "code": 3 } }, {}] });
+    let view = rest.create(body(&daemon, "a", dies_once, json!({}))).await;
+    let view = rest.in_state(&id(&view), &["idle", "failed"]).await;
+    assert_eq!(view["state"], "idle", "{view:#}");
+    // Nobody else is held up while a restart waits for its time.
+    let dies = json!({ "exit_at_start": { "code": 3 } });
+    let mut long = body(&daemon, "b", dies, json!({}));
+    long["restart"] = json!({ "first_delay_ms": 600_000, "longest_delay_ms": 600_000 });
+    let waits = rest.create(long).await;
+    wait_for("a restart is due", PATIENCE, async || {
+        rest.session(&id(&waits)).await["restart"]
+            .is_object()
+            .then_some(())
+    })
+    .await;
+    session(&daemon, "c", json!({})).await;
+}
+
 #[tokio::test]
 async fn starts_that_wait_outlive_the_daemon_with_their_prompts() {
     let mut daemon = limited(&[("PARALLEL_STARTS", 1)]).start().await;

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, body, of_type, path, pid, records, session, session_with},
+    bed::{act, act_through, body, of_type, path, pid, records, session, session_with},
     support::{
         daemon::TestDaemon,
         proc,
@@ -242,9 +242,9 @@ async fn what_would_be_cut_short_is_not_parked() {
         } }])
     };
     let one = json!([{ "task_id": "x", "task_type": "local_bash", "description": "d" }]);
-    crate::bed::act_through(&rest, &tasks, running(one)).await;
+    act_through(&rest, &tasks, running(one)).await;
     assert_eq!(obstacle(&tasks).await, "background_tasks");
-    crate::bed::act_through(&rest, &tasks, running(json!([]))).await;
+    act_through(&rest, &tasks, running(json!([]))).await;
     park(&rest, &tasks).await;
 
     let timers = session(&daemon, "c", json!({})).await;
@@ -254,20 +254,28 @@ async fn what_would_be_cut_short_is_not_parked() {
             { "type": "tool_use", "id": "t1", "name": "CronCreate", "input": { "cron": "* * * * *" } },
         ] },
     } }]);
-    crate::bed::act_through(&rest, &timers, call).await;
+    act_through(&rest, &timers, call).await;
     assert_eq!(obstacle(&timers).await, "timers");
 
-    let asked = session(&daemon, "r", json!({})).await;
+    // Its own hook is called back outside of a turn, and its client thinks about it.
+    let hook = json!({ "event": "Notification", "target": { "type": "client", "client_id": "x" } });
+    let asked = session_with(&daemon, "r", json!({}), json!({ "hooks": [hook] })).await;
+    let mut client = daemon.attach_as("x", &asked, Some(0)).await;
+    client
+        .find("the snapshot", |frame| frame["type"] == "snapshot")
+        .await;
     act(
         &rest,
         &asked,
         json!([
             { "text": "done" }, { "result": {} },
-            { "request": { "subtype": "something_new" }, "id": "r1", "wait": false },
+            { "request": {
+                "subtype": "hook_callback", "callback_id": "trunkline/0",
+                "input": { "hook_event_name": "Notification" },
+            }, "id": "r1", "wait": false },
         ]),
     )
     .await;
-    let mut client = daemon.attach(&asked, Some(0)).await;
     client
         .until("the request", |frame| frame["data"]["request_id"] == "r1")
         .await;

@@ -148,13 +148,19 @@ async fn a_segment_that_is_missing_is_told_to_every_client_and_the_session_goes_
         let frames = client
             .until("the last record", |frame| frame["seq"] == last)
             .await;
-        let told: Vec<_> = frames.iter().filter(|frame| frame["type"] == "gap").collect();
+        let told: Vec<_> = frames
+            .iter()
+            .filter(|frame| frame["type"] == "trunkline.gap")
+            .collect();
         assert_eq!(told.len(), 1, "{told:#?}");
         assert_eq!(
             (told[0]["first_seq"].as_u64(), told[0]["last_seq"].as_u64()),
             (Some(gap.0), Some(gap.1))
         );
-        let place = frames.iter().position(|frame| frame["type"] == "gap").unwrap();
+        let place = frames
+            .iter()
+            .position(|frame| frame["type"] == "trunkline.gap")
+            .unwrap();
         assert_eq!(frames[place - 1]["seq"], gap.0 - 1);
         assert_eq!(frames[place + 1]["seq"], gap.1 + 1);
 
@@ -166,7 +172,7 @@ async fn a_segment_that_is_missing_is_told_to_every_client_and_the_session_goes_
             .unwrap();
         let text = lines.text().await.unwrap();
         let told = format!(
-            "\n{{\"type\":\"gap\",\"first_seq\":{},\"last_seq\":{}}}\n",
+            "\n{{\"type\":\"trunkline.gap\",\"first_seq\":{},\"last_seq\":{}}}\n",
             gap.0, gap.1
         );
         assert_eq!(text.matches(&told).count(), 1, "{told}");

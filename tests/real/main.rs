@@ -22,6 +22,7 @@ mod mcp;
 mod mcp_controls;
 mod money;
 mod parity;
+mod park;
 mod permissions;
 mod questions;
 mod restart;

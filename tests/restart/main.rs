@@ -7,6 +7,7 @@ mod backoff;
 mod follower;
 mod instance;
 mod journal;
+mod many;
 mod moments;
 mod phases;
 mod real;

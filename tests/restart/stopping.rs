@@ -3,6 +3,11 @@
 
 use std::{
     process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -16,7 +21,7 @@ use crate::{
         daemon::{TestDaemon, TestDaemonBuilder},
         proc,
         programs::{fake_prompt, fake_settings},
-        wait::{PATIENCE, wait_until},
+        wait::{PATIENCE, holds_within, wait_until},
         ws::Ws,
     },
 };
@@ -287,8 +292,7 @@ async fn a_second_signal_waits_for_no_turn_and_gives_little_time() {
 async fn a_third_signal_waits_for_nothing_and_the_keeper_ends_by_itself() {
     let (mut daemon, session) = waits_for_a_deaf_turn().await;
     // A keeper that cannot do its work for a while, so that the daemon has something to wait for.
-    let keeper = keeper_of(&daemon);
-    proc::signal(keeper, Signal::SIGSTOP);
+    let held = Held::start(keeper_of(&daemon));
     daemon.signal(Signal::SIGINT);
     wait_until("the keeper is told", PATIENCE, || {
         daemon.log().contains("the keeper is told to stop")
@@ -296,7 +300,7 @@ async fn a_third_signal_waits_for_nothing_and_the_keeper_ends_by_itself() {
     .await;
     daemon.signal(Signal::SIGTERM);
     let status = daemon.ended();
-    proc::signal(keeper, Signal::SIGCONT);
+    drop(held);
     assert_eq!(status.code(), Some(8), "something was left");
     wait_until("the keeper ended", PATIENCE, || {
         daemon.session_processes().is_empty()
@@ -310,16 +314,16 @@ async fn a_third_signal_waits_for_nothing_and_the_keeper_ends_by_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_left_at_the_deadline_is_said_by_the_exit_code() {
     let mut daemon = quick()
+        .fake(json!({ "term": { "ignore": true }, "eof": { "ignore": true } }))
         .env("TRUNKLINE_STOP_DRAIN_MS", "100")
         .env("TRUNKLINE_STOP_SHUTDOWN_DEADLINE_MS", "1700")
         .start()
         .await;
     let rest = daemon.rest();
     let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
-    let keeper = keeper_of(&daemon);
-    proc::signal(keeper, Signal::SIGSTOP);
+    let held = Held::start(keeper_of(&daemon));
     let status = daemon.stop();
-    proc::signal(keeper, Signal::SIGCONT);
+    drop(held);
     assert_eq!(status.code(), Some(8));
     wait_until("the keeper ended", PATIENCE, || {
         daemon.session_processes().is_empty()
@@ -327,6 +331,42 @@ async fn what_is_left_at_the_deadline_is_said_by_the_exit_code() {
     .await;
     daemon.start().await;
     assert_eq!(daemon.rest().session(&session).await["state"], "stopped");
+}
+
+/// A process that is kept from doing anything, also when the daemon has it go on.
+struct Held {
+    pid: i32,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Held {
+    fn start(pid: i32) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&end);
+        proc::signal(pid, Signal::SIGSTOP);
+        let thread = std::thread::spawn(move || {
+            holds_within(PATIENCE, || {
+                proc::signal(pid, Signal::SIGSTOP);
+                ended.load(Ordering::Relaxed)
+            });
+        });
+        Self {
+            pid,
+            end,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+        proc::signal(self.pid, Signal::SIGCONT);
+    }
 }
 
 /// The keeper of the one session.

@@ -54,6 +54,8 @@ impl Container {
             // Such as a container engine passes on to process 1.
             .env("WATCHDOG_USEC", "1000000")
             .env("WATCHDOG_PID", "1")
+            // What a death leaves is looked at.
+            .env("TRUNKLINE_RESTART_MAX_RESTARTS", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(root.path().join("log")).unwrap())

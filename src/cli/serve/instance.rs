@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write as _,
     os::{
         fd::{AsFd as _, BorrowedFd, OwnedFd},
         unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
@@ -47,6 +48,10 @@ impl Instance {
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
+                // Who is refused before there is a daemon.json hears of this. That it cannot be written is no reason to end.
+                let _ = lock
+                    .set_len(0)
+                    .and_then(|()| writeln!(&*lock, "{}", std::process::id()));
                 let instance = Self {
                     data_dir: data_dir.into(),
                     lock,
@@ -104,7 +109,15 @@ fn held_by(data_dir: &Path) -> String {
             file.pid, file.url
         ),
         // It is starting, or ending.
-        _ => format!("another daemon uses the data directory {dir}"),
+        _ => match fs::read_to_string(data_dir.join("lock")) {
+            Ok(pid) if !pid.trim().is_empty() => {
+                format!(
+                    "another daemon (process {}) uses the data directory {dir}",
+                    pid.trim()
+                )
+            }
+            _ => format!("another daemon uses the data directory {dir}"),
+        },
     }
 }
 
@@ -120,6 +133,9 @@ mod tests {
         let first = Instance::acquire(&data, None).unwrap();
         let second = Instance::acquire(&data, None).unwrap_err();
         assert!(matches!(&second, CliError::AlreadyRunning(_)), "{second:?}");
+        // Before it has said where it listens.
+        let me = format!("process {})", std::process::id());
+        assert!(second.to_string().contains(&me), "{second}");
 
         first
             .announce(&DaemonFile {

@@ -1,3 +1,5 @@
+//! Parking, as the records tell of it.
+
 use super::*;
 use crate::domain::{ParkObstacle, ParkReason};
 
