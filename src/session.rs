@@ -13,6 +13,7 @@ mod decisions;
 mod desk;
 mod error;
 mod exit;
+mod facts;
 mod handle;
 mod liveness;
 mod machine;

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     domain::{
-        ApprovalId, Fact, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
+        ApprovalId, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
         fact::CliTotals, rule::Rules,
     },
     journal::{Chunk, Feed, Head, Missing, Position, ReadError, Reader},
@@ -139,9 +139,9 @@ pub(super) struct Actor {
     pub(super) feed: Feed,
     position: Position,
     pub(super) projected: Seq,
-    projections: mpsc::Sender<Projection>,
+    pub(super) projections: mpsc::Sender<Projection>,
     /// What the store could not take yet.
-    unsent_facts: Option<Projection>,
+    pub(super) unsent_facts: Option<Projection>,
     /// Set while nobody has asked for the session.
     pub(super) unclaimed: Option<Unclaimed>,
 
@@ -471,50 +471,6 @@ impl Actor {
 
     fn position_seq(&self) -> Seq {
         self.machine.head()
-    }
-
-    fn send_facts(&mut self, seq: Seq, facts: Vec<Fact>) {
-        if seq <= self.projected || (facts.is_empty() && self.machine.has_run()) {
-            return;
-        }
-        self.projected = seq;
-        let projection = match self.unsent_facts.take() {
-            Some(mut earlier) => {
-                earlier.seq = seq;
-                earlier.facts.extend(facts);
-                earlier
-            }
-            None => Projection {
-                session: self.id,
-                seq,
-                facts,
-            },
-        };
-        self.unsent_facts = Some(projection);
-        if self.unclaimed.is_none() {
-            self.offer_facts();
-        }
-    }
-
-    /// A store that is behind must not hold up the session: the facts wait here until it has room.
-    pub(super) fn offer_facts(&mut self) {
-        let Some(projection) = self.unsent_facts.take() else {
-            return;
-        };
-        if let Err(mpsc::error::TrySendError::Full(back)) = self.projections.try_send(projection) {
-            self.unsent_facts = Some(back);
-        }
-    }
-
-    async fn flush_facts(&mut self) {
-        if self.unclaimed.is_some() {
-            // The store does not know the session.
-            return;
-        }
-        if let Some(projection) = self.unsent_facts.take() {
-            // The projector only ends with the daemon; the journal keeps the facts for the next one.
-            self.projections.send(projection).await.ok();
-        }
     }
 
     fn on_effect(&mut self, effect: Effect) {

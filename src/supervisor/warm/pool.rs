@@ -58,6 +58,14 @@ impl Spare {
         self.since.elapsed().max(by_the_world) >= age
     }
 
+    fn has_started(&self) -> bool {
+        let state = self.session.view().state;
+        matches!(
+            state,
+            SessionState::Idle | SessionState::Busy | SessionState::Waiting
+        )
+    }
+
     fn is_ready(&self) -> bool {
         self.session.view().state == SessionState::Idle
     }
@@ -261,14 +269,13 @@ impl Pool {
     /// Whether a profile that is to have so many may get another now.
     pub(super) fn wants(&self, profile: usize, count: usize) -> bool {
         let state = self.state();
-        let has = state
-            .spares
-            .iter()
-            .filter(|spare| spare.profile == profile)
-            .count();
+        let mut of_profile = state.spares.iter().filter(|spare| spare.profile == profile);
+        let has = of_profile.clone().count();
+        // What comes of the last one is told first, or its failure would come too late.
+        let is_open = of_profile.any(|spare| !spare.has_started());
         let fare = state.fares.get(profile);
         let may = fare.is_none_or(|fare| fare.not_before.is_none_or(|at| at <= Instant::now()));
-        !state.is_closed && state.waiting == 0 && has < count && may
+        !state.is_closed && state.waiting == 0 && !is_open && has < count && may
     }
 
     /// When something is due by itself: a profile may be tried again, or a process is too old.
@@ -288,6 +295,7 @@ impl Pool {
         if let Some(fare) = self.state().fares.get_mut(profile) {
             fare.failure = None;
         }
+        self.changed.notify_one();
     }
 
     /// One was of use.
