@@ -6,6 +6,7 @@
 
 use std::{io, pin::pin, time::Duration};
 
+use nix::sys::signal::{SigSet, Signal as Number, raise};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -46,13 +47,29 @@ impl Lifecycle {
     /// The system refuses a signal handler.
     pub fn new() -> io::Result<Self> {
         let hard = CancellationToken::new();
-        Ok(Self {
+        let lifecycle = Self {
             soft: hard.child_token(),
             hard,
             tracker: TaskTracker::new(),
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-        })
+        };
+        // A daemon that became this one has held them back.
+        asked_to_end().thread_unblock()?;
+        Ok(lifecycle)
+    }
+
+    /// Holds back the signals that ask for an end: they wait for the next [`Self::new`], also over a change of the program.
+    /// With `is_asked` one waits already.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn hold_back(is_asked: bool) -> io::Result<()> {
+        asked_to_end().thread_block()?;
+        if is_asked {
+            raise(Number::SIGTERM)?;
+        }
+        Ok(())
     }
 
     /// Cancelled when the daemon should end: take no new work, finish what runs.
@@ -115,6 +132,10 @@ impl Lifecycle {
         self.hard.cancel();
         (shutdown, signals)
     }
+}
+
+fn asked_to_end() -> SigSet {
+    [Number::SIGTERM, Number::SIGINT].into_iter().collect()
 }
 
 #[cfg(test)]

@@ -238,14 +238,16 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
             "the shutdown was cut short; sessions that still run are taken over by the next daemon"
         );
     }
-    // A signal in the middle of a restart asks for an end, and gets it.
-    if let Some(successor) = successor.filter(|_| signals == 0) {
+    // A signal in the middle of a restart asks for an end: the successor gets it, and ends everything as it is told to. Who
+    // insists is not kept waiting for that.
+    if let Some(successor) = successor.filter(|_| signals < 2) {
         return Ok(Outcome::Replaced(Box::new(Replacement {
             start,
             successor: successor.program,
             us,
             sockets: kept,
             instance,
+            is_end_asked: signals > 0,
         })));
     }
     Ok(Outcome::Ended(match (end, shutdown) {

@@ -73,6 +73,11 @@ impl Cursor {
         }
     }
 
+    /// Whether no record will follow those that are there.
+    pub fn is_closed(&self) -> bool {
+        self.live.borrow().closed
+    }
+
     /// Reads from the ring, else from the files.
     async fn fetch(&self, head: Head, max_bytes: usize) -> Result<Chunk, ReadError> {
         if let Some(chunk) = self.shared.chunk_with(self.seq.next()) {

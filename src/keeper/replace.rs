@@ -2,19 +2,24 @@
 //! keepers, which are children of the process and so of a program that did not start them.
 
 use std::{
-    convert::Infallible, ffi::OsString, io, os::unix::process::CommandExt as _, path::Path, process::Command,
+    convert::Infallible,
+    ffi::{CString, OsStr, OsString},
+    io,
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
 };
 
 use nix::{
     sys::wait::{WaitPidFlag, WaitStatus, waitpid},
-    unistd::Pid,
+    unistd::{Pid, execve},
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::os;
 
-/// Becomes `program`, with exactly this environment. Files that are not marked to stay open are closed.
+/// Becomes `program`, with exactly this environment. Files that are not marked to stay open are closed. Signals that are blocked
+/// stay so, and those that wait are delivered to the program once it lets them through.
 ///
 /// # Errors
 /// The system refuses the program; nothing has changed then.
@@ -23,14 +28,22 @@ pub fn replace_this_process(
     args: &[OsString],
     env: &[(OsString, OsString)],
 ) -> io::Result<Infallible> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "no process is started: this one becomes another program"
-    )]
-    let mut command = Command::new(program);
-    command.args(args).env_clear();
-    command.envs(env.iter().map(|(name, value)| (name, value)));
-    Err(command.exec())
+    let mut argv = vec![text(program.as_os_str())?];
+    for arg in args {
+        argv.push(text(arg)?);
+    }
+    let mut envp = Vec::with_capacity(env.len());
+    for (name, value) in env {
+        let mut entry = name.clone();
+        entry.push("=");
+        entry.push(value);
+        envp.push(text(&entry)?);
+    }
+    Ok(execve(&text(program.as_os_str())?, &argv, &envp)?)
+}
+
+fn text(text: &OsStr) -> io::Result<CString> {
+    Ok(CString::new(text.as_bytes())?)
 }
 
 /// The children that the program before this one left to it. Call it before this program starts any.

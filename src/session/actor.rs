@@ -12,7 +12,7 @@ use tokio::{
     task::AbortHandle,
     time::Instant,
 };
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::{
@@ -304,7 +304,10 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     }
     actor.desk.inherit(head.seq);
     match parts.link {
-        Some(link) => actor.take_link(link),
+        Some(link) => {
+            actor.take_link(link);
+            actor.hold_start_turn();
+        }
         None if parts.fresh => {}
         None => {
             actor.machine.trust(known_turns, parts.totals.clone());
@@ -321,6 +324,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         departures: Arc::clone(&actor.departures),
         view: actor.view.subscribe(),
         feed,
+        let_go: CancellationToken::new(),
     };
     parts.tracker.spawn(actor.run(commands, stops));
     Ok(handle)

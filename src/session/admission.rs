@@ -73,6 +73,8 @@ struct Shared {
     live: usize,
     live_per_cwd: HashMap<PathBuf, usize>,
     starting: usize,
+    /// The daemon ends: nothing that waits is called any more.
+    closed: bool,
     /// In the order in which they came.
     waiting: VecDeque<Waiting>,
     next_number: u64,
@@ -169,6 +171,11 @@ impl Admission {
         self.take_place(&mut self.shared(), cwd)
     }
 
+    /// Calls nobody any more: what waits is left to the next daemon.
+    pub fn close(&self) {
+        self.shared().closed = true;
+    }
+
     /// The place of a session among the starts that wait, from 1.
     pub fn position(&self, session: SessionId) -> Option<usize> {
         let shared = self.shared();
@@ -232,6 +239,24 @@ impl Admission {
     }
 }
 
+impl Place {
+    /// The turn of a process that is getting ready already. There may be more of them than may start.
+    pub fn start_turn(&self) -> StartTurn {
+        let admission = self.admission.clone();
+        let number = {
+            let mut shared = admission.shared();
+            shared.starting += 1;
+            shared.next_number += 1;
+            shared.next_number - 1
+        };
+        StartTurn {
+            admission,
+            number,
+            called: None,
+        }
+    }
+}
+
 impl StartTurn {
     /// Whether the process may be started now.
     pub fn is_called(&self) -> bool {
@@ -258,7 +283,11 @@ impl Drop for StartTurn {
             shared.waiting.remove(place);
             return;
         }
-        // It was called, whether or not it knows.
+        // It was called, whether or not it knows. Of more than may start, as after a start of the daemon, none is handed on.
+        if shared.closed || shared.starting > self.admission.limits.starts {
+            shared.starting -= 1;
+            return;
+        }
         match shared.waiting.pop_front() {
             // The other end is held by a turn, which leaves the queue before it goes.
             Some(next) => drop(next.call.send(())),
@@ -380,6 +409,35 @@ mod tests {
         drop(first);
         drop(called);
         assert!(is_called_now(&mut last.turn));
+    }
+
+    #[test]
+    fn starts_that_were_under_way_count_and_what_is_too_much_is_not_handed_on() {
+        let admission = Admission::new(Limits {
+            starts: 1,
+            ..NO_LIMITS
+        });
+        let places = [(); 2].map(|()| admission.adopt(Path::new("/a")));
+        let [first, second] = places.each_ref().map(Place::start_turn);
+        let mut waits = admit(&admission).unwrap();
+        assert!(!waits.turn.is_called());
+        drop(first);
+        assert!(!is_called_now(&mut waits.turn));
+        drop(second);
+        assert!(is_called_now(&mut waits.turn));
+    }
+
+    #[test]
+    fn nobody_is_called_once_the_daemon_ends() {
+        let admission = Admission::new(Limits {
+            starts: 1,
+            ..NO_LIMITS
+        });
+        let first = admit(&admission).unwrap();
+        let mut waits = admit(&admission).unwrap();
+        admission.close();
+        drop(first);
+        assert!(!is_called_now(&mut waits.turn));
     }
 
     #[test]

@@ -110,9 +110,12 @@ pub enum SessionError {
     /// The journal could not be written.
     #[error("the journal could not be written: {0}")]
     JournalWrite(String),
-    /// The session is gone or the daemon is ending.
+    /// The session is gone.
     #[error("the session has ended")]
     Ended,
+    /// The daemon ends and has let go of the session.
+    #[error("the daemon is shutting down")]
+    LetGo,
 }
 
 impl SessionError {
@@ -144,6 +147,7 @@ impl SessionError {
             Self::RequestIdInUse => "request_id_in_use",
             Self::Journal(_) | Self::JournalWrite(_) => "journal",
             Self::Ended => "session_ended",
+            Self::LetGo => "shutting_down",
         }
     }
 }

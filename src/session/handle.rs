@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio_util::sync::DropGuard;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
@@ -253,6 +253,8 @@ pub struct SessionHandle {
     pub(super) departures: Arc<Notify>,
     pub(super) view: watch::Receiver<Arc<LiveView>>,
     pub(super) feed: Feed,
+    /// Cancelled when the daemon lets go of the session at its end.
+    pub(super) let_go: CancellationToken,
 }
 
 impl SessionHandle {
@@ -395,9 +397,9 @@ impl SessionHandle {
         let (reply, stopped) = oneshot::channel();
         let by = by.to_owned();
         let stop = Stop { by, is_urgent, reply };
-        self.stops.send(stop).await.map_err(|_| SessionError::Ended)?;
+        self.stops.send(stop).await.map_err(|_| self.gone())?;
         match tokio::time::timeout(deadline, stopped).await {
-            Ok(ended) => ended.map_err(|_| SessionError::Ended),
+            Ok(ended) => ended.map_err(|_| self.gone()),
             Err(_) => Err(SessionError::StopTimedOut),
         }
     }
@@ -444,7 +446,7 @@ impl SessionHandle {
     ) -> Result<Arc<LiveView>, SessionError> {
         let mut view = self.view.clone();
         let seen = view.wait_for(|view| is_seen(view)).await;
-        let seen = seen.map_err(|_| SessionError::Ended)?;
+        let seen = seen.map_err(|_| self.gone())?;
         Ok(Arc::clone(&seen))
     }
 
@@ -512,9 +514,19 @@ impl SessionHandle {
     /// Ends the actor: its feed closes once everything was read. A process lives on.
     pub async fn close(&self) {
         let (reply, closed) = oneshot::channel();
+        self.let_go.cancel();
         if self.commands.send(Command::Close { reply }).await.is_ok() {
             // An error means that the actor is gone, which is what was asked for.
             closed.await.ok();
+        }
+    }
+
+    /// Why the actor does not answer.
+    fn gone(&self) -> SessionError {
+        if self.let_go.is_cancelled() {
+            SessionError::LetGo
+        } else {
+            SessionError::Ended
         }
     }
 
@@ -523,7 +535,7 @@ impl SessionHandle {
         self.commands
             .send(command(reply))
             .await
-            .map_err(|_| SessionError::Ended)?;
-        answer.await.map_err(|_| SessionError::Ended)?
+            .map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())?
     }
 }

@@ -53,6 +53,15 @@ impl Actor {
         }
     }
 
+    /// A process that an earlier daemon has started may still be getting ready: it counts as one that starts.
+    pub(super) fn hold_start_turn(&mut self) {
+        if self.machine.state() == SessionState::Starting
+            && let Some(place) = &self.place
+        {
+            self.start_turn = Some(place.start_turn());
+        }
+    }
+
     /// Makes the view true. Whoever is answered finds in it what came of the question.
     pub(super) fn show(&self) {
         self.view.send_replace(Arc::new(self.shown_view()));

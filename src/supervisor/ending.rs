@@ -16,6 +16,7 @@ impl Supervisor {
     /// Refuses new work from now on.
     pub fn close(&self) {
         self.shared.closing.cancel();
+        self.shared.admission.close();
     }
 
     /// Stops the processes of all sessions, in parallel: each when its turn is over, and after `turns` at the latest. A turn

@@ -160,9 +160,14 @@ impl Supervisor {
         let terms = self.terms(&row, &start, None).await?;
         // A session that may be restarted does by itself what follows from an unknown conversation.
         let must_look = (doubtful || earlier.is_some()) && terms.is_none();
+        let prompt = self.queued_prompt(&row).await?;
+        let was_queued = prompt.is_some();
         let admitted = self.admit(id, &row.cwd).await?;
-        self.start_process(&session, &row, start, None, terms, admitted)
+        self.start_process(&session, &row, start, prompt, terms, admitted)
             .await?;
+        if was_queued {
+            self.forget_queued_once_started(session.clone());
+        }
         if must_look {
             self.start_otherwise_if_unknown(&session, earlier).await?;
         }

@@ -1,7 +1,7 @@
 //! Owns what outlives the daemon of a start that waits for its turn: the next daemon goes on with it.
 //!
 //! Who made the session was told that it is there, and its first prompt is in no journal yet. So both are in a file until the
-//! process has been started.
+//! process has been started: also over a stop, after which a resume brings the prompt.
 
 use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
 
@@ -45,12 +45,25 @@ impl Supervisor {
         write().map_err(SupervisorError::files(&path))
     }
 
+    /// The first prompt of a session whose first start was stopped, or failed, while it waited.
+    pub(super) async fn queued_prompt(&self, row: &SessionRow) -> Result<Option<StdinLine>, SupervisorError> {
+        let path = self.shared.settings.queued_file(row.id);
+        if row.run_id.is_some() {
+            return Ok(None);
+        }
+        match tokio::fs::read(&path).await {
+            Ok(text) => Ok(parse(&text).map_err(SupervisorError::files(&path))?.prompt),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(SupervisorError::files(&path)(error)),
+        }
+    }
+
     /// Removes it once it is not needed any more.
     pub(super) fn forget_queued_once_started(&self, session: SessionHandle) {
         let path = self.shared.settings.queued_file(session.id());
         self.shared.tracker.spawn(async move {
-            // An actor that is gone has started nothing: the next daemon may need it.
-            if session.wait_started().await.is_ok()
+            // Who was stopped, or is gone, has started nothing: a resume or the next daemon needs it.
+            if session.wait_started().await.is_ok_and(|view| view.run_id.is_some())
                 && let Err(error) = absent(tokio::fs::remove_file(&path).await)
             {
                 tracing::warn!(session.id = %session.id(), %error, "what a start has waited with stays");
@@ -91,9 +104,7 @@ impl Supervisor {
             let text = tokio::fs::read(&path)
                 .await
                 .map_err(SupervisorError::files(&path))?;
-            let queued: Queued = serde_json::from_slice(&text)
-                .map_err(std::io::Error::from)
-                .map_err(SupervisorError::files(&path))?;
+            let queued = parse(&text).map_err(SupervisorError::files(&path))?;
             let start = self.start_of(&row).await?;
             let terms = self.terms(&row, &start, None).await?;
             self.start_process(session, &row, start, queued.prompt, terms, admitted)
@@ -102,7 +113,9 @@ impl Supervisor {
         match started.await {
             Ok(()) => self.forget_queued_once_started(session.clone()),
             // It was deleted meanwhile; or the journal says why it did not start.
-            Err(SupervisorError::Session(SessionError::Ended | SessionError::StartFailed(_))) => {}
+            Err(SupervisorError::Session(
+                SessionError::Ended | SessionError::LetGo | SessionError::StartFailed(_),
+            )) => {}
             Err(error) => {
                 say(row.id, &error);
                 let _exclusive = self.shared.registry.exclusive(row.id).await;
@@ -114,6 +127,10 @@ impl Supervisor {
             }
         }
     }
+}
+
+fn parse(text: &[u8]) -> std::io::Result<Queued> {
+    Ok(serde_json::from_slice(text)?)
 }
 
 fn say(id: SessionId, error: &SupervisorError) {

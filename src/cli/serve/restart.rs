@@ -190,6 +190,8 @@ pub(super) struct Replacement {
     /// The sockets to go on listening on.
     pub(super) sockets: Vec<OwnedFd>,
     pub(super) instance: Instance,
+    /// Whether a signal asked for the end meanwhile.
+    pub(super) is_end_asked: bool,
 }
 
 impl Replacement {
@@ -198,6 +200,7 @@ impl Replacement {
         let handover = service::hand_over(self.us, &self.sockets, self.instance.lock())?;
         let mut env = self.start.env;
         env.push((service::HANDOVER.into(), handover.into()));
+        Lifecycle::hold_back(self.is_end_asked)?;
         let become_it = |program: &Path| keeper::replace_this_process(program, &self.start.args, &env);
         match become_it(&self.successor) {
             Ok(never) => match never {},

@@ -135,6 +135,7 @@ impl From<SessionError> for ApiError {
             E::Journal(error) => error.into(),
             E::JournalWrite(_) => new(ErrorCode::StorageUnavailable).caused_by(error),
             E::Ended => new(ErrorCode::SessionEnded),
+            E::LetGo => new(ErrorCode::ShuttingDown),
         }
     }
 }

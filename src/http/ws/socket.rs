@@ -11,7 +11,7 @@ use axum::{
     body::Bytes,
     extract::ws::{Message, Utf8Bytes},
 };
-use futures_util::{FutureExt, Sink, Stream};
+use futures_util::{Sink, Stream};
 use memchr::memchr_iter;
 use tokio::{
     sync::mpsc,
@@ -114,6 +114,7 @@ where
     let mut missed_pongs = 0;
     let mut delivery: Option<Delivery> = None;
     let mut answers = Vec::new();
+    let mut is_subscribed = true;
     // What is certainly written: the end may forget what is not.
     let mut sent = cursor.position();
 
@@ -171,10 +172,13 @@ where
                     wire.queue(Message::Ping(Bytes::new()));
                 }
             },
-            count = direct.recv_many(&mut answers, MAX_ANSWERS), if !busy => {
-                if count == 0 {
-                    break Ended::Close(unsubscribed(&mut cursor, &shutdown));
+            count = direct.recv_many(&mut answers, MAX_ANSWERS), if !busy && is_subscribed => {
+                if count == 0 && !cursor.is_closed() && !shutdown.is_cancelled() {
+                    // The client did not take its answers.
+                    break Ended::Close(Close::Slow);
                 }
+                // A session that was deleted gives what it has before the end.
+                is_subscribed = count > 0;
                 for text in answers.drain(..) {
                     wire.queue(Message::Text(text.into()));
                 }
@@ -190,6 +194,8 @@ where
                     }
                 }
                 Ok(None) => break Ended::Close(if shutdown.is_cancelled() { Close::Shutdown } else { Close::Deleted }),
+                // The files of a deleted session go while a client that is behind reads them.
+                Err(_) if cursor.is_closed() => break Ended::Close(Close::Deleted),
                 Err(error) => {
                     tracing::error!(error = &error as &dyn std::error::Error, "a client's records cannot be read");
                     break Ended::Close(Close::Journal);
@@ -289,20 +295,6 @@ where
     };
     // A client that does not answer is given up at the limit; that is all that can be done.
     let _answered = timeout(limits.close_timeout, farewell).await;
-}
-
-/// Why the session let go of the client: it was deleted, or the client did not take its answers.
-fn unsubscribed(cursor: &mut Cursor, shutdown: &CancellationToken) -> Close {
-    if shutdown.is_cancelled() {
-        return Close::Shutdown;
-    }
-    loop {
-        match cursor.next(BATCH_BYTES).now_or_never() {
-            Some(Ok(None)) => return Close::Deleted,
-            Some(Ok(Some(_))) => {}
-            Some(Err(_)) | None => return Close::Slow,
-        }
-    }
 }
 
 /// One text frame per record, sharing the chunk's bytes.
