@@ -11,7 +11,7 @@ use crate::{
     },
     journal::ReadError,
     keeper::{self, Outsider, StdinLine},
-    session::{self, Admitted, AtRest, Routes, SessionError, SessionHandle, SessionParts, SessionSettings},
+    session::{self, Admitted, AtRest, Launch, Routes, SessionError, SessionHandle, SessionParts, SessionSettings},
     store::{MetaPatch, NewSession, SessionRow},
 };
 
@@ -357,6 +357,29 @@ impl Supervisor {
         restart: Option<RestartTerms>,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
+        let launch = self.prepare(row, start, prompt, restart).await?;
+        self.start_prepared(session, launch, admitted).await
+    }
+
+    /// Starts what was prepared, unless the daemon has begun to end meanwhile: who stops all sessions then must not miss it.
+    pub(super) async fn start_prepared(
+        &self,
+        session: &SessionHandle,
+        launch: Launch,
+        admitted: Admitted,
+    ) -> Result<(), SupervisorError> {
+        self.refuse_when_closing()?;
+        Ok(session.start(launch, admitted).await?)
+    }
+
+    /// What is started for a session.
+    pub(super) async fn prepare(
+        &self,
+        row: &SessionRow,
+        start: Start,
+        prompt: Option<StdinLine>,
+        restart: Option<RestartTerms>,
+    ) -> Result<Launch, SupervisorError> {
         self.refuse_when_closing()?;
         let cli = self.shared.cli.look(&self.shared.settings).await?;
         let mut options = read_options(&row.options)?;
@@ -376,7 +399,7 @@ impl Supervisor {
             Some(id) => self.shared.store.cli_totals(id).await?.unwrap_or_default(),
             None => Default::default(),
         };
-        let launch = self.launch(
+        self.launch(
             &cli,
             LaunchParts {
                 session: row.id,
@@ -387,8 +410,7 @@ impl Supervisor {
                 prompt,
                 restart,
             },
-        )?;
-        Ok(session.start(launch, admitted).await?)
+        )
     }
 
     /// Two processes on one conversation would mix their turns in one transcript. Ours are kept apart by leases, which the
