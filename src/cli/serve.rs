@@ -232,21 +232,27 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         all_stopped
     };
     let deadline = Duration::from_millis(config.stop.shutdown_deadline_ms);
-    let (shutdown, signals) = manager.extending(lifecycle.shut_down(work, deadline)).await;
+    let (mut shutdown, signals) = manager.extending(lifecycle.shut_down(work, deadline)).await;
     if shutdown != Shutdown::Clean {
         tracing::warn!(
             "the shutdown was cut short; sessions that still run are taken over by the next daemon"
         );
     }
-    // A signal in the middle of a restart asks for an end, and gets it.
-    if let Some(successor) = successor.filter(|_| signals == 0) {
-        return Ok(Outcome::Replaced(Box::new(Replacement {
-            start,
-            successor: successor.program,
-            us,
-            sockets: kept,
-            instance,
-        })));
+    if let Some(successor) = successor {
+        if signals == 0 {
+            return Ok(Outcome::Replaced(Box::new(Replacement {
+                start,
+                successor: successor.program,
+                us,
+                sockets: kept,
+                instance,
+            })));
+        }
+        // A signal in the middle of a restart asks for an end, and gets it. The sessions were let go of by then.
+        instance.withdraw();
+        if config.stop.on_shutdown == OnShutdown::Stop && shutdown == Shutdown::Clean {
+            shutdown = Shutdown::Incomplete;
+        }
     }
     Ok(Outcome::Ended(match (end, shutdown) {
         (End::Asked, Shutdown::Clean) => ExitCode::SUCCESS,
