@@ -516,7 +516,8 @@ async fn a_stop_holds_that_comes_while_a_wake_waits_for_room() {
     let slow = json!({ "eof": { "seen": eof, "delay_ms": 2_000 } });
     let other = session(&daemon, "b", slow).await;
     rest.ask(&other, "hello").await;
-    let sending = rest.post(&path(&id, "messages"), json!({ "text": "wake up" }));
+    let messages = path(&id, "messages");
+    let sending = rest.post(&messages, json!({ "text": "wake up" }));
     let stopping = async {
         wait_until("the other one makes room", PATIENCE, || eof.exists()).await;
         rest.lifecycle(&id, "stop", json!({})).await
