@@ -285,7 +285,11 @@ impl Supervisor {
                     supervisor.session(id).await
                 }
                 Err(error) => {
-                    // Who gets an error has no session; in a shutdown the next daemon marks it.
+                    let queued = supervisor.shared.settings.queued_file(id);
+                    if let Err(error) = absent(tokio::fs::remove_file(&queued).await) {
+                        tracing::warn!(session.id = %id, %error, "what a start has waited with stays");
+                    }
+                    // Who gets an error has no session; in a shutdown the next daemon marks it, and starts nothing for it.
                     if !supervisor.shared.closing.is_cancelled()
                         && let Err(error) = supervisor.remove(id, &by).await
                         && !matches!(error, SupervisorError::SessionNotFound(_))

@@ -73,6 +73,15 @@ impl Supervisor {
             let admitted = self.shared.admission.admit_again(row.id, Path::new(&row.cwd));
             let opened = self.open(&row, None, true).await;
             match opened {
+                Ok(session) if session.view().run_id.is_some() => {
+                    // It was started, and ended before the store knew of it: its prompt is in the journal, and not sent twice.
+                    drop(admitted);
+                    session.close().await;
+                    match self.open_known(&row).await {
+                        Ok(session) => self.forget_queued_once_started(session),
+                        Err(error) => say(row.id, &error),
+                    }
+                }
                 Ok(session) => {
                     self.shared.registry.insert(session.clone());
                     let supervisor = self.clone();
@@ -103,6 +112,8 @@ impl Supervisor {
             Ok(()) => self.forget_queued_once_started(session.clone()),
             // It was deleted meanwhile; or the journal says why it did not start.
             Err(SupervisorError::Session(SessionError::Ended | SessionError::StartFailed(_))) => {}
+            // It is still in its file, and the next daemon goes on with it.
+            Err(SupervisorError::ShuttingDown) => {}
             Err(error) => {
                 say(row.id, &error);
                 let _exclusive = self.shared.registry.exclusive(row.id).await;
