@@ -11,7 +11,9 @@ use crate::{
     },
     journal::ReadError,
     keeper::{self, Outsider, StdinLine},
-    session::{self, Admitted, AtRest, Launch, Routes, SessionError, SessionHandle, SessionParts, SessionSettings},
+    session::{
+        self, Admitted, AtRest, Launch, Routes, SessionError, SessionHandle, SessionParts, SessionSettings,
+    },
     store::{MetaPatch, NewSession, SessionRow},
 };
 
