@@ -104,7 +104,8 @@ impl Actor {
             Occasion::Restart => self.machine.restart().is_some(),
         };
         if !is_due {
-            // Somebody stopped it while the start waited for room.
+            // Somebody stopped it while the start waited for room. Who hears of it finds that free again.
+            drop(admitted);
             let state = self.shown_state();
             reply.send(Err(SessionError::NotLive { state })).ok();
             return;
