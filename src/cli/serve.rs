@@ -196,6 +196,8 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         successor = chosen(&mut asked, &start, &supervisor) => (End::Asked, Some(successor)),
     };
     lifecycle.soft().cancel();
+    // Whoever else asks for a restart is told that the daemon ends, and does not hold up its end.
+    drop(asked);
     let on_shutdown = match &successor {
         Some(_) => OnShutdown::Detach,
         None => config.stop.on_shutdown,
