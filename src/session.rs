@@ -37,7 +37,7 @@ pub use admission::{Admission, Admitted, Limits, Place, Refusal, StartTurn};
 pub use approvals::kind_of_tool;
 pub use desk::{DeskTimes, Routes};
 pub use error::SessionError;
-pub use handle::{Attachment, ClientInbox, Decision, Launch, Sent, SessionHandle, TurnOutcome};
+pub use handle::{Attachment, ClientInbox, Decision, Launch, Occasion, Sent, SessionHandle, TurnOutcome};
 pub use machine::{AtRest, INITIALIZE_ID};
 pub use park::WakeFailure;
 pub use ruling::where_it_leads;

@@ -196,6 +196,8 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         successor = chosen(&mut asked, &start, &supervisor) => (End::Asked, Some(successor)),
     };
     lifecycle.soft().cancel();
+    // Whoever else asks for a restart is told that the daemon ends, and does not hold up its end.
+    drop(asked);
     let on_shutdown = match &successor {
         Some(_) => OnShutdown::Detach,
         None => config.stop.on_shutdown,
@@ -232,23 +234,29 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         all_stopped
     };
     let deadline = Duration::from_millis(config.stop.shutdown_deadline_ms);
-    let (shutdown, signals) = manager.extending(lifecycle.shut_down(work, deadline)).await;
+    let (mut shutdown, signals) = manager.extending(lifecycle.shut_down(work, deadline)).await;
     if shutdown != Shutdown::Clean {
         tracing::warn!(
             "the shutdown was cut short; sessions that still run are taken over by the next daemon"
         );
     }
-    // A signal in the middle of a restart asks for an end: the successor gets it, and ends everything as it is told to. Who
-    // insists is not kept waiting for that.
-    if let Some(successor) = successor.filter(|_| signals < 2) {
-        return Ok(Outcome::Replaced(Box::new(Replacement {
-            start,
-            successor: successor.program,
-            us,
-            sockets: kept,
-            instance,
-            is_end_asked: signals > 0,
-        })));
+    if let Some(successor) = successor {
+        // A signal in the middle of a restart asks for an end: the successor gets it, and ends everything as it is told to.
+        // Who insists is not kept waiting for that.
+        if signals < 2 {
+            return Ok(Outcome::Replaced(Box::new(Replacement {
+                start,
+                successor: successor.program,
+                us,
+                sockets: kept,
+                instance,
+                is_end_asked: signals > 0,
+            })));
+        }
+        instance.withdraw();
+        if config.stop.on_shutdown == OnShutdown::Stop && shutdown == Shutdown::Clean {
+            shutdown = Shutdown::Incomplete;
+        }
     }
     Ok(Outcome::Ended(match (end, shutdown) {
         (End::Asked, Shutdown::Clean) => ExitCode::SUCCESS,

@@ -79,6 +79,19 @@ pub struct Launch {
     pub routes: Routes,
     /// What decides whether it is restarted when it dies; `None` when it never is.
     pub restart: Option<RestartTerms>,
+    /// What it is started for.
+    pub occasion: Occasion,
+}
+
+/// What a process is started for. What the daemon decided itself may be void by the time there is room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// Somebody asks for it.
+    Asked,
+    /// Something was sent to a parked session, and waits for the process.
+    Wake,
+    /// A restart is due.
+    Restart,
 }
 
 /// A prompt that was accepted.
@@ -287,7 +300,7 @@ impl SessionHandle {
     /// the view.
     ///
     /// # Errors
-    /// `AlreadyLive` when there is one; `StartFailed` when none could be started.
+    /// `AlreadyLive` when there is one; `NotLive` when the occasion is over; `StartFailed` when none could be started.
     pub async fn start(&self, launch: Launch, admitted: Admitted) -> Result<(), SessionError> {
         let launch = Box::new(launch);
         self.ask(|reply| Command::Start {

@@ -17,7 +17,7 @@ use super::{
     actor::Actor,
     admission::{Admitted, StartTurn},
     decisions::DecisionReply,
-    handle::{Launch, Reply, Stop},
+    handle::{Launch, Occasion, Reply, Stop},
     machine::digest,
     notes::{Carried, Note, RunStarted},
     outbox::{self, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
@@ -96,6 +96,18 @@ impl Actor {
         if self.machine.has_run() || self.launching.is_some() {
             let state = self.shown_state();
             reply.send(Err(SessionError::AlreadyLive { state })).ok();
+            return;
+        }
+        let is_due = match launch.occasion {
+            Occasion::Asked => true,
+            Occasion::Wake => self.is_woken(),
+            Occasion::Restart => self.machine.restart().is_some(),
+        };
+        if !is_due {
+            // Somebody stopped it while the start waited for room. Who hears of it finds that free again.
+            drop(admitted);
+            let state = self.shown_state();
+            reply.send(Err(SessionError::NotLive { state })).ok();
             return;
         }
         for line in &launch.plan.first_lines {

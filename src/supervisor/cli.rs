@@ -45,6 +45,8 @@ pub struct CliMissing {
 #[derive(Debug, Default)]
 pub(super) struct CliSource {
     found: Mutex<Option<(CliFound, FileStamp)>>,
+    /// Held while it is looked for: many starts at once ask one process for its version, not one each.
+    looking: tokio::sync::Mutex<()>,
 }
 
 /// Tells whether a file was replaced: its size and time of change.
@@ -58,11 +60,11 @@ pub(super) fn stamp(path: &std::path::Path) -> FileStamp {
 impl CliSource {
     /// The CLI, looked up again if the known one is gone, was replaced or is only the simulated one.
     pub(super) async fn look(&self, settings: &SupervisorSettings) -> Result<CliFound, CliMissing> {
-        if let Some((found, then)) = self.known()
-            && !found.simulated
-            && then.is_some()
-            && stamp(&found.path) == then
-        {
+        if let Some(found) = self.unchanged() {
+            return Ok(found);
+        }
+        let _looking = self.looking.lock().await;
+        if let Some(found) = self.unchanged() {
             return Ok(found);
         }
         let found = find(settings).await?;
@@ -74,6 +76,13 @@ impl CliSource {
     /// Whether the one that was found last is the simulated one.
     pub(super) fn is_simulated(&self) -> bool {
         self.known().is_some_and(|(found, _)| found.simulated)
+    }
+
+    /// The known one, if it is there as it was.
+    fn unchanged(&self) -> Option<CliFound> {
+        let (found, then) = self.known()?;
+        let is_same = !found.simulated && then.is_some() && stamp(&found.path) == then;
+        is_same.then_some(found)
     }
 
     fn known(&self) -> Option<(CliFound, FileStamp)> {

@@ -11,7 +11,9 @@ use crate::{
     },
     journal::ReadError,
     keeper::{self, Outsider, StdinLine},
-    session::{self, Admitted, AtRest, Routes, SessionError, SessionHandle, SessionParts, SessionSettings},
+    session::{
+        self, Admitted, AtRest, Launch, Routes, SessionError, SessionHandle, SessionParts, SessionSettings,
+    },
     store::{MetaPatch, NewSession, SessionRow},
 };
 
@@ -314,7 +316,11 @@ impl Supervisor {
                     supervisor.session(id).await
                 }
                 Err(error) => {
-                    // Who gets an error has no session; in a shutdown the next daemon marks it.
+                    let queued = supervisor.shared.settings.queued_file(id);
+                    if let Err(error) = absent(tokio::fs::remove_file(&queued).await) {
+                        tracing::warn!(session.id = %id, %error, "what a start has waited with stays");
+                    }
+                    // Who gets an error has no session; in a shutdown the next daemon marks it, and starts nothing for it.
                     if !supervisor.shared.closing.is_cancelled()
                         && let Err(error) = supervisor.remove(id, &by).await
                         && !matches!(error, SupervisorError::SessionNotFound(_))
@@ -386,6 +392,29 @@ impl Supervisor {
         restart: Option<RestartTerms>,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
+        let launch = self.prepare(row, start, prompt, restart).await?;
+        self.start_prepared(session, launch, admitted).await
+    }
+
+    /// Starts what was prepared, unless the daemon has begun to end meanwhile: who stops all sessions then must not miss it.
+    pub(super) async fn start_prepared(
+        &self,
+        session: &SessionHandle,
+        launch: Launch,
+        admitted: Admitted,
+    ) -> Result<(), SupervisorError> {
+        self.refuse_when_closing()?;
+        Ok(session.start(launch, admitted).await?)
+    }
+
+    /// What is started for a session.
+    pub(super) async fn prepare(
+        &self,
+        row: &SessionRow,
+        start: Start,
+        prompt: Option<StdinLine>,
+        restart: Option<RestartTerms>,
+    ) -> Result<Launch, SupervisorError> {
         self.refuse_when_closing()?;
         let cli = self.shared.cli.look(&self.shared.settings).await?;
         let mut options = read_options(&row.options)?;
@@ -405,7 +434,7 @@ impl Supervisor {
             Some(id) => self.shared.store.cli_totals(id).await?.unwrap_or_default(),
             None => Default::default(),
         };
-        let launch = self.launch(
+        self.launch(
             &cli,
             LaunchParts {
                 session: row.id,
@@ -416,8 +445,7 @@ impl Supervisor {
                 prompt,
                 restart,
             },
-        )?;
-        Ok(session.start(launch, admitted).await?)
+        )
     }
 
     /// Two processes on one conversation would mix their turns in one transcript. Ours are kept apart by leases, which the

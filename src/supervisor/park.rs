@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::{
     domain::{Clock, ParkReason, SessionId, SessionState, Timestamp},
     keeper,
-    session::{Admitted, Refusal, SessionError, SessionHandle, WakeFailure},
+    session::{Admitted, Launch, Occasion, Refusal, SessionError, SessionHandle, WakeFailure},
     telemetry,
 };
 
@@ -199,8 +199,11 @@ impl Supervisor {
         let start = self.start_of(&row).await?;
         let terms = self.terms(&row, &start, None).await?;
         let admitted = self.admit(row.id, &row.cwd).await?;
-        self.start_process(session, &row, start, None, terms, admitted)
-            .await
+        let launch = Launch {
+            occasion: Occasion::Wake,
+            ..self.prepare(&row, start, None, terms).await?
+        };
+        self.start_prepared(session, launch, admitted).await
     }
 }
 

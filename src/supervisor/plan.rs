@@ -10,7 +10,7 @@ use crate::{
     claude::{self, LaunchFile, LaunchOptions, Start, stdin},
     domain::{RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
     keeper::{DATA_MARKER, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
-    session::{INITIALIZE_ID, Launch, Routes},
+    session::{INITIALIZE_ID, Launch, Occasion, Routes},
 };
 
 use super::{CliFound, Supervisor, SupervisorError, SupervisorSettings, settings::make_private_dir};
@@ -77,6 +77,7 @@ impl Supervisor {
             routes: Routes::of(start.options),
             restart: start.restart,
             permission_mode: start.options.permission_mode.map(|mode| mode.as_str().to_owned()),
+            occasion: Occasion::Asked,
         })
     }
 }

@@ -63,7 +63,10 @@ impl Supervisor {
         let path = self.shared.settings.queued_file(session.id());
         self.shared.tracker.spawn(async move {
             // Who was stopped, or is gone, has started nothing: a resume or the next daemon needs it.
-            if session.wait_started().await.is_ok_and(|view| view.run_id.is_some())
+            if session
+                .wait_started()
+                .await
+                .is_ok_and(|view| view.run_id.is_some())
                 && let Err(error) = absent(tokio::fs::remove_file(&path).await)
             {
                 tracing::warn!(session.id = %session.id(), %error, "what a start has waited with stays");
@@ -86,6 +89,15 @@ impl Supervisor {
             let admitted = self.shared.admission.admit_again(row.id, Path::new(&row.cwd));
             let opened = self.open(&row, None, true).await;
             match opened {
+                Ok(session) if session.view().run_id.is_some() => {
+                    // It was started, and ended before the store knew of it: its prompt is in the journal, and not sent twice.
+                    drop(admitted);
+                    session.close().await;
+                    match self.open_known(&row).await {
+                        Ok(session) => self.forget_queued_once_started(session),
+                        Err(error) => say(row.id, &error),
+                    }
+                }
                 Ok(session) => {
                     self.shared.registry.insert(session.clone());
                     let supervisor = self.clone();
@@ -113,9 +125,9 @@ impl Supervisor {
         match started.await {
             Ok(()) => self.forget_queued_once_started(session.clone()),
             // It was deleted meanwhile; or the journal says why it did not start.
-            Err(SupervisorError::Session(
-                SessionError::Ended | SessionError::LetGo | SessionError::StartFailed(_),
-            )) => {}
+            Err(SupervisorError::Session(SessionError::Ended | SessionError::StartFailed(_))) => {}
+            // It is still in its file, and the next daemon goes on with it.
+            Err(SupervisorError::ShuttingDown | SupervisorError::Session(SessionError::LetGo)) => {}
             Err(error) => {
                 say(row.id, &error);
                 let _exclusive = self.shared.registry.exclusive(row.id).await;

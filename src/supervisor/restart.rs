@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use crate::{
     claude::Start,
     domain::{FailReason, Restart, RestartOverride, RestartTerms, SessionId},
-    session::{SessionError, SessionHandle},
+    session::{Launch, Occasion, SessionHandle},
     store::SessionRow,
     telemetry,
 };
@@ -79,14 +79,12 @@ impl Supervisor {
         };
         let terms = self.terms(&row, &start, Some(restart.terms)).await?;
         let admitted = self.admit(row.id, &row.cwd).await?;
-        match self
-            .start_process(session, &row, start, None, terms, admitted)
-            .await
-        {
-            // Somebody was faster.
-            Err(SupervisorError::Session(SessionError::AlreadyLive { .. })) => Ok(()),
-            started => started,
-        }
+        let launch = Launch {
+            occasion: Occasion::Restart,
+            ..self.prepare(&row, start, None, terms).await?
+        };
+        // That somebody was faster is no failure; see the caller.
+        self.start_prepared(session, launch, admitted).await
     }
 
     /// What a process is started under: after `earlier` restarts in a row, or because somebody asked.

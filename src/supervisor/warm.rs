@@ -128,7 +128,7 @@ impl Supervisor {
                 }
                 Err(refusal) => {
                     if let Some(spare) = pool.make_room(refusal, cwd) {
-                        self.discard(spare, WarmEnd::Room).await;
+                        self.discard_whole(spare).await?;
                     } else if pool.is_leaving(refusal, cwd) {
                         // The other end is the pool's own.
                         left.changed().await.ok();
@@ -147,9 +147,21 @@ impl Supervisor {
         {
             let bytes = bytes_of.get(&spare.spare.session.id());
             excess = excess.saturating_sub(bytes.copied().unwrap_or_default());
-            self.discard(spare, WarmEnd::Room).await;
+            if self.discard_whole(spare).await.is_err() {
+                break;
+            }
         }
         excess
+    }
+
+    /// Waits until a process that is in the way has left. It leaves also when nobody waits any more.
+    async fn discard_whole(&self, spare: Leaving) -> Result<(), SupervisorError> {
+        let supervisor = self.clone();
+        self.to_the_end(async move {
+            supervisor.discard(spare, WarmEnd::Room).await;
+            Ok(())
+        })
+        .await
     }
 
     /// Stops them all; none is started from now on.

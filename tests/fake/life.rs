@@ -113,20 +113,15 @@ async fn l1_a_stop_reaches_a_keeper_that_had_lost_the_daemon() {
     let identity: Value = serde_json::from_slice(&fs::read(dir.join("keeper.json")).unwrap()).unwrap();
     let keeper = Pid::from_raw(i32::try_from(identity["pid"].as_i64().unwrap()).unwrap());
 
-    // Another connection takes the keeper, which then stands still: the daemon can't get it back yet.
+    // Another connection takes the keeper, which then stands still: the daemon gets it back only once it has woken it.
     let tracker = TaskTracker::new();
     let other = attach(&dir.join("keeper.json"), &tracker).await.unwrap();
     kill(keeper, Signal::SIGSTOP).unwrap();
-    let mut stop = {
-        let (rest, id) = (rest.clone(), id.clone());
-        tracker.spawn(async move { rest.lifecycle(&id, "stop", json!({})).await.expect(200) })
-    };
-    let early = tokio::time::timeout(Duration::from_millis(500), &mut stop).await;
-    kill(keeper, Signal::SIGCONT).unwrap();
-    assert!(early.is_err(), "stopped while the process lives: {early:?}");
-    let view = stop.await.unwrap();
+    let view = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     assert_eq!(view["state"], "stopped", "{view:#}");
-    assert!(!proc::is_alive(cli));
+    assert!(!proc::is_alive(cli) && !proc::is_alive(keeper.as_raw()));
+    let runs = rest.get(&path(&id, "runs")).await.expect(200);
+    assert_eq!(runs["items"][0]["exit"]["intent"], "stop", "{runs:#}");
     drop(other);
 }
 

@@ -62,6 +62,66 @@ async fn all(rest: &Rest) -> Vec<Value> {
     page["items"].as_array().unwrap().clone()
 }
 
+/// The prompt was taken, so it is not lost with the start that it waited for.
+#[tokio::test]
+async fn the_prompt_of_a_start_that_is_stopped_in_the_queue_comes_with_the_resume() {
+    let daemon = limited(&[("PARALLEL_STARTS", 1)]).start().await;
+    let rest = daemon.rest();
+    let (_first, gate) = held_start(&daemon, "first").await;
+    let mut create = body(&daemon, "second", json!({}), json!({}));
+    create["prompt"] = json!("do not forget me");
+    let second = id(&rest.create(create).await);
+    assert_eq!(position(&rest, &second).await, Some(1));
+    rest.lifecycle(&second, "stop", json!({})).await.expect(200);
+    assert_eq!(rest.session(&second).await["state"], "stopped");
+    fs::write(gate, "").unwrap();
+    rest.lifecycle(&second, "resume", json!({})).await.expect(200);
+    wait_for("the prompt is answered", PATIENCE, async || {
+        let view = rest.session(&second).await;
+        (view["turns"] == 1).then_some(())
+    })
+    .await;
+    let records = records(&rest, &second).await;
+    assert_eq!(of_type(&records, "client", "user").len(), 1, "{records:#?}");
+    // It came once: not again with the next start.
+    rest.lifecycle(&second, "stop", json!({})).await.expect(200);
+    rest.lifecycle(&second, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(rest.session(&second).await["turns"], 1);
+}
+
+/// What a daemon that ends leaves in the queue is not started at its end, and what it has started counts for the next.
+#[tokio::test]
+async fn a_daemon_that_is_replaced_starts_no_more_at_a_time_than_may_start() {
+    let mut daemon = limited(&[("PARALLEL_STARTS", 1)])
+        .env("TRUNKLINE_STOP_ON_SHUTDOWN", "detach")
+        .start()
+        .await;
+    let mut gates = Vec::new();
+    let mut sessions = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let (session, gate) = held_start(&daemon, name).await;
+        sessions.push(session);
+        gates.push(gate);
+    }
+    assert!(daemon.stop().success());
+    daemon.start().await;
+    let rest = daemon.rest();
+    let starting = async |rest: &Rest| {
+        let views = all(rest).await;
+        views.iter().filter(|view| !view["cli"]["pid"].is_null()).count()
+    };
+    assert_eq!(starting(&rest).await, 1);
+    assert_eq!(position(&rest, &sessions[3]).await, Some(3));
+    for gate in gates {
+        fs::write(gate, "").unwrap();
+    }
+    for session in &sessions {
+        rest.in_state(session, &["idle"]).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_creates_at_once_start_so_many_at_a_time_and_none_is_lost() {
     const STARTS: usize = 20;

@@ -502,6 +502,36 @@ async fn a_wake_that_finds_no_room_is_refused_and_the_session_stays_parked() {
 }
 
 #[tokio::test]
+async fn a_stop_holds_that_comes_while_a_wake_waits_for_room() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_LIMITS_LIVE_PROCESSES", "1")
+        .env("TRUNKLINE_PARK_GRACE_MS", "0")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    rest.ask(&id, "hello").await;
+    park(&rest, &id).await;
+    let eof = daemon.home().join("eof");
+    let slow = json!({ "eof": { "seen": eof, "delay_ms": 2_000 } });
+    let other = session(&daemon, "b", slow).await;
+    rest.ask(&other, "hello").await;
+    let messages = path(&id, "messages");
+    let sending = rest.post(&messages, json!({ "text": "wake up" }));
+    let stopping = async {
+        wait_until("the other one makes room", PATIENCE, || eof.exists()).await;
+        rest.lifecycle(&id, "stop", json!({})).await
+    };
+    let (sent, stopped) = tokio::join!(sending, stopping);
+    assert_eq!(stopped.expect(200)["state"], "stopped");
+    assert_eq!(sent.problem(409), "session_not_live");
+    rest.in_state(&other, &["parked"]).await;
+    // It waits for the end of the wake, which has started nothing.
+    rest.lifecycle(&id, "resume", json!({})).await.expect(200);
+    assert_eq!(processes_of(&id), 1);
+}
+
+#[tokio::test]
 async fn a_process_that_dies_while_it_is_parked_leaves_a_parked_session() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();

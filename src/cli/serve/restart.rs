@@ -16,6 +16,7 @@ use super::instance::Instance;
 use crate::{
     http::Successor,
     keeper::{self, CaptureError, LINK_VERSION, OLDEST_LINK_VERSION},
+    lifecycle::Lifecycle,
     service::{self, Addressee},
     store::Store,
     supervisor::{Supervisor, VERSION},

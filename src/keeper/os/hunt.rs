@@ -51,19 +51,31 @@ impl Hunt {
         with_children: bool,
     ) -> io::Result<HashSet<Quarry>> {
         let mut held = HashSet::new();
-        for _ in 0..LISTS {
-            let known = held.len();
-            let seen = self.list(is_prey, with_children, &mut held)?;
-            hold_descendants(&seen, &mut held);
-            if held.len() == known {
-                break;
-            }
-        }
+        let listed = self.hold_all(is_prey, with_children, &mut held);
+        // Also when the last list failed: what is stopped must not stay so.
         for quarry in &held {
             // It may have ended by itself.
             let _ = signal_same(*quarry, Signal::SIGKILL);
         }
-        Ok(held)
+        listed.map(|()| held)
+    }
+
+    /// Lists the processes and stops the prey among them, until a list has no new prey.
+    fn hold_all(
+        &mut self,
+        is_prey: &dyn Fn(&[u8]) -> bool,
+        with_children: bool,
+        held: &mut HashSet<Quarry>,
+    ) -> io::Result<()> {
+        for _ in 0..LISTS {
+            let known = held.len();
+            let seen = self.list(is_prey, with_children, held)?;
+            hold_descendants(&seen, held);
+            if held.len() == known {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Lists all processes, and stops the prey among them as it goes.

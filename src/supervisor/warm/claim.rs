@@ -105,6 +105,11 @@ impl Supervisor {
             self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Died);
             return Ok(false);
         }
+        if let Err(closing) = self.refuse_when_closing() {
+            // Who stops all sessions may not see this one any more.
+            self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Shutdown);
+            return Err(closing);
+        }
         {
             // Once it can be listed it can be asked for, and two actors on one journal must never be.
             let _exclusive = self.shared.registry.exclusive(id).await;
