@@ -18,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::os;
 
-/// Becomes `program`, with exactly this environment. Files that are not marked to stay open are closed. Signals that are blocked
-/// stay so, and those that wait are delivered to the program once it lets them through.
+/// Becomes `program`, with exactly this environment. Files that are not marked to stay open are closed.
+///
+/// Signals that are blocked stay so, and those that wait are delivered to the program once it lets them through.
 ///
 /// # Errors
 /// The system refuses the program; nothing has changed then.
