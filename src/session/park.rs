@@ -212,13 +212,8 @@ impl Actor {
         let state = self.machine.state();
         self.parking.is_stopped &= state == SessionState::Parked;
         if state == SessionState::Parked && !self.parking.is_stopped {
-            // Nothing is started while the last keeper is about to go.
             if self.launching.is_some() {
                 self.parking.wake_at = None;
-                self.answer_parks(&|| Ok(()));
-            } else if !self.may_have_keeper() {
-                self.answer_parks(&|| Ok(()));
-                self.ask_for_wake();
             }
         } else {
             self.parking.wake_at = None;
@@ -237,6 +232,25 @@ impl Actor {
             }
         }
         self.time_idleness();
+    }
+
+    /// Answers who asked for a park that is done, and asks for the wake that follows. The view has to be true by then, and the
+    /// place of the process given back: both look at it.
+    pub(super) fn settle_parked(&mut self) {
+        let is_parked = self.machine.state() == SessionState::Parked
+            && !self.machine.is_parking()
+            && self.parking.decided.is_none()
+            && !self.parking.is_stopped;
+        if !is_parked {
+            return;
+        }
+        // Nothing is started while the last keeper is about to go.
+        if self.launching.is_some() {
+            self.answer_parks(&|| Ok(()));
+        } else if !self.may_have_keeper() {
+            self.answer_parks(&|| Ok(()));
+            self.ask_for_wake();
+        }
     }
 
     fn answer_parks(&mut self, outcome: &dyn Fn() -> Result<(), SessionError>) {

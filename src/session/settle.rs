@@ -36,6 +36,7 @@ impl Actor {
         self.serve_desk();
         self.give_back();
         self.show();
+        self.settle_parked();
     }
 
     /// Gives back what only a process that starts, or one that lives, has a right to. Who sees that it is ready or gone
