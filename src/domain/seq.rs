@@ -25,6 +25,8 @@ pub struct Seq(u64);
 impl Seq {
     /// Before the first record.
     pub const ZERO: Self = Self(0);
+    /// The last number that every reader of JSON holds exactly.
+    pub const MAX: Self = Self((1 << 53) - 1);
 
     /// Wraps a number.
     pub const fn new(number: u64) -> Self {

@@ -126,7 +126,9 @@ fn take_seq(line: &[u8]) -> Option<(Seq, &[u8])> {
         length += 1;
     }
     let rest = &digits[length..];
-    let canonical = number > 0 && digits[0] != b'0' && rest.first() == Some(&b',');
+    // No journal gets that far: a larger number is not one of ours.
+    let canonical =
+        (1..=Seq::MAX.get()).contains(&number) && digits[0] != b'0' && rest.first() == Some(&b',');
     canonical.then_some((Seq::new(number), rest))
 }
 
@@ -241,6 +243,8 @@ mod tests {
             ("{\"seq\":42", "{\"seq\":"),
             ("{\"seq\":42", "{\"seq\":-42"),
             ("{\"seq\":42", "{\"seq\":99999999999999999999"),
+            ("{\"seq\":42", "{\"seq\":18446744073709551615"),
+            ("{\"seq\":42", "{\"seq\":9007199254740992"),
             ("{\"seq\":42", " {\"seq\":42"),
             ("2026-01-02", "yesterday"),
             ("\"cli\"", "\"cly\""),
@@ -258,8 +262,8 @@ mod tests {
     #[test]
     fn the_largest_number_fits_the_prefix() {
         let mut out = Vec::new();
-        encode(&mut out, Seq::new(u64::MAX), "t", Source::Cli, None, b"1");
-        assert_eq!(seq_of(&out[..SEQ_PREFIX_BYTES]), Some(Seq::new(u64::MAX)));
+        encode(&mut out, Seq::MAX, "t", Source::Cli, None, b"1");
+        assert_eq!(seq_of(&out[..SEQ_PREFIX_BYTES]), Some(Seq::MAX));
     }
 
     #[test]

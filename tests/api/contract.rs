@@ -147,6 +147,8 @@ async fn answers_are_as_documented() {
         ![
             "attach_session",
             "get_openapi",
+            // Text for a scraper.
+            "get_metrics",
             "delete_session",
             "remove_session_rule",
             "create_session",

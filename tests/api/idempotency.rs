@@ -450,6 +450,7 @@ async fn every_post_of_the_contract_takes_a_key() {
         "restart_session" => 2,
         "stop_session" => 3,
         "resume_session" => 4,
+        "park_session" => 5,
         _ => 1,
     });
     let view = rest
@@ -460,6 +461,9 @@ async fn every_post_of_the_contract_takes_a_key() {
     for operation in posts {
         let path = operation.at(&id, &approval);
         let body = operation.body().unwrap_or_else(|| json!({}));
+        if operation.id == "park_session" {
+            rest.in_state(&id, &["idle"]).await;
+        }
         let first = post(&rest, &path, "k", &body).await.first();
         let is_refused = operation.id == "restart_daemon";
         assert_eq!(

@@ -119,6 +119,7 @@ async fn a_daemon_that_is_replaced_starts_no_more_at_a_time_than_may_start() {
     }
     for session in &sessions {
         rest.in_state(session, &["idle"]).await;
+        rest.lifecycle(session, "stop", json!({})).await.expect(200);
     }
 }
 
