@@ -369,6 +369,8 @@ impl Actor {
             // Nothing runs. The asker may have left.
             self.stop_restart(stop.by.clone());
             self.stop_parked(stop.by);
+            // Who is answered finds it stopped.
+            self.show();
             stop.reply.send(()).ok();
         }
     }
