@@ -162,6 +162,8 @@ pub(super) struct Actor {
     pub(super) start_deadline: Option<Instant>,
     pub(super) takeover: Option<Takeover>,
     pub(super) stop_waiters: Vec<Stop>,
+    /// Cancelled once what a lost run had left behind was looked for and killed.
+    pub(super) sweep: Option<CancellationToken>,
     /// The attempt to attach to a keeper that lost us.
     pub(super) attaching: Option<AbortHandle>,
     /// Refused because the link went: whether they were taken is known once the journal was read.
@@ -265,6 +267,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         place: parts.place,
         start_turn: None,
         stop_waiters: Vec::new(),
+        sweep: None,
         attaching: None,
         reader,
         journal_dir: parts.journal_dir,

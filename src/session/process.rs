@@ -330,9 +330,21 @@ impl Actor {
 
     /// Tells who asked for a stop that nothing runs any more.
     pub(super) fn answer_stops(&mut self) {
-        for stop in self.stop_waiters.drain(..) {
-            // Who asked may have left.
-            stop.reply.send(()).ok();
+        let stops = std::mem::take(&mut self.stop_waiters);
+        let answer = |stops: Vec<Stop>| {
+            for stop in stops {
+                // Who asked may have left.
+                stop.reply.send(()).ok();
+            }
+        };
+        match self.sweep.clone().filter(|sweep| !sweep.is_cancelled()) {
+            Some(sweep) if !stops.is_empty() => {
+                self.tracker.spawn(async move {
+                    sweep.cancelled().await;
+                    answer(stops);
+                });
+            }
+            _ => answer(stops),
         }
     }
 
@@ -366,12 +378,12 @@ impl Actor {
                 self.stop_parked(by);
             }
         } else {
-            // Nothing runs. The asker may have left.
             self.stop_restart(stop.by.clone());
-            self.stop_parked(stop.by);
+            self.stop_parked(stop.by.clone());
             // Who is answered finds it stopped.
             self.show();
-            stop.reply.send(()).ok();
+            self.stop_waiters.push(stop);
+            self.answer_stops();
         }
     }
 

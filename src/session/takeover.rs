@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     domain::{FailReason, RunId},
@@ -200,10 +201,13 @@ impl Actor {
     }
 
     /// Ends what a process left behind whose keeper died with it.
-    fn kill_leftovers(&self, run: RunId) {
+    fn kill_leftovers(&mut self, run: RunId) {
         let (session, metrics) = (self.id, self.metrics.clone());
-        self.tracker
-            .spawn_blocking(move || match keeper::kill_leftovers(run) {
+        let sweep = CancellationToken::new();
+        self.sweep = Some(sweep.clone());
+        self.tracker.spawn_blocking(move || {
+            let _ended = sweep.drop_guard();
+            match keeper::kill_leftovers(run) {
                 Ok(swept) => {
                     metrics.strays_killed(swept.killed);
                     if swept.killed > 0 {
@@ -218,7 +222,8 @@ impl Actor {
                 Err(error) => {
                     tracing::error!(session.id = %session, %error, "leftovers could not be looked for")
                 }
-            });
+            }
+        });
     }
 
     /// Ends a keeper that holds the journal and cannot be talked to, such as one that hangs.

@@ -172,6 +172,19 @@ async fn l2_a_keeper_that_is_killed_leaves_no_tool_with_our_marker() {
     end_unmarked(&tools);
 }
 
+/// Whoever is told that the session is stopped finds nothing of it, also when its keeper was killed just before.
+#[tokio::test]
+async fn l2_a_stop_after_the_death_of_the_keeper_waits_for_what_it_left() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let (session, tools) = Tools::session(&daemon, &rest).await;
+    tools.check_alive();
+    proc::signal(keeper_of(&rest, &session).await, Signal::SIGKILL);
+    rest.lifecycle(&session, "stop", json!({})).await.expect(200);
+    tools.check_gone_but(&UNMARKED);
+    end_unmarked(&tools);
+}
+
 /// A tool without an environment of its own is found as long as its parent lives and carries the marker.
 #[tokio::test]
 async fn what_descends_from_a_marked_process_is_swept_with_it() {

@@ -121,7 +121,12 @@ impl Tools {
     /// Fails if a process of the run is left now.
     #[track_caller]
     pub(crate) fn check_gone(&self) {
-        let left = self.left(&[]);
+        self.check_gone_but(&[]);
+    }
+
+    /// As [`Self::check_gone`], for what is not `spared`.
+    pub(crate) fn check_gone_but(&self, spared: &[&str]) {
+        let left = self.left(spared);
         assert!(left.is_empty(), "processes are left:\n{left}");
     }
 
