@@ -23,6 +23,7 @@ mod outbox;
 mod park;
 mod process;
 mod prompts;
+mod refused;
 mod requests;
 mod restart;
 mod ruling;

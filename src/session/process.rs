@@ -1,4 +1,4 @@
-//! Owns the actor's side of its process: start, stop, the loss of the keeper, and what was refused on the way.
+//! Owns the actor's side of its process: start, stop, and the loss of the keeper.
 
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use super::{
     SessionError,
     actor::Actor,
     admission::{Admitted, StartTurn},
-    decisions::DecisionReply,
     handle::{Launch, Occasion, Reply, Stop},
     machine::digest,
     notes::{Carried, Note, RunStarted},
@@ -31,9 +30,6 @@ const URGENT_TERM_GRACE_MS: u64 = 500;
 
 /// How long after a stop its keeper is woken if it is still there: it may have been stopped, as by SIGSTOP.
 const WAKE_AFTER: Duration = Duration::from_secs(2);
-
-/// How long after a record or answer of ours was refused for want of room it is sent again.
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Why a process is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -457,74 +453,6 @@ impl Actor {
         });
     }
 
-    pub(super) fn on_unsent(&mut self, unsent: Unsent) {
-        match &self.link {
-            Some(link) if unsent.error == WriteError::Gone && link.over().is_cancelled() => {
-                self.uncertain.push(unsent);
-            }
-            // Of the connection before this one, whose keeper is attached to again.
-            Some(_) if unsent.error == WriteError::Gone => self.refuse_unrecorded(unsent),
-            _ => self.refuse(unsent),
-        }
-    }
-
-    /// Tells who waits that an entry was not taken.
-    pub(super) fn refuse(&mut self, unsent: Unsent) {
-        let (state, error) = (self.machine.state(), unsent.error);
-        match unsent.subject {
-            Subject::Due(due) if error == WriteError::Busy => self.retry_later(due),
-            subject => self.refuse_for(subject, &|| refusal(&error, state)),
-        }
-    }
-
-    /// Tells who waits why an entry was not taken.
-    pub(super) fn refuse_for(&mut self, subject: Subject, refusal: &dyn Fn() -> SessionError) {
-        match subject {
-            Subject::Prompt(uuid) => {
-                let refused = self.prompts.on_unsent(uuid);
-                if !refused.is_empty() {
-                    for waiter in self.turn_waiters.remove(&uuid).unwrap_or_default() {
-                        waiter.send(Err(SessionError::PromptNotOpen(uuid))).ok();
-                    }
-                }
-                for reply in refused {
-                    self.answer_prompt(reply, uuid, Err(refusal()));
-                }
-            }
-            Subject::Control(id) => {
-                self.desk.forget_hooks_of(&id);
-                if let Some(waiting) = self.controls.take(&id) {
-                    self.answer_waiting(waiting, &|| Err(refusal()));
-                }
-            }
-            Subject::Answer(id) => {
-                for reply in self.deciding.take(id) {
-                    if matches!(reply, DecisionReply::Rule) {
-                        self.ruling.pause(id);
-                        self.retry_later(Due::Rule(id));
-                    }
-                    self.answer_decision(reply, id, Err(refusal()));
-                }
-            }
-            Subject::Credentials(connection) => {
-                self.clients.error(connection, &refusal(), None);
-            }
-            Subject::Claim => self.refuse_claim(refusal),
-            Subject::Reply(id) => self.answer_refused(&id, &refusal()),
-            Subject::Park => self.park_is_off(),
-            // It was stopped in haste, and its journal goes too.
-            Subject::Due(_) | Subject::Nobody if self.unclaimed.is_some() => {}
-            Subject::Due(_) | Subject::Nobody => {
-                tracing::warn!(session.id = %self.id, error = %refusal(), "a record was not written")
-            }
-        }
-    }
-
-    fn retry_later(&mut self, due: Due) {
-        self.refused.push(due);
-        self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
-    }
-
     pub(super) fn on_deadline(&mut self) {
         if self.retry_at.take_if(|at| *at <= Instant::now()).is_some() {
             // What is not marked as sent any more is due again.
@@ -598,13 +526,5 @@ impl Actor {
             subject: entry.subject,
             error,
         });
-    }
-}
-
-fn refusal(error: &WriteError, state: SessionState) -> SessionError {
-    match error {
-        WriteError::Busy => SessionError::Busy,
-        WriteError::Unjournalable => SessionError::SecretNotTaken,
-        _ => SessionError::NotLive { state },
     }
 }

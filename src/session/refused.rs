@@ -1,0 +1,95 @@
+//! Owns what becomes of entries that the keeper did not take: who waits is told, and what is due is sent again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{domain::SessionState, keeper::WriteError};
+
+use super::{
+    SessionError,
+    actor::Actor,
+    decisions::DecisionReply,
+    outbox::{Due, Subject, Unsent},
+};
+
+/// How long after a record or answer of ours was refused for want of room it is sent again.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+impl Actor {
+    pub(super) fn on_unsent(&mut self, unsent: Unsent) {
+        match &self.link {
+            Some(link) if unsent.error == WriteError::Gone && link.over().is_cancelled() => {
+                self.uncertain.push(unsent);
+            }
+            // Of the connection before this one, whose keeper is attached to again.
+            Some(_) if unsent.error == WriteError::Gone => self.refuse_unrecorded(unsent),
+            _ => self.refuse(unsent),
+        }
+    }
+
+    /// Tells who waits that an entry was not taken.
+    pub(super) fn refuse(&mut self, unsent: Unsent) {
+        let (state, error) = (self.machine.state(), unsent.error);
+        match unsent.subject {
+            Subject::Due(due) if error == WriteError::Busy => self.retry_later(due),
+            subject => self.refuse_for(subject, &|| refusal(&error, state)),
+        }
+    }
+
+    /// Tells who waits why an entry was not taken.
+    pub(super) fn refuse_for(&mut self, subject: Subject, refusal: &dyn Fn() -> SessionError) {
+        match subject {
+            Subject::Prompt(uuid) => {
+                let refused = self.prompts.on_unsent(uuid);
+                if !refused.is_empty() {
+                    for waiter in self.turn_waiters.remove(&uuid).unwrap_or_default() {
+                        waiter.send(Err(SessionError::PromptNotOpen(uuid))).ok();
+                    }
+                }
+                for reply in refused {
+                    self.answer_prompt(reply, uuid, Err(refusal()));
+                }
+            }
+            Subject::Control(id) => {
+                self.desk.forget_hooks_of(&id);
+                if let Some(waiting) = self.controls.take(&id) {
+                    self.answer_waiting(waiting, &|| Err(refusal()));
+                }
+            }
+            Subject::Answer(id) => {
+                for reply in self.deciding.take(id) {
+                    if matches!(reply, DecisionReply::Rule) {
+                        self.ruling.pause(id);
+                        self.retry_later(Due::Rule(id));
+                    }
+                    self.answer_decision(reply, id, Err(refusal()));
+                }
+            }
+            Subject::Credentials(connection) => {
+                self.clients.error(connection, &refusal(), None);
+            }
+            Subject::Claim => self.refuse_claim(refusal),
+            Subject::Reply(id) => self.answer_refused(&id, &refusal()),
+            Subject::Park => self.park_is_off(),
+            // It was stopped in haste, and its journal goes too.
+            Subject::Due(_) | Subject::Nobody if self.unclaimed.is_some() => {}
+            Subject::Due(_) | Subject::Nobody => {
+                tracing::warn!(session.id = %self.id, error = %refusal(), "a record was not written")
+            }
+        }
+    }
+
+    fn retry_later(&mut self, due: Due) {
+        self.refused.push(due);
+        self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
+    }
+}
+
+fn refusal(error: &WriteError, state: SessionState) -> SessionError {
+    match error {
+        WriteError::Busy => SessionError::Busy,
+        WriteError::Unjournalable => SessionError::SecretNotTaken,
+        _ => SessionError::NotLive { state },
+    }
+}
