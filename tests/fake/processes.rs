@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    bed::{act, act_through, body, pid, session},
+    bed::{act, act_through, body, of_type, pid, records, session},
     support::{
         daemon::TestDaemon,
         proc,
@@ -122,6 +122,15 @@ async fn l7_after_the_death_of_the_daemon_every_process_belongs_to_a_session() {
     act(&rest, &waits, json!([{ "ask": {} }])).await;
     rest.pending_approval(&waits).await;
     act(&rest, &dies, json!([{ "text": "half" }, { "silent": 1 }])).await;
+    wait_for(
+        "the turn that will be cut short has begun",
+        PATIENCE,
+        async || {
+            let records = records(&rest, &dies).await;
+            (of_type(&records, "cli", "assistant").len() == 2).then_some(())
+        },
+    )
+    .await;
     let before = [
         pid(&rest, &dies).await,
         pid(&rest, &busy).await,
