@@ -146,7 +146,8 @@ def daemon_start(daemon):
 
     def first_line():
         for segment in daemon.journal(session):
-            for line in segment.read_text().splitlines():
+            # What the last one has is not all there yet.
+            for line in segment.read_text().split("\n")[:-1]:
                 if '"src":"cli"' in line[:120]:
                     return json.loads(line)["ts"]
         return None
