@@ -9,6 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::{
     journal,
@@ -20,14 +21,13 @@ use crate::{
     },
 };
 
-/// The id of the run that the other keeper keeps.
-const RUN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
-
 /// A session whose process is kept by the other keeper, and no daemon.
 struct Bed {
     daemon: TestDaemon,
     session: String,
     keeper: Child,
+    /// The id of the run that the other keeper keeps. Tests run side by side, so each has its own.
+    run: String,
     cli: i32,
 }
 
@@ -69,19 +69,20 @@ async fn bed(version: u32) -> Bed {
         .filter_map(|it| it.split_once('='))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    env.insert("TRUNKLINE_RUN".into(), RUN.into());
+    let run = Uuid::now_v7().to_string();
+    env.insert("TRUNKLINE_RUN".into(), run.clone());
     assert_eq!(daemon.stop().code(), Some(0));
 
     let records = journal::records(&daemon, &session);
     let mut start_note = journal::own(&records, "run_started")[0].clone();
-    start_note["run_id"] = json!(RUN);
+    start_note["run_id"] = json!(run);
     start_note["mode"] = json!("resume");
     start_note["turns"] = json!(1);
     let initialize = records.iter().find(|it| it["src"] == "client").unwrap()["data"].clone();
     assert_eq!(initialize["request"]["subtype"], "initialize");
     let folder = daemon.data_dir().join("sessions").join(&session);
     let job = json!({
-        "version": version, "session": session, "run": RUN, "argv": argv, "env": env, "cwd": dir,
+        "version": version, "session": session, "run": run, "argv": argv, "env": env, "cwd": dir,
         "journal_dir": folder, "identity_file": folder.join("keeper.json"), "heard": daemon.home().join("heard"),
         "lease_file": daemon.data_dir().join("leases").join(&conversation), "socket": daemon.home().join("k"),
         "start_note": start_note, "first_lines": [initialize],
@@ -102,11 +103,12 @@ async fn bed(version: u32) -> Bed {
     let mut stdout = BufReader::new(keeper.stdout.take().unwrap());
     stdout.read_line(&mut said).unwrap();
     assert_eq!(said, "ready\n");
-    let cli = proc::with_env("TRUNKLINE_RUN", RUN)[0].pid;
+    let cli = proc::with_env("TRUNKLINE_RUN", &run)[0].pid;
     Bed {
         daemon,
         session,
         keeper,
+        run,
         cli,
     }
 }
@@ -141,7 +143,7 @@ async fn a_keeper_of_the_version_before_is_attached_to_read_written_to_and_stopp
     let exits = journal::own(&records, "run_exited");
     assert_eq!(
         (&exits[1]["run_id"], &exits[1]["intent"]),
-        (&json!(RUN), &json!("stop"))
+        (&json!(bed.run), &json!("stop"))
     );
     assert_eq!(exits.len(), 2);
     let runs = rest
@@ -195,7 +197,7 @@ async fn a_keeper_of_a_version_that_nobody_knows_is_named_left_alone_and_can_be_
         assert_eq!(refused.problem(409), "keeper_incompatible");
     }
     assert!(proc::is_alive(bed.cli), "it was left alone");
-    assert_eq!(proc::with_env("TRUNKLINE_RUN", RUN).len(), 1, "and has no double");
+    assert_eq!(proc::with_env("TRUNKLINE_RUN", &bed.run).len(), 1, "and has no double");
     assert_eq!(journal::records(daemon, session).len(), before);
     assert!(
         heard(daemon).iter().all(|it| it["tag"].is_null()),
