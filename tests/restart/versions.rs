@@ -197,7 +197,11 @@ async fn a_keeper_of_a_version_that_nobody_knows_is_named_left_alone_and_can_be_
         assert_eq!(refused.problem(409), "keeper_incompatible");
     }
     assert!(proc::is_alive(bed.cli), "it was left alone");
-    assert_eq!(proc::with_env("TRUNKLINE_RUN", &bed.run).len(), 1, "and has no double");
+    assert_eq!(
+        proc::with_env("TRUNKLINE_RUN", &bed.run).len(),
+        1,
+        "and has no double"
+    );
     assert_eq!(journal::records(daemon, session).len(), before);
     assert!(
         heard(daemon).iter().all(|it| it["tag"].is_null()),
