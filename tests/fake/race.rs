@@ -291,7 +291,10 @@ async fn race(daemon: &TestDaemon, id: &str, mut chance: Chance) -> HashMap<Stri
     rest.in_state(id, &["idle"]).await;
     // The words about the last ones are records that come after the answers themselves.
     wait_until("each decision is told", PATIENCE, || {
-        let told = daemon.journal(id).matches(r#""data":{"type":"decision","#).count();
+        let told = daemon
+            .journal(id)
+            .matches(r#""data":{"type":"decision","#)
+            .count();
         told >= BATCHES * AT_ONCE
     })
     .await;
