@@ -57,7 +57,7 @@ impl Supervisor {
             tag: request.tag,
             labels: request.labels,
             options: options_text(&request.options)?,
-            rules: request.rules.specs(),
+            rules: self.check_rules(request.rules).await?.specs(),
             restart: request.restart.map(|own| restart_text(&own)).transpose()?,
             parent: None,
             forked_at: None,
