@@ -19,6 +19,17 @@ use crate::{
 /// How long it may take until what was just killed has vanished, and what is started in advance is there.
 const SETTLING: Duration = Duration::from_secs(20);
 
+/// The last records that are not of the agent, for people.
+fn notes(journal: &str) -> String {
+    let notes: Vec<&str> = journal
+        .lines()
+        .filter(|line| !line.contains(r#""src":"cli""#) || line.contains(r#""type":"result""#))
+        .collect();
+    let last = notes[notes.len().saturating_sub(60)..].iter();
+    last.map(|line| line.chars().take(400).collect::<String>() + "\n")
+        .collect()
+}
+
 impl World {
     /// Looks at everything.
     pub(crate) async fn check(&mut self) {
@@ -74,6 +85,10 @@ impl World {
                     costs.insert(session.id.clone(), books.cost);
                     totals.insert(session.id.clone(), books.totals);
                 }
+            }
+            if let Some(last) = own.last_mut() {
+                last.push_str("\nits own records:\n");
+                last.push_str(&notes(&self.daemon.journal(&session.id)));
             }
             faults.extend(
                 own.into_iter()
