@@ -291,7 +291,9 @@ impl World {
                 REST_LIMIT,
                 wait_for(&what, REST_LIMIT * 2, async || {
                     last = api.session(&session.id).await;
-                    is_at_rest(&last).then_some(())
+                    // The record of a state comes after the state.
+                    let is_told = || last["state"] == last_state(&self.daemon.journal(&session.id)).as_str();
+                    (is_at_rest(&last) && is_told()).then_some(())
                 }),
             );
             if is_at_rest.await.is_err() {
@@ -404,6 +406,14 @@ fn is_at_rest(view: &Value) -> bool {
         Some("idle" | "parked" | "stopped" | "failed")
     );
     is_still && view["restart"].is_null() && view["open_prompts"] == json!([]) && view["turn"].is_null()
+}
+
+/// The state that the newest record of one tells.
+fn last_state(journal: &str) -> String {
+    const RECORD: &str = r#""src":"daemon","data":{"type":"state","state":""#;
+    let found = journal.rfind(RECORD).map(|at| &journal[at + RECORD.len()..]);
+    let state = found.and_then(|rest| rest.split('"').next());
+    state.unwrap_or_default().to_owned()
 }
 
 fn tail(journal: &str) -> String {

@@ -13,7 +13,7 @@ use trunkline::{
     keeper::{LaunchError, LaunchFailureCause as Cause, LaunchPlan, RUN_MARKER, StopRequest, capture},
 };
 
-use crate::support::{Bed, SOON, TRUNKLINE, is_running, line};
+use crate::support::{Bed, SOON, TRUNKLINE, is_running, line, wait_for};
 
 #[tokio::test]
 async fn the_process_gets_exactly_what_the_plan_says() {
@@ -221,6 +221,10 @@ async fn a_start_whose_report_nobody_hears_goes_on() {
     stdin.write_all(&serde_json::to_vec(&plan).unwrap()).unwrap();
     drop(stdin);
 
+    wait_for("the keeper to say how to reach it", || {
+        bed.path("keeper.json").exists()
+    })
+    .await;
     bed.said("up").await;
     let mut link = bed.attach().await;
     assert!(is_running(link.hello.child_pid.into()));
