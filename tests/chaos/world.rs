@@ -50,6 +50,8 @@ const SHUTDOWN_DEADLINE_MS: &str = "20000";
 const REST_LIMIT: Duration = Duration::from_secs(90);
 /// How long the last words of a round may take.
 const SENDERS_LIMIT: Duration = Duration::from_secs(60);
+/// How long a state that has no record may show before none is waited for any more.
+const UNTOLD_LIMIT: Duration = Duration::from_secs(3);
 /// A client that comes back after so many records.
 const RESTLESS: usize = 300;
 
@@ -287,13 +289,18 @@ impl World {
         for session in self.all() {
             let what = format!("session {} is at rest", session.id);
             let mut last = Value::Null;
+            let mut since = Instant::now();
             let is_at_rest = timeout(
                 REST_LIMIT,
                 wait_for(&what, REST_LIMIT * 2, async || {
-                    last = api.session(&session.id).await;
-                    // The record of a state comes after the state.
+                    let view = api.session(&session.id).await;
+                    if view != last {
+                        since = Instant::now();
+                        last = view;
+                    }
+                    // The record of a state comes after the state, if the disk takes it.
                     let is_told = || last["state"] == last_state(&self.daemon.journal(&session.id)).as_str();
-                    (is_at_rest(&last) && is_told()).then_some(())
+                    (is_at_rest(&last) && (since.elapsed() > UNTOLD_LIMIT || is_told())).then_some(())
                 }),
             );
             if is_at_rest.await.is_err() {
