@@ -124,6 +124,8 @@ impl World {
             )
             .env("TRUNKLINE_CONFIG", &config)
             .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
+            // Daemon and keepers disagree about the time: a session would be parked at any moment, also of its rest.
+            .env("TRUNKLINE_PARK_IDLE_MS", "0")
             .env("TRUNKLINE_LIMITS_PARALLEL_STARTS", PARALLEL_STARTS)
             .env("TRUNKLINE_WARM_PROFILES", profiles)
             .env("TRUNKLINE_STOP_FINISH_TURNS_MS", FINISH_TURNS_MS)
