@@ -64,6 +64,8 @@ struct Session {
     clients: Vec<Client>,
     sent: Vec<Sent>,
     cost: f64,
+    /// Every running total that is known of its conversations.
+    totals: Vec<f64>,
     /// How often somebody asked for its stop.
     stops: usize,
 }
@@ -230,6 +232,7 @@ impl World {
             clients,
             sent: Vec::new(),
             cost: 0.0,
+            totals: Vec::new(),
             stops: 0,
         }
     }
@@ -320,7 +323,11 @@ impl World {
     /// Takes every session out of its state, sends guests home, and replaces one session.
     pub(crate) async fn go_on(&mut self, replaced: usize) {
         self.sessions[replaced].clients.clear();
-        self.delete(self.sessions[replaced].id.clone()).await;
+        let (id, totals) = (
+            self.sessions[replaced].id.clone(),
+            std::mem::take(&mut self.sessions[replaced].totals),
+        );
+        self.delete(id, totals).await;
         self.send_home().await;
         let api = self.api();
         let mut resumes = JoinSet::new();
@@ -358,9 +365,9 @@ impl World {
         self.sessions[replaced] = self.make(replaced).await;
     }
 
-    async fn delete(&mut self, id: String) {
+    async fn delete(&mut self, id: String, totals: Vec<f64>) {
         let view = self.api().session(&id).await;
-        self.remember(&view);
+        self.remember(&view, totals);
         let reply = self.api().delete(&format!("/v1/sessions/{id}")).await;
         assert_eq!(reply.status.as_u16(), 204, "{:#}", reply.body);
         let dir = self.daemon.data_dir().join("sessions").join(&id);
@@ -375,7 +382,7 @@ impl World {
         self.sessions.clear();
         self.guests.clear();
         for id in ids {
-            self.delete(id).await;
+            self.delete(id, Vec::new()).await;
         }
         let list = self.api().get("/v1/sessions").await.expect(200);
         assert_eq!(list["items"], json!([]));
