@@ -280,8 +280,12 @@ impl Supervisor {
         retired?;
         self.shared.registry.remove(id);
         self.catch_up().await?;
-        let dir = self.shared.settings.session_dir(id);
+        let (dir, socket) = (
+            self.shared.settings.session_dir(id),
+            self.shared.settings.socket(id),
+        );
         absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+        absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
         for span in self.shared.store.cli_session_history(id).await? {
             let owner = self.shared.store.session_of_conversation(span.id).await?;
             if owner.is_some_and(|owner| owner != id) {
