@@ -18,11 +18,7 @@ fn copy(from: &Path, to: &Path) {
 fn make_old(data: &Path, session: &str) {
     let path = data.join("sessions").join(session).join("keeper.json");
     let mut identity: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    identity
-        .as_object_mut()
-        .unwrap()
-        .remove("folder")
-        .expect("it says");
+    identity.as_object_mut().unwrap().remove("folder");
     fs::write(path, identity.to_string()).unwrap();
 }
 
