@@ -11,8 +11,8 @@ use self::value::{
     path, prompt_blocks, rule, short, single_line, text, word,
 };
 use super::{
-    JsonObject, LaunchOptions, PermissionMode, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec,
-    Thinking, Tools,
+    LaunchOptions, PermissionMode, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec, Thinking,
+    Tools,
 };
 use crate::{
     claude::{environment, json},
