@@ -16,6 +16,7 @@ mod projector;
 mod queued;
 mod recovery;
 mod registry;
+mod removal;
 mod requests;
 mod restart;
 mod rules;
@@ -82,6 +83,8 @@ struct Shared {
     restarts: mpsc::Sender<SessionId>,
     /// Where parked sessions say that they need a process.
     wakes: mpsc::Sender<SessionId>,
+    /// Those who look at directories of sessions just now.
+    looks: cwd::Looks,
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
@@ -109,8 +112,7 @@ impl Supervisor {
                 cli: CliSource::default(),
                 outbound: Outbound::new(),
                 admission: Admission::new(settings.limits),
-                data_mark: mark::of(&settings.data_dir)
-                    .map_err(SupervisorError::files(&settings.data_dir))?,
+                data_mark: mark::of(&settings.data_dir)?,
                 warm: Arc::new(warm::Pool::new(settings.warm.profiles.len())),
                 settings,
                 store,
@@ -121,6 +123,7 @@ impl Supervisor {
                 closing: CancellationToken::new(),
                 restarts,
                 wakes,
+                looks: cwd::Looks::default(),
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
                 memory_bytes: AtomicU64::new(0),

@@ -52,16 +52,19 @@ pub(super) fn has_entry(environment: &[u8], entry: &str) -> bool {
         .any(|text| text == entry.as_bytes())
 }
 
-/// Kills every process that carries the marker of `run`, and all that descends from one, until none is left.
+/// Kills every process that carries the marker of `run`, and all that descends from one, until none is left. Those that carry
+/// another mark of a data directory than `mark` are of a run of the same id, in the directory that ours is a copy of.
 ///
 /// The agent itself dies with its keeper, but tools in sessions of their own do not. Call it once [`super::attach`] said that
 /// the keeper's process is gone; it reads all of `/proc` and takes at most 3 s, so call it where blocking is allowed.
 ///
 /// # Errors
 /// The processes cannot be listed.
-pub fn kill_leftovers(run: RunId) -> io::Result<Swept> {
+pub fn kill_leftovers(mark: &str, run: RunId) -> io::Result<Swept> {
     let marker = marker(run);
-    sweep(|environment| has_entry(environment, &marker))
+    sweep(|environment| {
+        has_entry(environment, &marker) && value(environment, DATA_MARKER).is_none_or(|its| its == mark)
+    })
 }
 
 /// As [`kill_leftovers`] for all processes that carry `mark`, the mark of a data directory, and belong to no run that
@@ -108,7 +111,8 @@ pub fn kill_lock_holder(identity_file: &Path, lock_file: &Path) -> bool {
     keeper.is_some_and(|keeper| os::signal_same(keeper, Signal::SIGKILL).is_ok())
 }
 
-fn value<'a>(environment: &'a [u8], name: &str) -> Option<&'a str> {
+/// The value of an entry of an environment, as the system shows it.
+pub(super) fn value<'a>(environment: &'a [u8], name: &str) -> Option<&'a str> {
     let entry = environment
         .split(|byte| *byte == 0)
         .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;

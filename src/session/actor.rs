@@ -106,6 +106,8 @@ pub struct SessionSettings {
     pub keeper_program: PathBuf,
     /// Where a living keeper says how to reach it.
     pub identity_file: PathBuf,
+    /// The mark of the data directory, which its processes carry.
+    pub data_mark: String,
     /// Newest records kept in memory for live clients.
     pub ring_bytes: usize,
     /// Size at which the journal begins a new segment.

@@ -163,6 +163,12 @@ impl Actor {
         };
         self.start_turn = Some(turn);
         launch.plan.journal_floor = self.journal_floor();
+        if launch.base.cost_usd.is_none()
+            && let Some(totals) = self.machine.totals_of(launch.cli_session)
+        {
+            // The store knows what was reported. A fork that has reported nothing yet still is where its parent was.
+            launch.base = totals.clone();
+        }
         let note = Note::RunStarted(RunStarted {
             run_id: launch.plan.run,
             mode: launch.mode,

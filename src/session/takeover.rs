@@ -203,11 +203,12 @@ impl Actor {
     /// Ends what a process left behind whose keeper died with it.
     fn kill_leftovers(&mut self, run: RunId) {
         let (session, metrics) = (self.id, self.metrics.clone());
+        let mark = self.settings.data_mark.clone();
         let sweep = CancellationToken::new();
         self.sweep = Some(sweep.clone());
         self.tracker.spawn_blocking(move || {
             let _ended = sweep.drop_guard();
-            match keeper::kill_leftovers(run) {
+            match keeper::kill_leftovers(&mark, run) {
                 Ok(swept) => {
                     metrics.strays_killed(swept.killed);
                     if swept.killed > 0 {

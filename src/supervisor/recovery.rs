@@ -37,20 +37,26 @@ impl Supervisor {
         if let Err(error) = keeper::remove_free_leases(&self.shared.settings.data_dir.join("leases")) {
             tracing::warn!(%error, "leases that nobody holds were not removed");
         }
+        let known = self.shared.store.examine_sessions().await?;
         let mut rows = self.shared.store.unsettled_sessions().await?;
-        let known = self.shared.store.session_ids().await?;
         for id in self.session_folders() {
             let dir = self.shared.settings.session_dir(id);
             if !known.contains(&id) {
                 self.disown(id, &dir).await;
                 continue;
             }
+            if let Some(keeper) = Identity::of_the_original(&self.shared.settings.identity_file(id)) {
+                let pid = keeper.pid;
+                tracing::warn!(session.id = %id, keeper.pid = pid, "this data directory is a copy: the process of a session is the original's, and is left alone");
+            }
             // A process may have been started whose first record no daemon has read.
-            if self.shared.settings.identity_file(id).exists()
-                && rows.iter().all(|row| row.id != id)
-                && let Some(row) = self.shared.store.session(id).await?
-            {
-                rows.push(row);
+            if self.shared.settings.identity_file(id).exists() && rows.iter().all(|row| row.id != id) {
+                match self.shared.store.session(id).await {
+                    Ok(row) => rows.extend(row),
+                    // It has been named, and its process is left to who deletes it.
+                    Err(error) if error.blames_the_data() => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
         let (queued, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| self.is_queued(row));
@@ -120,7 +126,7 @@ impl Supervisor {
     }
 
     /// The keeper of a session, if it lives.
-    fn keeper_of(&self, id: SessionId) -> Option<Identity> {
+    pub(super) fn keeper_of(&self, id: SessionId) -> Option<Identity> {
         let identity = Identity::read(&self.shared.settings.identity_file(id)).ok()??;
         identity.is_alive().then_some(identity)
     }
@@ -182,12 +188,8 @@ impl Supervisor {
     }
 
     /// Ends a keeper that lives and cannot be reached: by the end of its processes, else by its own.
-    async fn end_keeper(&self, id: SessionId, identity: &Path, dir: &Path) {
-        let mark = self.shared.data_mark.clone();
-        let killed = self
-            .blocking(move || keeper::kill_strays(&mark, |session, _| session != id))
-            .await;
-        self.report(killed);
+    pub(super) async fn end_keeper(&self, id: SessionId, identity: &Path, dir: &Path) {
+        self.kill_strays_of(id).await;
         if is_free_within(dir, ENDING_PATIENCE).await {
             return;
         }
@@ -198,6 +200,15 @@ impl Supervisor {
         if killed.is_some_and(|killed| killed) && is_free_within(dir, ENDING_PATIENCE).await {
             tracing::warn!(session.id = %id, "a keeper that could not be reached was killed");
         }
+    }
+
+    /// Kills what is left of the processes of one session.
+    pub(super) async fn kill_strays_of(&self, id: SessionId) {
+        let mark = self.shared.data_mark.clone();
+        let swept = self
+            .blocking(move || keeper::kill_strays(&mark, |session, _| session != id))
+            .await;
+        self.report(swept);
     }
 
     /// Kills what carries the mark of this data directory and belongs to no keeper that lives.

@@ -14,14 +14,14 @@ use std::{collections::HashMap, path::Path, time::Duration};
 use crate::{
     claude::LaunchOptions,
     domain::{CliSessionId, Clock, FailReason, SessionId, SessionState},
-    keeper,
+    files, keeper,
     metrics::{WarmEnd, WarmLevel},
     session::{Admitted, SessionError, SessionHandle},
     store::{NewSession, SessionRow},
     telemetry,
 };
 
-use super::{Supervisor, SupervisorError, lifecycle::absent};
+use super::{Supervisor, SupervisorError, removal::absent};
 pub(super) use pool::Pool;
 use pool::{Leaving, Spare};
 
@@ -179,7 +179,7 @@ impl Supervisor {
     pub(super) async fn clear_warm(&self) -> Result<(), SupervisorError> {
         let mut ends = tokio::task::JoinSet::new();
         for (id, cli_session) in self.left_behind() {
-            if self.shared.store.session(id).await?.is_some() {
+            if self.shared.store.has_session(id).await? {
                 // It had become a session.
                 self.forget_warm(id).await;
                 continue;
@@ -230,9 +230,13 @@ impl Supervisor {
             .filter_map(|file| {
                 let path = file.ok()?.path();
                 let id = path.file_name()?.to_str()?.parse().ok()?;
-                // A file that the daemon died over is empty: its session has no lease yet.
-                let text = std::fs::read_to_string(&path).ok()?;
-                Some((id, text.trim().parse().unwrap_or_else(|_| CliSessionId::new())))
+                // A file that the daemon died over is empty: its session has no lease yet. What else it may be instead does
+                // not matter: it goes.
+                let text = files::read(&path).unwrap_or_default();
+                let known = std::str::from_utf8(&text)
+                    .ok()
+                    .and_then(|text| text.trim().parse().ok());
+                Some((id, known.unwrap_or_else(CliSessionId::new)))
             })
             .collect()
     }

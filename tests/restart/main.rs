@@ -4,11 +4,13 @@
 mod approvals;
 mod asked;
 mod backoff;
+mod copied;
 mod follower;
 mod instance;
 mod journal;
 mod many;
 mod moments;
+mod not_files;
 mod phases;
 mod real;
 mod replaced;
@@ -16,4 +18,5 @@ mod shutdown;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
+mod unreadable;
 mod versions;

@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use crate::{
     claude::{LaunchOptions, Start},
-    domain::FailReason,
     metrics::WarmEnd,
     session::Claim,
     store::NewSession,
@@ -16,6 +15,7 @@ use crate::{
 use super::{
     super::{SessionView, Supervisor, SupervisorError, messages::CheckedPrompt},
     pool::Spare,
+    refill::why_of_no_use,
     spare_row,
 };
 
@@ -34,7 +34,10 @@ impl Supervisor {
         }
         self.refuse_when_closing()?;
         let cli = self.shared.cli.look(&self.shared.settings).await?;
-        let key = self.launch_key(&cli, Path::new(&new.cwd), options)?;
+        // What is wrong is told by the start of a process.
+        let Ok(key) = self.launch_key(&cli, Path::new(&new.cwd), options).await else {
+            return Ok(None);
+        };
         while let Some(spare) = pool.claim(&key, settings.max_age()) {
             let id = spare.session.id();
             let new = NewSession {
@@ -51,13 +54,7 @@ impl Supervisor {
             }
         }
         for profile in &settings.profiles {
-            let fits = self.check_cwd(&profile.cwd).is_ok_and(|cwd| {
-                cwd == key.cwd
-                    && self
-                        .launch_key(&cli, &cwd, &profile.options)
-                        .is_ok_and(|it| it == key)
-            });
-            if fits {
+            if self.key_of(&cli, profile).await.is_ok_and(|it| it == key) {
                 self.shared.metrics.warm().missed(&profile.name);
                 break;
             }
@@ -97,10 +94,7 @@ impl Supervisor {
             Ok::<(), SupervisorError>(())
         };
         if let Err(error) = taken.await {
-            let reason = FailReason {
-                code: "cli_exited".to_owned(),
-                detail: telemetry::chain(&error),
-            };
+            let reason = why_of_no_use(&session.view(), &telemetry::chain(&error));
             self.profile_failed(number, reason);
             self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Died);
             return Ok(false);

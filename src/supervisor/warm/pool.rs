@@ -16,7 +16,7 @@ use tokio_util::sync::DropGuard;
 use crate::{
     domain::{CliSessionId, Clock, FailReason, SessionId, SessionState, Timestamp},
     metrics::WarmEnd,
-    session::{Refusal, SessionHandle},
+    session::{LiveView, Refusal, SessionHandle},
 };
 
 use super::{super::SupervisorError, key::LaunchKey};
@@ -67,8 +67,14 @@ impl Spare {
     }
 
     fn is_ready(&self) -> bool {
-        self.session.view().state == SessionState::Idle
+        let view = self.session.view();
+        view.state == SessionState::Idle && !has_turned(&view)
     }
+}
+
+/// Whether the CLI has begun a turn by itself.
+pub(super) fn has_turned(view: &LiveView) -> bool {
+    view.turns > 0 || view.turn.is_some()
 }
 
 /// How a profile fares.

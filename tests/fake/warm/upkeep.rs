@@ -218,3 +218,22 @@ async fn what_a_dead_daemon_left_is_removed_and_what_was_claimed_lives_on() {
     let records = records(&rest, &mine).await;
     assert_eq!(of_type(&records, "daemon", "claimed").len(), 1);
 }
+
+#[tokio::test]
+async fn a_mark_that_is_no_text_is_cleared_with_its_process_like_any_other() {
+    let mut daemon = keeping(1, &json!({})).start().await;
+    ready(&daemon.rest(), 1).await;
+    let waits = spare(&daemon);
+    daemon.kill();
+    let marks = daemon.data_dir().join("warm");
+    fs::write(marks.join(&waits), [0xff, 0xfe, 0x00]).unwrap();
+    // One of a session that came no further.
+    let other = "0190f0f0-0000-7000-8000-000000000001";
+    fs::write(marks.join(other), [0xc3, 0x28]).unwrap();
+    daemon.start().await;
+    gone(&daemon, &waits).await;
+    assert!(!spares(&daemon).contains(other));
+    let rest = daemon.rest();
+    ready(&rest, 1).await;
+    assert!(list(&rest).await.is_empty());
+}
