@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, answer_heard, nothing_was_answered, of_type, path, pid, plain, records, session},
+    bed::{act, answer_heard, nothing_was_answered, of_type, path, pid, plain, records},
     support::{
         proc,
         rest::Rest,

@@ -236,7 +236,7 @@ async fn over_the_death_of_the_daemon_there_is_one_answer_and_no_trace_of_the_se
     assert_eq!(answers.len(), 1, "{answers:#?}");
     assert_eq!(answers[0]["response"]["response"], json!({ "redacted": true }));
     // The answer and the death meet: it was given, or the next daemon, to which nobody is attached, says that there is none.
-    let mut client = give(&daemon, &id, "r-2").await;
+    let _client = give(&daemon, &id, "r-2").await;
     daemon.kill();
     daemon.start().await;
     let rest = daemon.rest();

@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, body, of_type, plain, records, session, session_with},
+    bed::{act, act_through, answer_heard, body, of_type, path, plain, records, session, session_with},
     support::{
         daemon::TestDaemon,
         rest::Rest,

@@ -240,7 +240,7 @@ async fn p4_a_form_that_was_withdrawn_is_dead() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p5_the_first_of_two_answers_to_a_form_wins() {
-    let (daemon, rest, id) = plain().await;
+    let (_daemon, rest, id) = plain().await;
     act(&rest, &id, json!([{ "request": form(), "id": "f-1" }])).await;
     let asked = pending(&rest, &id, 1).await;
     let approval = id_of(&asked[0]);

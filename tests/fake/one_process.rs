@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{pid, plain, session},
+    bed::{pid, plain},
     support::{
         daemon::TestDaemon,
         proc,
@@ -73,7 +73,7 @@ fn conversation(view: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s5_prompts_and_resumes_just_after_a_crash_end_in_one_process() {
-    let (daemon, rest, id) = plain().await;
+    let (_daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     for round in 0..8 {
         proc::signal(pid(&rest, &id).await, Signal::SIGKILL);

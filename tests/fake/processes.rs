@@ -186,7 +186,6 @@ async fn l7_without_a_daemon_no_process_is_left_and_every_session_can_go_on() {
         .env("TRUNKLINE_STOP_EOF_GRACE_MS", "300")
         .start()
         .await;
-    let rest = daemon.rest();
     let mut sessions = Vec::new();
     for name in ["a", "b", "c"] {
         sessions.push(stubborn(&daemon, name).await);

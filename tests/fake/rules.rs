@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, body, of_type, path, plain, records, session},
+    bed::{act, act_through, answer_heard, body, of_type, path, plain, records},
     support::{
         daemon::TestDaemon,
         rest::Rest,

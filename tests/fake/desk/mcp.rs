@@ -8,7 +8,7 @@ use super::{
     acked, answer, asked, between, call, callback, error_code, hook_of, message, reason, result_of, written,
 };
 use crate::{
-    bed::{act, answer_heard, body, of_type, plain, records, session, session_with},
+    bed::{act, answer_heard, body, of_type, plain, records, session_with},
     support::{
         daemon::TestDaemon,
         wait::{PATIENCE, wait_for},
