@@ -20,8 +20,9 @@ pub(crate) struct Books {
     pub(crate) faults: Vec<String>,
 }
 
-/// Makes the books. `parent` has the running totals of the session that this is a fork of, if it is still there.
-pub(crate) fn books(journal: &Journal, parent: Option<&[f64]>) -> Books {
+/// Makes the books. `origin` has the running totals of the session that this is a fork of, or whose conversation it goes on
+/// with, if they are known.
+pub(crate) fn books(journal: &Journal, origin: Option<&[f64]>) -> Books {
     let mut books = Books {
         cost: 0.0,
         spent: Some(0.0),
@@ -34,12 +35,14 @@ pub(crate) fn books(journal: &Journal, parent: Option<&[f64]>) -> Books {
         let conversation = run.started["cli_session_id"].as_str().unwrap_or_default();
         let base = run.started["base"]["cost_usd"].as_f64();
         let known = totals.get(conversation).copied();
-        let mut last = match (run.started["mode"].as_str(), parent) {
-            // It begins where its parent was, at whatever moment that was.
-            (Some("fork"), Some(parent)) => base.filter(|base| parent.iter().any(|it| is_same(*it, *base))),
-            (Some("fork"), None) => base,
-            (Some("new"), _) => None,
-            _ => known,
+        let mode = run.started["mode"].as_str();
+        let mut last = match (mode, known, origin) {
+            (Some("new"), ..) => None,
+            (Some("resume"), Some(known), _) => Some(known),
+            // It begins where that one was, at whatever moment that was.
+            (_, _, Some(origin)) => base.filter(|base| origin.iter().any(|it| is_same(*it, *base))),
+            (Some("fork"), ..) => base,
+            _ => None,
         };
         if base.map(round) != last.map(round) {
             books.faults.push(format!(

@@ -50,6 +50,8 @@ const SHUTDOWN_DEADLINE_MS: &str = "20000";
 const REST_LIMIT: Duration = Duration::from_secs(90);
 /// How long the last words of a round may take.
 const SENDERS_LIMIT: Duration = Duration::from_secs(60);
+/// How long a state that has no record may show before none is waited for any more.
+const UNTOLD_LIMIT: Duration = Duration::from_secs(3);
 /// A client that comes back after so many records.
 const RESTLESS: usize = 300;
 
@@ -62,6 +64,8 @@ struct Session {
     clients: Vec<Client>,
     sent: Vec<Sent>,
     cost: f64,
+    /// Every running total that is known of its conversations.
+    totals: Vec<f64>,
     /// How often somebody asked for its stop.
     stops: usize,
 }
@@ -122,6 +126,8 @@ impl World {
             )
             .env("TRUNKLINE_CONFIG", &config)
             .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
+            // Daemon and keepers disagree about the time: a session would be parked at any moment, also of its rest.
+            .env("TRUNKLINE_PARK_IDLE_MS", "0")
             .env("TRUNKLINE_LIMITS_PARALLEL_STARTS", PARALLEL_STARTS)
             .env("TRUNKLINE_WARM_PROFILES", profiles)
             .env("TRUNKLINE_STOP_FINISH_TURNS_MS", FINISH_TURNS_MS)
@@ -226,6 +232,7 @@ impl World {
             clients,
             sent: Vec::new(),
             cost: 0.0,
+            totals: Vec::new(),
             stops: 0,
         }
     }
@@ -287,13 +294,18 @@ impl World {
         for session in self.all() {
             let what = format!("session {} is at rest", session.id);
             let mut last = Value::Null;
+            let mut since = Instant::now();
             let is_at_rest = timeout(
                 REST_LIMIT,
                 wait_for(&what, REST_LIMIT * 2, async || {
-                    last = api.session(&session.id).await;
-                    // The record of a state comes after the state.
+                    let view = api.session(&session.id).await;
+                    if view != last {
+                        since = Instant::now();
+                        last = view;
+                    }
+                    // The record of a state comes after the state, if the disk takes it.
                     let is_told = || last["state"] == last_state(&self.daemon.journal(&session.id)).as_str();
-                    (is_at_rest(&last) && is_told()).then_some(())
+                    (is_at_rest(&last) && (since.elapsed() > UNTOLD_LIMIT || is_told())).then_some(())
                 }),
             );
             if is_at_rest.await.is_err() {
@@ -311,7 +323,11 @@ impl World {
     /// Takes every session out of its state, sends guests home, and replaces one session.
     pub(crate) async fn go_on(&mut self, replaced: usize) {
         self.sessions[replaced].clients.clear();
-        self.delete(self.sessions[replaced].id.clone()).await;
+        let (id, totals) = (
+            self.sessions[replaced].id.clone(),
+            std::mem::take(&mut self.sessions[replaced].totals),
+        );
+        self.delete(id, totals).await;
         self.send_home().await;
         let api = self.api();
         let mut resumes = JoinSet::new();
@@ -349,9 +365,9 @@ impl World {
         self.sessions[replaced] = self.make(replaced).await;
     }
 
-    async fn delete(&mut self, id: String) {
+    async fn delete(&mut self, id: String, totals: Vec<f64>) {
         let view = self.api().session(&id).await;
-        self.remember(&view);
+        self.remember(&view, totals);
         let reply = self.api().delete(&format!("/v1/sessions/{id}")).await;
         assert_eq!(reply.status.as_u16(), 204, "{:#}", reply.body);
         let dir = self.daemon.data_dir().join("sessions").join(&id);
@@ -366,7 +382,7 @@ impl World {
         self.sessions.clear();
         self.guests.clear();
         for id in ids {
-            self.delete(id).await;
+            self.delete(id, Vec::new()).await;
         }
         let list = self.api().get("/v1/sessions").await.expect(200);
         assert_eq!(list["items"], json!([]));

@@ -34,6 +34,8 @@ pub(super) struct Left {
     conversation: String,
     cwd: PathBuf,
     is_fake: bool,
+    /// Every running total that is known of it.
+    pub(super) totals: Vec<f64>,
 }
 
 impl World {
@@ -186,6 +188,7 @@ impl World {
             clients,
             sent: sent.into_iter().collect(),
             cost: 0.0,
+            totals: Vec::new(),
             stops: 0,
         });
     }
@@ -197,7 +200,7 @@ impl World {
             guest.rounds += 1;
             if matches!(guest.kind, Kind::Visit) || guest.rounds > 1 {
                 guest.clients.clear();
-                self.delete(guest.id).await;
+                self.delete(guest.id, guest.totals).await;
             } else {
                 self.guests.push(guest);
             }
@@ -205,7 +208,7 @@ impl World {
     }
 
     /// Remembers the conversation of a session that is about to be deleted, if the agent has kept it.
-    pub(super) fn remember(&mut self, view: &Value) {
+    pub(super) fn remember(&mut self, view: &Value, totals: Vec<f64>) {
         let conversation = view["cli"]["session_id"].as_str().unwrap().to_owned();
         let cwd = PathBuf::from(view["cwd"].as_str().unwrap());
         let home = self.daemon.home();
@@ -220,6 +223,7 @@ impl World {
                 conversation,
                 cwd,
                 is_fake,
+                totals,
             });
         }
     }

@@ -38,7 +38,7 @@ impl World {
         let mut faults = Vec::new();
         let mut live = BTreeMap::new();
         let mut costs = BTreeMap::new();
-        let mut totals = HashMap::new();
+        let mut totals = HashMap::<String, Vec<f64>>::new();
         let (killed, ends) = (&self.killed, self.ends);
         // Parents come before their forks.
         for session in self.sessions.iter_mut().chain(&mut self.guests) {
@@ -47,11 +47,14 @@ impl World {
             match Journal::read(&data.join("sessions").join(&session.id)) {
                 Err(fault) => own.push(fault),
                 Ok(journal) => {
-                    let parent = match &session.kind {
+                    let origin = match &session.kind {
                         Kind::Fork { parent } => totals.get(parent),
-                        _ => None,
+                        Kind::Adopted(left) => Some(&left.totals),
+                        Kind::Resident | Kind::Visit => None,
                     };
-                    let books = ledger::books(&journal, parent.map(Vec::as_slice));
+                    let books = ledger::books(&journal, origin.map(Vec::as_slice));
+                    session.totals.clone_from(&books.totals);
+                    session.totals.extend(origin.into_iter().flatten());
                     if session.is_fake {
                         own.extend(checks::lines(&journal, &logs, killed));
                     }
@@ -83,7 +86,7 @@ impl World {
                         live.insert(run.id.clone(), i32::try_from(pid).unwrap());
                     }
                     costs.insert(session.id.clone(), books.cost);
-                    totals.insert(session.id.clone(), books.totals);
+                    totals.insert(session.id.clone(), session.totals.clone());
                 }
             }
             if let Some(last) = own.last_mut() {
