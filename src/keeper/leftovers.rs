@@ -23,8 +23,13 @@ use crate::domain::{RunId, SessionId};
 /// How long leftovers are looked for. What cannot be killed by then hangs in the kernel, or is not ours to kill.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long the processes cannot be listed before that is given up. The daemon may be short of file descriptors for a while.
+const LIST_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Between two tries to list them.
+const LIST_PAUSE: Duration = Duration::from_millis(50);
 
 /// How often in a row nothing must be found. A process can be forked just behind a look.
 pub(super) const CLEAN_LOOKS: u32 = 3;
@@ -55,7 +60,8 @@ pub(super) fn has_entry(environment: &[u8], entry: &str) -> bool {
 /// Kills every process that carries the marker of `run`, and all that descends from one, until none is left.
 ///
 /// The agent itself dies with its keeper, but tools in sessions of their own do not. Call it once [`super::attach`] said that
-/// the keeper's process is gone; it reads all of `/proc` and takes at most 3 s, so call it where blocking is allowed.
+/// the keeper's process is gone; it reads all of `/proc` and takes at most 3 s, or 10 s more when that cannot be read at once, so
+/// call it where blocking is allowed.
 ///
 /// # Errors
 /// The processes cannot be listed.
@@ -116,13 +122,27 @@ fn value<'a>(environment: &'a [u8], name: &str) -> Option<&'a str> {
 }
 
 fn sweep(is_prey: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
-    let until = Instant::now() + PATIENCE;
+    let mut until = Instant::now() + PATIENCE;
+    let list_until = Instant::now() + LIST_PATIENCE;
     let mut hunt = os::Hunt::default();
     let mut found = HashSet::new();
     let mut clean = 0;
     let mut left = 0;
+    let mut has_failed = false;
     while clean < CLEAN_LOOKS {
-        let prey = hunt.look(&is_prey, false)?;
+        let prey = match hunt.look(&is_prey, false) {
+            Ok(prey) => prey,
+            Err(error) if Instant::now() >= list_until => return Err(error),
+            Err(error) => {
+                if !std::mem::replace(&mut has_failed, true) {
+                    tracing::warn!(%error, "processes cannot be listed; it is tried again");
+                }
+                pause(LIST_PAUSE);
+                // What could not be looked for has its whole time.
+                until = Instant::now() + PATIENCE;
+                continue;
+            }
+        };
         left = prey.len();
         if prey.is_empty() {
             clean += 1;
@@ -136,14 +156,18 @@ fn sweep(is_prey: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
         if Instant::now() >= until {
             break;
         }
-        #[expect(clippy::disallowed_methods, reason = "called where blocking is allowed")]
-        std::thread::sleep(PAUSE);
+        pause(PAUSE);
     }
     Ok(Swept {
         killed: found.len() - left,
         left,
         sessions: BTreeSet::new(),
     })
+}
+
+#[expect(clippy::disallowed_methods, reason = "called where blocking is allowed")]
+fn pause(duration: Duration) {
+    std::thread::sleep(duration);
 }
 
 /// Whether this process lives, which one that nobody has reaped yet does not.

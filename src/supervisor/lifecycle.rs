@@ -403,8 +403,15 @@ impl Supervisor {
         launch: Launch,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
-        self.refuse_when_closing()?;
-        Ok(session.start(launch, admitted).await?)
+        let under_way = self.begin_start()?;
+        let session = session.clone();
+        // To the end: what was handed to the actor is started, whether or not somebody waits for it.
+        self.to_the_end(async move {
+            let started = session.start(launch, admitted).await;
+            drop(under_way);
+            Ok(started?)
+        })
+        .await
     }
 
     /// What is started for a session.

@@ -4,7 +4,9 @@
 mod approvals;
 mod asked;
 mod backoff;
+mod closing;
 mod follower;
+mod frozen;
 mod instance;
 mod journal;
 mod many;

@@ -55,7 +55,12 @@ impl Hunt {
         // Also when the last list failed: what is stopped must not stay so.
         for quarry in &held {
             // It may have ended by itself.
-            let _ = signal_same(*quarry, Signal::SIGKILL);
+            if let Err(error) = signal_same(*quarry, Signal::SIGKILL)
+                && is_out_of_files(&error)
+            {
+                // It was seen to be the right one when it was stopped, and what is stopped keeps its pid.
+                let _ = kill(quarry.0, Signal::SIGKILL);
+            }
         }
         listed.map(|()| held)
     }
@@ -141,10 +146,20 @@ fn hold_descendants(seen: &[Seen], held: &mut HashSet<Quarry>) {
 }
 
 fn hold(quarry: Quarry, held: &mut HashSet<Quarry>) {
-    if held.insert(quarry) {
-        // It may have ended by itself.
-        let _ = signal_same(quarry, Signal::SIGSTOP);
+    if held.contains(&quarry) {
+        return;
     }
+    match signal_same(quarry, Signal::SIGSTOP) {
+        // Nobody knows whether it is still the same: a later look finds it again.
+        Err(error) if is_out_of_files(&error) => {}
+        // It may have ended by itself.
+        Ok(()) | Err(_) => drop(held.insert(quarry)),
+    }
+}
+
+/// Whether this process, or the machine, has no file descriptor to give.
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Sends a signal to this very process, and to no other that got its pid meanwhile.
