@@ -189,4 +189,39 @@ mod tests {
         assert_eq!(value(environment, RUN_MARKER), Some("x"));
         assert_eq!(value(environment, "TRUNKLINE"), None);
     }
+
+    /// As in `os::hunt`, the limit is the whole process's.
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[expect(clippy::disallowed_methods, reason = "a process to sweep")]
+    fn a_sweep_that_cannot_look_for_a_while_goes_on() {
+        use std::{cell::Cell, os::unix::process::ExitStatusExt as _, process::Command};
+
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+        let run = RunId::new();
+        let mut child = Command::new("sleep")
+            .arg("90")
+            .env(RUN_MARKER, run.to_string())
+            .spawn()
+            .unwrap();
+        let (limit, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let is_cut = Cell::new(false);
+        let cut = || {
+            if !is_cut.replace(true) {
+                setrlimit(Resource::RLIMIT_NOFILE, 0, most).unwrap();
+                std::thread::spawn(move || {
+                    pause(LIST_PAUSE * 3);
+                    setrlimit(Resource::RLIMIT_NOFILE, limit, most).unwrap();
+                });
+            }
+        };
+        let marker = marker(run);
+        let swept = sweep(|environment| {
+            cut();
+            has_entry(environment, &marker)
+        });
+        assert_eq!(swept.unwrap().killed, 1);
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+    }
 }

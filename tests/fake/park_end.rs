@@ -54,6 +54,7 @@ async fn a_daemon_that_must_not_wait_hastens_a_park_and_leaves_it_one() {
     let mut daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_STOP_EOF_GRACE_MS", "300000")
         .env("TRUNKLINE_STOP_TERM_GRACE_MS", "300000")
+        .env("TRUNKLINE_STOP_SHUTDOWN_DEADLINE_MS", "900000")
         .start()
         .await;
     let rest = daemon.rest();

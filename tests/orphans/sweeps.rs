@@ -1,9 +1,8 @@
-//! Owns what waits for the sweep after a keeper that was killed, and the sweep that cannot look at once.
+//! Owns what waits for the sweep after a keeper that was killed.
 
 use std::{
     collections::BTreeSet,
     fs,
-    net::TcpStream,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -17,15 +16,12 @@ use std::{
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::{
-    support::{
-        daemon::TestDaemon,
-        proc,
-        programs::fake_claude,
-        rest::Rest,
-        wait::{PATIENCE, wait_until},
-    },
-    tools::{Tools, UNMARKED},
+use crate::support::{
+    daemon::TestDaemon,
+    proc,
+    programs::fake_claude,
+    rest::Rest,
+    wait::{PATIENCE, wait_until},
 };
 
 async fn keeper_of(rest: &Rest, session: &str) -> i32 {
@@ -134,42 +130,4 @@ async fn s5_the_next_process_waits_for_the_sweep_of_what_a_killed_keeper_left() 
         .filter(|pid| killed.contains(pid))
         .collect();
     assert!(early.is_empty(), "the next process began beside {early:?}");
-}
-
-/// So many files are open in a process.
-fn open_files(pid: i32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
-}
-
-/// A daemon that has no file descriptor left for a while looks for what a killed keeper left as soon as it has some.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sweep_that_runs_out_of_files_goes_on_once_there_are_some() {
-    const MOST: usize = 96;
-    let daemon = TestDaemon::with_fake()
-        .launcher(["sh", "-c", &format!("ulimit -n {MOST}; exec \"$@\""), "sh"])
-        .allow_errors()
-        .start()
-        .await;
-    let rest = daemon.rest();
-    let (session, tools) = Tools::session(&daemon, &rest).await;
-    let keeper = keeper_of(&rest, &session).await;
-    let address = daemon.url().trim_start_matches("http://").to_owned();
-    let mut connections = Vec::new();
-    wait_until("no file can be opened any more", PATIENCE, || {
-        connections.push(TcpStream::connect(&address).unwrap());
-        open_files(daemon.pid()) == MOST
-    })
-    .await;
-    proc::signal(keeper, Signal::SIGKILL);
-    wait_until("the sweep finds out", PATIENCE, || {
-        daemon.log().contains("processes cannot be listed")
-    })
-    .await;
-    drop(connections);
-    tools.gone_within(PATIENCE, &UNMARKED).await;
-    for kind in UNMARKED {
-        proc::signal(tools.pid(kind), Signal::SIGKILL);
-    }
-    let view = daemon.rest().in_state(&session, &["failed"]).await;
-    assert_eq!(view["reason"]["code"], "keeper_lost", "{view:#}");
 }
