@@ -284,9 +284,7 @@ mod tests {
         // One that comes when nobody waits for it any more is for the program that comes next.
         let lifecycle = Lifecycle::new().unwrap();
         let requests = lifecycle.requests();
-        let (ended, signals) = lifecycle
-            .shut_down(async { true }, Duration::from_secs(60))
-            .await;
+        let (ended, signals) = lifecycle.shut_down(async { true }, Duration::from_secs(60)).await;
         assert_eq!((ended, signals), (Shutdown::Clean, 0));
         // To this thread: its handler has run when this returns.
         nix::sys::signal::raise(Number::SIGINT).unwrap();

@@ -146,7 +146,11 @@ impl Actor {
         // A stop that was asked for meanwhile has not reached it.
         self.stop_sent = false;
         let is_parking = self.machine.is_parking();
-        let asked = self.stop_waiters.iter().rev().find(|stop| !(stop.keeps_park && is_parking));
+        let asked = self
+            .stop_waiters
+            .iter()
+            .rev()
+            .find(|stop| !(stop.keeps_park && is_parking));
         if let Some(by) = asked.map(|stop| stop.by.clone())
             && self.machine.has_run()
         {

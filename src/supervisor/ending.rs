@@ -7,7 +7,7 @@ use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 
 use crate::{
     domain::SessionId,
-    session::{SessionError, SessionHandle},
+    session::{Admitted, Launch, SessionError, SessionHandle},
 };
 
 use super::{Supervisor, SupervisorError};
@@ -30,6 +30,24 @@ impl Supervisor {
         let under_way = self.shared.starts.token();
         self.refuse_when_closing()?;
         Ok(under_way)
+    }
+
+    /// Starts what was prepared, unless the daemon has begun to end meanwhile: who stops all sessions then must not miss it.
+    pub(super) async fn start_prepared(
+        &self,
+        session: &SessionHandle,
+        launch: Launch,
+        admitted: Admitted,
+    ) -> Result<(), SupervisorError> {
+        let under_way = self.begin_start()?;
+        let session = session.clone();
+        // To the end: what was handed to the actor is started, whether or not somebody waits for it.
+        self.to_the_end(async move {
+            let started = session.start(launch, admitted).await;
+            drop(under_way);
+            Ok(started?)
+        })
+        .await
     }
 
     /// Stops the processes of all sessions, in parallel: each when its turn is over, and after `turns` at the latest. A turn

@@ -133,9 +133,9 @@ impl Supervisor {
     /// every version understands: it stops its process as ever. One that does not answer gets little time for it.
     pub(super) async fn handle_to_stop(&self, id: SessionId) -> Result<SessionHandle, SupervisorError> {
         let error = match self.handle(id).await {
-            Err(error @ (SupervisorError::KeeperIncompatible { .. } | SupervisorError::KeeperUnresponsive)) => {
-                error
-            }
+            Err(
+                error @ (SupervisorError::KeeperIncompatible { .. } | SupervisorError::KeeperUnresponsive),
+            ) => error,
             handle => return handle,
         };
         let is_silent = matches!(error, SupervisorError::KeeperUnresponsive);

@@ -59,7 +59,8 @@ async fn a_daemon_that_must_not_wait_hastens_a_park_and_leaves_it_one() {
         .await;
     let rest = daemon.rest();
     let eof = daemon.home().join("eof");
-    let settings = json!({ "starts": [{ "eof": { "seen": eof, "ignore": true }, "term": { "ignore": true } }, {}] });
+    let settings =
+        json!({ "starts": [{ "eof": { "seen": eof, "ignore": true }, "term": { "ignore": true } }, {}] });
     let id = session(&daemon, "a", settings).await;
     rest.ask(&id, "hello").await;
     let mut parking = tokio::task::JoinSet::new();

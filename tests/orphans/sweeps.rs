@@ -40,7 +40,10 @@ impl Brood {
     /// How many there are at most.
     const MOST: usize = 400;
 
-    #[expect(clippy::disallowed_methods, reason = "they stand for tools that fork and fork")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "they stand for tools that fork and fork"
+    )]
     fn start(run: &str) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let (ended, run) = (Arc::clone(&end), run.to_owned());
@@ -106,7 +109,10 @@ async fn s5_the_next_process_waits_for_the_sweep_of_what_a_killed_keeper_left() 
     let rest = daemon.rest();
     let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
     rest.ask(&session, "hello").await;
-    let runs = rest.get(&format!("/v1/sessions/{session}/runs")).await.expect(200);
+    let runs = rest
+        .get(&format!("/v1/sessions/{session}/runs"))
+        .await
+        .expect(200);
     let run = runs["items"][0]["id"].as_str().unwrap();
     fs::write(daemon.home().join("old-run"), run).unwrap();
 

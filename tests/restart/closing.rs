@@ -43,7 +43,11 @@ async fn a_session_that_is_being_made_when_the_daemon_ends_gets_no_process() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let lock = StoreLock::take(&daemon.database());
-    let making = asking(&rest, "/v1/sessions", json!({ "cwd": daemon.work_dir("a"), "prompt": "hello" }));
+    let making = asking(
+        &rest,
+        "/v1/sessions",
+        json!({ "cwd": daemon.work_dir("a"), "prompt": "hello" }),
+    );
     wait_until("it is being made", PATIENCE, || folders(&daemon) == 1).await;
     daemon.signal(Signal::SIGTERM);
     ending(&daemon).await;
@@ -56,8 +60,16 @@ async fn a_session_that_is_being_made_when_the_daemon_ends_gets_no_process() {
     assert!(left.is_empty(), "the daemon has ended, and there are: {left:#?}");
     daemon.start().await;
     let page = daemon.rest().get("/v1/sessions").await.expect(200);
-    let states: Vec<_> = page["items"].as_array().unwrap().iter().map(|it| &it["state"]).collect();
-    assert!(states.iter().all(|state| *state == "failed"), "nothing is started for it: {page:#}");
+    let states: Vec<_> = page["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["state"])
+        .collect();
+    assert!(
+        states.iter().all(|state| *state == "failed"),
+        "nothing is started for it: {page:#}"
+    );
 }
 
 /// A parked session, a stopped one and one that waits for its restart have asked for a process when the end begins.
@@ -82,7 +94,11 @@ async fn no_session_is_started_by_what_was_asked_before_the_end() {
     let busy = rest.builder(Method::PATCH, &format!("/v1/sessions/{}", sessions[0]));
     let mut patching = JoinSet::new();
     patching.spawn(busy.json(&json!({ "title": "t" })).send());
-    let waking = asking(&rest, &format!("/v1/sessions/{}/messages", sessions[0]), json!({ "text": "wake up" }));
+    let waking = asking(
+        &rest,
+        &format!("/v1/sessions/{}/messages", sessions[0]),
+        json!({ "text": "wake up" }),
+    );
     let resuming = asking(&rest, &format!("/v1/sessions/{}/resume", sessions[1]), json!({}));
     daemon.signal(Signal::SIGTERM);
     ending(&daemon).await;
@@ -110,8 +126,17 @@ async fn a_signal_in_the_middle_of_a_restart_ends_all_sessions() {
         }
         rest.post("/v1/daemon/restart", json!({})).await.expect(202);
         pass(Duration::from_millis(moment)).await;
-        daemon.signal(if moment == 10 { Signal::SIGINT } else { Signal::SIGTERM });
-        assert_eq!(daemon.ended().code(), Some(0), "{moment} ms after the answer\n{}", daemon.log());
+        daemon.signal(if moment == 10 {
+            Signal::SIGINT
+        } else {
+            Signal::SIGTERM
+        });
+        assert_eq!(
+            daemon.ended().code(),
+            Some(0),
+            "{moment} ms after the answer\n{}",
+            daemon.log()
+        );
         let left = daemon.session_processes();
         assert!(left.is_empty(), "{moment} ms after the answer: {left:#?}");
         daemon.start().await;

@@ -40,15 +40,25 @@ async fn a_keeper_that_does_not_answer_keeps_its_process_and_is_attached_to_once
         assert_eq!(refused.problem(503), "keeper_unresponsive");
     }
     assert!(proc::is_alive(bed.cli), "it was left alone");
-    assert_eq!(proc::with_env("TRUNKLINE_RUN", &bed.run).len(), 1, "and has no double");
+    assert_eq!(
+        proc::with_env("TRUNKLINE_RUN", &bed.run).len(),
+        1,
+        "and has no double"
+    );
 
     std::fs::write(daemon.home().join("go"), "").unwrap();
     wait_until("the keeper is attached to", PATIENCE, || {
-        daemon.log().contains("a session whose keeper did not answer goes on")
+        daemon
+            .log()
+            .contains("a session whose keeper did not answer goes on")
     })
     .await;
     let view = rest.in_state(session, &["idle"]).await;
-    assert_eq!((&view["cli"]["pid"], &view["reason"]), (&json!(bed.cli), &Value::Null), "{view:#}");
+    assert_eq!(
+        (&view["cli"]["pid"], &view["reason"]),
+        (&json!(bed.cli), &Value::Null),
+        "{view:#}"
+    );
     let answer = rest.ask(session, "can you hear me?").await;
     assert_eq!(answer["turn"]["number"], 2, "{answer:#}");
     let records = journal::records(daemon, session);

@@ -15,7 +15,7 @@ use nix::{
     unistd::{Pid, getpid},
 };
 
-use super::linux::{environment, start_time, stat};
+use super::linux::{all, start_time, stat};
 
 /// How often the processes are listed again while each list still has new prey. What is held does not fork, so each list can
 /// only find what was forked since the one before.
@@ -91,11 +91,7 @@ impl Hunt {
         held: &mut HashSet<Quarry>,
     ) -> io::Result<Vec<Seen>> {
         let me = getpid();
-        let mut pids: Vec<Pid> = Vec::new();
-        for entry in fs::read_dir("/proc")? {
-            let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
-            pids.extend(pid.map(Pid::from_raw));
-        }
+        let mut pids: Vec<Pid> = all()?.collect();
         // What is new comes first, and of it the newest: it is caught before it has moved on.
         pids.sort_unstable_by_key(|pid| (self.foreign.contains_key(pid), Reverse(pid.as_raw())));
         let mut seen = Vec::with_capacity(pids.len());
@@ -161,7 +157,8 @@ fn hold(quarry: Quarry, held: &mut HashSet<Quarry>) {
     }
 }
 
-/// As [`environment`]: to have no file descriptor is not to have no environment.
+/// The environment that a process was started with; empty when it is gone. To have no file descriptor is not to have no
+/// environment.
 fn environment_of(pid: Pid) -> io::Result<Vec<u8>> {
     match fs::read(format!("/proc/{pid}/environ")) {
         Err(error) if is_out_of_files(&error) => Err(error),
@@ -250,8 +247,11 @@ mod tests {
         let (name, value) = entry.split_once('=').unwrap();
         let child = Command::new("sleep").arg("90").env(name, value).spawn().unwrap();
         let has_entry = || {
-            let environment = environment(Pid::from_raw(i32::try_from(child.id()).unwrap()));
-            environment.split(|byte| *byte == 0).any(|it| it == entry.as_bytes())
+            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+            let environment = environment_of(pid).unwrap();
+            environment
+                .split(|byte| *byte == 0)
+                .any(|it| it == entry.as_bytes())
         };
         // Until it runs its own program it shows our environment.
         while !has_entry() {

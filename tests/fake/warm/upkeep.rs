@@ -259,7 +259,11 @@ async fn one_that_becomes_a_session_while_the_daemon_ends_is_stopped_with_the_ot
     assert!(left.is_empty(), "the daemon has ended, and there are: {left:?}");
     daemon.start().await;
     let view = daemon.rest().session(&waits).await;
-    assert_eq!((&view["state"], &view["reason"]), (&json!("stopped"), &Value::Null), "{view:#}");
+    assert_eq!(
+        (&view["state"], &view["reason"]),
+        (&json!("stopped"), &Value::Null),
+        "{view:#}"
+    );
 }
 
 /// Its keeper cannot say yet that it is somebody's.
