@@ -35,7 +35,8 @@ async fn a_daemon_that_ends_in_the_middle_of_a_park_leaves_a_parked_session() {
     assert_eq!(proc::with_env("TRUNKLINE_SESSION", &id).len(), 0);
     while let Some(answered) = requests.join_next().await {
         match answered.unwrap() {
-            ("park", reply) => assert_eq!(reply.expect(200)["state"], "parked"),
+            // Whether it is done in time to be told of it is a matter of the moment.
+            ("park", reply) if reply.status == 200 => assert_eq!(reply.body["state"], "parked"),
             (_, reply) => assert_eq!(reply.problem(503), "shutting_down"),
         }
     }

@@ -183,7 +183,7 @@ def climb():
 
 open_output = True
 while open_output:
-    if not os.path.exists(job.get("frozen_until", "/")):
+    if os.path.exists(job["frozen_while"]):
         # As one that was stopped, or that the machine gives no time: it lives, and does nothing.
         time.sleep(0.02)
         continue

@@ -10,12 +10,13 @@ use crate::{
         rest::Rest,
         wait::{PATIENCE, wait_until},
     },
-    versions::{Bed, bed_with},
+    versions::{Bed, bed},
 };
 
-/// A daemon that has begun on a session whose keeper does nothing until the file `go` is there.
+/// A daemon that has begun on a session whose keeper does nothing while the file `frozen` is there.
 async fn frozen() -> Bed {
-    let mut bed = bed_with(1, Some("go")).await;
+    let mut bed = bed(1).await;
+    std::fs::write(bed.daemon.home().join("frozen"), "").unwrap();
     bed.daemon.start().await;
     let view = bed.daemon.rest().session(&bed.session).await;
     assert_eq!(view["reason"]["code"], "keeper_unresponsive", "{view:#}");
@@ -46,7 +47,7 @@ async fn a_keeper_that_does_not_answer_keeps_its_process_and_is_attached_to_once
         "and has no double"
     );
 
-    std::fs::write(daemon.home().join("go"), "").unwrap();
+    std::fs::remove_file(daemon.home().join("frozen")).unwrap();
     wait_until("the keeper is attached to", PATIENCE, || {
         daemon
             .log()

@@ -40,13 +40,9 @@ impl Drop for Bed {
 }
 
 /// Makes a session with a turn, ends its process, and starts its next one below a keeper of `version`.
-async fn bed(version: u32) -> Bed {
-    bed_with(version, None).await
-}
-
-/// As [`bed`]; the keeper does nothing until the file of this name is in the daemon's HOME.
+/// The keeper does nothing while the file `frozen` is in the daemon's HOME.
 #[expect(clippy::disallowed_methods, reason = "starts a program of the test")]
-pub(crate) async fn bed_with(version: u32, frozen_until: Option<&str>) -> Bed {
+pub(crate) async fn bed(version: u32) -> Bed {
     let mut daemon = TestDaemon::with_fake().allow_errors().start().await;
     let rest = daemon.rest();
     let dir = daemon.work_dir("a");
@@ -86,15 +82,13 @@ pub(crate) async fn bed_with(version: u32, frozen_until: Option<&str>) -> Bed {
     let initialize = records.iter().find(|it| it["src"] == "client").unwrap()["data"].clone();
     assert_eq!(initialize["request"]["subtype"], "initialize");
     let folder = daemon.data_dir().join("sessions").join(&session);
-    let mut job = json!({
+    let job = json!({
         "version": version, "session": session, "run": run, "argv": argv, "env": env, "cwd": dir,
         "journal_dir": folder, "identity_file": folder.join("keeper.json"), "heard": daemon.home().join("heard"),
         "lease_file": daemon.data_dir().join("leases").join(&conversation), "socket": daemon.home().join("k"),
         "start_note": start_note, "first_lines": [initialize],
+        "frozen_while": daemon.home().join("frozen"),
     });
-    if let Some(name) = frozen_until {
-        job["frozen_until"] = json!(daemon.home().join(name));
-    }
     let mut keeper = Command::new("python3")
         .arg(repository("tests/programs/keeper_v1.py"))
         .stdin(Stdio::piped())
