@@ -4,6 +4,7 @@
 mod closing;
 mod config;
 mod connections;
+mod contract;
 mod conversation;
 mod dto;
 mod error;

@@ -7,6 +7,7 @@ pub mod claude;
 pub mod cli;
 pub mod config;
 pub mod domain;
+pub mod files;
 pub mod http;
 pub mod journal;
 pub mod keeper;

@@ -17,6 +17,7 @@ mod rules;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 mod usage;
 mod writer;
 
@@ -43,6 +44,7 @@ use crate::domain::{
     SessionState, Timestamp, TurnEnd, fact::CliTotals,
 };
 use connect::Identity;
+use unreadable::Unreadable;
 use writer::{Edit, Writer};
 
 /// How much of a prompt's text is kept for lists and search, in characters.
@@ -55,6 +57,7 @@ pub struct Store {
     identity: Identity,
     writer: Writer,
     readers: SqlitePool,
+    unreadable: Unreadable,
     tasks: TaskTracker,
 }
 
@@ -79,6 +82,7 @@ impl Store {
             writer,
             identity: opened.identity,
             readers: opened.readers,
+            unreadable: Unreadable::default(),
             tasks,
         })
     }
@@ -138,7 +142,14 @@ impl Store {
     /// Deletes a session with everything that belongs to it; `false` when it was not there. Its forks stay. The CLI's
     /// totals of its conversations stay only while another session needs them.
     pub async fn delete_session(&self, id: SessionId) -> Result<bool, StoreError> {
-        self.writer.run(Edit::DeleteSession(id)).await
+        self.delete_session_named(&id.to_string()).await
+    }
+
+    /// As [`Self::delete_session`], by what the row has as id, which may be none.
+    pub async fn delete_session_named(&self, id: &str) -> Result<bool, StoreError> {
+        let deleted = self.writer.run(Edit::DeleteSession(id.to_owned())).await?;
+        self.unreadable.forget(id);
+        Ok(deleted)
     }
 
     /// Adds what journals say, in one transaction. A projection whose `seq` is not above the session's projected one is
@@ -194,17 +205,30 @@ impl Store {
 
     /// The session with this id.
     pub async fn session(&self, id: SessionId) -> Result<Option<SessionRow>, StoreError> {
-        self.read(move |pool| async move { sessions::by_id(&pool, id).await })
+        let unreadable = self.unreadable.clone();
+        self.read(move |pool| async move { sessions::by_id(&pool, &unreadable, id).await })
             .await
     }
 
-    /// Sessions, newest activity first.
+    /// Whether there is a session with this id, readable or not.
+    pub async fn has_session(&self, id: SessionId) -> Result<bool, StoreError> {
+        self.read(move |pool| async move { sessions::exists(&pool, &id.to_string()).await })
+            .await
+    }
+
+    /// The ids, or what is in their place, of sessions whose rows could not be read when they were last.
+    pub fn unreadable_sessions(&self) -> Vec<String> {
+        self.unreadable.all()
+    }
+
+    /// Sessions, newest activity first; without those that cannot be read.
     pub async fn sessions(
         &self,
         filter: SessionFilter,
         page: PageRequest,
     ) -> Result<Page<SessionRow>, StoreError> {
-        self.read(move |pool| async move { sessions::list(&pool, &filter, &page).await })
+        let unreadable = self.unreadable.clone();
+        self.read(move |pool| async move { sessions::list(&pool, &unreadable, &filter, &page).await })
             .await
     }
 
@@ -214,15 +238,17 @@ impl Store {
             .await
     }
 
-    /// All sessions in a state to which a process belongs, oldest first.
+    /// All sessions in a state to which a process belongs, oldest first; without those that cannot be read.
     pub async fn unsettled_sessions(&self) -> Result<Vec<SessionRow>, StoreError> {
-        self.read(move |pool| async move { sessions::unsettled(&pool).await })
+        let unreadable = self.unreadable.clone();
+        self.read(move |pool| async move { sessions::unsettled(&pool, &unreadable).await })
             .await
     }
 
-    /// The ids of all sessions.
-    pub async fn session_ids(&self) -> Result<HashSet<SessionId>, StoreError> {
-        self.read(move |pool| async move { sessions::ids(&pool).await })
+    /// Looks at all sessions, so that [`Self::unreadable_sessions`] knows; gives the ids of all.
+    pub async fn examine_sessions(&self) -> Result<HashSet<SessionId>, StoreError> {
+        let unreadable = self.unreadable.clone();
+        self.read(move |pool| async move { sessions::examine(&pool, &unreadable).await })
             .await
     }
 

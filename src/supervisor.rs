@@ -16,6 +16,7 @@ mod projector;
 mod queued;
 mod recovery;
 mod registry;
+mod removal;
 mod requests;
 mod restart;
 mod rules;
@@ -77,11 +78,15 @@ struct Shared {
     metrics: Metrics,
     outbound: Outbound,
     tracker: TaskTracker,
+    /// Starts and claims that are under way: a process may come of each.
+    starts: TaskTracker,
     closing: CancellationToken,
     /// Where sessions say that a restart is due.
     restarts: mpsc::Sender<SessionId>,
     /// Where parked sessions say that they need a process.
     wakes: mpsc::Sender<SessionId>,
+    /// Those who look at directories of sessions just now.
+    looks: cwd::Looks,
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
@@ -109,8 +114,7 @@ impl Supervisor {
                 cli: CliSource::default(),
                 outbound: Outbound::new(),
                 admission: Admission::new(settings.limits),
-                data_mark: mark::of(&settings.data_dir)
-                    .map_err(SupervisorError::files(&settings.data_dir))?,
+                data_mark: mark::of(&settings.data_dir)?,
                 warm: Arc::new(warm::Pool::new(settings.warm.profiles.len())),
                 settings,
                 store,
@@ -118,9 +122,11 @@ impl Supervisor {
                 projector,
                 metrics: Metrics::new(VERSION),
                 tracker,
+                starts: TaskTracker::new(),
                 closing: CancellationToken::new(),
                 restarts,
                 wakes,
+                looks: cwd::Looks::default(),
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
                 memory_bytes: AtomicU64::new(0),
@@ -269,6 +275,8 @@ impl Supervisor {
         if let Some(handle) = self.shared.registry.get(id) {
             return Ok(handle);
         }
+        // It is tried all the time, and nobody who asks is kept waiting for that.
+        self.refuse_when_unresponsive(id)?;
         // Two actors on one journal must never be.
         let _exclusive = self.shared.registry.exclusive(id).await;
         if let Some(handle) = self.shared.registry.get(id) {

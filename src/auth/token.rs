@@ -12,6 +12,8 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::files;
+
 /// Random bytes in a token.
 const TOKEN_BYTES: usize = 32;
 /// Shortest token text that is accepted from a file that a person wrote.
@@ -121,18 +123,16 @@ pub fn read_token(path: &Path) -> Result<Secret, TokenError> {
         path: path.to_path_buf(),
         source,
     };
-    // A FIFO in its place must not hang the start.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
-        .open(path)
-        .map_err(io_error)?;
+    let file = files::open(path, OpenOptions::new().read(true)).map_err(|error| {
+        if files::is_not_a_file(&error) {
+            TokenError::NotAFile {
+                path: path.to_path_buf(),
+            }
+        } else {
+            io_error(error)
+        }
+    })?;
     let metadata = file.metadata().map_err(io_error)?;
-    if !metadata.is_file() {
-        return Err(TokenError::NotAFile {
-            path: path.to_path_buf(),
-        });
-    }
     close_to_others(&file, metadata.mode(), path)?;
     let mut text = String::new();
     let limit = u64::try_from(MAX_TOKEN_CHARS + 2).unwrap_or(u64::MAX);

@@ -10,7 +10,7 @@ use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 
 use super::{CliError, daemon_file::DaemonFile};
-use crate::domain::RequestId;
+use crate::{domain::RequestId, files};
 
 /// Longest time for an answer to a request that does not wait for a turn.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
@@ -85,7 +85,7 @@ impl Client {
                 "{base} is no http:// URL; reach a daemon behind TLS through an SSH tunnel"
             )));
         }
-        let token = std::fs::read_to_string(&address.token_file)
+        let token = files::read_to_string(&address.token_file)
             .with_context(|| format!("cannot read the token in {}", address.token_file.display()))?;
         let http = reqwest::Client::builder()
             .no_proxy()

@@ -2,14 +2,12 @@
 
 use std::{
     fs, io,
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::Timestamp;
+use crate::{domain::Timestamp, files};
 
 /// What a running daemon says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +27,7 @@ pub(super) struct DaemonFile {
 impl DaemonFile {
     /// Reads the file of a data directory; `None` if there is none.
     pub(super) fn read(data_dir: &Path) -> io::Result<Option<Self>> {
-        match fs::read(path(data_dir)) {
+        match files::read(&path(data_dir)) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -39,15 +37,9 @@ impl DaemonFile {
     /// Writes the file, readable by its owner only. A reader sees the old or the new one, never a part.
     pub(super) fn write(&self, data_dir: &Path) -> io::Result<()> {
         let new = data_dir.join("daemon.json.new");
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
-        serde_json::to_writer_pretty(&mut file, self)?;
-        file.write_all(b"\n")?;
-        fs::rename(new, path(data_dir))
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        files::replace(&path(data_dir), &new, &text)
     }
 
     /// Removes the file of a data directory.

@@ -24,7 +24,7 @@ use crate::{
     claude::binary::{self, Tested},
     config::{Claude, Config, Loaded},
     domain::{CliSessionId, SessionId},
-    keeper, telemetry,
+    files, keeper, telemetry,
 };
 
 /// Less free space than this is worth a warning.
@@ -115,8 +115,26 @@ async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {
     if !config.warm.profiles.is_empty() {
         checks.push(warm_pool(config, ready.as_ref()));
     }
+    checks.extend(ready.as_ref().and_then(unreadable));
     checks.push(daemon);
     checks
+}
+
+/// Sessions that the daemon cannot read, if there are any.
+fn unreadable(ready: &Value) -> Option<Check> {
+    let ids = view::list(ready, &["unreadable_sessions"]);
+    let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
+    (!ids.is_empty()).then(|| {
+        Check::notice(
+            "sessions",
+            format!(
+                "{} cannot be read and are in no list: {}",
+                ids.len(),
+                ids.join(", ")
+            ),
+            "`trunkline rm ID` deletes one, with its journal",
+        )
+    })
 }
 
 fn configuration(loaded: &Loaded) -> Check {
@@ -326,7 +344,7 @@ fn token(file: &Path) -> Check {
             ),
             format!("chmod 600 {shown}; if others may have read it, delete it and restart the daemon"),
         ),
-        Ok(_) => match fs::read(file) {
+        Ok(_) => match files::read(file) {
             Ok(_) => Check::good(NAME, shown),
             Err(error) => Check::bad(
                 NAME,
@@ -350,7 +368,7 @@ fn conversations(data_dir: &Path) -> Check {
     const NAME: &str = "conversations";
     let (leases, sessions) = (data_dir.join("leases"), data_dir.join("sessions"));
     let is_known = |id: CliSessionId| leases.join(id.to_string()).exists();
-    let is_own = |id: SessionId| sessions.join(id.to_string()).exists();
+    let is_own = |id: SessionId, _: Option<&str>| sessions.join(id.to_string()).exists();
     match keeper::outsiders(is_known, is_own) {
         Ok(found) if found.is_empty() => Check::good(NAME, "no other program is seen on one of a session"),
         Ok(found) => {

@@ -41,6 +41,17 @@ pub(super) async fn session(client: &Client, name: &str) -> Result<String, CliEr
     })
 }
 
+/// As [`session`], for one that is to be deleted: what a damaged row has as id may be none.
+pub(super) async fn deletable(client: &Client, name: &str) -> Result<String, CliError> {
+    // A daemon that is not ready answers with a problem, and its damage can wait.
+    let ready = client.get(&["readyz"], &[]).await.unwrap_or_default();
+    let mut unreadable = view::list(&ready, &["unreadable_sessions"]).iter();
+    if unreadable.any(|id| id.as_str() == Some(name)) {
+        return Ok(name.to_owned());
+    }
+    session(client, name).await
+}
+
 /// The id of the pending approval that `name` means; without a name, of the only one.
 pub(super) async fn approval(client: &Client, session: &str, name: Option<&str>) -> Result<Value, CliError> {
     let page = client

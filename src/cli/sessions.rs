@@ -278,7 +278,7 @@ pub(super) async fn interrupt(
 pub(super) async fn rm(client: &Client, rm: &args::Rm) -> Result<(), CliError> {
     let mut ids = Vec::new();
     for name in &rm.sessions {
-        ids.push(resolve::session(client, name).await?);
+        ids.push(resolve::deletable(client, name).await?);
     }
     for id in ids {
         client.delete(&["v1", "sessions", &id]).await?;

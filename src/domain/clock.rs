@@ -19,6 +19,11 @@ impl Timestamp {
         self.0
     }
 
+    /// Whether a calendar has it: what a clock said, or a file that was damaged.
+    pub fn is_a_date(self) -> bool {
+        jiff::Timestamp::from_microsecond(self.0).is_ok()
+    }
+
     /// The instant this many milliseconds later.
     #[must_use]
     pub fn plus_millis(self, millis: u64) -> Self {

@@ -163,6 +163,19 @@ impl FromRequestParts<AppState> for OfApproval {
     }
 }
 
+/// What the path says in the place of a session's id.
+pub(super) struct Named(pub(super) String);
+
+impl FromRequestParts<AppState> for Named {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let name = Path::<String>::from_request_parts(parts, state).await;
+        name.map(|Path(name)| Self(name))
+            .map_err(|_| ErrorCode::InvalidId.into())
+    }
+}
+
 /// The session that the path names, and something of it that is named by a text: users and the CLI make those names,
 /// so that they may hold anything, slashes included.
 pub(super) struct OfNamed(pub(super) SessionId, pub(super) String);

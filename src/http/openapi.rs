@@ -3,7 +3,7 @@
 mod controls;
 
 use axum::{
-    http::{HeaderValue, header},
+    http::{HeaderValue, Method, header},
     response::{IntoResponse, Response},
 };
 use utoipa::openapi::{
@@ -25,7 +25,7 @@ const PROBLEM: &str = "Problem";
 const ANY_STATUS: [&str; 6] = ["400", "401", "403", "421", "500", "503"];
 /// What routes of one session may answer besides.
 const SESSION_STATUS: [&str; 1] = ["404"];
-/// What routes that take a body may answer besides.
+/// What routes that change something may answer besides.
 const BODY_STATUS: [&str; 4] = ["409", "413", "415", "422"];
 
 /// What requests that may carry an idempotency key may answer besides.
@@ -80,8 +80,9 @@ fn document() -> OpenApi {
         if let Some(operation) = &mut item.post {
             add_key(operation);
         }
-        for operation in operations(item) {
-            add_problems(operation, guarded, of_session);
+        for (method, operation) in operations(item) {
+            // What takes no body says so to who sends one.
+            add_problems(operation, guarded, of_session, method != Method::GET);
         }
     }
     document
@@ -95,16 +96,16 @@ fn add_schema<T: utoipa::ToSchema>(components: &mut Components) {
     }
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
     [
-        &mut item.get,
-        &mut item.put,
-        &mut item.post,
-        &mut item.delete,
-        &mut item.patch,
+        (Method::GET, &mut item.get),
+        (Method::PUT, &mut item.put),
+        (Method::POST, &mut item.post),
+        (Method::DELETE, &mut item.delete),
+        (Method::PATCH, &mut item.patch),
     ]
     .into_iter()
-    .filter_map(Option::as_mut)
+    .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 /// Every POST takes an idempotency key.
@@ -146,7 +147,7 @@ fn add_key(operation: &mut Operation) {
     }
 }
 
-fn add_problems(operation: &mut Operation, guarded: bool, of_session: bool) {
+fn add_problems(operation: &mut Operation, guarded: bool, of_session: bool, may_have_body: bool) {
     let mut status = vec!["default"];
     if guarded {
         status.extend(ANY_STATUS);
@@ -154,7 +155,7 @@ fn add_problems(operation: &mut Operation, guarded: bool, of_session: bool) {
     if of_session {
         status.extend(SESSION_STATUS);
     }
-    if operation.request_body.is_some() {
+    if may_have_body {
         status.extend(BODY_STATUS);
     }
     for status in status {

@@ -23,7 +23,11 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{ApiError, AppState, ErrorCode, closing, guard, idempotency, observe, openapi, ws};
+use super::{
+    ApiError, AppState, ErrorCode, closing,
+    contract::{self, Contract},
+    guard, idempotency, observe, openapi, ws,
+};
 
 /// Largest body of a request that carries no prompt, in bytes.
 const SMALL_BODY_BYTES: usize = 1024 * 1024;
@@ -38,9 +42,13 @@ pub fn router(state: AppState) -> Router {
         .saturating_add(PROMPT_OVERHEAD_BYTES);
     let requests = state.supervisor().metrics().requests().clone();
     let once = middleware::from_fn_with_state(state.clone(), idempotency::once);
+    let contract = Contract::of(document());
+    let held = middleware::from_fn_with_state((state.clone(), contract), contract::hold);
+    // What is refused for what it says uses up no idempotency key.
+    let surround = |routes: OpenApiRouter<AppState>| routes.layer(once.clone()).layer(held.clone());
     let (router, _) = OpenApiRouter::new()
-        .merge(limited(with_prompt().layer(once.clone()), prompt_bytes))
-        .merge(limited(without_prompt().layer(once), SMALL_BODY_BYTES))
+        .merge(limited(surround(with_prompt()), prompt_bytes))
+        .merge(limited(surround(without_prompt()), SMALL_BODY_BYTES))
         .split_for_parts();
     // The last layer is the first that sees a request.
     router

@@ -15,7 +15,7 @@ use super::{
     record::Parser,
     segment::{self, Depth, Found, to_usize},
 };
-use crate::domain::Seq;
+use crate::{domain::Seq, files};
 
 /// Why records cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -313,7 +313,7 @@ impl Reader {
         {
             return Ok(Arc::clone(file));
         }
-        let file = match File::open(segment::path(&self.dir, first)) {
+        let file = match files::open(&segment::path(&self.dir, first), File::options().read(true)) {
             Ok(file) => Arc::new(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(match self.segments()?.first() {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     domain::{Seq, Timestamp},
-    ndjson,
+    files, ndjson,
 };
 
 const LOCK_FILE: &str = "lock";
@@ -144,11 +144,7 @@ impl Writer {
         }
 
         let lock_path = lock_file(dir);
-        let lock = owned_file()
-            .create(true)
-            .truncate(false)
-            .open(&lock_path)
-            .map_err(failed(&lock_path))?;
+        let lock = open_or_make(&lock_path).map_err(failed(&lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(OpenError::Locked { dir: dir.to_owned() }),
@@ -166,21 +162,13 @@ impl Writer {
         }
         let first = last.unwrap_or(Head::EMPTY.segment);
         let path = segment::path(dir, first);
-        let file = owned_file()
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed(&path))?;
+        let file = open_or_make(&path).map_err(failed(&path))?;
         let (mut head, cut_bytes) = recover(&file, first).map_err(failed(&path))?;
         let mut file = file;
         if head.seq < options.floor {
             let segment = options.floor.next();
             let path = segment::path(dir, segment);
-            file = owned_file()
-                .create(true)
-                .truncate(false)
-                .open(&path)
-                .map_err(failed(&path))?;
+            file = open_or_make(&path).map_err(failed(&path))?;
             head = Head {
                 seq: options.floor,
                 segment,
@@ -370,8 +358,12 @@ pub fn lock_file(dir: &Path) -> PathBuf {
 /// Whether the journal in `dir` has a writer. Unlike [`Writer::open`] it changes nothing. That it cannot be opened for another
 /// reason is found out by those who write.
 pub fn is_locked(dir: &Path) -> bool {
-    let lock = File::open(lock_file(dir));
+    let lock = files::open(&lock_file(dir), OpenOptions::new().read(true));
     lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+fn open_or_make(path: &Path) -> io::Result<File> {
+    files::open(path, owned_file().create(true).truncate(false))
 }
 
 fn owned_file() -> OpenOptions {

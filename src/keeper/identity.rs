@@ -1,9 +1,8 @@
 //! Owns the identity file: how the next daemon finds a living keeper, and knows a stale file for what it is.
 
 use std::{
-    fmt, fs,
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    fmt, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -12,7 +11,11 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::{os, wire};
-use crate::domain::{RunId, SessionId};
+use crate::{
+    domain::{RunId, SessionId},
+    files,
+    journal::is_locked,
+};
 
 /// Between two looks whether a keeper has ended.
 const END_PAUSE: Duration = Duration::from_millis(20);
@@ -36,9 +39,24 @@ pub struct Identity {
     pub run: RunId,
     /// The version of the program that runs as keeper.
     pub program_version: String,
+    /// The folder that the file is in. A copy of the file, in a copy of the folder, tells of somebody else's keeper. Older keepers
+    /// do not say.
+    #[serde(default)]
+    folder: Option<Place>,
     /// The newest version of the link's protocol that it speaks. Keepers of version 1 do not say.
     #[serde(default = "first_protocol")]
     pub protocol: u32,
+}
+
+/// A folder, whatever it is called: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Place(u64, u64);
+
+impl Place {
+    fn of_folder(file: &Path) -> io::Result<Self> {
+        let folder = file.parent().unwrap_or(file).metadata()?;
+        Ok(Self(folder.dev(), folder.ino()))
+    }
 }
 
 const fn first_protocol() -> u32 {
@@ -74,16 +92,37 @@ impl Identity {
             session,
             run,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            folder: None,
             protocol: wire::VERSION,
         })
     }
 
-    /// Reads an identity file. `None` when there is no such file.
+    /// Reads the identity file of a session's folder. `None` when there is no such file, or when it came with a copy of the
+    /// folder: that keeper is another daemon's.
     ///
     /// # Errors
     /// The file cannot be read, or is not an identity.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
-        match fs::read(path) {
+        Ok(Self::read_any(path)?.filter(|identity| !identity.is_elsewhere(path)))
+    }
+
+    /// The keeper that an identity file tells of which came with a copy of a folder, if it lives.
+    pub fn of_the_original(path: &Path) -> Option<Self> {
+        let identity = Self::read_any(path).ok()??;
+        identity.is_elsewhere(path).then_some(identity)
+    }
+
+    /// Whether the keeper lives, and keeps another folder than that of the file at `path`.
+    fn is_elsewhere(&self, path: &Path) -> bool {
+        let is_here = |folder: Place| Place::of_folder(path).is_ok_and(|here| here == folder);
+        // Who keeps this folder has the lock of its journal. That alone is not it: whoever writes here may have it for a moment.
+        !self.folder.is_some_and(is_here)
+            && self.is_alive()
+            && path.parent().is_some_and(|folder| !is_locked(folder))
+    }
+
+    fn read_any(path: &Path) -> io::Result<Option<Self>> {
+        match files::read(path) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -92,15 +131,11 @@ impl Identity {
 
     /// Writes the file so that a reader sees all of it or nothing.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        let unfinished = path.with_extension("new");
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&unfinished)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        fs::rename(&unfinished, path)
+        let placed = Self {
+            folder: Some(Place::of_folder(path)?),
+            ..self.clone()
+        };
+        files::replace(path, &path.with_extension("new"), &serde_json::to_vec(&placed)?)
     }
 
     /// Whether this very process still lives: same boot, same pid, same start time.
@@ -156,7 +191,7 @@ pub(super) fn new_secret() -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::*;
 
@@ -175,6 +210,50 @@ mod tests {
         assert_eq!(read.secret(), written.secret());
         assert!(read.is_alive());
         assert!(!format!("{read:?}").contains(written.secret()));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_copy_of_the_folder_has_no_keeper() {
+        let folder = tempfile::tempdir().unwrap();
+        let [original, copy] = ["a", "b"].map(|name| folder.path().join(name).join("keeper.json"));
+        for path in [&original, &copy] {
+            fs::create_dir(path.parent().unwrap()).unwrap();
+        }
+        let options = || crate::journal::WriterOptions {
+            segment_bytes: 1024,
+            floor: crate::domain::Seq::ZERO,
+        };
+        let kept = |path: &Path| crate::journal::Writer::open(path.parent().unwrap(), options()).unwrap();
+        let is_read = |path: &Path| {
+            let read = Identity::read(path).unwrap().is_some();
+            assert_eq!(
+                Identity::of_the_original(path).is_some(),
+                !read,
+                "{}",
+                path.display()
+            );
+            read
+        };
+        let written = identity();
+        written.write(&original).unwrap();
+        fs::copy(&original, &copy).unwrap();
+        assert!(is_read(&original) && !is_read(&copy));
+
+        // As keepers wrote it that do not say which folder they keep.
+        let mut old: serde_json::Value = serde_json::from_slice(&fs::read(&original).unwrap()).unwrap();
+        old.as_object_mut().unwrap().remove("folder").unwrap();
+        for path in [&original, &copy] {
+            fs::write(path, old.to_string()).unwrap();
+        }
+        let keeper = kept(&original);
+        assert!(is_read(&original) && !is_read(&copy));
+        drop(keeper);
+
+        // One that is gone is the same for both: there is none.
+        old["start_time"] = 1.into();
+        fs::write(&copy, old.to_string()).unwrap();
+        assert!(!Identity::read(&copy).unwrap().unwrap().is_alive());
     }
 
     #[test]

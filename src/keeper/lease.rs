@@ -8,19 +8,20 @@ use std::{
 };
 
 use super::report::{LaunchFailure, LaunchFailureCause as Cause};
+use crate::files;
 
 /// Opens the lease file and takes its lock for as long as the file is held.
 pub(super) fn take(path: &Path) -> Result<File, LaunchFailure> {
     let failed = |error| LaunchFailure::new(Cause::Lease, error);
     loop {
-        let file = File::options()
+        let mut lease = File::options();
+        lease
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(failed)?;
+            .mode(0o600);
+        let file = files::open_own(path, &lease).map_err(failed)?;
         match file.try_lock() {
             // One that was removed before it was locked would lock nobody out.
             Ok(()) if is_at(&file, path).map_err(failed)? => return Ok(file),
@@ -41,11 +42,14 @@ pub(super) fn take(path: &Path) -> Result<File, LaunchFailure> {
 pub fn remove_free_leases(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        if let Ok(file) = File::open(&path)
-            && file.try_lock().is_ok()
-        {
-            // It is locked until it is gone, so nobody takes it in between.
-            let _ = fs::remove_file(&path);
+        match files::open_own(&path, File::options().read(true)) {
+            Ok(file) if file.try_lock().is_ok() => {
+                // It is locked until it is gone, so nobody takes it in between.
+                let _ = fs::remove_file(&path);
+            }
+            // Nobody can hold it, and it stands in the way of who will want to.
+            Err(error) if files::is_not_a_file(&error) => drop(fs::remove_file(&path)),
+            _ => {}
         }
     }
     Ok(())

@@ -7,8 +7,9 @@
 use std::{ffi::OsStr, fmt, io, path::Path};
 
 use super::{
+    leftovers::value,
     os::{self, Process},
-    plan::SESSION_MARKER,
+    plan::{DATA_MARKER, SESSION_MARKER},
 };
 use crate::domain::{CliSessionId, SessionId, Timestamp};
 
@@ -59,14 +60,15 @@ impl fmt::Display for Outsider {
 
 /// The processes of this user that work on one of the conversations that `is_wanted`.
 ///
-/// Those that carry the marker of a session that `is_own` are left out. It reads all of `/proc`, so call it where blocking is allowed. Only Linux can tell; elsewhere
+/// Those that carry the marker of a session that `is_own` are left out; it also hears the mark of their data directory, as a
+/// copy of a directory has the same sessions. It reads all of `/proc`, so call it where blocking is allowed. Only Linux can tell; elsewhere
 /// there are none.
 ///
 /// # Errors
 /// The processes cannot be listed.
 pub fn outsiders(
     is_wanted: impl Fn(CliSessionId) -> bool,
-    is_own: impl Fn(SessionId) -> bool,
+    is_own: impl Fn(SessionId, Option<&str>) -> bool,
 ) -> io::Result<Vec<Outsider>> {
     let mut found = Vec::new();
     for process in os::own_processes()? {
@@ -83,7 +85,7 @@ pub fn outsiders(
         let Some((conversation, sign)) = named.filter(|(id, _)| is_wanted(*id)).or_else(open) else {
             continue;
         };
-        if session_of(&process).is_some_and(&is_own) {
+        if is_marked(&process, &is_own) {
             continue;
         }
         found.push(Outsider {
@@ -129,12 +131,11 @@ fn looks_like_an_agent(process: &Process) -> bool {
     process.args.iter().take(2).any(|arg| has(arg)) || has(&process.name)
 }
 
-fn session_of(process: &Process) -> Option<SessionId> {
+/// Whether a process carries the marker of a session that `is_own`.
+fn is_marked(process: &Process, is_own: &impl Fn(SessionId, Option<&str>) -> bool) -> bool {
     let environment = os::environment(process.pid);
-    let id = environment
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(SESSION_MARKER.as_bytes())?.strip_prefix(b"="))?;
-    std::str::from_utf8(id).ok()?.parse().ok()
+    let session = value(&environment, SESSION_MARKER).and_then(|id| id.parse().ok());
+    session.is_some_and(|session| is_own(session, value(&environment, DATA_MARKER)))
 }
 
 #[cfg(test)]

@@ -106,6 +106,8 @@ pub struct SessionSettings {
     pub keeper_program: PathBuf,
     /// Where a living keeper says how to reach it.
     pub identity_file: PathBuf,
+    /// The mark of the data directory, which its processes carry.
+    pub data_mark: String,
     /// Newest records kept in memory for live clients.
     pub ring_bytes: usize,
     /// Size at which the journal begins a new segment.
@@ -359,6 +361,7 @@ impl Actor {
                 event = next_event(&mut self.events) => self.on_keeper(event),
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
                 () = called(&mut self.launching) => self.spawn_keeper(),
+                () = swept(self.sweep.as_ref()) => self.on_swept(),
                 Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
                 () = self.departures.notified() => self.on_departure(),
                 Some(looked) = self.looks.recv() => self.on_looked(looked),
@@ -533,6 +536,14 @@ async fn next_event(events: &mut Option<KeeperEvents>) -> Option<KeeperEvent> {
 async fn called(launching: &mut Option<Launching>) {
     match launching.as_mut().and_then(Launching::waiting_turn) {
         Some(turn) => turn.called().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until what a lost run had left behind is gone.
+async fn swept(sweep: Option<&CancellationToken>) {
+    match sweep {
+        Some(sweep) => sweep.cancelled().await,
         None => std::future::pending().await,
     }
 }

@@ -393,6 +393,7 @@ impl Machine {
             permission_mode: self.permission_mode.clone(),
             head_seq: self.head,
             turn: self.turn.clone(),
+            turns: self.turns,
             open_prompts: self.prompts.clone(),
             approvals: self.approvals.clone(),
             requests: Vec::new(),

@@ -145,8 +145,15 @@ impl Actor {
         }
         // A stop that was asked for meanwhile has not reached it.
         self.stop_sent = false;
-        let asked = self.stop_waiters.last().map(|stop| stop.by.clone());
-        if let Some(by) = asked.filter(|_| self.machine.has_run()) {
+        let is_parking = self.machine.is_parking();
+        let asked = self
+            .stop_waiters
+            .iter()
+            .rev()
+            .find(|stop| !(stop.keeps_park && is_parking));
+        if let Some(by) = asked.map(|stop| stop.by.clone())
+            && self.machine.has_run()
+        {
             self.stop_process(by, Cause::Asked);
         }
     }
@@ -203,11 +210,12 @@ impl Actor {
     /// Ends what a process left behind whose keeper died with it.
     fn kill_leftovers(&mut self, run: RunId) {
         let (session, metrics) = (self.id, self.metrics.clone());
+        let mark = self.settings.data_mark.clone();
         let sweep = CancellationToken::new();
         self.sweep = Some(sweep.clone());
         self.tracker.spawn_blocking(move || {
             let _ended = sweep.drop_guard();
-            match keeper::kill_leftovers(run) {
+            match keeper::kill_leftovers(&mark, run) {
                 Ok(swept) => {
                     metrics.strays_killed(swept.killed);
                     if swept.killed > 0 {
@@ -224,6 +232,12 @@ impl Actor {
                 }
             }
         });
+    }
+
+    /// A start that had to wait may begin.
+    pub(super) fn on_swept(&mut self) {
+        self.sweep = None;
+        self.spawn_keeper();
     }
 
     /// Ends a keeper that holds the journal and cannot be talked to, such as one that hangs.

@@ -39,6 +39,8 @@ pub struct LiveView {
     pub head_seq: Seq,
     /// The turn that runs.
     pub turn: Option<OpenTurn>,
+    /// Turns that ended so far.
+    pub turns: u64,
     /// Prompts that were sent and are not done.
     pub open_prompts: Vec<OpenPrompt>,
     /// What needs a person, oldest first.

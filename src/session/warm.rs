@@ -57,8 +57,11 @@ impl Actor {
         let state = self.shown_state();
         // Its death may not be in the journal yet.
         let lives = self.cli_pid.is_some_and(keeper::is_running);
-        let is_free =
-            state == SessionState::Idle && lives && self.stop_waiters.is_empty() && self.takeover.is_none();
+        let is_free = state == SessionState::Idle
+            && lives
+            && !self.has_turned()
+            && self.stop_waiters.is_empty()
+            && self.takeover.is_none();
         match &mut self.unclaimed {
             Some(unclaimed) if is_free && unclaimed.claim.is_none() => unclaimed.claim = Some(reply),
             _ => {
@@ -75,9 +78,20 @@ impl Actor {
     }
 
     pub(super) fn on_claimed(&mut self) {
+        let state = self.shown_state();
+        // What the CLI printed before the record of the claim is read by now.
+        let answer = match self.has_turned() {
+            true => Err(SessionError::NotLive { state }),
+            false => Ok(()),
+        };
         if let Some(reply) = self.take_claim() {
-            reply.send(Ok(())).ok();
+            reply.send(answer).ok();
         }
+    }
+
+    /// Whether the CLI has begun a turn that nobody asked for: who gets the session would have, and pay, what he never wanted.
+    fn has_turned(&self) -> bool {
+        self.machine.turns() > 0 || self.machine.running_turn().is_some()
     }
 
     pub(super) fn refuse_claim(&mut self, error: &dyn Fn() -> SessionError) {

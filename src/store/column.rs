@@ -65,11 +65,18 @@ impl<'r> Columns<'r> {
     }
 
     pub(super) fn time(&self, column: &'static str) -> Result<Timestamp, QueryError> {
-        self.get(column).map(Timestamp::from_micros)
+        self.instant(column, self.get(column)?)
     }
 
     pub(super) fn time_opt(&self, column: &'static str) -> Result<Option<Timestamp>, QueryError> {
-        Ok(self.get::<Option<i64>>(column)?.map(Timestamp::from_micros))
+        self.get::<Option<i64>>(column)?
+            .map(|micros| self.instant(column, micros))
+            .transpose()
+    }
+
+    fn instant(&self, column: &'static str, micros: i64) -> Result<Timestamp, QueryError> {
+        let at = Timestamp::from_micros(micros);
+        at.is_a_date().then_some(at).ok_or_else(|| self.corrupt(column))
     }
 
     pub(super) fn usd(&self, column: &'static str) -> Result<Usd, QueryError> {

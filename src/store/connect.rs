@@ -3,7 +3,7 @@
 use std::{
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -15,6 +15,7 @@ use sqlx::{
 };
 
 use super::{StoreError, error};
+use crate::files;
 
 pub(super) static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -93,21 +94,31 @@ impl Identity {
                 path: path.to_path_buf(),
             });
         }
-        let file = std::fs::OpenOptions::new()
+        // SQLite opens these by itself, and would wait for who writes into a FIFO.
+        for suffix in ["", "-wal", "-shm", "-journal"] {
+            let mut side = path.as_os_str().to_owned();
+            side.push(suffix);
+            let side = PathBuf::from(side);
+            files::check(&side).map_err(|source| StoreError::Open {
+                path: side,
+                source: Arc::new(source),
+            })?;
+        }
+        let mut options = std::fs::OpenOptions::new();
+        options
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(FILE_MODE)
-            .open(path)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem if path.is_file() => {
-                    StoreError::ReadOnly {
-                        path: path.to_path_buf(),
-                    }
+            .mode(FILE_MODE);
+        let file = files::open(path, &options).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem if path.is_file() => {
+                StoreError::ReadOnly {
+                    path: path.to_path_buf(),
                 }
-                _ => failed(error),
-            })?;
+            }
+            _ => failed(error),
+        })?;
         let metadata = file.metadata().map_err(failed)?;
         let mode = metadata.permissions().mode();
         if mode & 0o077 != 0 {

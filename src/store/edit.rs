@@ -139,11 +139,8 @@ pub(super) async fn mark_failed(
     Ok(changed > 0)
 }
 
-/// Deletes a session with all that belongs to it; `false` when it is not there.
-pub(super) async fn delete_session(
-    connection: &mut SqliteConnection,
-    id: SessionId,
-) -> Result<bool, QueryError> {
+/// Deletes the session that is called so, with all that belongs to it; `false` when it is not there.
+pub(super) async fn delete_session(connection: &mut SqliteConnection, id: &str) -> Result<bool, QueryError> {
     // The first turn of a fork is charged by the difference to its parent's total, so a parent's total outlives it.
     sqlx::query(
         "DELETE FROM cli_totals WHERE cli_session_id IN (
@@ -151,12 +148,12 @@ pub(super) async fn delete_session(
             EXCEPT SELECT cli_session_id FROM cli_sessions WHERE session_id <> ?1
          ) AND NOT EXISTS (SELECT 1 FROM sessions WHERE parent_id = ?1)",
     )
-    .bind(id.to_string())
+    .bind(id)
     .execute(&mut *connection)
     .await?;
     idempotency::drop_answers(connection, id).await?;
     let deleted = sqlx::query("DELETE FROM sessions WHERE id = ?1")
-        .bind(id.to_string())
+        .bind(id)
         .execute(connection)
         .await?
         .rows_affected();
@@ -172,11 +169,7 @@ pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), Query
 }
 
 async fn exists(connection: &mut SqliteConnection, id: SessionId) -> Result<bool, QueryError> {
-    let found = sqlx::query_scalar::<_, i64>("SELECT 1 FROM sessions WHERE id = ?1")
-        .bind(id.to_string())
-        .fetch_optional(connection)
-        .await?;
-    Ok(found.is_some())
+    sessions::exists(connection, &id.to_string()).await
 }
 
 async fn stored_labels(

@@ -153,14 +153,11 @@ pub(super) async fn forget(connection: &mut SqliteConnection, key: &RequestKey) 
 }
 
 /// Takes away what was answered about a session. That the requests were carried out stays known.
-pub(super) async fn drop_answers(
-    connection: &mut SqliteConnection,
-    session: SessionId,
-) -> Result<(), QueryError> {
+pub(super) async fn drop_answers(connection: &mut SqliteConnection, session: &str) -> Result<(), QueryError> {
     sqlx::query(
         "UPDATE idempotency_keys SET content_type = NULL, location = NULL, body = NULL WHERE session_id = ?1",
     )
-    .bind(session.to_string())
+    .bind(session)
     .execute(connection)
     .await?;
     Ok(())

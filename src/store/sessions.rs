@@ -2,9 +2,13 @@
 
 use std::collections::HashSet;
 
-use sqlx::{QueryBuilder, Sqlite, SqliteExecutor, SqlitePool, sqlite::SqliteRow};
+use futures_util::TryStreamExt as _;
+use serde::de::IgnoredAny;
+use sqlx::{QueryBuilder, Row as _, Sqlite, SqliteExecutor, SqlitePool, sqlite::SqliteRow};
 
-use super::{Page, PageRequest, QueryError, SessionFilter, SessionRow, column::Columns};
+use super::{
+    Page, PageRequest, QueryError, SessionFilter, SessionRow, column::Columns, unreadable::Unreadable,
+};
 use crate::domain::{CliSessionId, SessionId, SessionState};
 
 /// The name of the list in its cursors.
@@ -14,11 +18,20 @@ const LIST: &str = "sessions";
 const SELECT: &str = "SELECT s.*, (SELECT json_group_object(key, value) FROM session_labels WHERE session_id = s.id) \
     AS labels FROM sessions s";
 
-pub(super) async fn by_id(pool: &SqlitePool, id: SessionId) -> Result<Option<SessionRow>, QueryError> {
+pub(super) async fn by_id(
+    pool: &SqlitePool,
+    unreadable: &Unreadable,
+    id: SessionId,
+) -> Result<Option<SessionRow>, QueryError> {
     let mut query = QueryBuilder::<Sqlite>::new(SELECT);
     query.push(" WHERE s.id = ").push_bind(id.to_string());
     let row = query.build().fetch_optional(pool).await?;
-    row.map(|row| session(&row)).transpose()
+    row.map(|row| noted(&row, unreadable)).transpose()
+}
+
+pub(super) async fn exists(executor: impl SqliteExecutor<'_>, id: &str) -> Result<bool, QueryError> {
+    let found = sqlx::query("SELECT 1 FROM sessions WHERE id = ?1");
+    Ok(found.bind(id).fetch_optional(executor).await?.is_some())
 }
 
 /// The session that has this conversation of the CLI now.
@@ -40,14 +53,40 @@ pub(super) async fn of_conversation(
 
 pub(super) async fn list(
     pool: &SqlitePool,
+    unreadable: &Unreadable,
     filter: &SessionFilter,
     page: &PageRequest,
 ) -> Result<Page<SessionRow>, QueryError> {
     let rows = select(filter, page)?.build().fetch_all(pool).await?;
-    let rows = rows.iter().map(session).collect::<Result<_, _>>()?;
-    Ok(page.page(LIST, rows, |row: &SessionRow| {
-        (row.updated_at.as_micros(), row.id.to_string())
-    }))
+    // A row that cannot be read may be the last one of a page.
+    let page = page.page(LIST, rows, |row: &SqliteRow| {
+        let updated_at: i64 = row.try_get("updated_at").unwrap_or_default();
+        (updated_at, id_of(row))
+    });
+    Ok(Page {
+        items: readable(&page.items, unreadable),
+        next: page.next,
+    })
+}
+
+/// The rows that can be read; the others are noted.
+fn readable(rows: &[SqliteRow], unreadable: &Unreadable) -> Vec<SessionRow> {
+    let rows = rows.iter();
+    rows.filter_map(|row| noted(row, unreadable).ok()).collect()
+}
+
+fn noted(row: &SqliteRow, unreadable: &Unreadable) -> Result<SessionRow, QueryError> {
+    let read = session(row);
+    match &read {
+        Ok(session) => unreadable.forget(&session.id.to_string()),
+        Err(why) => unreadable.note(&id_of(row), why),
+    }
+    read
+}
+
+/// What the column of the id says, whatever that is.
+fn id_of(row: &SqliteRow) -> String {
+    row.try_get("id").unwrap_or_default()
 }
 
 /// The query for a page of the list.
@@ -102,24 +141,33 @@ pub(super) async fn by_state(pool: &SqlitePool) -> Result<Vec<(SessionState, u64
             table: "sessions",
             row,
         };
-        Ok((columns.named("state")?, columns.count("sessions")?))
+        // A state that is none is of a row that is left out everywhere.
+        let state = columns.named("state").ok()?;
+        Some(columns.count("sessions").map(|count| (state, count)))
     };
-    rows.iter().map(count).collect()
+    rows.iter().filter_map(count).collect()
 }
 
-pub(super) async fn ids(pool: &SqlitePool) -> Result<HashSet<SessionId>, QueryError> {
-    let rows = sqlx::query("SELECT id FROM sessions").fetch_all(pool).await?;
-    let id = |row: &SqliteRow| {
-        let columns = Columns {
-            table: "sessions",
-            row,
-        };
-        columns.parsed("id")
-    };
-    rows.iter().map(id).collect()
+/// Reads every row, so that those which cannot be read are known, and gives the ids.
+pub(super) async fn examine(
+    pool: &SqlitePool,
+    unreadable: &Unreadable,
+) -> Result<HashSet<SessionId>, QueryError> {
+    let mut ids = HashSet::new();
+    let mut query = QueryBuilder::<Sqlite>::new(SELECT);
+    let mut rows = query.build().fetch(pool);
+    while let Some(row) = rows.try_next().await? {
+        // Also of a row of which nothing else can be read.
+        ids.extend(id_of(&row).parse::<SessionId>());
+        noted(&row, unreadable).ok();
+    }
+    Ok(ids)
 }
 
-pub(super) async fn unsettled(pool: &SqlitePool) -> Result<Vec<SessionRow>, QueryError> {
+pub(super) async fn unsettled(
+    pool: &SqlitePool,
+    unreadable: &Unreadable,
+) -> Result<Vec<SessionRow>, QueryError> {
     let mut query = QueryBuilder::<Sqlite>::new(SELECT);
     query.push(" WHERE s.state IN (");
     let mut names = query.separated(", ");
@@ -128,7 +176,7 @@ pub(super) async fn unsettled(pool: &SqlitePool) -> Result<Vec<SessionRow>, Quer
     }
     query.push(") ORDER BY s.created_at, s.id");
     let rows = query.build().fetch_all(pool).await?;
-    rows.iter().map(session).collect()
+    Ok(readable(&rows, unreadable))
 }
 
 /// The states of which [`SessionState::is_live`] is true.
@@ -145,6 +193,8 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         table: "sessions",
         row,
     };
+    // Their meaning is not known here.
+    let IgnoredAny = columns.json("options")?;
     Ok(SessionRow {
         id: columns.parsed("id")?,
         cwd: columns.get("cwd")?,

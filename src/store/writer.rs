@@ -34,7 +34,7 @@ pub(super) enum Edit {
         reason: FailReason,
         at: Timestamp,
     },
-    DeleteSession(SessionId),
+    DeleteSession(String),
     Apply(Vec<Projection>),
     BeginRequest {
         key: RequestKey,
@@ -199,7 +199,7 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
         Edit::SetRules { id, rules } => edit::set_rules(connection, id, &rules).await,
         Edit::MarkFailed { id, reason, at } => edit::mark_failed(connection, id, &reason, at).await,
-        Edit::DeleteSession(id) => edit::delete_session(connection, id).await,
+        Edit::DeleteSession(id) => edit::delete_session(connection, &id).await,
         Edit::Apply(projections) => apply::apply(connection, projections).await.map(|()| true),
         Edit::BeginRequest {
             key,

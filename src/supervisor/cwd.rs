@@ -3,12 +3,77 @@
 use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
 
-use super::SupervisorError;
+use nix::unistd::{AccessFlags, access};
+use tokio::sync::Semaphore;
+
+use super::{Supervisor, SupervisorError};
+
+/// How many look at files at a time. On a disk that hangs so many threads wait, and no more.
+const MOST_LOOKS: usize = 16;
+/// How long a look may take before the directory counts as one that can't be read.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The looks at directories of sessions. They are taken where blocking is allowed: a disk may be slow, or hang.
+#[derive(Debug)]
+pub(super) struct Looks {
+    free: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(MOST_LOOKS)),
+            patience: PATIENCE,
+        }
+    }
+}
+
+impl Looks {
+    /// What `work` finds out about `cwd`; `CwdUnreadable` when that takes too long.
+    pub(super) async fn at<T: Send + 'static>(
+        &self,
+        cwd: &Path,
+        work: impl FnOnce() -> Result<T, SupervisorError> + Send + 'static,
+    ) -> Result<T, SupervisorError> {
+        let looked = async {
+            // It is never closed.
+            let look = Arc::clone(&self.free).acquire_owned().await.ok();
+            let work = move || {
+                let _look = look;
+                work()
+            };
+            tokio::task::spawn_blocking(work).await
+        };
+        match tokio::time::timeout(self.patience, looked).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime is shutting down.
+            Ok(Err(_)) => Err(SupervisorError::ShuttingDown),
+            Err(_) => Err(SupervisorError::CwdUnreadable {
+                cwd: cwd.display().to_string(),
+            }),
+        }
+    }
+}
+
+impl Supervisor {
+    /// Resolves a working directory and checks that sessions may work there.
+    pub(super) async fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {
+        let (text, roots) = (cwd.to_owned(), self.shared.settings.cwd_roots.clone());
+        self.shared
+            .looks
+            .at(Path::new(cwd), move || check(&text, &roots))
+            .await
+    }
+}
 
 /// Resolves a working directory and checks that sessions may work there.
-pub(super) fn check(cwd: &str, roots: &[PathBuf]) -> Result<PathBuf, SupervisorError> {
+fn check(cwd: &str, roots: &[PathBuf]) -> Result<PathBuf, SupervisorError> {
     let path = Path::new(cwd);
     if !path.is_absolute() || cwd.contains('\0') {
         return Err(SupervisorError::CwdNotAbsolute);
@@ -22,7 +87,8 @@ pub(super) fn check(cwd: &str, roots: &[PathBuf]) -> Result<PathBuf, SupervisorE
     if !resolved.is_dir() {
         return Err(SupervisorError::CwdNotADirectory { cwd: cwd() });
     }
-    if std::fs::read_dir(&resolved).is_err() {
+    // One that can be listed and not entered, or the other way round, is of no use to the CLI.
+    if std::fs::read_dir(&resolved).is_err() || access(&resolved, AccessFlags::X_OK).is_err() {
         return Err(SupervisorError::CwdUnreadable { cwd: cwd() });
     }
     let allowed = roots.is_empty()
@@ -84,5 +150,47 @@ mod tests {
         let found = check(&sibling, &roots);
         std::fs::remove_dir(&sibling).unwrap();
         assert!(matches!(found, Err(SupervisorError::CwdOutsideRoots { .. })));
+    }
+
+    /// Looks that hang until the test has seen that they hold up nobody but those who need what they look at.
+    #[tokio::test]
+    async fn looks_that_hang_hold_up_no_task_and_are_bounded() {
+        let looks = Looks {
+            free: Arc::new(Semaphore::new(2)),
+            patience: Duration::from_millis(200),
+        };
+        let began = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let mut gates = Vec::new();
+        let look = |gates: &mut Vec<std::sync::mpsc::Sender<()>>| {
+            let (gate, opened) = std::sync::mpsc::channel();
+            gates.push(gate);
+            let began = Arc::clone(&began);
+            move || {
+                began.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                // A test that fails ends all the same.
+                opened.recv_timeout(Duration::from_secs(20)).ok();
+                Ok(())
+            }
+        };
+        let [first, second, third] = [(); 3].map(|()| look(&mut gates));
+        let dir = Path::new("/slow");
+        // All of them and this test are on one thread.
+        let (first, second, third) =
+            tokio::join!(looks.at(dir, first), looks.at(dir, second), looks.at(dir, third));
+        for looked in [first, second, third] {
+            let error = looked.unwrap_err();
+            assert!(
+                matches!(&error, SupervisorError::CwdUnreadable { cwd } if cwd == "/slow"),
+                "{error:?}"
+            );
+        }
+        assert_eq!(began.load(std::sync::atomic::Ordering::SeqCst), 2);
+        // Once the disk answers, all goes on.
+        drop(gates);
+        let patient = Looks {
+            patience: Duration::from_secs(20),
+            ..looks
+        };
+        patient.at(dir, || Ok(())).await.unwrap();
     }
 }

@@ -9,7 +9,6 @@ use crate::{
     domain::{
         CliSessionId, Clock, FailReason, RestartOverride, RestartTerms, SessionId, SessionState, StartMode,
     },
-    journal::ReadError,
     keeper::{self, Outsider, StdinLine},
     session::{
         self, Admitted, AtRest, Launch, Routes, SessionError, SessionHandle, SessionParts, SessionSettings,
@@ -20,9 +19,9 @@ use crate::{
 use super::{
     CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
     adoption::adopted,
-    cwd,
     messages::{CheckedPrompt, read_options},
     plan::LaunchParts,
+    removal::absent,
     settings::make_private_dir,
 };
 
@@ -52,7 +51,7 @@ impl Supervisor {
         };
         let new = NewSession {
             id,
-            cwd: self.check_cwd(&request.cwd)?.display().to_string(),
+            cwd: self.check_cwd(&request.cwd).await?.display().to_string(),
             title: request.title,
             tag: request.tag,
             labels: request.labels,
@@ -99,10 +98,10 @@ impl Supervisor {
         if row.turns == 0 && adopted(&row)?.is_none() {
             return Err(SupervisorError::ConversationNotStarted);
         }
-        let cwd = self.check_cwd(&row.cwd)?;
+        let cwd = self.check_cwd(&row.cwd).await?;
         if let Some(asked) = &request.cwd {
             // The CLI finds a conversation only from the directory that it began in.
-            if self.check_cwd(asked)? != cwd {
+            if self.check_cwd(asked).await? != cwd {
                 return Err(SupervisorError::ForkCwdDiffers);
             }
         }
@@ -191,7 +190,7 @@ impl Supervisor {
     ) -> Result<SessionView, SupervisorError> {
         self.refuse_when_closing()?;
         let row = self.row(id).await?;
-        self.check_cwd(&row.cwd)?;
+        self.check_cwd(&row.cwd).await?;
         self.shared.cli.look(&self.shared.settings).await?;
         let (supervisor, by) = (self.clone(), by.to_owned());
         // Also when the asker leaves between the two.
@@ -244,59 +243,6 @@ impl Supervisor {
         self.row(id).await?;
         self.shared.store.update_meta(id, patch, Clock.now()).await?;
         self.session(id).await
-    }
-
-    /// Stops a session and removes all that is known of it; returns when its process is gone.
-    ///
-    /// # Errors
-    /// `SessionNotFound`, `Session` (`StopTimedOut`, `AlreadyLive` when it was resumed meanwhile: nothing was removed then).
-    pub async fn delete(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
-        let (supervisor, by) = (self.clone(), by.to_owned());
-        self.to_the_end(async move { supervisor.remove(id, &by).await })
-            .await
-    }
-
-    pub(super) async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
-        let session = match self.handle_to_stop(id).await {
-            Ok(session) => Some(session),
-            // The daemon died in the middle of an earlier deletion.
-            Err(SupervisorError::Session(SessionError::Journal(ReadError::NotFound { .. }))) => None,
-            Err(error) => return Err(error),
-        };
-        let stopped = match &session {
-            Some(session) => session.stop(by, self.shared.settings.stop_deadline()).await,
-            None => Ok(()),
-        };
-        let _exclusive = self.shared.registry.exclusive(id).await;
-        // Somebody may have resumed it since: a process must not outlive its journal.
-        let retired = match (&session, stopped) {
-            (Some(session), Ok(())) => session.retire().await,
-            (_, stopped) => stopped,
-        };
-        if matches!(retired, Err(SessionError::Ended)) {
-            // Somebody else deleted it meanwhile: then there is no row.
-            self.row(id).await?;
-        }
-        retired?;
-        self.shared.registry.remove(id);
-        self.catch_up().await?;
-        let (dir, socket) = (
-            self.shared.settings.session_dir(id),
-            self.shared.settings.socket(id),
-        );
-        absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
-        absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
-        for span in self.shared.store.cli_session_history(id).await? {
-            let owner = self.shared.store.session_of_conversation(span.id).await?;
-            if owner.is_some_and(|owner| owner != id) {
-                // It left this conversation, and another went on with it.
-                continue;
-            }
-            let lease = self.shared.settings.lease_file(span.id);
-            absent(tokio::fs::remove_file(&lease).await).map_err(SupervisorError::files(&lease))?;
-        }
-        self.shared.store.delete_session(id).await?;
-        Ok(())
     }
 
     async fn make(
@@ -402,17 +348,6 @@ impl Supervisor {
         self.start_prepared(session, launch, admitted).await
     }
 
-    /// Starts what was prepared, unless the daemon has begun to end meanwhile: who stops all sessions then must not miss it.
-    pub(super) async fn start_prepared(
-        &self,
-        session: &SessionHandle,
-        launch: Launch,
-        admitted: Admitted,
-    ) -> Result<(), SupervisorError> {
-        self.refuse_when_closing()?;
-        Ok(session.start(launch, admitted).await?)
-    }
-
     /// What is started for a session.
     pub(super) async fn prepare(
         &self,
@@ -444,7 +379,7 @@ impl Supervisor {
             &cli,
             LaunchParts {
                 session: row.id,
-                cwd: self.check_cwd(&row.cwd)?,
+                cwd: self.check_cwd(&row.cwd).await?,
                 options: &options,
                 start,
                 base,
@@ -461,7 +396,13 @@ impl Supervisor {
         session: SessionId,
         conversation: CliSessionId,
     ) -> Result<(), SupervisorError> {
-        let look = move || keeper::outsiders(|id| id == conversation, |owner| owner == session);
+        let data_mark = self.shared.data_mark.clone();
+        let look = move || {
+            keeper::outsiders(
+                |id| id == conversation,
+                |owner, mark| owner == session && mark.is_none_or(|mark| mark == data_mark),
+            )
+        };
         let found = match tokio::task::spawn_blocking(look).await {
             Ok(found) => found.map_err(SupervisorError::Processes)?,
             Err(_) => return Err(SupervisorError::ShuttingDown),
@@ -496,10 +437,6 @@ impl Supervisor {
             Some(run) if run.mode == StartMode::Fork => Err(SupervisorError::ParentDeleted),
             Some(_) | None => Ok(Start::New { id }),
         }
-    }
-
-    pub(super) fn check_cwd(&self, cwd: &str) -> Result<PathBuf, SupervisorError> {
-        cwd::check(cwd, &self.shared.settings.cwd_roots)
     }
 
     /// Opens the actor of a session.
@@ -561,6 +498,7 @@ impl Supervisor {
             settings: SessionSettings {
                 keeper_program: settings.keeper_program.clone(),
                 identity_file: settings.identity_file(row.id),
+                data_mark: self.shared.data_mark.clone(),
                 ring_bytes: settings.ring_bytes,
                 segment_bytes: settings.keeper.segment_bytes,
                 eof_grace_ms: settings.keeper.eof_grace_ms,
@@ -592,12 +530,4 @@ pub(super) fn options_text(options: &crate::claude::LaunchOptions) -> Result<Str
 
 fn restart_text(own: &RestartOverride) -> Result<String, SupervisorError> {
     serde_json::to_string(own).map_err(|_| SupervisorError::StoredOptions)
-}
-
-/// What was not there is removed.
-pub(super) fn absent(removed: std::io::Result<()>) -> std::io::Result<()> {
-    match removed {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }

@@ -1,45 +1,47 @@
 //! Owns the mark of a data directory: what tells processes of its sessions from those of any other daemon's.
 
 use std::{
-    fs, io,
-    io::Write as _,
+    io::{self, Write as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
 use uuid::Uuid;
 
+use super::SupervisorError;
+use crate::files;
+
 /// The file with the random part of the mark.
 const FILE: &str = "mark";
 
 /// The mark of this data directory. It is the same for each daemon that works on it, and another one for a copy of it: a
 /// daemon on a copy must not take the processes of the original for its own.
-pub(super) fn of(data_dir: &Path) -> io::Result<String> {
+pub(super) fn of(data_dir: &Path) -> Result<String, SupervisorError> {
     let path = data_dir.join(FILE);
-    let known = fs::read_to_string(&path).ok();
-    let random = match known.and_then(|text| text.trim().parse::<Uuid>().ok()) {
-        Some(random) => random,
-        None => {
-            let mut bytes = [0; 16];
-            getrandom::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;
-            let random = uuid::Builder::from_random_bytes(bytes).into_uuid();
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&path)?;
-            writeln!(file, "{random}")?;
-            random
-        }
-    };
-    let place = data_dir.metadata()?;
+    let random = random(&path).map_err(SupervisorError::files(&path))?;
+    let place = data_dir.metadata().map_err(SupervisorError::files(data_dir))?;
     let place = format!("{}:{}", place.dev(), place.ino());
     Ok(Uuid::new_v5(&random, place.as_bytes()).to_string())
 }
 
+fn random(path: &Path) -> io::Result<Uuid> {
+    let known = files::read_to_string(path).ok();
+    if let Some(random) = known.and_then(|text| text.trim().parse::<Uuid>().ok()) {
+        return Ok(random);
+    }
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;
+    let random = uuid::Builder::from_random_bytes(bytes).into_uuid();
+    let mut new = std::fs::OpenOptions::new();
+    new.write(true).create(true).truncate(true).mode(0o600);
+    writeln!(files::open_own(path, &new)?, "{random}")?;
+    Ok(random)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

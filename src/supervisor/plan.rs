@@ -62,7 +62,7 @@ impl Supervisor {
             journal_dir: settings.session_dir(start.session),
             // The session knows it.
             journal_floor: Seq::ZERO,
-            socket: settings.socket(start.session),
+            socket: settings.socket(&self.shared.data_mark, start.session),
             identity_file: settings.identity_file(start.session),
             lease_file: Some(settings.lease_file(start.start.cli_session())),
             start_note: String::new(),

@@ -150,6 +150,10 @@ async fn apply(
             }
             error if error.blames_the_data() => {
                 find_culprits(store, batch, set_aside).await;
+                if batch.is_empty() {
+                    // All is stored that ever will be: nobody has to ask again.
+                    return;
+                }
             }
             _ => {}
         }

@@ -3,18 +3,19 @@
 //! Who made the session was told that it is there, and its first prompt is in no journal yet. So both are in a file until the
 //! process has been started: also over a stop, after which a resume brings the prompt.
 
-use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     domain::{SessionId, SessionState},
+    files,
     keeper::StdinLine,
     session::{Admitted, SessionError, SessionHandle},
     store::SessionRow,
 };
 
-use super::{Supervisor, SupervisorError, lifecycle::absent};
+use super::{Supervisor, SupervisorError, removal::absent};
 
 /// What a start needs that the store does not have.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,15 +34,7 @@ impl Supervisor {
         let queued = Queued {
             prompt: prompt.cloned(),
         };
-        let write = || {
-            let mut file = std::fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&path)?;
-            file.write_all(&serde_json::to_vec(&queued)?)
-        };
+        let write = || files::replace(&path, &path.with_extension("new"), &serde_json::to_vec(&queued)?);
         write().map_err(SupervisorError::files(&path))
     }
 
@@ -51,7 +44,7 @@ impl Supervisor {
         if row.run_id.is_some() {
             return Ok(None);
         }
-        match tokio::fs::read(&path).await {
+        match read(&path).await {
             Ok(text) => Ok(parse(&text).map_err(SupervisorError::files(&path))?.prompt),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(SupervisorError::files(&path)(error)),
@@ -113,9 +106,7 @@ impl Supervisor {
     async fn start_again(&self, session: &SessionHandle, row: SessionRow, admitted: Admitted) {
         let started = async {
             let path = self.shared.settings.queued_file(row.id);
-            let text = tokio::fs::read(&path)
-                .await
-                .map_err(SupervisorError::files(&path))?;
+            let text = read(&path).await.map_err(SupervisorError::files(&path))?;
             let queued = parse(&text).map_err(SupervisorError::files(&path))?;
             let start = self.start_of(&row).await?;
             let terms = self.terms(&row, &start, None).await?;
@@ -139,6 +130,11 @@ impl Supervisor {
             }
         }
     }
+}
+
+async fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let path = path.to_owned();
+    tokio::task::spawn_blocking(move || files::read(&path)).await?
 }
 
 fn parse(text: &[u8]) -> std::io::Result<Queued> {

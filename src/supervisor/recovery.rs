@@ -20,6 +20,10 @@ use super::{Supervisor, SupervisorError};
 const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long it may go on once its process was killed; a disk that is slow needs some.
 const ENDING_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a keeper that did not answer may take to end once it was told to.
+const SILENT_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries to attach to one that does not answer.
+const SILENT_PAUSE: Duration = Duration::from_millis(500);
 /// Between two looks at its lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -37,20 +41,26 @@ impl Supervisor {
         if let Err(error) = keeper::remove_free_leases(&self.shared.settings.data_dir.join("leases")) {
             tracing::warn!(%error, "leases that nobody holds were not removed");
         }
+        let known = self.shared.store.examine_sessions().await?;
         let mut rows = self.shared.store.unsettled_sessions().await?;
-        let known = self.shared.store.session_ids().await?;
         for id in self.session_folders() {
             let dir = self.shared.settings.session_dir(id);
             if !known.contains(&id) {
                 self.disown(id, &dir).await;
                 continue;
             }
+            if let Some(keeper) = Identity::of_the_original(&self.shared.settings.identity_file(id)) {
+                let pid = keeper.pid;
+                tracing::warn!(session.id = %id, keeper.pid = pid, "this data directory is a copy: the process of a session is the original's, and is left alone");
+            }
             // A process may have been started whose first record no daemon has read.
-            if self.shared.settings.identity_file(id).exists()
-                && rows.iter().all(|row| row.id != id)
-                && let Some(row) = self.shared.store.session(id).await?
-            {
-                rows.push(row);
+            if self.shared.settings.identity_file(id).exists() && rows.iter().all(|row| row.id != id) {
+                match self.shared.store.session(id).await {
+                    Ok(row) => rows.extend(row),
+                    // It has been named, and its process is left to who deletes it.
+                    Err(error) if error.blames_the_data() => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
         let (queued, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| self.is_queued(row));
@@ -120,26 +130,84 @@ impl Supervisor {
     }
 
     /// The keeper of a session, if it lives.
-    fn keeper_of(&self, id: SessionId) -> Option<Identity> {
+    pub(super) fn keeper_of(&self, id: SessionId) -> Option<Identity> {
         let identity = Identity::read(&self.shared.settings.identity_file(id)).ok()??;
         identity.is_alive().then_some(identity)
     }
 
     /// The handle of a session that is to be stopped. A keeper that cannot be talked to is ended first, by the signal that
-    /// every version understands: it stops its process as ever.
+    /// every version understands: it stops its process as ever. One that does not answer gets little time for it.
     pub(super) async fn handle_to_stop(&self, id: SessionId) -> Result<SessionHandle, SupervisorError> {
         let error = match self.handle(id).await {
-            Err(error @ SupervisorError::KeeperIncompatible { .. }) => error,
+            Err(
+                error @ (SupervisorError::KeeperIncompatible { .. } | SupervisorError::KeeperUnresponsive),
+            ) => error,
             handle => return handle,
         };
-        let Some(keeper) = self.keeper_of(id) else {
-            return self.handle(id).await;
+        let is_silent = matches!(error, SupervisorError::KeeperUnresponsive);
+        if let Some(keeper) = self.keeper_of(id) {
+            tracing::info!(session.id = %id, reason = %error, "the keeper is asked to end");
+            let deadline = if is_silent {
+                keeper.wake();
+                SILENT_PATIENCE
+            } else {
+                self.shared.settings.stop_deadline()
+            };
+            if !keeper.end(deadline).await {
+                if !is_silent {
+                    return Err(SessionError::StopTimedOut.into());
+                }
+                let settings = &self.shared.settings;
+                self.end_keeper(id, &settings.identity_file(id), &settings.session_dir(id))
+                    .await;
+                if keeper.is_alive() {
+                    return Err(SessionError::StopTimedOut.into());
+                }
+            }
+        }
+        self.shared.registry.forget_out_of_reach(id);
+        self.handle(id).await
+    }
+
+    /// Goes on with a session whose keeper does not answer, once that does, or is gone.
+    fn open_once_it_answers(&self, id: SessionId) {
+        let supervisor = self.clone();
+        let run = async move {
+            loop {
+                tokio::time::sleep(SILENT_PAUSE).await;
+                let _exclusive = supervisor.shared.registry.exclusive(id).await;
+                if supervisor.refuse_when_unresponsive(id).is_ok() {
+                    // Somebody stopped it.
+                    return;
+                }
+                let opened = async { supervisor.open_known(&supervisor.row(id).await?).await };
+                match opened.await {
+                    Err(SupervisorError::KeeperUnresponsive | SupervisorError::Store(_)) => {}
+                    Ok(session) => {
+                        let state = session.view().state.as_str();
+                        tracing::info!(session.id = %id, state, "a session whose keeper did not answer goes on");
+                        return;
+                    }
+                    Err(error) => {
+                        let error = telemetry::chain(&error);
+                        tracing::error!(session.id = %id, error, "a session whose keeper did not answer cannot be opened");
+                        // Who asks for it finds out anew.
+                        supervisor.shared.registry.forget_out_of_reach(id);
+                        return;
+                    }
+                }
+            }
         };
-        tracing::info!(session.id = %id, reason = %error, "the keeper is asked to end");
-        if keeper.end(self.shared.settings.stop_deadline()).await {
-            self.handle(id).await
-        } else {
-            Err(SessionError::StopTimedOut.into())
+        let closing = self.shared.closing.clone();
+        self.shared.tracker.spawn(closing.run_until_cancelled_owned(run));
+    }
+
+    pub(super) fn refuse_when_unresponsive(&self, id: SessionId) -> Result<(), SupervisorError> {
+        match self.shared.registry.why_out_of_reach(id) {
+            Some(reason) if reason.code == FailReason::KEEPER_UNRESPONSIVE => {
+                Err(SupervisorError::KeeperUnresponsive)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -160,7 +228,8 @@ impl Supervisor {
                 }
                 return Ok(None);
             }
-            if matches!(error, AttachError::VersionMismatch { .. }) || Instant::now() >= until {
+            let is_alive = matches!(error, AttachError::VersionMismatch { .. } | AttachError::Silent);
+            if is_alive || Instant::now() >= until {
                 break error;
             }
             tokio::time::sleep(LOCK_PAUSE).await;
@@ -175,6 +244,19 @@ impl Supervisor {
             self.shared.registry.set_out_of_reach(id, reason);
             return Err(error);
         }
+        // So does this one: it was stopped, or the machine has no time for it.
+        if matches!(error, AttachError::Silent) {
+            let error = SupervisorError::KeeperUnresponsive;
+            let reason = FailReason {
+                code: FailReason::KEEPER_UNRESPONSIVE.to_owned(),
+                detail: error.to_string(),
+            };
+            if self.shared.registry.set_out_of_reach(id, reason) {
+                tracing::warn!(session.id = %id, "the keeper of a session lives and does not answer; it is waited for");
+                self.open_once_it_answers(id);
+            }
+            return Err(error);
+        }
         let error = telemetry::chain(&error);
         tracing::error!(session.id = %id, error, "the keeper of a session could not be attached to");
         self.end_keeper(id, &identity, &dir).await;
@@ -182,12 +264,8 @@ impl Supervisor {
     }
 
     /// Ends a keeper that lives and cannot be reached: by the end of its processes, else by its own.
-    async fn end_keeper(&self, id: SessionId, identity: &Path, dir: &Path) {
-        let mark = self.shared.data_mark.clone();
-        let killed = self
-            .blocking(move || keeper::kill_strays(&mark, |session, _| session != id))
-            .await;
-        self.report(killed);
+    pub(super) async fn end_keeper(&self, id: SessionId, identity: &Path, dir: &Path) {
+        self.kill_strays_of(id).await;
         if is_free_within(dir, ENDING_PATIENCE).await {
             return;
         }
@@ -198,6 +276,15 @@ impl Supervisor {
         if killed.is_some_and(|killed| killed) && is_free_within(dir, ENDING_PATIENCE).await {
             tracing::warn!(session.id = %id, "a keeper that could not be reached was killed");
         }
+    }
+
+    /// Kills what is left of the processes of one session.
+    pub(super) async fn kill_strays_of(&self, id: SessionId) {
+        let mark = self.shared.data_mark.clone();
+        let swept = self
+            .blocking(move || keeper::kill_strays(&mark, |session, _| session != id))
+            .await;
+        self.report(swept);
     }
 
     /// Kills what carries the mark of this data directory and belongs to no keeper that lives.
@@ -268,6 +355,9 @@ impl Supervisor {
     /// A session that cannot be opened has no process and no way to one: it is shown as failed, and can be opened again once
     /// the cause is gone.
     async fn give_up(&self, row: &SessionRow, error: &SupervisorError) {
+        if matches!(error, SupervisorError::KeeperUnresponsive) {
+            return;
+        }
         let detail = telemetry::chain(error);
         tracing::error!(session.id = %row.id, error = detail, "a session could not be recovered");
         let identity = Identity::read(&self.shared.settings.identity_file(row.id));

@@ -115,8 +115,11 @@ impl SupervisorSettings {
         self.data_dir.join("warm").join(id.to_string())
     }
 
-    pub(super) fn socket(&self, id: SessionId) -> PathBuf {
-        self.runtime_dir.join(format!("{}.sock", id.as_uuid().simple()))
+    /// Where the keeper of a session listens. Daemons on other data directories have theirs in the same folder, and on a copy of
+    /// ours there is a session of the same id: the name is made of both.
+    pub(super) fn socket(&self, data_mark: &str, id: SessionId) -> PathBuf {
+        let name = uuid::Uuid::new_v5(id.as_uuid(), data_mark.as_bytes());
+        self.runtime_dir.join(format!("{}.sock", name.simple()))
     }
 
     /// From the first rung of the stop ladder to the last, with room for what lies between.

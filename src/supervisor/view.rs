@@ -35,6 +35,8 @@ pub struct Health {
     pub live_sessions: usize,
     /// What is started in advance, by profile.
     pub warm: Vec<WarmHealth>,
+    /// Sessions whose rows cannot be read.
+    pub unreadable_sessions: Vec<String>,
     /// The version of this program.
     pub version: &'static str,
     /// When it was started.
@@ -50,6 +52,7 @@ impl Supervisor {
             store_writable: self.shared.store.ping().await.is_ok(),
             live_sessions: sessions.iter().filter(|it| it.view().state.is_live()).count(),
             warm: self.warm_health(),
+            unreadable_sessions: self.shared.store.unreadable_sessions(),
             version: VERSION,
             started_at: self.shared.started_at,
         }
@@ -134,6 +137,7 @@ fn resting(row: &SessionRow) -> LiveView {
         permission_mode: row.permission_mode.clone(),
         head_seq: row.projected_seq,
         turn: None,
+        turns: row.turns,
         open_prompts: Vec::new(),
         approvals: Vec::new(),
         requests: Vec::new(),

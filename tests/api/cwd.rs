@@ -1,6 +1,10 @@
 //! Owns working directories that are none, or not allowed.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+};
 
 use serde_json::json;
 
@@ -89,4 +93,78 @@ async fn roots_hold_for_links_and_detours_and_at_every_start() {
     );
     assert!(daemon.session_processes().is_empty());
     assert_eq!(rest.session(&id).await["state"], "stopped");
+}
+
+/// A program that has the daemon obey the permissions of files, as one that is not root does anyway.
+fn obeying() -> Vec<String> {
+    const RIGHTS: &str = "-dac_override,-dac_read_search";
+    if !nix::unistd::geteuid().is_root() {
+        return Vec::new();
+    }
+    // From the package util-linux. Where it is not, or may not do this, the daemon does not start and the test fails.
+    vec![
+        "setpriv".to_owned(),
+        format!("--bounding-set={RIGHTS}"),
+        format!("--inh-caps={RIGHTS}"),
+    ]
+}
+
+/// Sets the permissions of a directory until the end of the test.
+struct Closed<'d>(&'d Path);
+
+impl<'d> Closed<'d> {
+    fn with(dir: &'d Path, mode: u32) -> Self {
+        fs::set_permissions(dir, Permissions::from_mode(mode)).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        fs::set_permissions(self.0, Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn l10_a_directory_that_cannot_be_listed_or_entered_is_named_and_nothing_is_left() {
+    let daemon = TestDaemon::with_fake().launcher(obeying()).start().await;
+    let rest = daemon.rest();
+    let dir = daemon.work_dir("closed");
+    let below = dir.join("below");
+    fs::create_dir(&below).unwrap();
+    let is_named = |found: &serde_json::Value, cwd: &Path| {
+        assert_eq!(found["field"], "cwd");
+        let detail = found["detail"].as_str().unwrap();
+        assert!(detail.contains(cwd.to_str().unwrap()), "{detail}");
+    };
+    // Neither; listed only; entered only; and none of it by its owner.
+    for mode in [0o000, 0o600, 0o300, 0o077] {
+        let _closed = Closed::with(&dir, mode);
+        let reply = rest.post("/v1/sessions", json!({"cwd": dir})).await;
+        is_named(&problem(reply, 422, "cwd_unreadable"), &dir);
+        if mode & 0o100 == 0 {
+            let reply = rest.post("/v1/sessions", json!({"cwd": below})).await;
+            is_named(&problem(reply, 422, "cwd_unreadable"), &below);
+        }
+        assert_nothing_made(&daemon).await;
+    }
+
+    let id = id_of(&rest.create(json!({"cwd": dir, "prompt": "hello"})).await);
+    rest.in_state(&id, &["idle"]).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    for mode in [0o000, 0o600, 0o300] {
+        let _closed = Closed::with(&dir, mode);
+        for verb in ["resume", "fork"] {
+            let reply = rest.lifecycle(&id, verb, json!({})).await;
+            is_named(&problem(reply, 422, "cwd_unreadable"), &dir);
+        }
+        assert!(daemon.session_processes().is_empty());
+        assert_eq!(rest.session(&id).await["state"], "stopped");
+        let sessions = rest.get("/v1/sessions").await.expect(200);
+        assert_eq!(sessions["items"].as_array().unwrap().len(), 1, "{sessions:#}");
+    }
+    // A file that cannot be run is something else.
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
 }

@@ -12,6 +12,7 @@ mod support;
 
 mod approvals;
 mod audit;
+mod bodies;
 mod common;
 mod contract;
 mod cwd;

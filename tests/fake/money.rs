@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, path, pid, session, session_with},
+    bed::{act, act_through, path, pid, plain, session, session_with},
     support::{
         daemon::TestDaemon,
         proc,
@@ -183,9 +183,7 @@ async fn k6_a_compaction_takes_nothing_back() {
 
 #[tokio::test]
 async fn k8_models_and_token_classes_are_kept_apart() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (_daemon, rest, id) = plain().await;
     let model = |input: u64, cost: f64| json!({ "inputTokens": input, "outputTokens": 2, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4, "webSearchRequests": 0, "costUSD": cost });
     act_through(&rest, &id, json!([{ "result": { "total_cost_usd": 0.3, "modelUsage": { "big": model(10, 0.2), "small": model(1000, 0.1) } } }])).await;
     act_through(&rest, &id, json!([{ "result": { "total_cost_usd": 0.5, "modelUsage": { "big": model(10, 0.2), "small": model(3000, 0.3) } } }])).await;

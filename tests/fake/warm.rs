@@ -2,6 +2,7 @@
 //! they stand back for, and what is left of them.
 
 mod room;
+mod unasked;
 mod upkeep;
 
 use std::{collections::BTreeSet, fs, path::PathBuf};

@@ -4,11 +4,15 @@
 mod approvals;
 mod asked;
 mod backoff;
+mod closing;
+mod copied;
 mod follower;
+mod frozen;
 mod instance;
 mod journal;
 mod many;
 mod moments;
+mod not_files;
 mod phases;
 mod real;
 mod replaced;
@@ -16,4 +20,5 @@ mod shutdown;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
+mod unreadable;
 mod versions;

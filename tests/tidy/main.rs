@@ -11,14 +11,15 @@ use source::{Source, root, sources};
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("ndjson", &[]),
+    ("files", &[]),
     ("telemetry", &["config"]),
     ("lifecycle", &[]),
     ("service", &[]),
     ("config", &["domain", "telemetry"]),
     ("claude", &["domain", "ndjson"]),
-    ("journal", &["domain", "ndjson"]),
-    ("keeper", &["domain", "ndjson", "journal"]),
-    ("store", &["domain"]),
+    ("journal", &["domain", "files", "ndjson"]),
+    ("keeper", &["domain", "files", "ndjson", "journal"]),
+    ("store", &["domain", "files"]),
     ("outbound", &["domain", "telemetry"]),
     ("metrics", &["domain", "claude", "journal"]),
     (
@@ -37,6 +38,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "supervisor",
         &[
             "domain",
+            "files",
             "session",
             "keeper",
             "store",
@@ -47,7 +49,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "metrics",
         ],
     ),
-    ("auth", &["domain", "store"]),
+    ("auth", &["domain", "files", "store"]),
     (
         "http",
         &[
@@ -68,6 +70,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "domain",
             "config",
+            "files",
             "telemetry",
             "lifecycle",
             "service",

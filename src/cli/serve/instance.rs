@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use nix::fcntl::{Flock, FlockArg};
 
 use super::super::{CliError, daemon_file::DaemonFile};
+use crate::files;
 
 /// The claim. It ends with the process, however that ends.
 #[derive(Debug)]
@@ -38,13 +39,11 @@ impl Instance {
         let is_handed_over = inherited.is_some();
         let file = match inherited {
             Some(file) => file,
-            None => fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&path)
-                .with_context(|| format!("cannot open {}", path.display()))?,
+            None => {
+                let mut lock = fs::OpenOptions::new();
+                lock.write(true).create(true).truncate(false).mode(0o600);
+                files::open_own(&path, &lock).with_context(|| format!("cannot open {}", path.display()))?
+            }
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
@@ -109,7 +108,7 @@ fn held_by(data_dir: &Path) -> String {
             file.pid, file.url
         ),
         // It is starting, or ending.
-        _ => match fs::read_to_string(data_dir.join("lock")) {
+        _ => match files::read_to_string(&data_dir.join("lock")) {
             Ok(pid) if !pid.trim().is_empty() => {
                 format!(
                     "another daemon (process {}) uses the data directory {dir}",

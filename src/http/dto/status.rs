@@ -31,6 +31,8 @@ pub(in crate::http) struct Readiness {
     live_sessions: usize,
     /// What is started in advance, by profile of the configuration.
     warm: Vec<WarmStatus>,
+    /// Sessions that are in no list, as their rows of the database are damaged: their ids, by which they can be deleted.
+    unreadable_sessions: Vec<String>,
     /// Whether the database takes writes.
     store_writable: bool,
     /// The agent CLI; `null` when there is none.
@@ -110,6 +112,7 @@ impl From<supervisor::Health> for Readiness {
                     failure: warm.failure,
                 })
                 .collect(),
+            unreadable_sessions: health.unreadable_sessions,
             store_writable: health.store_writable,
             cli: cli.map(|cli| CliStatus {
                 path: cli.path.display().to_string(),

@@ -15,7 +15,7 @@ use crate::{
     http::{
         ApiError, AppState, ErrorCode,
         dto::{CreateRequest, ForkRequest, ResumeRequest, Session, SessionPage, UpdateRequest},
-        extract::{Body, Id, OfSession, Params, page},
+        extract::{Body, Id, Named, OfSession, Params, page},
     },
     store::SessionFilter,
     supervisor::SessionView,
@@ -150,9 +150,14 @@ pub(super) async fn update(
 )]
 pub(super) async fn delete(
     State(state): State<AppState>,
-    OfSession(id): OfSession,
+    Named(name): Named,
 ) -> Result<StatusCode, ApiError> {
-    state.supervisor().delete(id, BY).await?;
+    match name.parse() {
+        Ok(id) => state.supervisor().delete(id, BY).await?,
+        // A row that was damaged has what is no id; it has no other name.
+        Err(_) if state.supervisor().delete_nameless(&name).await? => {}
+        Err(_) => return Err(ErrorCode::InvalidId.into()),
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

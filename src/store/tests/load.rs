@@ -148,7 +148,7 @@ async fn a_full_disk_fails_the_write_and_not_the_store() {
         assert!(matches!(outcome, Err(StoreError::Full)), "{attempt}: {outcome:?}");
         insert("{}".to_owned()).await.unwrap();
     }
-    assert!(writer.run(Edit::DeleteSession(small)).await.unwrap());
+    assert!(writer.run(Edit::DeleteSession(small.to_string())).await.unwrap());
     assert_eq!(opened.readers.acquire().await.map(|_| ()).ok(), Some(()));
     let count: i64 = sqlx::query_scalar("SELECT count(*) FROM sessions")
         .fetch_one(&opened.readers)

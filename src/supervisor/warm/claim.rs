@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use crate::{
     claude::{LaunchOptions, Start},
-    domain::FailReason,
     metrics::WarmEnd,
     session::Claim,
     store::NewSession,
@@ -16,6 +15,7 @@ use crate::{
 use super::{
     super::{SessionView, Supervisor, SupervisorError, messages::CheckedPrompt},
     pool::Spare,
+    refill::why_of_no_use,
     spare_row,
 };
 
@@ -34,8 +34,16 @@ impl Supervisor {
         }
         self.refuse_when_closing()?;
         let cli = self.shared.cli.look(&self.shared.settings).await?;
-        let key = self.launch_key(&cli, Path::new(&new.cwd), options)?;
-        while let Some(spare) = pool.claim(&key, settings.max_age()) {
+        // What is wrong is told by the start of a process.
+        let Ok(key) = self.launch_key(&cli, Path::new(&new.cwd), options).await else {
+            return Ok(None);
+        };
+        loop {
+            // Before it is taken from the pool: the end of the daemon finds it there, or waits for what becomes of it.
+            let under_way = self.begin_start()?;
+            let Some(spare) = pool.claim(&key, settings.max_age()) else {
+                break;
+            };
             let id = spare.session.id();
             let new = NewSession {
                 id,
@@ -44,20 +52,18 @@ impl Supervisor {
             };
             let (supervisor, prompt, by) = (self.clone(), prompt.cloned(), by.to_owned());
             let claimed = self
-                .to_the_end(async move { supervisor.claim(spare, new, prompt, &by).await })
+                .to_the_end(async move {
+                    let claimed = supervisor.claim(spare, new, prompt, &by).await;
+                    drop(under_way);
+                    claimed
+                })
                 .await?;
             if claimed {
                 return self.session(id).await.map(Some);
             }
         }
         for profile in &settings.profiles {
-            let fits = self.check_cwd(&profile.cwd).is_ok_and(|cwd| {
-                cwd == key.cwd
-                    && self
-                        .launch_key(&cli, &cwd, &profile.options)
-                        .is_ok_and(|it| it == key)
-            });
-            if fits {
+            if self.key_of(&cli, profile).await.is_ok_and(|it| it == key) {
                 self.shared.metrics.warm().missed(&profile.name);
                 break;
             }
@@ -97,16 +103,13 @@ impl Supervisor {
             Ok::<(), SupervisorError>(())
         };
         if let Err(error) = taken.await {
-            let reason = FailReason {
-                code: "cli_exited".to_owned(),
-                detail: telemetry::chain(&error),
-            };
+            let reason = why_of_no_use(&session.view(), &telemetry::chain(&error));
             self.profile_failed(number, reason);
             self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Died);
             return Ok(false);
         }
         if let Err(closing) = self.refuse_when_closing() {
-            // Who stops all sessions may not see this one any more.
+            // It was asked for too late, and is nobody's.
             self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Shutdown);
             return Err(closing);
         }

@@ -48,8 +48,23 @@ impl std::fmt::Debug for LaunchKey {
 }
 
 impl Supervisor {
-    /// The launch of a new session with these options in a resolved directory.
-    pub(super) fn launch_key(
+    /// The launch of a new session with these options in a resolved directory. A hundred files and more are looked at for it, on
+    /// disks that may hang.
+    pub(super) async fn launch_key(
+        &self,
+        cli: &CliFound,
+        cwd: &Path,
+        options: &LaunchOptions,
+    ) -> Result<LaunchKey, SupervisorError> {
+        let (supervisor, cli, options) = (self.clone(), cli.clone(), options.clone());
+        let dir = cwd.to_owned();
+        self.shared
+            .looks
+            .at(cwd, move || supervisor.read_launch_key(&cli, &dir, &options))
+            .await
+    }
+
+    fn read_launch_key(
         &self,
         cli: &CliFound,
         cwd: &Path,

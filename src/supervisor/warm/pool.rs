@@ -16,7 +16,7 @@ use tokio_util::sync::DropGuard;
 use crate::{
     domain::{CliSessionId, Clock, FailReason, SessionId, SessionState, Timestamp},
     metrics::WarmEnd,
-    session::{Refusal, SessionHandle},
+    session::{LiveView, Refusal, SessionHandle},
 };
 
 use super::{super::SupervisorError, key::LaunchKey};
@@ -67,8 +67,14 @@ impl Spare {
     }
 
     fn is_ready(&self) -> bool {
-        self.session.view().state == SessionState::Idle
+        let view = self.session.view();
+        view.state == SessionState::Idle && !has_turned(&view)
     }
+}
+
+/// Whether the CLI has begun a turn by itself.
+pub(super) fn has_turned(view: &LiveView) -> bool {
+    view.turns > 0 || view.turn.is_some()
 }
 
 /// How a profile fares.
@@ -109,6 +115,8 @@ struct State {
     /// Starts that somebody asked for and that have no room yet.
     waiting: usize,
     is_closed: bool,
+    /// Whether one did not go although it was told to.
+    has_remains: bool,
 }
 
 /// Somebody wants room: nothing is started in advance as long as this is kept.
@@ -232,6 +240,21 @@ impl Pool {
             Refusal::Live { .. } | Refusal::Waiting { .. } => !state.leaving.is_empty(),
             Refusal::LivePerCwd { .. } => state.leaving.iter().any(|leaving| leaving == cwd),
         }
+    }
+
+    /// Whether any is being stopped.
+    pub(super) fn is_anything_leaving(&self) -> bool {
+        !self.state().leaving.is_empty()
+    }
+
+    /// One did not go.
+    pub(super) fn remains(&self) {
+        self.state().has_remains = true;
+    }
+
+    /// Whether one did not go.
+    pub(super) fn has_remains(&self) -> bool {
+        self.state().has_remains
     }
 
     /// The processes, of those that have one.

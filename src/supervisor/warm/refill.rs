@@ -17,7 +17,7 @@ use super::{
     super::{CliFound, Supervisor, SupervisorError, lifecycle, settings::make_private_dir},
     WarmProfile,
     key::LaunchKey,
-    pool::Spare,
+    pool::{self, Spare},
     spare_row, spare_session,
 };
 
@@ -63,11 +63,13 @@ impl Supervisor {
     async fn tend(&self) {
         let (settings, pool) = (&self.shared.settings.warm, &self.shared.warm);
         let cli = self.shared.cli.look(&self.shared.settings).await;
-        let key = |profile: &WarmProfile| match &cli {
-            Ok(cli) => self.key_of(cli, profile),
-            Err(missing) => Err(missing.clone().into()),
-        };
-        let keys: Vec<Result<LaunchKey, SupervisorError>> = settings.profiles.iter().map(key).collect();
+        let mut keys = Vec::with_capacity(settings.profiles.len());
+        for profile in &settings.profiles {
+            keys.push(match &cli {
+                Ok(cli) => self.key_of(cli, profile).await,
+                Err(missing) => Err(missing.clone().into()),
+            });
+        }
         for (spare, end) in pool.take_stale(&keys, settings.max_age()) {
             self.discard_soon(spare, end);
         }
@@ -88,13 +90,17 @@ impl Supervisor {
         }
     }
 
-    fn key_of(&self, cli: &CliFound, profile: &WarmProfile) -> Result<LaunchKey, SupervisorError> {
-        let cwd = self.check_cwd(&profile.cwd)?;
+    pub(super) async fn key_of(
+        &self,
+        cli: &CliFound,
+        profile: &WarmProfile,
+    ) -> Result<LaunchKey, SupervisorError> {
+        let cwd = self.check_cwd(&profile.cwd).await?;
         profile
             .options
             .check(&self.shared.settings.policy)
             .map_err(SupervisorError::InvalidOption)?;
-        self.launch_key(cli, &cwd, &profile.options)
+        self.launch_key(cli, &cwd, &profile.options).await
     }
 
     /// Begins to start a process for a profile.
@@ -168,7 +174,9 @@ impl Supervisor {
 
     /// Sees a process get ready, and takes it out when it ends by itself.
     async fn watch_spare(&self, profile: usize, session: SessionHandle) {
-        let is_over = |view: &LiveView| !view.state.is_live() || view.head_seq.get() > MOST_RECORDS;
+        let is_over = |view: &LiveView| {
+            !view.state.is_live() || view.head_seq.get() > MOST_RECORDS || pool::has_turned(view)
+        };
         let ready = session.seen(|view| view.state == SessionState::Idle || is_over(view));
         let Ok(view) = ready.await else { return };
         let was_ready = !is_over(&view);
@@ -182,10 +190,7 @@ impl Supervisor {
             return;
         };
         let view = session.view();
-        let reason = view.reason.clone().unwrap_or_else(|| FailReason {
-            code: "cli_exited".to_owned(),
-            detail: "the CLI ended by itself".to_owned(),
-        });
+        let reason = why_of_no_use(&view, "the CLI ended by itself");
         self.profile_failed(profile, reason);
         let end = if was_ready { WarmEnd::Died } else { WarmEnd::Failed };
         // In a task of its own: this one ends with the process that it watches.
@@ -228,6 +233,22 @@ impl Supervisor {
             std::io::Write::write_all(&mut file, cli_session.to_string().as_bytes())
         };
         write().map_err(SupervisorError::files(&path))
+    }
+}
+
+/// Why a process is of no use that was started; `end` when it has ended without a word.
+pub(super) fn why_of_no_use(view: &LiveView, end: &str) -> FailReason {
+    let said = |code: &str, detail: &str| FailReason {
+        code: code.to_owned(),
+        detail: detail.to_owned(),
+    };
+    match &view.reason {
+        Some(reason) => reason.clone(),
+        None if pool::has_turned(view) => said(
+            "unasked_turn",
+            "the CLI began a turn before anybody had asked for something",
+        ),
+        None => said("cli_exited", end),
     }
 }
 

@@ -8,7 +8,10 @@ use std::{
 
 use jiff::{civil::Date, tz::TimeZone};
 
-use crate::domain::{Clock, Timestamp};
+use crate::{
+    domain::{Clock, Timestamp},
+    files,
+};
 
 use super::super::cli::{FileStamp, stamp};
 
@@ -98,7 +101,7 @@ impl Surroundings {
 
 /// Where the state of a working tree is: in `.git`, or where the file of that name says.
 fn repository(git: &Path) -> PathBuf {
-    let text = std::fs::read_to_string(git).unwrap_or_default();
+    let text = files::read_to_string(git).unwrap_or_default();
     match text.strip_prefix("gitdir:") {
         Some(place) => git.parent().unwrap_or(git).join(place.trim()),
         None => git.to_owned(),
@@ -157,6 +160,20 @@ mod tests {
             write(&path, "x");
             assert_eq!(Surroundings::now(&cwd, &env), before, "{}", path.display());
         }
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        let root = tempfile::tempdir().unwrap();
+        let (cwd, mode) = (root.path().to_owned(), nix::sys::stat::Mode::S_IRWXU);
+        for name in [".git", "CLAUDE.md", ".mcp.json"] {
+            nix::unistd::mkfifo(&cwd.join(name), mode).unwrap();
+        }
+        let (sender, looked) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(Surroundings::now(&cwd, &[])).ok());
+        looked
+            .recv_timeout(std::time::Duration::from_secs(20))
+            .expect("it waits");
     }
 
     #[test]

@@ -1,0 +1,134 @@
+//! Owns the removal of sessions: their processes, their files, and what the store knows of them.
+
+use crate::{
+    domain::SessionId,
+    journal::{ReadError, is_locked},
+    session::SessionError,
+    telemetry,
+};
+
+use super::{Supervisor, SupervisorError};
+
+impl Supervisor {
+    /// Stops a session and removes all that is known of it; returns when its process is gone.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Session` (`StopTimedOut`, `AlreadyLive` when it was resumed meanwhile: nothing was removed then).
+    pub async fn delete(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
+        let (supervisor, by) = (self.clone(), by.to_owned());
+        self.to_the_end(async move { supervisor.remove(id, &by).await })
+            .await
+    }
+
+    pub(super) async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
+        let session = match self.handle_to_stop(id).await {
+            Ok(session) => Some(session),
+            // The daemon died in the middle of an earlier deletion.
+            Err(SupervisorError::Session(SessionError::Journal(ReadError::NotFound { .. }))) => None,
+            Err(error) if is_damage(&error) => return self.remove_unopened(id, &error).await,
+            Err(error) => return Err(error),
+        };
+        let stopped = match &session {
+            Some(session) => session.stop(by, self.shared.settings.stop_deadline()).await,
+            None => Ok(()),
+        };
+        let _exclusive = self.shared.registry.exclusive(id).await;
+        // Somebody may have resumed it since: a process must not outlive its journal.
+        let retired = match (&session, stopped) {
+            (Some(session), Ok(())) => session.retire().await,
+            (_, stopped) => stopped,
+        };
+        if matches!(retired, Err(SessionError::Ended)) {
+            // Somebody else deleted it meanwhile: then there is no row.
+            self.row(id).await?;
+        }
+        retired?;
+        self.forget(id).await
+    }
+
+    /// Removes a row whose id is none, so that no session can be meant by it; `false` when there is no such row.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub async fn delete_nameless(&self, name: &str) -> Result<bool, SupervisorError> {
+        Ok(self.shared.store.delete_session_named(name).await?)
+    }
+
+    /// Removes a session that cannot be opened, for what is damaged of it. Its keeper is ended by the signal that every version
+    /// understands.
+    async fn remove_unopened(&self, id: SessionId, why: &SupervisorError) -> Result<(), SupervisorError> {
+        let _exclusive = self.shared.registry.exclusive(id).await;
+        if !self.shared.store.has_session(id).await? {
+            return Err(SupervisorError::SessionNotFound(id));
+        }
+        let error = telemetry::chain(why);
+        tracing::warn!(session.id = %id, error, "a session is deleted that cannot be opened");
+        let settings = &self.shared.settings;
+        let dir = settings.session_dir(id);
+        if let Some(keeper) = self.keeper_of(id) {
+            keeper.wake();
+            if !keeper.end(settings.stop_deadline()).await {
+                return Err(SessionError::StopTimedOut.into());
+            }
+        }
+        if is_locked(&dir) {
+            self.end_keeper(id, &settings.identity_file(id), &dir).await;
+        }
+        self.kill_strays_of(id).await;
+        if is_locked(&dir) {
+            return Err(SessionError::StopTimedOut.into());
+        }
+        self.forget(id).await
+    }
+
+    /// Removes all that is known of a session without a process, which nobody opens meanwhile.
+    async fn forget(&self, id: SessionId) -> Result<(), SupervisorError> {
+        self.shared.registry.remove(id);
+        self.catch_up().await?;
+        let settings = &self.shared.settings;
+        let (dir, socket) = (
+            settings.session_dir(id),
+            settings.socket(&self.shared.data_mark, id),
+        );
+        absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+        // A keeper that was killed has left it.
+        absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
+        let history = match self.shared.store.cli_session_history(id).await {
+            // Leases that nobody holds go at the next start.
+            Err(error) if error.blames_the_data() => Vec::new(),
+            history => history?,
+        };
+        for span in history {
+            let is_of_another = match self.shared.store.session_of_conversation(span.id).await {
+                Err(error) if error.blames_the_data() => true,
+                owner => owner?.is_some_and(|owner| owner != id),
+            };
+            if is_of_another {
+                // It left this conversation, and another went on with it.
+                continue;
+            }
+            let lease = self.shared.settings.lease_file(span.id);
+            absent(tokio::fs::remove_file(&lease).await).map_err(SupervisorError::files(&lease))?;
+        }
+        self.shared.store.delete_session(id).await?;
+        Ok(())
+    }
+}
+
+/// Whether a session cannot be opened for what is stored of it.
+fn is_damage(error: &SupervisorError) -> bool {
+    match error {
+        SupervisorError::Store(error) => error.blames_the_data(),
+        SupervisorError::StoredOptions | SupervisorError::StoredRules(_) => true,
+        SupervisorError::Session(SessionError::Journal(_)) => true,
+        _ => false,
+    }
+}
+
+/// What was not there is removed.
+pub(super) fn absent(removed: std::io::Result<()>) -> std::io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
