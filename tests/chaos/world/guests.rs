@@ -15,7 +15,7 @@ use crate::{
     client::Client,
     people::{self, Made, Sent},
     plan::{GUESTS, Guest, SPARES},
-    support::wait::pass,
+    support::wait::{PATIENCE, pass, wait_for},
 };
 
 /// The directory of the short-lived sessions, below HOME.
@@ -151,7 +151,13 @@ impl World {
 
     /// Sessions whose makers got no answer, and only those, may be there without being known.
     pub(super) async fn find_who_came_unheard(&mut self) {
-        let list = self.api().get("/v1/sessions?limit=500").await.expect(200);
+        let api = self.api();
+        // After a full disk the store has to catch up.
+        let list = wait_for("the list of sessions", PATIENCE, async || {
+            let reply = api.get("/v1/sessions?limit=500").await;
+            (reply.body["code"] != "storage_unavailable").then(|| reply.expect(200))
+        })
+        .await;
         let views = list["items"].as_array().unwrap();
         let known: BTreeSet<_> = self.all().map(|session| session.id.clone()).collect();
         for view in views.iter().filter(|view| !known.contains(id_of(view))) {
