@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use crate::{
     claude::{LaunchOptions, Start},
-    domain::RuleSet,
     metrics::WarmEnd,
     session::Claim,
     store::NewSession,
@@ -87,7 +86,7 @@ impl Supervisor {
             };
             let restart = self.terms(&spare_row(&new), &start, None).await?;
             if !new.rules.is_empty() {
-                let rules = RuleSet::new(new.rules.clone()).map_err(SupervisorError::StoredRules)?;
+                let rules = self.check_rules(new.rules.clone()).await?;
                 session.set_rules(rules.into()).await?;
             }
             let profile = name.clone();
