@@ -200,6 +200,8 @@ pub(super) struct Actor {
     /// Of these, what was refused for want of room, and when it is sent again.
     pub(super) refused: Vec<Due>,
     pub(super) retry_at: Option<Instant>,
+    /// That a start failed, which the disk had no room for.
+    pub(super) unwritten: Option<Note>,
     /// What is missing up to this record was said.
     pub(super) noticed_missing: Option<Seq>,
     /// A stop of our own.
@@ -281,6 +283,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         announced: HashSet::new(),
         refused: Vec::new(),
         retry_at: None,
+        unwritten: None,
         stop_sent: false,
         noticed_missing: None,
         settings: parts.settings,

@@ -134,6 +134,7 @@ impl Actor {
         held.after(self.restarting.held.take());
         let Admitted { place, turn } = admitted;
         self.place = Some(place);
+        self.unwritten = None;
         self.launching = Some(Launching {
             waits: Some(Waits {
                 launch,
@@ -236,7 +237,7 @@ impl Actor {
                     self.on_gone();
                 } else {
                     if self.machine.state() != SessionState::Failed {
-                        self.append(&Note::StartFailed {
+                        self.append_at_last(Note::StartFailed {
                             reason: reason.clone(),
                             retry: true,
                         });
@@ -499,6 +500,7 @@ impl Actor {
                     Due::Rule(id) => self.ruling.go_on(id),
                 }
             }
+            self.append_unwritten();
         }
         if self.start_deadline.is_some_and(|at| at <= Instant::now()) {
             self.start_deadline = None;

@@ -16,6 +16,8 @@ use crate::{
 const RETRY: Duration = Duration::from_millis(100);
 /// How long one request may take: a frozen daemon does not answer.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+/// Who has asked in vain for a session so often tells of it.
+const WORTH_TELLING: u32 = 10;
 /// Between two looks at all sessions.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -118,12 +120,18 @@ pub(crate) async fn make(
     if let Some((uuid, text)) = &guest.prompt {
         body["prompt"] = json!({ "uuid": uuid, "text": text });
     }
+    let mut tries = 0;
     loop {
+        tries += 1;
         let rest = address.borrow().rest.clone();
         let request = rest
             .builder(Method::POST, &path)
             .header("Idempotency-Key", &guest.key);
-        let Some((status, reply)) = answer(request.json(&body)).await else {
+        let answer = answer(request.json(&body)).await;
+        if tries % WORTH_TELLING == 0 {
+            println!("try {tries} of {} for {path}: {answer:?}", guest.title);
+        }
+        let Some((status, reply)) = answer else {
             pass(RETRY).await;
             continue;
         };

@@ -272,8 +272,10 @@ impl World {
         });
         let Ok((sent, made)) = finished.await else {
             panic!(
-                "prompts or sessions are neither taken nor refused after {SENDERS_LIMIT:?}\n{}",
-                self.daemon.log()
+                "after {SENDERS_LIMIT:?} {} prompts and {} sessions are neither taken nor refused, and there is {:#}",
+                self.senders.len(),
+                self.makers.len(),
+                self.api().get("/v1/sessions?limit=500").await.body
             );
         };
         for (kind, guest, made) in made {
