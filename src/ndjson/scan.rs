@@ -263,7 +263,7 @@ mod tests {
                 for broken in ["\u{1}", "\n", "\u{1f}", "\\x", "\\u00g9", "\\", ""] {
                     assert_eq!(end(format!("\"{plain}{broken}")), None, "{plain}{broken}");
                     if !broken.ends_with('\\') {
-                        let closed = (broken.is_empty()).then_some(bytes + 2);
+                        let closed = broken.is_empty().then_some(bytes + 2);
                         assert_eq!(end(format!("\"{plain}{broken}\"")), closed, "{plain}{broken}");
                     }
                 }
