@@ -169,8 +169,8 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         let served = http::serve(listener, state.clone(), no_more_requests.clone());
         tracker.spawn(until_it_ends(served, lifecycle.soft()));
     }
-    for listener in listeners.unix {
-        let served = http::serve_unix(listener, state.clone(), no_more_requests.clone());
+    for (listener, private) in listeners.unix {
+        let served = http::serve_unix(listener, private, state.clone(), no_more_requests.clone());
         tracker.spawn(until_it_ends(served, lifecycle.soft()));
     }
     drop(state);

@@ -120,7 +120,10 @@ impl Keeper {
         if ready.daemon {
             self.on_daemon(now);
         }
-        self.stop_if_orphaned(now);
+        if !ready.stdout {
+            // What waits to be read was said in time, however late this process gets to it.
+            self.stop_if_orphaned(now);
+        }
         self.climb(now);
         if ready.stdout && self.stdout.read(&mut self.recorder) {
             self.idle_since = now;

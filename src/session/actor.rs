@@ -34,6 +34,7 @@ use super::{
     damage::{self, Start},
     decisions::Deciding,
     desk::{Desk, DeskTimes, Outside, Routes},
+    facts::{self, UnsentFacts},
     handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     liveness::Listening,
     machine::{AtRest, Effect, Machine, Outcome},
@@ -49,7 +50,7 @@ use super::{
 };
 
 /// How much of the journal is read at once.
-const READ_BYTES: usize = 1 << 20;
+pub(super) const READ_BYTES: usize = 1 << 20;
 /// Ended turns whose outcome can still be asked for.
 const ENDED_TURNS: usize = 32;
 
@@ -140,8 +141,7 @@ pub(super) struct Actor {
     position: Position,
     pub(super) projected: Seq,
     pub(super) projections: mpsc::Sender<Projection>,
-    /// What the store could not take yet.
-    pub(super) unsent_facts: Option<Projection>,
+    pub(super) unsent_facts: UnsentFacts,
     /// Set while nobody has asked for the session.
     pub(super) unclaimed: Option<Unclaimed>,
 
@@ -179,8 +179,6 @@ pub(super) struct Actor {
     // Those who wait.
     pub(super) prompts: Prompts,
     pub(super) controls: Controls,
-    /// Prompts that wait until an interrupt was answered.
-    pub(super) held_prompts: Vec<Entry>,
     /// Told when a caller stops waiting.
     departures: Arc<Notify>,
     pub(super) deciding: Deciding,
@@ -248,7 +246,6 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         outbox: None,
         outbox_room: outbox::room(),
         controls: Controls::default(),
-        held_prompts: Vec::new(),
         departures: Arc::new(Notify::new()),
         prompts: Prompts::of_earlier_runs(parts.earlier_prompts),
         deciding: Deciding::default(),
@@ -274,7 +271,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         position,
         projected: parts.projected,
         projections: parts.projections,
-        unsent_facts: None,
+        unsent_facts: UnsentFacts::default(),
         unclaimed: parts.warm.then(Unclaimed::default),
         link: None,
         cli_pid: None,
@@ -348,18 +345,14 @@ impl Actor {
                 .chain(self.listening.next())
                 .chain(self.parking.next())
                 .min();
-            let has_facts = self.unsent_facts.is_some() && self.unclaimed.is_none();
+            let has_facts = self.unsent_facts.is_due() && self.unclaimed.is_none();
             let store = has_facts.then(|| self.projections.clone());
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet
             // the newest state. All branches only receive or wait for a time, and so are cancel-safe.
             tokio::select! {
                 biased;
                 Some(stop) = stops.recv() => self.on_stop(stop),
-                Some(room) = room_in(store) => {
-                    if let Some(projection) = self.unsent_facts.take() {
-                        room.send(projection);
-                    }
-                }
+                Some(room) = room_in(store) => self.send_into(room),
                 event = next_event(&mut self.events) => self.on_keeper(event),
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
                 () = called(&mut self.launching) => self.spawn_keeper(),
@@ -406,13 +399,13 @@ impl Actor {
                 .read_after(self.position_seq(), self.position, head, READ_BYTES)
                 .map_err(SessionError::Journal)?;
             let mut out = Outcome::default();
-            self.fold(&chunk, &mut out);
+            let bytes = self.fold(&chunk, &mut out);
             for effect in out.effects {
                 if let Effect::PromptSent { uuid, seq, digest } = effect {
                     self.prompts.on_sent(uuid, seq, digest);
                 }
             }
-            self.send_facts(chunk.last, out.facts);
+            self.send_facts(chunk.last, (out.facts, bytes));
             self.flush_facts().await;
             tokio::task::yield_now().await;
         }
@@ -433,11 +426,11 @@ impl Actor {
                 }
             };
             let mut out = Outcome::default();
-            self.fold(&chunk, &mut out);
+            let bytes = self.fold(&chunk, &mut out);
             let last = chunk.last;
             self.count(out.counted);
             // Facts first: whoever has seen a record finds its facts in the store after a `catch_up`.
-            self.send_facts(last, out.facts);
+            self.send_facts(last, (out.facts, bytes));
             self.feed.publish(chunk);
             if !out.effects.is_empty() {
                 self.give_back();
@@ -449,17 +442,10 @@ impl Actor {
         }
     }
 
-    fn fold(&mut self, chunk: &Chunk, out: &mut Outcome) {
-        self.machine.enter(chunk);
-        for record in chunk.records() {
-            let known = out.facts.len();
-            out.counted.tally.add(&record);
-            self.machine.apply(&record, out);
-            if record.seq <= self.projected {
-                out.facts.truncate(known);
-            }
-        }
+    fn fold(&mut self, chunk: &Chunk, out: &mut Outcome) -> usize {
+        let bytes = facts::fold(&mut self.machine, chunk, self.projected, out);
         self.position = chunk.end;
+        bytes
     }
 
     /// The data of an older record; `None` when it can't be read.
@@ -555,6 +541,6 @@ async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-fn report_unreadable(id: SessionId, error: &ReadError) {
+pub(super) fn report_unreadable(id: SessionId, error: &ReadError) {
     tracing::error!(session.id = %id, error = %telemetry::chain(error), "the journal could not be read");
 }

@@ -18,7 +18,7 @@ use super::{SessionError, handle::Reply, outbox::Entry};
 
 /// Requests that one client on a socket may have open.
 const OPEN_PER_CLIENT: usize = 64;
-/// Requests that may be held back for a process that is not ready. What is beyond it is refused as busy.
+/// Requests and prompts that may be held back. What is beyond it is refused as busy.
 const HELD: usize = 256;
 
 /// Who asked.
@@ -74,6 +74,30 @@ pub(super) struct Request {
     pub(super) askers: Vec<Asker>,
 }
 
+/// What is held back. A prompt is, when it came after a request, as it is meant for what that makes of the session; and in the
+/// middle of an interrupt, which is meant for what was sent before.
+#[derive(Debug)]
+pub(super) enum Held {
+    Request(Request),
+    Prompt(Entry),
+}
+
+impl Held {
+    fn request(&self) -> Option<&Request> {
+        match self {
+            Self::Request(request) => Some(request),
+            Self::Prompt(_) => None,
+        }
+    }
+
+    fn request_mut(&mut self) -> Option<&mut Request> {
+        match self {
+            Self::Request(request) => Some(request),
+            Self::Prompt(_) => None,
+        }
+    }
+}
+
 /// What an interrupt is meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interrupt {
@@ -127,7 +151,7 @@ pub(super) enum Place {
 #[derive(Debug, Default)]
 pub(super) struct Controls {
     /// Not sent yet, in the order in which they came.
-    held: VecDeque<Request>,
+    held: VecDeque<Held>,
     /// By the id that the CLI knows.
     waiting: HashMap<String, Waiting>,
     ending: Option<Ending>,
@@ -144,18 +168,23 @@ struct Ending {
 }
 
 impl Controls {
-    /// Holds a request back; given back when there are too many.
-    pub(super) fn hold(&mut self, request: Request) -> Option<Request> {
+    /// Holds something back; given back when there is too much.
+    pub(super) fn hold(&mut self, held: Held) -> Option<Held> {
         if self.held.len() >= HELD {
-            return Some(request);
+            return Some(held);
         }
-        self.held.push_back(request);
+        self.held.push_back(held);
         None
     }
 
-    /// Whether a request is held back.
+    /// Whether something is held back.
     pub(super) fn has_held(&self) -> bool {
         !self.held.is_empty()
+    }
+
+    /// Whether a prompt is held back.
+    pub(super) fn has_held_prompt(&self) -> bool {
+        self.held.iter().any(|held| held.request().is_none())
     }
 
     /// Whether no request is under way.
@@ -163,9 +192,19 @@ impl Controls {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Takes the first request that was held back.
-    pub(super) fn take_held(&mut self) -> Option<Request> {
+    /// Takes what was held back first.
+    pub(super) fn take_held(&mut self) -> Option<Held> {
         self.held.pop_front()
+    }
+
+    /// Takes what was held back first, if it may be sent now: a request to a process that is ready, a prompt when no interrupt
+    /// waits for its answer.
+    pub(super) fn take_sendable(&mut self, is_ready: bool) -> Option<Held> {
+        let is_interrupting = self.is_interrupting();
+        self.held.pop_front_if(|held| match held {
+            Held::Request(_) => is_ready,
+            Held::Prompt(_) => !is_interrupting,
+        })
     }
 
     pub(super) fn add(&mut self, id: String, waiting: Waiting) {
@@ -180,15 +219,19 @@ impl Controls {
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Has the asker wait for the answer to an interrupt that was sent and does what is asked, or for the end of a turn
-    /// that was told to end; given back when there is none. A second interrupt would hit the next turn.
+    /// Has the asker wait for the answer to an interrupt that does what is asked and was sent or is held back, or for the
+    /// end of a turn that was told to end; given back when there is none. A second interrupt would hit the next turn.
     pub(super) fn join(&mut self, wanted: Interrupt, asker: Asker, now: Instant) -> Option<Asker> {
+        let does = |known: Option<Interrupt>| known.is_some_and(|known| known.covers(wanted));
         let mut sent = self.waiting.values_mut();
-        let sent = sent.find(|waiting| waiting.interrupt.is_some_and(|known| known.covers(wanted)));
+        let sent = sent.find(|waiting| does(waiting.interrupt));
+        let mut held = self.held.iter_mut().filter_map(Held::request_mut);
+        let held = held.find(|request| does(request.interrupt));
         let ending = self.ending.as_mut();
         let ending = ending.filter(|it| it.turn == wanted.turn && !wanted.cancel_queued && now < it.until);
         let askers = sent
             .map(|waiting| &mut waiting.askers)
+            .or(held.map(|request| &mut request.askers))
             .or(ending.map(|ending| &mut ending.askers));
         match askers {
             Some(askers) => {
@@ -227,7 +270,11 @@ impl Controls {
     /// Where an open request of a client is.
     pub(super) fn of_client(&self, connection: ConnectionId, client_id: &str) -> Option<Place> {
         let asked = |askers: &[Asker]| askers.iter().any(|asker| asker.is_request(connection, client_id));
-        let mut ours = self.held.iter().map(|request| &request.askers);
+        let mut ours = self
+            .held
+            .iter()
+            .filter_map(Held::request)
+            .map(|request| &request.askers);
         let ending = self.ending.as_ref().map(|ending| &ending.askers);
         if ours.any(|askers| asked(askers)) || ending.is_some_and(|askers| asked(askers)) {
             return Some(Place::Ours);
@@ -270,14 +317,22 @@ impl Controls {
     }
 
     fn all_askers(&self) -> impl Iterator<Item = &Asker> {
-        let held = self.held.iter().flat_map(|request| &request.askers);
+        let held = self
+            .held
+            .iter()
+            .filter_map(Held::request)
+            .flat_map(|request| &request.askers);
         let waiting = self.waiting.values().flat_map(|waiting| &waiting.askers);
         let ending = self.ending.iter().flat_map(|ending| &ending.askers);
         held.chain(waiting).chain(ending)
     }
 
     fn all_askers_mut(&mut self) -> impl Iterator<Item = &mut Asker> {
-        let held = self.held.iter_mut().flat_map(|request| &mut request.askers);
+        let held = self
+            .held
+            .iter_mut()
+            .filter_map(Held::request_mut)
+            .flat_map(|request| &mut request.askers);
         let waiting = self.waiting.values_mut().flat_map(|waiting| &mut waiting.askers);
         let ending = self.ending.iter_mut().flat_map(|ending| &mut ending.askers);
         held.chain(waiting).chain(ending)
@@ -298,8 +353,10 @@ impl Controls {
         if let Some(ending) = &mut self.ending {
             retain(&mut ending.askers);
         }
-        self.held
-            .retain_mut(|request| !retain(&mut request.askers) || request.interrupt.is_some());
+        self.held.retain_mut(|held| {
+            let request = held.request_mut();
+            request.is_none_or(|request| !retain(&mut request.askers) || request.interrupt.is_some())
+        });
         self.waiting
             .extract_if(|_, waiting| retain(&mut waiting.askers) && waiting.interrupt.is_none())
             .map(|(id, _)| id)
@@ -431,11 +488,12 @@ mod tests {
             askers: vec![client(ConnectionId::new(), "1")],
         };
         for id in 0..HELD {
-            assert!(controls.hold(request(id)).is_none());
+            assert!(controls.hold(Held::Request(request(id))).is_none());
         }
-        assert!(controls.hold(request(HELD)).is_some());
+        assert!(controls.hold(Held::Request(request(HELD))).is_some());
         for id in 0..HELD {
-            assert_eq!(controls.take_held().unwrap().id, id.to_string());
+            let held = controls.take_held().unwrap();
+            assert_eq!(held.request().unwrap().id, id.to_string());
         }
         assert!(controls.take_held().is_none());
     }

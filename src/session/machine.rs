@@ -82,7 +82,7 @@ pub struct AtRest {
 }
 
 /// A process that lives, as far as the journal knows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Run {
     id: RunId,
     started_at: Timestamp,
@@ -155,7 +155,7 @@ pub(super) struct Outcome {
 }
 
 /// The fold.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Machine {
     session: SessionId,
     rest: SessionState,

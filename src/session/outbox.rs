@@ -113,6 +113,34 @@ impl Entry {
     }
 }
 
+/// Entries that wait for a process, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Backlog(Vec<Entry>);
+
+impl Backlog {
+    /// Keeps an entry; given back when there are too many.
+    pub(super) fn hold(&mut self, entry: Entry) -> Option<Entry> {
+        if self.0.len() >= OUTBOX_ENTRIES {
+            return Some(entry);
+        }
+        self.0.push(entry);
+        None
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.0)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Puts what waited for the same process before what waits here.
+    pub(super) fn after(&mut self, earlier: impl IntoIterator<Item = Entry>) {
+        self.0.splice(0..0, earlier);
+    }
+}
+
 /// The room that the entries of one session may take.
 pub(super) fn room() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(OUTBOX_KIB as usize))

@@ -19,7 +19,7 @@ use super::{
     actor::Actor,
     handle::Reply,
     notes::Note,
-    outbox::{Entry, OUTBOX_ENTRIES, Subject},
+    outbox::{Backlog, Entry, Subject},
     process::Cause,
 };
 
@@ -63,7 +63,7 @@ pub(super) struct Parking {
     /// Those who asked for the park.
     waiting: Vec<Reply<()>>,
     /// What was sent to the session meanwhile.
-    held: Vec<Entry>,
+    pub(super) held: Backlog,
     /// Somebody stopped the session while its keeper was about to go: nothing wakes it any more.
     is_stopped: bool,
     /// When the wake is to be asked for.
@@ -79,7 +79,7 @@ impl Parking {
             decided: None,
             stop_sent: false,
             waiting: Vec::new(),
-            held: Vec::new(),
+            held: Backlog::default(),
             is_stopped: false,
             wake_at: None,
             idle: None,
@@ -90,19 +90,6 @@ impl Parking {
     pub(super) fn next(&self) -> Option<Instant> {
         let idle = self.idle.map(|(_, at)| at);
         idle.into_iter().chain(self.wake_at).min()
-    }
-
-    /// Keeps an entry for the process that will come; gives it back when there are too many.
-    pub(super) fn hold(&mut self, entry: Entry) -> Option<Entry> {
-        if self.held.len() >= OUTBOX_ENTRIES {
-            return Some(entry);
-        }
-        self.held.push(entry);
-        None
-    }
-
-    pub(super) fn take_held(&mut self) -> Vec<Entry> {
-        std::mem::take(&mut self.held)
     }
 
     /// The keeper was told to stop a process that is being parked.
@@ -142,7 +129,6 @@ impl Actor {
             return Err(ParkObstacle::NotLive);
         }
         let is_under_way = self.prompts.any_is_on_its_way()
-            || !self.held_prompts.is_empty()
             || !self.turn_waiters.is_empty()
             || !self.controls.is_empty()
             || !self.deciding.is_empty();
@@ -220,7 +206,7 @@ impl Actor {
             let obstacle = self.parkable().err().unwrap_or(ParkObstacle::InputUnderWay);
             self.answer_parks(&|| Err(SessionError::NotParkable(obstacle)));
             if self.launching.is_none() {
-                for entry in self.parking.take_held() {
+                for entry in self.parking.held.take() {
                     match self.refuse_input() {
                         None => self.enqueue(entry),
                         Some(_) => self.refuse_for(entry.subject, &|| match state {
@@ -283,11 +269,11 @@ impl Actor {
             return;
         }
         self.parking.wake_at = None;
-        for Entry { subject, .. } in self.parking.take_held() {
+        for Entry { subject, .. } in self.parking.held.take() {
             self.refuse_for(subject, &|| SessionError::NotWoken(failure.clone()));
         }
-        while let Some(request) = self.controls.take_held() {
-            self.answer_askers(request.askers, &|| Err(SessionError::NotWoken(failure.clone())));
+        while let Some(held) = self.controls.take_held() {
+            self.refuse_held_back(held, &|| SessionError::NotWoken(failure.clone()));
         }
     }
 

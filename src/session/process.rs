@@ -19,7 +19,7 @@ use super::{
     handle::{Launch, Occasion, Reply, Stop},
     machine::digest,
     notes::{Carried, Note, RunStarted},
-    outbox::{self, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
+    outbox::{self, Backlog, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
 };
 
 /// How long a stop waits until its record is in the journal.
@@ -54,7 +54,7 @@ pub(super) struct Launching {
     /// Who waits for the keeper.
     reply: Option<Reply<()>>,
     /// What was sent meanwhile.
-    held: Vec<Entry>,
+    held: Backlog,
     stop_asked: Option<String>,
 }
 
@@ -119,8 +119,9 @@ impl Actor {
         if self.machine.state() == SessionState::Parked {
             self.metrics.woken();
         }
-        let mut held = self.restarting.take_held();
-        held.extend(self.parking.take_held());
+        // What waited for a restart, or for a wake.
+        let mut held = std::mem::take(&mut self.parking.held);
+        held.after(self.restarting.held.take());
         let Admitted { place, turn } = admitted;
         self.place = Some(place);
         self.launching = Some(Launching {
@@ -195,7 +196,7 @@ impl Actor {
         match launched {
             Ok(link) => {
                 self.take_link(link);
-                for entry in std::mem::take(&mut launching.held) {
+                for entry in launching.held.take() {
                     self.enqueue(entry);
                 }
                 if let Some(by) = launching.stop_asked.take() {
@@ -211,7 +212,7 @@ impl Actor {
                     code: "start_failed".to_owned(),
                     detail,
                 };
-                self.refuse_held(std::mem::take(&mut launching.held));
+                self.refuse_held(launching.held.take());
                 self.drop_launch_prompts();
                 self.give_back();
                 if self.machine.has_run() {
@@ -300,7 +301,7 @@ impl Actor {
         let Some(mut launching) = self.launching.take_if(stopped) else {
             return;
         };
-        self.refuse_held(std::mem::take(&mut launching.held));
+        self.refuse_held(launching.held.take());
         self.drop_launch_prompts();
         let by = launching.stop_asked.take().unwrap_or_default();
         if self.machine.restart().is_some() {
@@ -490,41 +491,26 @@ impl Actor {
             });
             return;
         }
-        if let Some(launching) = self
-            .launching
-            .as_mut()
-            .filter(|it| it.held.len() < OUTBOX_ENTRIES)
-        {
-            launching.held.push(entry);
-            return;
-        }
-        if matches!(entry.subject, Subject::Prompt(_)) && self.wakes() {
-            if let Some(Entry { subject, .. }) = self.parking.hold(entry) {
-                let error = WriteError::Busy;
-                self.on_unsent(Unsent { subject, error });
-            }
-            return;
-        }
-        if self.launching.is_none() && self.machine.restart().is_some() {
-            if let Some(Entry { subject, .. }) = self.restarting.hold(entry) {
-                let error = WriteError::Busy;
-                self.on_unsent(Unsent { subject, error });
-            }
-            return;
-        }
-        let (entry, error) = match &self.outbox {
-            Some(outbox) => match outbox.try_send(entry) {
-                Ok(()) => return,
-                Err(mpsc::error::TrySendError::Full(entry)) => (entry, WriteError::Busy),
-                Err(mpsc::error::TrySendError::Closed(entry)) => (entry, WriteError::Gone),
-            },
-            // What would be held for a process that starts is too much.
-            None if self.launching.is_some() => (entry, WriteError::Busy),
-            None => (entry, WriteError::Gone),
+        let wakes = matches!(entry.subject, Subject::Prompt(_)) && self.wakes();
+        let backlog = if let Some(launching) = &mut self.launching {
+            Some(&mut launching.held)
+        } else if wakes {
+            Some(&mut self.parking.held)
+        } else if self.machine.restart().is_some() {
+            Some(&mut self.restarting.held)
+        } else {
+            None
         };
-        self.on_unsent(Unsent {
-            subject: entry.subject,
-            error,
-        });
+        let unsent = match (backlog, &self.outbox) {
+            (Some(backlog), _) => backlog.hold(entry).map(|entry| (entry, WriteError::Busy)),
+            (None, Some(outbox)) => outbox.try_send(entry).err().map(|error| match error {
+                mpsc::error::TrySendError::Full(entry) => (entry, WriteError::Busy),
+                mpsc::error::TrySendError::Closed(entry) => (entry, WriteError::Gone),
+            }),
+            (None, None) => Some((entry, WriteError::Gone)),
+        };
+        if let Some((Entry { subject, .. }, error)) = unsent {
+            self.on_unsent(Unsent { subject, error });
+        }
     }
 }

@@ -14,9 +14,9 @@ use crate::{
 use super::{
     SessionError,
     actor::Actor,
-    control::{Asker, Interrupt, Place, Request, Waiting, end_of},
+    control::{Asker, Held, Interrupt, Place, Request, Waiting, end_of},
     machine::INITIALIZE_ID,
-    outbox::{Entry, OUTBOX_ENTRIES, Payload, Subject},
+    outbox::{Entry, Payload, Subject},
 };
 
 /// How long a turn that was told to end is given, before it is told again when somebody asks for that.
@@ -72,24 +72,50 @@ impl Actor {
                 return;
             }
         };
-        let mut request = Request {
+        let request = Request {
             entry: Entry::new(Payload::line(by, line), Subject::Control(id.clone())),
             id,
             subtype,
             interrupt,
             askers: vec![asker],
         };
-        if !wakes && (self.machine.is_ready() || catalogue::goes_first(&request.subtype)) {
-            self.send_request(request);
-            return;
-        }
-        let refused = if request.entry.take_room(&self.outbox_room) {
-            self.controls.hold(request)
-        } else {
-            Some(request)
+        let is_ready = self.machine.is_ready();
+        let subtype = request.subtype.as_str();
+        let may_go = match request.interrupt {
+            // It is meant for what was sent before it. What waits for another interrupt is none of that.
+            Some(_) => is_ready || !self.controls.has_held_prompt(),
+            None if catalogue::goes_first(subtype) => true,
+            // What only looks changes nothing for a prompt that waits.
+            None => is_ready && (!self.controls.has_held() || catalogue::never_wakes(subtype)),
         };
-        if let Some(request) = refused {
-            self.answer_askers(request.askers, &|| Err(SessionError::Busy));
+        if !wakes && may_go {
+            self.send_request(request);
+        } else {
+            self.hold(Held::Request(request));
+        }
+    }
+
+    /// Holds something back until the process is ready; refused as busy when that is too much.
+    fn hold(&mut self, mut held: Held) {
+        let entry = match &mut held {
+            Held::Request(request) => &mut request.entry,
+            Held::Prompt(entry) => entry,
+        };
+        let refused = if entry.take_room(&self.outbox_room) {
+            self.controls.hold(held)
+        } else {
+            Some(held)
+        };
+        if let Some(refused) = refused {
+            self.refuse_held_back(refused, &|| SessionError::Busy);
+        }
+    }
+
+    /// Tells who waits for what was held back that it is not sent.
+    pub(super) fn refuse_held_back(&mut self, held: Held, refusal: &dyn Fn() -> SessionError) {
+        match held {
+            Held::Request(request) => self.answer_askers(request.askers, &|| Err(refusal())),
+            Held::Prompt(entry) => self.refuse_for(entry.subject, refusal),
         }
     }
 
@@ -135,17 +161,16 @@ impl Actor {
     /// have changed something.
     pub(super) fn settle_requests(&mut self) {
         if let Some(state) = self.over() {
-            while let Some(request) = self.controls.take_held() {
-                self.answer_askers(request.askers, &|| Err(SessionError::NotLive { state }));
+            while let Some(held) = self.controls.take_held() {
+                self.refuse_held_back(held, &|| SessionError::NotLive { state });
             }
-        } else if self.machine.is_ready() && !self.wakes() {
-            while let Some(request) = self.controls.take_held() {
-                self.send_request(request);
-            }
+            return;
         }
-        if !self.controls.is_interrupting() {
-            for entry in std::mem::take(&mut self.held_prompts) {
-                self.enqueue(entry);
+        let is_ready = self.machine.is_ready() && !self.wakes();
+        while let Some(held) = self.controls.take_sendable(is_ready) {
+            match held {
+                Held::Request(request) => self.send_request(request),
+                Held::Prompt(entry) => self.enqueue(entry),
             }
         }
     }
@@ -157,11 +182,10 @@ impl Actor {
         is_over.then_some(state)
     }
 
-    /// Writes a prompt, but not into the middle of an interrupt: that is meant for what was sent before.
-    pub(super) fn enqueue_prompt(&mut self, mut entry: Entry) {
-        let may_wait = self.held_prompts.len() < OUTBOX_ENTRIES;
-        if self.controls.is_interrupting() && may_wait && entry.take_room(&self.outbox_room) {
-            self.held_prompts.push(entry);
+    /// Writes a prompt, behind what came before it, and not into the middle of an interrupt.
+    pub(super) fn enqueue_prompt(&mut self, entry: Entry) {
+        if self.controls.has_held() || self.controls.is_interrupting() {
+            self.hold(Held::Prompt(entry));
         } else {
             self.enqueue(entry);
         }

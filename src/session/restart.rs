@@ -17,7 +17,7 @@ use super::{
     actor::Actor,
     handle::Launch,
     notes::{Carried, Note},
-    outbox::{Entry, OUTBOX_ENTRIES, Subject},
+    outbox::{Backlog, Subject},
 };
 
 /// Between two tries to ask for a restart that could not be asked for, or did not come about for now.
@@ -34,7 +34,7 @@ pub(super) struct Restarting {
     /// When it is to be asked for.
     due: Option<Instant>,
     /// What was sent to the session meanwhile.
-    held: Vec<Entry>,
+    pub(super) held: Backlog,
 }
 
 impl Restarting {
@@ -43,26 +43,13 @@ impl Restarting {
             sink,
             of: None,
             due: None,
-            held: Vec::new(),
+            held: Backlog::default(),
         }
     }
 
     /// When something is to be done.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due
-    }
-
-    /// Keeps an entry for the process that will come; gives it back when there are too many.
-    pub(super) fn hold(&mut self, entry: Entry) -> Option<Entry> {
-        if self.held.len() >= OUTBOX_ENTRIES {
-            return Some(entry);
-        }
-        self.held.push(entry);
-        None
-    }
-
-    pub(super) fn take_held(&mut self) -> Vec<Entry> {
-        std::mem::take(&mut self.held)
     }
 }
 
@@ -81,7 +68,7 @@ impl Actor {
                 self.restarting.of = None;
                 self.restarting.due = None;
                 if self.launching.is_none() && !self.restarting.held.is_empty() {
-                    let held = self.restarting.take_held();
+                    let held = self.restarting.held.take();
                     self.refuse_held(held);
                 }
             }

@@ -24,8 +24,8 @@ pub(super) async fn insert_session(
     }
     let added = sqlx::query(
         "INSERT INTO sessions (id, cwd, title, tag, options, parent_id, forked_at, state, cli_session_id,
-            created_at, updated_at, restart)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11)
+            created_at, updated_at, restart, forked_from)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12)
          ON CONFLICT (id) DO NOTHING",
     )
     .bind(session.id.to_string())
@@ -39,6 +39,7 @@ pub(super) async fn insert_session(
     .bind(session.cli_session_id.to_string())
     .bind(session.created_at.as_micros())
     .bind(&session.restart)
+    .bind(session.forked_from.map(|id| id.to_string()))
     .execute(&mut *connection)
     .await?
     .rows_affected();

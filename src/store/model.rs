@@ -31,6 +31,8 @@ pub struct NewSession {
     pub restart: Option<String>,
     /// The session that this is a fork of. It must be there.
     pub parent: Option<SessionId>,
+    /// The CLI's id of the conversation that the fork copies.
+    pub forked_from: Option<CliSessionId>,
     /// The message of the parent that the fork branches off at; `None` for its end.
     pub forked_at: Option<Uuid>,
     /// The CLI's id of the conversation.
@@ -60,6 +62,9 @@ pub struct SessionRow {
     pub restart: Option<String>,
     /// The session that this is a fork of; `None` once the parent is deleted.
     pub parent: Option<SessionId>,
+    /// The CLI's id of the conversation that the fork copies, also when the parent is deleted. `None` as well for one that was
+    /// made by an older version and whose parent was deleted.
+    pub forked_from: Option<CliSessionId>,
     /// The message that the fork branches off at.
     pub forked_at: Option<Uuid>,
     /// The last projected state.

@@ -154,6 +154,7 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         options: columns.get("options")?,
         restart: columns.get("restart")?,
         parent: columns.parsed_opt("parent_id")?,
+        forked_from: columns.parsed_opt("forked_from")?,
         forked_at: columns.parsed_opt("forked_at")?,
         state: columns.named("state")?,
         state_reason: columns.json_opt("state_reason")?,

@@ -87,6 +87,7 @@ fn new_session() -> NewSession {
         rules: Vec::new(),
         restart: None,
         parent: None,
+        forked_from: None,
         forked_at: None,
         cli_session_id: CliSessionId::new(),
         created_at: at(0),

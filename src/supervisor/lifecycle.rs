@@ -57,9 +57,10 @@ impl Supervisor {
             tag: request.tag,
             labels: request.labels,
             options: options_text(&request.options)?,
-            rules: request.rules.specs(),
+            rules: self.check_rules(request.rules).await?.specs(),
             restart: request.restart.map(|own| restart_text(&own)).transpose()?,
             parent: None,
+            forked_from: None,
             forked_at: None,
             cli_session_id: start.cli_session(),
             created_at: Clock.now(),
@@ -125,6 +126,7 @@ impl Supervisor {
             rules: self.shared.store.rules(parent).await?,
             restart: row.restart,
             parent: Some(parent),
+            forked_from: Some(row.cli_session_id),
             forked_at: request.at,
             cli_session_id: cli_session,
             created_at: Clock.now(),
@@ -481,17 +483,14 @@ impl Supervisor {
     pub(super) async fn first_start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
         // There may be no transcript under the old id, or part of one: a new id is always free.
         let id = CliSessionId::new();
+        if let Some(parent) = row.forked_from {
+            return Ok(fork_start(parent, id, row.forked_at));
+        }
         let history = self.shared.store.runs(row.id).await?;
-        let forked = history.first().is_some_and(|run| run.mode == StartMode::Fork);
-        let parent = match row.parent {
-            Some(parent) => self.shared.store.session(parent).await?,
-            None => None,
-        };
-        match parent {
-            Some(parent) => Ok(fork_start(parent.cli_session_id, id, row.forked_at)),
-            // A fork whose parent is gone has nothing to begin with; to begin without it would be another conversation.
-            None if forked => Err(SupervisorError::ParentDeleted),
-            None => Ok(Start::New { id }),
+        match history.first() {
+            // An older version has not written down what it copies; to begin without it would be another conversation.
+            Some(run) if run.mode == StartMode::Fork => Err(SupervisorError::ParentDeleted),
+            Some(_) | None => Ok(Start::New { id }),
         }
     }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     claude::{LaunchOptions, stdin::Priority},
-    domain::{PromptUuid, RestartOverride, RuleSet, Seq},
+    domain::{PromptUuid, RestartOverride, RuleSpec, Seq},
 };
 
 /// A session to be made.
@@ -26,7 +26,7 @@ pub struct CreateSession {
     /// How the CLI is started.
     pub options: LaunchOptions,
     /// Its rules, in their order.
-    pub rules: RuleSet,
+    pub rules: Vec<RuleSpec>,
     /// Its own restart policy.
     pub restart: Option<RestartOverride>,
 }

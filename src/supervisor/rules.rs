@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     domain::{
-        Clock, RuleSet, RuleSpec, SessionId,
+        Clock, Rule, RuleSet, RuleSpec, SessionId,
         rule::{Asked, InvalidRule, Rules, Verdict},
     },
     session::where_it_leads,
@@ -39,10 +39,14 @@ impl Supervisor {
     /// Puts these in the place of all rules of a session. What is pending is looked at again.
     ///
     /// # Errors
-    /// `SessionNotFound`, `Store`.
-    pub async fn set_rules(&self, id: SessionId, rules: RuleSet) -> Result<Vec<RuleSpec>, SupervisorError> {
+    /// `SessionNotFound`, `InvalidRule`, `Store`.
+    pub async fn set_rules(
+        &self,
+        id: SessionId,
+        rules: Vec<RuleSpec>,
+    ) -> Result<Vec<RuleSpec>, SupervisorError> {
         self.change_rules(id, move |known| {
-            *known = rules.specs();
+            *known = rules;
             Ok(())
         })
         .await
@@ -58,7 +62,7 @@ impl Supervisor {
         rule: RuleSpec,
         position: Option<usize>,
     ) -> Result<RuleSpec, SupervisorError> {
-        let rule = crate::domain::Rule::new(rule)?.spec().clone();
+        let rule = self.off_worker(move || Rule::new(rule)).await??.spec().clone();
         let added = rule.clone();
         self.change_rules(id, move |known| {
             if known.iter().any(|other| other.id == rule.id) {
@@ -109,22 +113,41 @@ impl Supervisor {
                 .or(view.row.permission_mode);
             rules = self.rules_of(id).await?;
         }
-        let decide = move || rules.decide(&asked, Clock.now(), &where_it_leads);
-        match self.shared.tracker.spawn_blocking(decide).await {
-            Ok(verdict) => Ok(verdict),
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => Err(SupervisorError::ShuttingDown),
-        }
+        self.off_worker(move || rules.decide(&asked, Clock.now(), &where_it_leads))
+            .await
     }
 
     /// The rules by which a session decides.
     pub(super) async fn rules_of(&self, id: SessionId) -> Result<Rules, SupervisorError> {
         let stored = self.shared.store.rules(id).await?;
-        let session = RuleSet::new(stored).map_err(SupervisorError::StoredRules)?;
+        let session = self.check_rules(stored).await.map_err(of_stored)?;
         Ok(Rules {
             session: Arc::new(session),
             config: Arc::clone(&self.shared.settings.rules),
         })
+    }
+
+    /// Checks a list of rules. To compile their patterns may take a while.
+    ///
+    /// # Errors
+    /// `InvalidRule`, `ShuttingDown`.
+    pub(super) async fn check_rules(&self, specs: Vec<RuleSpec>) -> Result<RuleSet, SupervisorError> {
+        if specs.is_empty() {
+            return Ok(RuleSet::default());
+        }
+        Ok(self.off_worker(move || RuleSet::new(specs)).await??)
+    }
+
+    async fn off_worker<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, SupervisorError> {
+        match self.shared.tracker.spawn_blocking(work).await {
+            Ok(done) => Ok(done),
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime is shutting down.
+            Err(_) => Err(SupervisorError::ShuttingDown),
+        }
     }
 
     /// Changes the rules of a session to the end, also when the caller leaves: who reads them sees what holds.
@@ -139,7 +162,9 @@ impl Supervisor {
             let _one = supervisor.shared.rules_lock.lock().await;
             let mut rules = supervisor.rules(id).await?;
             change(&mut rules)?;
-            let checked = RuleSet::new(rules.clone())?;
+            let checked = supervisor.check_rules(rules).await?;
+            // A rule without an id has one now.
+            let rules = checked.specs();
             supervisor.shared.store.set_rules(id, rules.clone()).await?;
             // After the store: a session that is opened meanwhile may have read what was there before.
             let session = supervisor.handle(id).await?;
@@ -147,6 +172,14 @@ impl Supervisor {
             Ok(rules)
         })
         .await
+    }
+}
+
+/// What is wrong with rules that were accepted once is not the fault of who asks now.
+fn of_stored(error: SupervisorError) -> SupervisorError {
+    match error {
+        SupervisorError::InvalidRule(error) => SupervisorError::StoredRules(error),
+        error => error,
     }
 }
 

@@ -1,7 +1,5 @@
 //! Owns starts that fail, stops that come twice, and what a deletion leaves: nothing.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use crate::{
@@ -241,7 +239,8 @@ async fn a_slow_start_takes_messages_and_a_wait_for_it_has_a_limit() {
 #[tokio::test]
 async fn a_cli_that_never_gets_ready_is_given_up_and_one_that_swallows_an_interrupt_is_reported() {
     let daemon = TestDaemon::with_fake()
-        .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "1000")
+        // Time enough for the one below that does get ready.
+        .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "6000")
         .fake(json!({"controls": {"set_model": {"error": "no such model", "error_code": "bad_model"}}}))
         .start()
         .await;
@@ -251,7 +250,7 @@ async fn a_cli_that_never_gets_ready_is_given_up_and_one_that_swallows_an_interr
     let id = id_of(&rest.create(json!({"cwd": dir})).await);
     let view = rest.in_state(&id, &["failed"]).await;
     assert!(view["reason"]["code"].as_str().is_some(), "{view:#}");
-    wait_for("its process is gone", Duration::from_secs(20), async || {
+    wait_for("its process is gone", PATIENCE, async || {
         daemon.session_processes().is_empty().then_some(())
     })
     .await;

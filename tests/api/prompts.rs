@@ -138,7 +138,7 @@ async fn a_wait_ends_at_its_limit_and_the_work_goes_on() {
     assert_eq!(found["side_effect_possible"], true);
     let id = found["session_id"].as_str().expect("the session's id").to_owned();
     let uuid = found["uuid"].as_str().expect("the message's id").to_owned();
-    rest.in_state(&id, &["busy"]).await;
+    rest.in_turn(&id).await;
 
     let wait = json!({"text": "later", "uuid": Uuid::new_v4()});
     let messages = format!("/v1/sessions/{id}/messages?wait=result");

@@ -194,7 +194,7 @@ async fn what_a_session_asks_is_answered() {
     daemon.rest().in_state(id, &["idle"]).await;
 
     run(&daemon, &["send", id, "slow"]).ok();
-    daemon.rest().in_state(id, &["busy"]).await;
+    daemon.rest().in_turn(id).await;
     run(&daemon, &["interrupt", id]).ok();
     daemon.rest().in_state(id, &["idle"]).await;
 

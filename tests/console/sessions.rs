@@ -250,7 +250,7 @@ async fn what_a_session_asks_is_decided_from_the_command_line() {
 
     let endless = ask(json!([{"text": "on and on"}, {"silent": 1}]));
     tl(&daemon, &["send", &id, &endless]).good();
-    rest.in_state(&id, &["busy"]).await;
+    rest.in_turn(&id).await;
     let interrupted = tl(&daemon, &["interrupt", "last"]);
     assert!(
         interrupted.code == 0 && interrupted.stderr.contains("interrupted"),

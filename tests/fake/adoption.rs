@@ -17,7 +17,7 @@ use crate::{
         daemon::TestDaemon,
         proc,
         rest::{Reply, Rest},
-        wait::{PATIENCE, wait_for},
+        wait::{PATIENCE, wait_for, wait_until},
     },
 };
 
@@ -173,7 +173,10 @@ async fn s13_an_unknown_conversation_is_not_found_and_leaves_no_session() {
     assert_eq!(rest.get("/v1/sessions").await.expect(200)["items"], json!([]));
     let folders = fs::read_dir(daemon.data_dir().join("sessions")).unwrap().count();
     assert_eq!(folders, 0);
-    assert!(daemon.session_processes().is_empty());
+    wait_until("nothing is left", PATIENCE, || {
+        daemon.session_processes().is_empty()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -205,7 +208,10 @@ async fn s5_a_conversation_belongs_to_one_session() {
     assert_eq!(list["items"].as_array().unwrap().len(), 2, "{list:#}");
     let folders = fs::read_dir(daemon.data_dir().join("sessions")).unwrap().count();
     assert_eq!(folders, 2);
-    assert_eq!(daemon.session_processes().len(), 2, "a keeper and a CLI");
+    wait_until("a keeper and a CLI are there", PATIENCE, || {
+        daemon.session_processes().len() == 2
+    })
+    .await;
 }
 
 /// The CLI itself may go over to another conversation.

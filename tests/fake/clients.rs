@@ -217,6 +217,9 @@ async fn r12_attaching_changes_nothing() {
     let rest = daemon.rest();
     act(&rest, &id, json!([{ "text": "begun" }, { "silent": 1 }])).await;
     let mut client = daemon.attach(&id, Some(0)).await;
+    // The state is a record of its own, before the line or after it.
+    let is_busy = |frame: &Value| frame["data"]["type"] == "state" && frame["data"]["state"] == "busy";
+    client.find("the state", is_busy).await;
     client.cli_line("assistant").await;
     // Time goes on.
     let seen = async || {

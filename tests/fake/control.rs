@@ -179,7 +179,8 @@ async fn c10_c15_r10_a_slow_start_is_seen_and_prompts_wait() {
 #[tokio::test]
 async fn c10_a_start_that_takes_too_long_fails_with_the_reason() {
     let daemon = TestDaemon::with_fake()
-        .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "1000")
+        // Time enough for a CLI to say what it has to say.
+        .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "5000")
         .start()
         .await;
     let settings = json!({ "init": { "never": true }, "start": [{ "stderr": "waiting for server x\n" }] });

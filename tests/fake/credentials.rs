@@ -10,7 +10,7 @@ use crate::{
     support::{
         daemon::TestDaemon,
         rest::Rest,
-        wait::{PATIENCE, wait_until},
+        wait::{PATIENCE, wait_for, wait_until},
         ws::Ws,
     },
 };
@@ -192,10 +192,14 @@ async fn without_an_answer_the_cli_is_told_that_there_is_none() {
     asked(&mut silent, "r-2").await;
     rest.in_state(&id, &["idle"]).await;
     for (request, reason) in [("r-1", "no_client"), ("r-2", "late")] {
-        let records = records(&rest, &id).await;
-        let notes = of_type(&records, "daemon", "fallback");
-        let note = notes.into_iter().find(|note| note["request_id"] == request);
-        assert_eq!(note.unwrap()["reason"], reason);
+        let note = wait_for("the record of the stated answer", PATIENCE, async || {
+            let records = records(&rest, &id).await;
+            let notes = of_type(&records, "daemon", "fallback");
+            let note = notes.into_iter().find(|note| note["request_id"] == request);
+            note.cloned()
+        })
+        .await;
+        assert_eq!(note["reason"], reason);
         let answers = written(&rest, &id, request).await;
         assert_eq!(answers.len(), 1, "{answers:#?}");
         assert_eq!(answers[0]["response"]["error_code"], "unsupported_request");

@@ -10,7 +10,7 @@ use crate::{
         chance::Chance,
         daemon::TestDaemon,
         programs::fake_prompt,
-        wait::{PATIENCE, pass, wait_until},
+        wait::{PATIENCE, pass, wait_for, wait_until},
     },
 };
 
@@ -103,7 +103,11 @@ async fn p4_a_withdrawal_that_races_an_answer_leaves_one_end() {
     println!("withdrawn, answered: {ends:?}");
     let inbox = rest.get("/v1/approvals?state=pending").await.expect(200);
     assert_eq!(inbox["items"], json!([]));
-    let records = records(&rest, &id).await;
+    let records = wait_for("each end is told", PATIENCE, async || {
+        let records = records(&rest, &id).await;
+        (of_type(&records, "daemon", "decision").len() >= RACES).then_some(records)
+    })
+    .await;
     assert_eq!(
         of_type(&records, "daemon", "decision").len(),
         RACES,
@@ -223,7 +227,7 @@ async fn p6_a_daemon_that_was_killed_over_a_request_leaves_every_way_out() {
 #[tokio::test]
 async fn p7_a_request_waits_as_long_as_it_takes() {
     let mut daemon = TestDaemon::with_fake()
-        .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "3000")
+        .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "10000")
         .env("TRUNKLINE_STOP_EOF_GRACE_MS", "500")
         .env("TRUNKLINE_STOP_TERM_GRACE_MS", "500")
         .start()

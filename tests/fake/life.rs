@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use trunkline::{domain::Timestamp, keeper::attach};
 
 use crate::{
-    bed::{act, act_through, of_type, path, pid, records, session},
+    bed::{act, act_through, body, of_type, path, pid, records, session},
     support::{
         daemon::TestDaemon,
         proc,
@@ -174,7 +174,8 @@ async fn l3_an_exit_is_seen_although_a_grandchild_holds_the_output() {
     let child = child_of(&mut client).await;
     let began = Instant::now();
     let view = rest.in_state(&id, &["stopped", "failed"]).await;
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    // The grandchild lives for ten minutes.
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     assert_eq!(view["state"], "stopped", "{view:#}");
     gone(child).await;
     let records = records(&rest, &id).await;
@@ -184,7 +185,7 @@ async fn l3_an_exit_is_seen_although_a_grandchild_holds_the_output() {
         at.parse::<Timestamp>().unwrap()
     };
     let took_ms = at("run_exited").millis_since(at("result"));
-    assert!(took_ms < 2_000, "the end was noticed after {took_ms} ms");
+    assert!(took_ms < 10_000, "the end was noticed after {took_ms} ms");
     rest.lifecycle(&id, "resume?wait=ready", json!({}))
         .await
         .expect(200);
@@ -466,7 +467,8 @@ async fn b5_a_cli_that_never_reads_blocks_nobody() {
     assert!(statuses.contains(&503), "{statuses:?}");
     let began = Instant::now();
     assert_eq!(rest.session(&id).await["state"], "busy");
-    assert!(began.elapsed() < Duration::from_secs(2));
+    // It would wait for the CLI as long as that stands still.
+    assert!(began.elapsed() < Duration::from_secs(15));
     let deleted = rest.delete(&format!("/v1/sessions/{id}")).await;
     assert_eq!(deleted.status, 204, "{:#}", deleted.body);
     gone(cli).await;
@@ -508,16 +510,21 @@ async fn y3_a_missing_cli_is_degraded_and_refused_before_anything_is_made() {
 #[tokio::test]
 async fn d7_states_are_records_and_alternate() {
     let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
+    // A state that nobody could have seen is not told: each of these stays until it was.
+    let (start, gate) = (daemon.home().join("start"), daemon.home().join("gate"));
+    let settings = json!({ "init": { "wait_file": start }, "eof": { "delay_ms": 2000 } });
     let rest = daemon.rest();
+    let view = rest.create(body(&daemon, "a", settings, json!({}))).await;
+    let id = view["id"].as_str().unwrap().to_owned();
     let mut client = daemon.attach(&id, Some(0)).await;
-    // A state that nobody could have seen is not told: this turn stays until it was.
-    let gate = daemon.home().join("gate");
-    act(&rest, &id, json!([{ "wait_file": gate }, { "text": "done" }])).await;
     let is = |state: &'static str| {
         move |frame: &Value| frame["data"]["type"] == "state" && frame["data"]["state"] == state
     };
-    let mut frames = client.until("busy", is("busy")).await;
+    let mut frames = client.until("the start", is("starting")).await;
+    fs::write(&start, "").unwrap();
+    frames.extend(client.until("ready", is("idle")).await);
+    act(&rest, &id, json!([{ "wait_file": gate }, { "text": "done" }])).await;
+    frames.extend(client.until("busy", is("busy")).await);
     fs::write(&gate, "").unwrap();
     frames.extend(client.until("idle", is("idle")).await);
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);

@@ -406,6 +406,49 @@ async fn starts_that_wait_outlive_the_daemon_with_their_prompts() {
     wait_until("what it waited with to go", PATIENCE, || !file.exists()).await;
 }
 
+/// What a fork copies is the conversation, which outlives the session that it was asked of.
+#[tokio::test]
+async fn a_fork_that_waits_keeps_its_parents_conversation_when_the_parent_is_deleted() {
+    let mut daemon = limited(&[("PARALLEL_STARTS", 1)]).start().await;
+    let rest = daemon.rest();
+    let parent = session(&daemon, "parent", json!({})).await;
+    rest.ask(&parent, "hello").await;
+    let conversation = rest.session(&parent).await["cli"]["session_id"].clone();
+    let (_, gate) = held_start(&daemon, "first").await;
+    let fork = async |body: Value| {
+        let fork = rest.lifecycle(&parent, "fork", body).await.expect(201);
+        assert_eq!(fork["state"], "starting", "{fork:#}");
+        id(&fork)
+    };
+    let waits = fork(json!({ "prompt": "go on" })).await;
+    let stopped = fork(json!({})).await;
+    rest.lifecycle(&stopped, "stop", json!({})).await.expect(200);
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
+    rest.delete(&format!("/v1/sessions/{parent}")).await.expect(204);
+    fs::write(gate, "").unwrap();
+    wait_for("the prompt to be answered", PATIENCE, async || {
+        let view = rest.session(&waits).await;
+        (view["turns"] == 1 && view["state"] == "idle").then_some(())
+    })
+    .await;
+    rest.lifecycle(&stopped, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    for fork in [waits, stopped] {
+        let view = rest.session(&fork).await;
+        assert_eq!(view["parent_id"], Value::Null);
+        let cli = i32::try_from(view["cli"]["pid"].as_i64().unwrap()).unwrap();
+        let command = proc::read(cli).unwrap().command;
+        let resume = format!("--resume={}", conversation.as_str().unwrap());
+        assert!(
+            command.contains(&resume) && command.contains("--fork-session"),
+            "{command}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn an_orderly_end_takes_waiting_starts_out() {
     let mut daemon = limited(&[("PARALLEL_STARTS", 1)]).start().await;

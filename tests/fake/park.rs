@@ -141,7 +141,7 @@ async fn what_is_sent_in_the_middle_of_a_park_waits_for_its_end_and_wakes_the_se
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let eof = daemon.home().join("eof");
-    let settings = json!({ "starts": [{ "eof": { "seen": eof, "delay_ms": 700 } }, {}] });
+    let settings = json!({ "starts": [{ "eof": { "seen": eof, "delay_ms": 2_500 } }, {}] });
     let id = session(&daemon, "a", settings).await;
     rest.ask(&id, "hello").await;
     let mut client = daemon.attach(&id, None).await;
@@ -442,7 +442,7 @@ async fn a_stop_in_the_middle_of_a_park_is_a_stop() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let eof = daemon.home().join("eof");
-    let id = session(&daemon, "a", json!({ "eof": { "seen": eof, "delay_ms": 500 } })).await;
+    let id = session(&daemon, "a", json!({ "eof": { "seen": eof, "delay_ms": 2_500 } })).await;
     rest.ask(&id, "hello").await;
     let parking = rest.lifecycle(&id, "park", json!({}));
     let stopping = async {

@@ -185,11 +185,10 @@ async fn l7_without_a_daemon_no_process_is_left_and_every_session_can_go_on() {
         act_through(&rest, &id, json!([{ "child": tool }, { "text": "done" }])).await;
         sessions.push(id);
     }
-    assert_eq!(
-        daemon.session_processes().len(),
-        9,
-        "a keeper, a CLI and a tool for each"
-    );
+    wait_until("a keeper, a CLI and a tool for each", PATIENCE, || {
+        daemon.session_processes().len() == 9
+    })
+    .await;
     daemon.kill();
     wait_until("nothing is left", PATIENCE, || {
         daemon.session_processes().is_empty()

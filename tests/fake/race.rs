@@ -10,7 +10,13 @@ use serde_json::{Value, json};
 use self::audit::Won;
 use crate::{
     bed::{act, session},
-    support::{chance::Chance, daemon::TestDaemon, rest::Rest, ws::Ws},
+    support::{
+        chance::Chance,
+        daemon::TestDaemon,
+        rest::Rest,
+        wait::{PATIENCE, wait_until},
+        ws::Ws,
+    },
 };
 
 const SESSIONS: usize = 4;
@@ -283,6 +289,15 @@ async fn race(daemon: &TestDaemon, id: &str, mut chance: Chance) -> HashMap<Stri
     }
     viewer.cli_line("result").await;
     rest.in_state(id, &["idle"]).await;
+    // The words about the last ones are records that come after the answers themselves.
+    wait_until("each decision is told", PATIENCE, || {
+        let told = daemon
+            .journal(id)
+            .matches(r#""data":{"type":"decision","#)
+            .count();
+        told >= BATCHES * AT_ONCE
+    })
+    .await;
     for client in clients {
         client.leave().await;
     }

@@ -129,7 +129,10 @@ async fn l13_a_cli_that_exits_at_each_start_is_given_up() {
         (&Value::Null, &Value::Null)
     );
     assert_eq!(runs(&rest, id).await.len(), 3);
-    assert!(daemon.session_processes().is_empty());
+    wait_until("nothing is left", PATIENCE, || {
+        daemon.session_processes().is_empty()
+    })
+    .await;
 }
 
 /// A start that succeeds does not set the counter back: only a stable time does.
@@ -496,7 +499,7 @@ async fn a_conversation_of_which_nothing_was_kept_begins_anew() {
 async fn a_prompt_in_the_wait_is_taken_and_goes_to_the_next_process() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
-        .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "1000")
+        .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "4000")
         .start()
         .await;
     let id = session(&daemon, "a", json!({})).await;

@@ -279,7 +279,7 @@ async fn a_stop_in_the_middle_of_a_turn_can_be_resumed() {
     rest.ask(&id, "hello").await;
     rest.prompt(&id, &fake_prompt(&json!([{ "text": "half" }, { "silent": 1 }])))
         .await;
-    rest.in_state(&id, &["busy"]).await;
+    rest.in_turn(&id).await;
     let view = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     assert_eq!(view["state"], "stopped", "{view:#}");
     rest.lifecycle(&id, "resume?wait=ready", json!({}))
@@ -297,7 +297,7 @@ async fn a_restart_replaces_the_process_in_the_middle_of_a_turn_and_starts_one_w
     let conversation = rest.session(&id).await["cli"]["session_id"].clone();
     rest.prompt(&id, &fake_prompt(&json!([{"text": "working"}, {"silent": 1}])))
         .await;
-    rest.in_state(&id, &["busy"]).await;
+    rest.in_turn(&id).await;
     let before = pid(&rest, &id).await;
     let view = rest
         .lifecycle(&id, "restart?wait=ready", json!({}))

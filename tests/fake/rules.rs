@@ -301,7 +301,8 @@ async fn what_was_asked_without_a_daemon_is_decided_by_the_next_one() {
     daemon.kill();
     fs::write(&gate, "").unwrap();
     wait_for("the CLI has asked", PATIENCE, async || {
-        daemon.journal(&id).contains("q-1").then_some(())
+        let is_asked = daemon.journal(&id).contains(r#""request_id":"q-1""#);
+        is_asked.then_some(())
     })
     .await;
     daemon.start().await;

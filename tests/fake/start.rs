@@ -332,7 +332,8 @@ async fn c15_a_message_never_waits_for_a_cli_that_does_not_read() {
         let began = Instant::now();
         let message = json!({ "text": text });
         let reply = rest.post(&path(&id, "messages"), message).await;
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        // It would wait for as long as the CLI does not read: for ever.
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
         if reply.status != 202 {
             break reply;
         }
@@ -340,7 +341,7 @@ async fn c15_a_message_never_waits_for_a_cli_that_does_not_read() {
         assert!(taken < 20, "what waits has a bound");
         let began = Instant::now();
         assert_eq!(rest.session(&id).await["state"], "busy");
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     };
     assert!(taken > 1, "some wait");
     assert_eq!(refused.body["retryable"], true, "{:#}", refused.body);

@@ -248,6 +248,7 @@ impl Bed {
             labels: BTreeMap::new(),
             options: r#"{"model":"opus","env":{"API_KEY":"planted-secret"}}"#.to_owned(),
             parent: None,
+            forked_from: None,
             forked_at: None,
             cli_session_id: CliSessionId::new(),
             created_at: Clock.now(),

@@ -12,8 +12,8 @@ use trunkline::{domain::SessionId, journal::Source};
 
 use crate::harness::{Bed, MAX_PROMPT_BYTES};
 
-/// How long a step may take on a busy machine. It is less than the keeper of the test below lives.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a step may take on a busy machine. It is less than a keeper may take to report.
+const PATIENCE: Duration = Duration::from_secs(14);
 
 async fn create(bed: &Bed, body: Value) -> crate::harness::Answer {
     bed.send_json(Method::POST, "/v1/sessions", body.to_string())
@@ -236,7 +236,7 @@ async fn a_session_that_starts_holds_so_many_messages_and_refuses_the_others_at_
     let programs = tempfile::tempdir().unwrap();
     // A keeper that does not get as far as its process.
     let keeper = programs.path().join("keeper");
-    std::fs::write(&keeper, "#!/bin/sh\nexec sleep 10\n").unwrap();
+    std::fs::write(&keeper, "#!/bin/sh\nexec sleep 20\n").unwrap();
     std::fs::set_permissions(&keeper, Permissions::from_mode(0o700)).unwrap();
     let bed = Bed::with(|_, settings| {
         settings.keeper_program = keeper;

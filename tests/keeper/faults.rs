@@ -147,7 +147,8 @@ async fn a_helper_command_dies_at_its_deadline_with_its_children() {
         Path::new("/bin/sh"),
         &["-c", &script],
         &env,
-        Duration::from_millis(700),
+        // Time enough to say who its child is.
+        Duration::from_secs(3),
     )
     .await;
     assert!(matches!(result, Err(CaptureError::Timeout)));

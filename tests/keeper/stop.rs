@@ -7,7 +7,7 @@ use nix::{
     unistd::Pid,
 };
 use trunkline::{
-    domain::StopIntent,
+    domain::{StopIntent, StopRung},
     keeper::{self, AttachError, StopRequest},
 };
 
@@ -58,7 +58,9 @@ async fn a_process_that_ignores_all_else_is_killed_in_time() {
         start.elapsed() >= Duration::from_millis(500),
         "each grace was given"
     );
-    assert!(start.elapsed() < Duration::from_secs(5));
+    // By the keeper's own clock: what this test and a busy machine take is not in it.
+    let killed = exit.stop_steps.iter().find(|it| it.step == StopRung::Sigkill);
+    assert!(killed.unwrap().after_ms < 4_000, "{:?}", exit.stop_steps);
 }
 
 #[tokio::test]
@@ -157,7 +159,8 @@ async fn a_tool_that_holds_stdout_open_does_not_hide_the_exit() {
         ))
         .await;
     assert_eq!(bed.ended(&mut link).await.code, Some(0));
-    assert!(start.elapsed() < Duration::from_secs(5));
+    // The tool lives for ten minutes.
+    assert!(start.elapsed() < Duration::from_secs(30));
     bed.said("result").await;
 }
 
@@ -225,15 +228,15 @@ async fn without_a_daemon_the_process_is_stopped_after_the_grace() {
 #[tokio::test]
 async fn a_process_that_still_talks_is_no_orphan() {
     let bed = Bed::new();
-    let mut plan = bed.python("for n in range(12): say(type='tick', n=n); time.sleep(0.1)");
-    plan.limits.orphan_grace_ms = 600;
+    let mut plan = bed.python("for n in range(40): say(type='tick', n=n); time.sleep(0.1)");
+    plan.limits.orphan_grace_ms = 2_000;
     drop(bed.launch(&plan).await);
     wait_for("the record of the exit", || {
         bed.records().last().unwrap().data["type"] == "run_exited"
     })
     .await;
     assert_eq!(bed.records().pop().unwrap().data["intent"], "none");
-    assert_eq!(bed.data("cli").len(), 12);
+    assert_eq!(bed.data("cli").len(), 40);
     bed.is_swept().await;
 }
 

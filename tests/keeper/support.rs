@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 use trunkline::{
     domain::{RunExit, RunId, Seq, SessionId},
+    journal::is_locked,
     keeper::{
         self, Identity, KeeperEvent, KeeperLimits, LaunchError, LaunchPlan, Link, RUN_MARKER, StdinLine,
     },
@@ -23,7 +24,7 @@ use trunkline::{
 pub(crate) const TRUNKLINE: &str = env!("CARGO_BIN_EXE_trunkline");
 
 /// How long anything may take that should happen at once.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// One session in a folder of its own.
 pub(crate) struct Bed {
@@ -168,6 +169,11 @@ impl Bed {
         let pid = self.path("keeper.json");
         wait_for("the keeper to clean up", || {
             !pid.exists() && !self.path("socket").exists()
+        })
+        .await;
+        // Its files go before it does; until then it holds the journal, and after that the lease no more.
+        wait_for("the keeper to let the journal go", || {
+            !is_locked(&self.path("journal"))
         })
         .await;
         self.is_swept().await;

@@ -110,8 +110,9 @@ async fn with_segments(live: bool) -> (TestDaemon, String) {
         .await;
     let rest = daemon.rest();
     let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
-    for _ in 0..3 {
-        rest.ask(&session, &fake_prompt(&json!([{ "flood": 300, "bytes": 300 }])))
+    // Enough for four segments, however much the keeper writes at a time: it begins a new one between two batches only.
+    for _ in 0..4 {
+        rest.ask(&session, &fake_prompt(&json!([{ "flood": 100, "bytes": 1500 }])))
             .await;
     }
     rest.ask(&session, "the last").await;
@@ -232,12 +233,16 @@ async fn spoil_a_line(kind: &str) {
     let before = daemon.rest().session(&session).await;
     daemon.kill();
     // A part of the newest text, as a bad disk gives it back.
-    let path = segments(&daemon, &session).pop().unwrap();
+    let has = |line: &[u8]| memchr::memmem::find(line, kind.as_bytes()).is_some();
+    // A segment may end anywhere, also in the last turn.
+    let with_it = segments(&daemon, &session)
+        .into_iter()
+        .rfind(|path| has(&fs::read(path).unwrap()));
+    let path = with_it.unwrap();
     let bytes = fs::read(&path).unwrap();
     let numbers = numbers(&path);
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
-    let has = |line: &&[u8]| memchr::memmem::find(line, kind.as_bytes()).is_some();
-    let spoilt = lines.iter().rposition(has).unwrap();
+    let spoilt = lines.iter().rposition(|line| has(line)).unwrap();
     let mut text = Vec::new();
     for (place, line) in lines.iter().enumerate() {
         if place == spoilt {

@@ -100,7 +100,8 @@ async fn l2_a_start_that_fails_leaves_no_tool() {
 #[tokio::test]
 async fn l2_a_start_that_never_ends_leaves_no_tool() {
     let daemon = TestDaemon::with_fake()
-        .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "5000")
+        // The CLI has started all its tools by then.
+        .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "15000")
         .start()
         .await;
     let cwd = daemon.work_dir("a");
@@ -220,8 +221,9 @@ async fn l7_a_daemon_that_does_not_come_back_leaves_no_tool_past_the_grace() {
     let rest = daemon.rest();
     let (session, tools) = Tools::session(&daemon, &rest).await;
     let keeper = keeper_of(&rest, &session).await;
-    daemon.kill();
+    // Without the daemon they have only the grace left.
     tools.check_alive();
+    daemon.kill();
     // The grace, the end of input, and the sweep.
     tools.gone_within(Duration::from_secs(20), &[]).await;
     wait_for("the keeper is gone", PATIENCE, async || {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{net::TcpSocket, time::Instant};
 use trunkline::{
     domain::SessionId,
     outbound::{
@@ -316,9 +316,10 @@ async fn a_broken_connection_is_tried_again() {
 
 #[tokio::test]
 async fn a_port_where_nothing_listens_is_tried_again_and_said() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    drop(listener);
+    // It is ours to the end, so that nobody else comes to listen there.
+    let bound = TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/", bound.local_addr().unwrap());
     let hook = Webhook {
         url: url.parse().unwrap(),
         secret: None,
@@ -332,6 +333,7 @@ async fn a_port_where_nothing_listens_is_tried_again_and_said() {
     ));
     // Two pauses, of at least a half of 250 and of 500 ms.
     assert!(began.elapsed() >= Duration::from_millis(375));
+    drop(bound);
 }
 
 #[tokio::test]

@@ -47,6 +47,17 @@ async fn a_hundred_sessions_are_there_again_when_the_daemon_answers() {
     })
     .await;
     assert_eq!(before.len(), SESSIONS);
+    // That a session is idle is a record, too, which comes a moment after the view shows it.
+    let mut before = before;
+    for (id, view) in &mut before {
+        wait_for("the state is in the journal", PATIENCE, async || {
+            let records = rest.events(id, 0).await;
+            let last = &records.last()?["data"];
+            (last["type"] == "state" && last["state"] == "idle").then_some(())
+        })
+        .await;
+        *view = rest.session(id).await;
+    }
     for is_killed in [true, false] {
         if is_killed {
             daemon.kill();

@@ -139,8 +139,10 @@ async fn a_daemon_that_dies_in_a_create_leaves_nothing_half() {
         let deleted = rest.delete(&format!("/v1/sessions/{id}")).await;
         assert_eq!(deleted.status, 204, "{:#}", deleted.body);
     }
-    let left = daemon.session_processes();
-    assert!(left.is_empty(), "processes without a session: {left:#?}");
+    wait_until("no process is left without a session", PATIENCE, || {
+        daemon.session_processes().is_empty()
+    })
+    .await;
     let folders = fs::read_dir(daemon.data_dir().join("sessions")).unwrap().count();
     assert_eq!(folders, 0, "folders without a session");
 }

@@ -7,7 +7,13 @@ use serde_json::{Value, json};
 use crate::{
     follower::{Beacon, Follower},
     journal,
-    support::{daemon::TestDaemon, model_api::ModelApi, programs::scripted, rest::Rest},
+    support::{
+        daemon::TestDaemon,
+        model_api::ModelApi,
+        programs::scripted,
+        rest::Rest,
+        wait::{PATIENCE, wait_until},
+    },
 };
 
 const UUID: &str = "7e6f2a34-5d1c-4b7e-9a51-0c0ffee00001";
@@ -63,9 +69,12 @@ async fn a_streamed_turn_survives_the_daemon() {
     let path = format!("/v1/sessions/{session}/messages");
     let body = json!({ "text": format!("survivor {script}"), "uuid": UUID });
     let first = rest.post(&path, body.clone()).await.expect(202);
-    let before = followers[0].seq();
-    followers[0].more(20, Duration::from_secs(20)).await;
-    assert!(followers[0].seq() >= before + 20, "the answer is streamed");
+    // More than what comes before the first piece, and less than there is before the gate.
+    let prompted = first["seq"].as_u64().unwrap();
+    wait_until("the answer is streamed", PATIENCE, || {
+        followers[0].seq() >= prompted + 25
+    })
+    .await;
     daemon.kill();
     daemon.start().await;
     beacon.moved(&daemon);

@@ -96,7 +96,7 @@ async fn a_daemon_that_stops_ends_its_sessions_and_tells_its_clients() {
 #[tokio::test]
 async fn a_session_without_a_daemon_finishes_its_turn_and_then_ends() {
     let mut daemon = TestDaemon::with_fake()
-        .env("TRUNKLINE_STOP_ORPHAN_GRACE_MS", "1000")
+        .env("TRUNKLINE_STOP_ORPHAN_GRACE_MS", "2000")
         .start()
         .await;
     let rest = daemon.rest();
@@ -105,7 +105,7 @@ async fn a_session_without_a_daemon_finishes_its_turn_and_then_ends() {
         &session,
         &fake_prompt(&json!([
             { "text": "begun" },
-            { "flood": 200, "rate": 100 },
+            { "flood": 400, "rate": 100 },
             { "text": "done" },
         ])),
     )

@@ -104,6 +104,12 @@ async fn bed(version: u32) -> Bed {
     stdout.read_line(&mut said).unwrap();
     assert_eq!(said, "ready\n");
     let cli = proc::with_env("TRUNKLINE_RUN", &run)[0].pid;
+    // The CLI says nothing more by itself then.
+    wait_until("initialize is answered", PATIENCE, || {
+        let text = daemon.journal(&session);
+        text.matches("\"control_response\"").count() == 2
+    })
+    .await;
     Bed {
         daemon,
         session,

@@ -158,11 +158,13 @@ async fn y8_process_1_reaps_what_lost_its_parent_and_nothing_of_the_daemons() {
         .into_iter()
         .find(|process| process.state != 'Z')
         .unwrap();
-    let of_the_keeper: Vec<Process> = orphans()
-        .into_iter()
-        .filter(|process| process.parent == keeper.pid)
-        .collect();
-    assert_eq!(of_the_keeper.len(), ORPHANS, "{of_the_keeper:?}");
+    // The process between an orphan and its keeper may be about to end.
+    let of_the_keeper: Vec<Process> = wait_for("all are the keeper's", PATIENCE, async || {
+        let mut all = orphans();
+        all.retain(|process| process.parent == keeper.pid);
+        (all.len() == ORPHANS).then_some(all)
+    })
+    .await;
     proc::signal(keeper.pid, Signal::SIGKILL);
     let pids: Vec<i32> = of_the_keeper.iter().map(|process| process.pid).collect();
     wait_until("they lost their parent", PATIENCE, || {
@@ -179,8 +181,11 @@ async fn y8_process_1_reaps_what_lost_its_parent_and_nothing_of_the_daemons() {
         pids.iter().all(|pid| proc::read(*pid).is_none())
     })
     .await;
-    let left = children(init);
-    assert!(left.iter().all(|process| process.pid == daemon), "{left:?}");
+    // The CLI, too, which died with its keeper.
+    wait_until("nothing is left but the daemon", PATIENCE, || {
+        children(init).iter().all(|process| process.pid == daemon)
+    })
+    .await;
 
     // The daemon hears of the ends of its own children.
     wait_until("the keeper is reaped", PATIENCE, || {

@@ -10,6 +10,9 @@ use crate::support::wait::{PATIENCE, wait_for};
 /// More messages than a test lets pass unread.
 const UNREAD: usize = 4096;
 
+/// What a manager tells itself.
+const MARK: &str = "UP_TO_HERE=1";
+
 /// A service manager that listens.
 #[derive(Debug)]
 pub(crate) struct Manager {
@@ -46,10 +49,14 @@ impl Manager {
         }
     }
 
-    /// What came since the last call.
-    pub(crate) fn told(&mut self) -> Vec<String> {
-        let told = std::iter::from_fn(|| self.messages.try_recv().ok());
-        told.filter(|message| !message.is_empty()).collect()
+    /// What was sent since the last call, and until now.
+    pub(crate) async fn told(&mut self) -> Vec<String> {
+        // Messages keep their order, so this one is behind all of them.
+        let ours = UnixDatagram::unbound().unwrap();
+        ours.send_to(MARK.as_bytes(), &self.socket).unwrap();
+        let mut told = self.until(MARK).await;
+        told.pop();
+        told
     }
 
     /// The messages up to the first one that has this line, and that one last.

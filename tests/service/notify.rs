@@ -56,7 +56,7 @@ async fn readiness_life_and_the_end_are_told_in_order() {
     let stopping = told.pop().unwrap();
     assert!(stopping.contains("STATUS="), "{stopping}");
     assert!(told.iter().all(|message| message == "WATCHDOG=1"), "{told:?}");
-    let told = manager.told();
+    let told = manager.told().await;
     let extended = told
         .iter()
         .filter(|message| message.starts_with("EXTEND_TIMEOUT_USEC="));
@@ -111,9 +111,9 @@ async fn a_daemon_that_hangs_gives_no_sign_of_life() {
     let lock = Lock::take(&daemon);
     wait_until("the daemon notices", PATIENCE, || hangs(&daemon) >= 1).await;
     // What had been sent before that.
-    manager.told();
+    manager.told().await;
     wait_until("it notices again", PATIENCE, || hangs(&daemon) >= 4).await;
-    assert_eq!(manager.told(), Vec::<String>::new(), "{}", daemon.log());
+    assert_eq!(manager.told().await, Vec::<String>::new(), "{}", daemon.log());
 
     drop(lock);
     manager.until("WATCHDOG=1").await;
@@ -132,7 +132,7 @@ async fn a_watchdog_of_another_process_and_a_manager_that_is_gone_change_nothing
     let rest = daemon.rest();
     let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
     rest.ask(&session, "hello").await;
-    assert_eq!(manager.told(), Vec::<String>::new());
+    assert_eq!(manager.told().await, Vec::<String>::new());
 
     let daemon = TestDaemon::with_fake()
         .env("NOTIFY_SOCKET", "/nowhere/notify")

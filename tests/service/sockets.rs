@@ -6,8 +6,12 @@ use std::{
     net::{TcpListener, TcpStream},
     os::{
         fd::{AsFd, AsRawFd as _},
-        unix::net::{UnixListener, UnixStream},
+        unix::{
+            fs::PermissionsExt as _,
+            net::{UnixListener, UnixStream},
+        },
     },
+    path::Path,
     process::{Command, Output, Stdio},
 };
 
@@ -19,6 +23,7 @@ use crate::{
     support::{
         daemon::TestDaemon,
         programs::{clean_env, fake_claude, repository, trunkline},
+        wait::{PATIENCE, wait_for},
     },
 };
 
@@ -79,31 +84,79 @@ async fn a_passed_socket_is_listened_on_and_clients_wait_over_a_restart() {
     daemon.rest().ask(&session, "still there?").await;
 }
 
+/// The answer to a GET over a Unix socket.
+fn ask_over(socket: &Path, path: &str, headers: &str) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A socket that listens, with this mode.
+fn socket(path: &Path, mode: u32) -> UnixListener {
+    let listener = UnixListener::bind(path).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    listener
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unix_socket_is_served_beside_the_address() {
     let dir = tempfile::tempdir().unwrap();
+    for mode in [0o660, 0o606, 0o755] {
+        let path = dir.path().join(format!("api-{mode:o}"));
+        let listener = socket(&path, mode);
+        let daemon = TestDaemon::with_fake()
+            .launcher(passing("api", &listener))
+            .start()
+            .await;
+        assert_eq!(daemon_file(&daemon)["socket"], path.to_str().unwrap());
+        daemon.rest().get("/v1/sessions").await.expect(200);
+        let token = format!("Authorization: Bearer {}\r\nHost: localhost\r\n", daemon.token());
+        let answer = ask_over(&path, "/v1/sessions", &token);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let answer = ask_over(&path, "/v1/sessions", "Host: localhost\r\n");
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{mode:o}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_alone_can_use_a_unix_socket_needs_no_token_there() {
+    let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("api");
-    let listener = UnixListener::bind(&path).unwrap();
+    let listener = socket(&path, 0o600);
     let daemon = TestDaemon::with_fake()
         .launcher(passing("api", &listener))
         .start()
         .await;
-    assert_eq!(daemon_file(&daemon)["socket"], path.to_str().unwrap());
-    daemon.rest().get("/v1/sessions").await.expect(200);
-    let ask = |authorization: &str| {
-        let mut stream = UnixStream::connect(&path).unwrap();
-        let request = format!(
-            "GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\n{authorization}Connection: close\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
-    let answer = ask(&format!("Authorization: Bearer {}\r\n", daemon.token()));
+    let ask = |headers: &str| ask_over(&path, "/v1/sessions", headers);
+    let answer = ask("Host: localhost\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    let answer = ask("");
-    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    // What a page of a browser could send is refused as everywhere.
+    let answer = ask("Host: evil.example\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    let answer = ask("Host: localhost\r\nOrigin: https://evil.example\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    // Over TCP nothing has changed.
+    let url = format!("{}/v1/sessions", daemon.url());
+    let status = reqwest::get(url).await.unwrap().status();
+    assert_eq!(status, 401);
+    // A restart hands the socket on.
+    let before = daemon_file(&daemon)["started_at"].clone();
+    daemon
+        .rest()
+        .post("/v1/daemon/restart", json!({}))
+        .await
+        .expect(202);
+    wait_for("the restart", PATIENCE, async || {
+        let file = fs::read(daemon.data_dir().join("daemon.json")).ok()?;
+        let file: Value = serde_json::from_slice(&file).ok()?;
+        (file["started_at"] != before).then_some(())
+    })
+    .await;
+    let answer = ask("Host: localhost\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
 /// A restart by itself hands on what the service manager passed, and tells it what happens.

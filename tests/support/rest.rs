@@ -152,6 +152,17 @@ impl Rest {
         .await
     }
 
+    /// Waits until the CLI has begun a turn, which it may not have although the session is busy: what is sent to it before
+    /// that, such as an interrupt, meets no turn.
+    pub(crate) async fn in_turn(&self, id: &str) -> Value {
+        let what = format!("session {id} is in a turn");
+        wait_for(&what, PATIENCE, async || {
+            let view = self.session(id).await;
+            view["turn"].is_object().then_some(view)
+        })
+        .await
+    }
+
     /// Sends a prompt; the acceptance.
     pub(crate) async fn prompt(&self, id: &str, text: &str) -> Value {
         let path = format!("/v1/sessions/{id}/messages");

@@ -101,43 +101,78 @@ enum TargetType {
     Url,
 }
 
+/// The targets of hooks and of MCP servers.
+enum Target {
+    Client {
+        client_id: ClientId,
+    },
+    Webhook {
+        url: String,
+        secret: Option<String>,
+        attempts: Option<u8>,
+    },
+    Fixed {
+        output: JsonObject,
+    },
+    Url {
+        url: String,
+        headers: Option<BTreeMap<String, String>>,
+    },
+}
+
+impl FlatTarget {
+    /// `None` when a member is missing, or is one of another target.
+    fn target(mut self) -> Option<Target> {
+        let target = match self.r#type {
+            TargetType::Client => Target::Client {
+                client_id: self.client_id.take()?,
+            },
+            TargetType::Webhook => Target::Webhook {
+                url: self.url.take()?,
+                secret: self.secret.take(),
+                attempts: self.attempts.take(),
+            },
+            TargetType::Fixed => Target::Fixed {
+                output: self.output.take()?,
+            },
+            TargetType::Url => Target::Url {
+                url: self.url.take()?,
+                headers: self.headers.take(),
+            },
+        };
+        let Self {
+            r#type: _,
+            client_id: None,
+            url: None,
+            secret: None,
+            attempts: None,
+            headers: None,
+            output: None,
+        } = self
+        else {
+            return None;
+        };
+        Some(target)
+    }
+}
+
 impl TryFrom<FlatTarget> for HookTarget {
     type Error = &'static str;
 
     fn try_from(flat: FlatTarget) -> Result<Self, Self::Error> {
-        match flat {
-            FlatTarget {
-                r#type: TargetType::Client,
-                client_id: Some(client_id),
-                url: None,
-                secret: None,
-                attempts: None,
-                headers: None,
-                output: None,
-            } => Ok(Self::Client { client_id }),
-            FlatTarget {
-                r#type: TargetType::Webhook,
-                url: Some(url),
+        match flat.target() {
+            Some(Target::Client { client_id }) => Ok(Self::Client { client_id }),
+            Some(Target::Webhook {
+                url,
                 secret,
                 attempts,
-                client_id: None,
-                headers: None,
-                output: None,
-            } => Ok(Self::Webhook {
+            }) => Ok(Self::Webhook {
                 url,
                 secret,
                 attempts,
             }),
-            FlatTarget {
-                r#type: TargetType::Fixed,
-                output: Some(output),
-                client_id: None,
-                url: None,
-                secret: None,
-                attempts: None,
-                headers: None,
-            } => Ok(Self::Fixed { output }),
-            _ => Err(
+            Some(Target::Fixed { output }) => Ok(Self::Fixed { output }),
+            Some(Target::Url { .. }) | None => Err(
                 "a hook's target is client with client_id, webhook with url (secret, attempts), or fixed with output",
             ),
         }
@@ -195,26 +230,12 @@ impl TryFrom<FlatTarget> for McpTarget {
     type Error = &'static str;
 
     fn try_from(flat: FlatTarget) -> Result<Self, Self::Error> {
-        match flat {
-            FlatTarget {
-                r#type: TargetType::Client,
-                client_id: Some(client_id),
-                url: None,
-                secret: None,
-                attempts: None,
-                headers: None,
-                output: None,
-            } => Ok(Self::Client { client_id }),
-            FlatTarget {
-                r#type: TargetType::Url,
-                url: Some(url),
-                headers,
-                client_id: None,
-                secret: None,
-                attempts: None,
-                output: None,
-            } => Ok(Self::Url { url, headers }),
-            _ => Err("an MCP server's target is client with client_id, or url with url (headers)"),
+        match flat.target() {
+            Some(Target::Client { client_id }) => Ok(Self::Client { client_id }),
+            Some(Target::Url { url, headers }) => Ok(Self::Url { url, headers }),
+            Some(Target::Webhook { .. } | Target::Fixed { .. }) | None => {
+                Err("an MCP server's target is client with client_id, or url with url (headers)")
+            }
         }
     }
 }

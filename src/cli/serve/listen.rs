@@ -2,11 +2,15 @@
 
 use std::{
     net::SocketAddr,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::{FileTypeExt as _, MetadataExt as _},
+    },
     path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
+use nix::unistd::geteuid;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::super::CliError;
@@ -17,7 +21,8 @@ use crate::{config::Server, service::Passed};
 pub(super) struct Listeners {
     /// At least one.
     pub(super) tcp: Vec<TcpListener>,
-    pub(super) unix: Vec<UnixListener>,
+    /// With each whether nobody but the daemon's user can connect.
+    pub(super) unix: Vec<(UnixListener, bool)>,
     /// Of the first TCP listener, as the system has it.
     pub(super) address: SocketAddr,
     /// Of the first Unix listener that has a path.
@@ -44,15 +49,20 @@ pub(super) async fn open(server: &Server, passed: Vec<Passed>) -> Result<Listene
             Passed::Unix(listener) => {
                 let listener = UnixListener::from_std(listener).context("a passed socket cannot be used")?;
                 let address = listener.local_addr().context("a passed socket has no address")?;
-                socket = socket.or_else(|| address.as_pathname().map(Path::to_owned));
-                unix.push(listener);
+                let path = address.as_pathname();
+                let private = path.is_some_and(is_private);
+                socket = socket.or_else(|| path.map(Path::to_owned));
+                unix.push((listener, private));
             }
         }
     }
     if tcp.is_empty() {
         tcp.push(bind(server.listen).await?);
     }
-    let files = tcp.iter().map(AsFd::as_fd).chain(unix.iter().map(AsFd::as_fd));
+    let files = tcp
+        .iter()
+        .map(AsFd::as_fd)
+        .chain(unix.iter().map(|(listener, _)| listener.as_fd()));
     let kept = files
         .map(|file| file.try_clone_to_owned())
         .collect::<Result<_, _>>()
@@ -64,6 +74,13 @@ pub(super) async fn open(server: &Server, passed: Vec<Passed>) -> Result<Listene
         unix,
         socket,
         kept,
+    })
+}
+
+/// Whether a socket is ours and no group and no other user may use it. The system checks its mode when somebody connects.
+fn is_private(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| {
+        meta.file_type().is_socket() && meta.uid() == geteuid().as_raw() && meta.mode() & 0o077 == 0
     })
 }
 

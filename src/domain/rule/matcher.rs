@@ -95,16 +95,29 @@ impl Test {
     }
 
     pub(super) fn holds(&self, text: &str, doubt: Doubt, cwd: Option<&Path>, lookup: Lookup<'_>) -> bool {
-        let is_line = || !text.contains(['\n', '\r']);
         match (self, doubt) {
-            (Self::Glob(glob), Doubt::Fails) => is_line() && glob.matches(text),
-            (Self::Glob(glob), Doubt::Holds) => glob.matches(text),
-            (Self::Regex { fails, .. }, Doubt::Fails) => fails.is_match(text),
-            (Self::Regex { holds, .. }, Doubt::Holds) => holds.is_match(text),
+            // A text may be a path: nothing gets past a pattern by a `..`.
+            (Self::Glob(_) | Self::Regex { .. }, Doubt::Fails) => {
+                self.fits(text, doubt) && (!path::climbs(text) || self.fits(&path::resolved(text), doubt))
+            }
+            (Self::Glob(_) | Self::Regex { .. }, Doubt::Holds) => {
+                self.fits(text, doubt) || path::other_readings(text, cwd).any(|text| self.fits(&text, doubt))
+            }
             (Self::Path(prefix), Doubt::Fails) => path::is_below(text, prefix, cwd, lookup),
             (Self::Path(prefix), Doubt::Holds) => path::may_be_below(text, prefix, cwd, lookup),
             (Self::Command(prefix), Doubt::Fails) => shell::runs_only(text, prefix),
             (Self::Command(prefix), Doubt::Holds) => shell::may_run(text, prefix),
+        }
+    }
+
+    /// Whether a pattern is one of this whole text.
+    fn fits(&self, text: &str, doubt: Doubt) -> bool {
+        match (self, doubt) {
+            (Self::Glob(glob), Doubt::Fails) => !text.contains(['\n', '\r']) && glob.matches(text),
+            (Self::Glob(glob), Doubt::Holds) => glob.matches(text),
+            (Self::Regex { fails, .. }, Doubt::Fails) => fails.is_match(text),
+            (Self::Regex { holds, .. }, Doubt::Holds) => holds.is_match(text),
+            (Self::Path(_) | Self::Command(_), _) => false,
         }
     }
 }

@@ -33,6 +33,39 @@ pub(super) fn lexical(path: &Path) -> Option<PathBuf> {
     out.is_absolute().then_some(out)
 }
 
+/// Whether a text has a part `..`, as a path that leads out of where it seems to be.
+pub(super) fn climbs(text: &str) -> bool {
+    text.split('/').any(|part| part == "..")
+}
+
+/// A text without the parts of it that are empty, `.` or `..`, as it would be read as a path. A `..` that leads out of a
+/// relative path stays.
+pub(super) fn resolved(text: &str) -> String {
+    let is_absolute = text.starts_with('/');
+    let mut kept: Vec<&str> = Vec::new();
+    for part in text.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if kept.last().is_some_and(|last| *last != "..") => drop(kept.pop()),
+            ".." if is_absolute => {}
+            part => kept.push(part),
+        }
+    }
+    let root = if is_absolute { "/" } else { "" };
+    format!("{root}{}", kept.join("/"))
+}
+
+/// What else a text says when it is read as a path: with its `..` resolved, and by where it leads from `cwd`.
+pub(super) fn other_readings(text: &str, cwd: Option<&Path>) -> impl Iterator<Item = String> {
+    let is_odd =
+        text.contains("//") || text.ends_with('/') || text.split('/').any(|part| part == "." || part == "..");
+    let plain = is_odd.then(|| resolved(text));
+    let from_cwd = cwd
+        .filter(|_| climbs(text) && !text.starts_with('/'))
+        .and_then(|cwd| Some(resolved(&format!("{}/{text}", cwd.to_str()?))));
+    plain.into_iter().chain(from_cwd)
+}
+
 /// The real path: the part that exists without links, and the rest as it is. `None` when that is not certain.
 fn real(path: &Path, lookup: Lookup<'_>) -> Option<PathBuf> {
     let mut missing = Vec::new();

@@ -10,13 +10,13 @@ use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
     claude::LaunchOptions,
     domain::{
-        CliSessionId, Clock, FailReason, Parked, PromptState, RestartOverride, RuleSet, RuleSpec, Seq,
-        SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
+        CliSessionId, Clock, FailReason, Parked, PromptState, RestartOverride, RuleSpec, Seq, SessionId,
+        SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
     },
     http::ApiError,
     session::{EDITING_TOOLS, LiveView},
     store::{MetaPatch, SessionRow},
-    supervisor::{CreateSession, ForkSession, SessionView, SupervisorError},
+    supervisor::{CreateSession, ForkSession, SessionView},
 };
 
 /// A session as it is now.
@@ -308,7 +308,7 @@ impl CreateRequest {
             tag: self.tag,
             labels: self.labels,
             options: self.options,
-            rules: RuleSet::new(self.rules).map_err(SupervisorError::from)?,
+            rules: self.rules,
             restart: self.restart,
         })
     }

@@ -4,13 +4,13 @@ use axum::{Json, extract::State, http::StatusCode};
 use serde::Deserialize;
 
 use crate::{
-    domain::{RuleSet, RuleSpec},
+    domain::RuleSpec,
     http::{
         ApiError, AppState,
         dto::{RuleList, RuleTestRequest, RuleVerdict},
         extract::{Body, OfNamed, OfSession, Params},
     },
-    supervisor::RuleTest,
+    supervisor::{RuleTest, SupervisorError},
 };
 
 /// Where a rule is added.
@@ -78,8 +78,11 @@ pub(super) async fn set(
     OfSession(id): OfSession,
     Body(request): Body<RuleList>,
 ) -> Result<Json<RuleList>, ApiError> {
-    let rules = RuleSet::new(request.items).map_err(|error| ApiError::of_rule(&error, "items"))?;
-    let items = state.supervisor().set_rules(id, rules).await?;
+    let set = state.supervisor().set_rules(id, request.items).await;
+    let items = set.map_err(|error| match error {
+        SupervisorError::InvalidRule(error) => ApiError::of_rule(&error, "items"),
+        error => error.into(),
+    })?;
     Ok(Json(RuleList { items }))
 }
 

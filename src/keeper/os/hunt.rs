@@ -4,7 +4,7 @@
 use std::{
     cmp::Reverse,
     collections::{HashMap, HashSet},
-    fs, io,
+    io,
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
 };
 
@@ -15,7 +15,7 @@ use nix::{
     unistd::{Pid, getpid},
 };
 
-use super::linux::{environment, start_time, stat};
+use super::linux::{all, environment, start_time, stat};
 
 /// How often the processes are listed again while each list still has new prey. What is held does not fork, so each list can
 /// only find what was forked since the one before.
@@ -86,17 +86,12 @@ impl Hunt {
         held: &mut HashSet<Quarry>,
     ) -> io::Result<Vec<Seen>> {
         let me = getpid();
-        let mut pids: Vec<Pid> = Vec::new();
-        for entry in fs::read_dir("/proc")? {
-            let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
-            pids.extend(pid.map(Pid::from_raw));
-        }
+        let mut pids: Vec<Pid> = all()?.collect();
         // What is new comes first, and of it the newest: it is caught before it has moved on.
         pids.sort_unstable_by_key(|pid| (self.foreign.contains_key(pid), Reverse(pid.as_raw())));
         let mut seen = Vec::with_capacity(pids.len());
         let mut foreign = HashMap::with_capacity(pids.len());
         for pid in pids {
-            // A process that ended meanwhile has no files.
             let Ok(stat) = stat(pid) else { continue };
             if pid == me || matches!(stat.state, b'Z' | b'X') {
                 continue;

@@ -61,14 +61,20 @@ pub(in crate::keeper) fn boot_id() -> io::Result<String> {
 
 /// The file descriptors that this process has open.
 pub(in crate::keeper) fn open_files() -> io::Result<Vec<i32>> {
+    numbers("/proc/self/fd")
+}
+
+/// The processes that there are. One may end meanwhile, and then has no files.
+pub(super) fn all() -> io::Result<impl Iterator<Item = Pid>> {
+    Ok(numbers("/proc")?.into_iter().map(Pid::from_raw))
+}
+
+/// The names of a directory that are numbers.
+fn numbers(dir: &str) -> io::Result<Vec<i32>> {
     let mut numbers = Vec::new();
-    for entry in fs::read_dir("/proc/self/fd")? {
-        numbers.extend(
-            entry?
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse::<i32>().ok()),
-        );
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        numbers.extend(name.to_str().and_then(|name| name.parse::<i32>().ok()));
     }
     Ok(numbers)
 }
@@ -95,36 +101,14 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
 /// The children of this process, also those that ended and wait to be reaped.
 pub(in crate::keeper) fn children() -> io::Result<Vec<Pid>> {
     let me = getpid().as_raw();
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
-        if let Some(pid) = pid.map(Pid::from_raw)
-            && stat(pid).is_ok_and(|stat| stat.parent == me)
-        {
-            found.push(pid);
-        }
-    }
-    Ok(found)
+    let is_child = |pid: &Pid| stat(*pid).is_ok_and(|stat| stat.parent == me);
+    Ok(all()?.filter(is_child).collect())
 }
 
 /// The parent of each process.
 pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
-    let mut found = HashMap::new();
-    for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-            .map(Pid::from_raw)
-        else {
-            continue;
-        };
-        // A process that ended meanwhile has no files.
-        if let Ok(stat) = stat(pid) {
-            found.insert(pid, Pid::from_raw(stat.parent));
-        }
-    }
-    Ok(found)
+    let parent = |pid| Some((pid, Pid::from_raw(stat(pid).ok()?.parent)));
+    Ok(all()?.filter_map(parent).collect())
 }
 
 /// The proportional set size of a process; `None` when it is gone or not to be seen.
@@ -151,18 +135,8 @@ pub(in crate::keeper) struct Process {
 pub(in crate::keeper) fn own_processes() -> io::Result<Vec<Process>> {
     let (me, user) = (getpid(), geteuid().as_raw());
     let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let entry = entry?;
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-            .map(Pid::from_raw)
-        else {
-            continue;
-        };
-        // A process that ended meanwhile has no files.
-        let Ok(owner) = entry.metadata().map(|meta| meta.uid()) else {
+    for pid in all()? {
+        let Ok(owner) = fs::metadata(format!("/proc/{pid}")).map(|meta| meta.uid()) else {
             continue;
         };
         let (Ok(stat), Ok(args)) = (stat(pid), fs::read(format!("/proc/{pid}/cmdline"))) else {

@@ -94,7 +94,7 @@ pub(in crate::session) struct HookStop {
 }
 
 /// The requests of one run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Book {
     open: Vec<Arc<Asked>>,
     registrations: Registrations,

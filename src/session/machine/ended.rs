@@ -10,7 +10,7 @@ const KEPT: usize = 1024;
 const MAX_RESPONSE_BYTES: usize = 4 << 10;
 
 /// An approval of this run that ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::session) struct EndedApproval {
     pub(in crate::session) id: ApprovalId,
     pub(in crate::session) request_id: String,
@@ -19,7 +19,7 @@ pub(in crate::session) struct EndedApproval {
 }
 
 /// The newest of them, oldest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct EndedApprovals(VecDeque<EndedApproval>);
 
 impl EndedApprovals {

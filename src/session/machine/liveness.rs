@@ -13,7 +13,7 @@ use super::{Machine, unasked::blocks};
 const OPEN_CALLS: usize = 1024;
 
 /// Calls of tools whose results have not come: while one runs, the CLI may be silent.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Vec<String>);
 
 impl Calls {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// A control request of ours.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum OwnRequest {
     Initialize,
     SetModel(Option<String>),

@@ -12,7 +12,7 @@ use super::{Effect, Machine, Outcome, unasked::blocks};
 const TIMERS: [&str; 3] = ["CronCreate", "Monitor", "ScheduleWakeup"];
 
 /// Whether the model has set timers in this run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Timers(bool);
 
 impl Timers {

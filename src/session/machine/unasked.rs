@@ -14,7 +14,7 @@ const ASKING_MODES: [&str; 2] = ["default", "manual"];
 const OPEN_CALLS: usize = 64;
 
 /// What is known of one process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Unasked {
     has_asked: bool,
     cwd: Option<PathBuf>,

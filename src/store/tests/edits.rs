@@ -17,6 +17,7 @@ async fn a_new_session_reads_back_as_it_was_given() {
     .into();
     given.options = r#"{"model":"\ud83d", "z":1,"a":2}"#.to_owned();
     given.parent = Some(parent);
+    given.forked_from = Some(CliSessionId::new());
     given.forked_at = Some(*SessionId::new().as_uuid());
     test.store.insert_session(given.clone()).await.unwrap();
 
@@ -32,6 +33,7 @@ async fn a_new_session_reads_back_as_it_was_given() {
             options: given.options.clone(),
             restart: given.restart.clone(),
             parent: given.parent,
+            forked_from: given.forked_from,
             forked_at: given.forked_at,
             state: SessionState::Starting,
             state_reason: None,

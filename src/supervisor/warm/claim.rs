@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     claude::{LaunchOptions, Start},
-    domain::{FailReason, RuleSet},
+    domain::FailReason,
     metrics::WarmEnd,
     session::Claim,
     store::NewSession,
@@ -89,7 +89,7 @@ impl Supervisor {
             };
             let restart = self.terms(&spare_row(&new), &start, None).await?;
             if !new.rules.is_empty() {
-                let rules = RuleSet::new(new.rules.clone()).map_err(SupervisorError::StoredRules)?;
+                let rules = self.check_rules(new.rules.clone()).await?;
                 session.set_rules(rules.into()).await?;
             }
             let profile = name.clone();

@@ -105,3 +105,64 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn no_pattern_is_got_around_by_a_parent_directory() {
+    let fits = |action: &str, matcher: &serde_json::Value, text: &str| {
+        let spec = json!({ "action": action, "input": { "p": matcher } });
+        matches_with(spec, &asked("Write", &json!({ "p": text })), &plain)
+    };
+    let glob = |pattern: &str| json!({ "glob": pattern });
+    let regex = |pattern: &str| json!({ "regex": pattern });
+    for (matcher, text, allow, deny) in [
+        (glob("/work/a/**"), "/work/a/b", true, true),
+        (glob("/work/a/**"), "/work/a/b/../c", true, true),
+        (glob("/work/a/**"), "/work/a/../../etc/passwd", false, true),
+        (glob("/work/a/**"), "/work/a/..", false, true),
+        (glob("/work/a/**"), "/work/a/b/..", false, true),
+        (glob("/work/a/**"), "/work/a/./../x", false, true),
+        (glob("/work/a/**"), "/work/a//../x", false, true),
+        (glob("/work/a/**"), "/work/a/b c/../../../etc/passwd", false, true),
+        (regex("/work/a/.*"), "/work/a/../../etc/passwd", false, true),
+        (
+            regex("(?s)/work/a/.*"),
+            "/work/a/\n/../../../etc/passwd",
+            false,
+            true,
+        ),
+        (glob("src/*"), "src/../../etc/passwd", false, true),
+        // It is only by its links that it may lead there, which a pattern does not see.
+        (glob("/etc/*"), "/work/../etc/passwd", false, true),
+        (glob("../shared/*"), "../shared/x", true, true),
+        (glob("../shared/*"), "../shared/../x", false, true),
+        // What is held back stays so, however it is written.
+        (glob("/etc/*"), "/etc/./passwd", true, true),
+        (glob("/etc/passwd"), "/etc/./passwd", false, true),
+        (glob("/etc/passwd"), "//etc//passwd/", false, true),
+        (glob("/etc/*"), "../../etc/passwd", false, true),
+        (glob("/etc/*"), "/../etc/passwd", false, true),
+        (glob("/etc/*"), "/work/etc/passwd", false, false),
+        // A name with dots is a name.
+        (glob("/work/a/**"), "/work/a/..b/...", true, true),
+        (glob("git log *"), "git log HEAD..main", true, true),
+    ] {
+        assert_eq!(fits("allow", &matcher, text), allow, "allow {matcher} {text:?}");
+        assert_eq!(fits("deny", &matcher, text), deny, "deny {matcher} {text:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    #[test]
+    fn no_text_that_a_pattern_allows_leads_out(parts in proptest::collection::vec("(\\.\\.|\\.||a|b c|\\n)", 0..8)) {
+        let text = format!("/work/here/{}", parts.join("/"));
+        for matcher in [json!({ "glob": "/work/here/**" }), json!({ "regex": "(?s)/work/here/.*" })] {
+            let spec = json!({ "action": "allow", "input": { "p": matcher } });
+            if matches_with(spec, &asked("Write", &json!({ "p": text })), &plain) {
+                let leads = path::lexical(Path::new(&text)).unwrap();
+                prop_assert!(leads.starts_with("/work/here"), "{text}");
+            }
+        }
+    }
+}
