@@ -4,9 +4,18 @@
 //! short. A third one, or the deadline, ends the wait. The soft token is a child of the hard one. A part of the daemon that
 //! cannot go on cancels the soft token itself, which ends the daemon with a failure.
 
-use std::{io, pin::pin, time::Duration};
+use std::{
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use nix::sys::signal::{SigSet, Signal as Number, raise};
+use signal_hook_registry::SigId;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -30,6 +39,52 @@ pub enum Shutdown {
     Forced,
 }
 
+/// How often an end was asked for. It is counted where the system says so, and counts on when nobody waits for it any more.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    count: Arc<AtomicU32>,
+    _registered: Arc<Registered>,
+}
+
+#[derive(Debug)]
+struct Registered(Vec<SigId>);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        for id in self.0.drain(..) {
+            signal_hook_registry::unregister(id);
+        }
+    }
+}
+
+impl Requests {
+    fn count() -> io::Result<Self> {
+        let count = Arc::new(AtomicU32::new(0));
+        let mut registered = Registered(Vec::new());
+        for number in ASKING {
+            let count = Arc::clone(&count);
+            let action = move || {
+                count.fetch_add(1, Ordering::Relaxed);
+            };
+            // SAFETY: the action only adds to an atomic number, which is allowed in a signal handler.
+            #[expect(unsafe_code, reason = "what runs in a signal handler is ours to prove")]
+            let id = unsafe { signal_hook_registry::register(number as i32, action) }?;
+            registered.0.push(id);
+        }
+        Ok(Self {
+            count,
+            _registered: Arc::new(registered),
+        })
+    }
+
+    fn is_any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// The signals that ask for an end.
+const ASKING: [Number; 2] = [Number::SIGTERM, Number::SIGINT];
+
 /// The tokens, the tracker and the signals of one daemon.
 #[derive(Debug)]
 pub struct Lifecycle {
@@ -38,6 +93,7 @@ pub struct Lifecycle {
     tracker: TaskTracker,
     terminate: Signal,
     interrupt: Signal,
+    requests: Requests,
 }
 
 impl Lifecycle {
@@ -53,23 +109,39 @@ impl Lifecycle {
             tracker: TaskTracker::new(),
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            requests: Requests::count()?,
         };
-        // A daemon that became this one has held them back.
+        // They were held back until somebody waits for them.
         asked_to_end().thread_unblock()?;
         Ok(lifecycle)
     }
 
-    /// Holds back the signals that ask for an end: they wait for the next [`Self::new`], also over a change of the program.
-    /// With `is_asked` one waits already.
+    /// Holds back the signals that ask for an end, in this thread and in those that it starts: they wait for [`Self::new`].
+    /// Called before there are others, it leaves them to the one thread that calls that.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn hold_back(is_asked: bool) -> io::Result<()> {
-        asked_to_end().thread_block()?;
-        if is_asked {
+    pub fn hold_back() -> io::Result<()> {
+        Ok(asked_to_end().thread_block()?)
+    }
+
+    /// As [`Self::hold_back`] for the program that takes the place of this one: none that came before is lost, whether or not
+    /// somebody had heard of it.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn hand_on(requests: &Requests) -> io::Result<()> {
+        // From here on none is counted any more: what comes waits in the system.
+        Self::hold_back()?;
+        if requests.is_any() {
             raise(Number::SIGTERM)?;
         }
         Ok(())
+    }
+
+    /// How often an end was asked for.
+    pub fn requests(&self) -> Requests {
+        self.requests.clone()
     }
 
     /// Cancelled when the daemon should end: take no new work, finish what runs.
@@ -135,7 +207,7 @@ impl Lifecycle {
 }
 
 fn asked_to_end() -> SigSet {
-    [Number::SIGTERM, Number::SIGINT].into_iter().collect()
+    ASKING.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -208,5 +280,19 @@ mod tests {
             .shut_down(async { true }, Duration::from_millis(1))
             .await;
         assert_eq!(ended, Shutdown::Forced);
+
+        // One that comes when nobody waits for it any more is for the program that comes next.
+        let lifecycle = Lifecycle::new().unwrap();
+        let requests = lifecycle.requests();
+        let (ended, signals) = lifecycle.shut_down(async { true }, Duration::from_secs(60)).await;
+        assert_eq!((ended, signals), (Shutdown::Clean, 0));
+        // It was delivered to all who waited when somebody has heard it.
+        let mut heard = signal(SignalKind::interrupt()).unwrap();
+        nix::sys::signal::raise(Number::SIGINT).unwrap();
+        heard.recv().await.unwrap();
+        Lifecycle::hand_on(&requests).unwrap();
+        drop(requests);
+        let mut next = Lifecycle::new().unwrap();
+        assert_eq!(next.wait().await, End::Asked);
     }
 }

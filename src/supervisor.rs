@@ -78,6 +78,8 @@ struct Shared {
     metrics: Metrics,
     outbound: Outbound,
     tracker: TaskTracker,
+    /// Starts and claims that are under way: a process may come of each.
+    starts: TaskTracker,
     closing: CancellationToken,
     /// Where sessions say that a restart is due.
     restarts: mpsc::Sender<SessionId>,
@@ -120,6 +122,7 @@ impl Supervisor {
                 projector,
                 metrics: Metrics::new(VERSION),
                 tracker,
+                starts: TaskTracker::new(),
                 closing: CancellationToken::new(),
                 restarts,
                 wakes,
@@ -272,6 +275,8 @@ impl Supervisor {
         if let Some(handle) = self.shared.registry.get(id) {
             return Ok(handle);
         }
+        // It is tried all the time, and nobody who asks is kept waiting for that.
+        self.refuse_when_unresponsive(id)?;
         // Two actors on one journal must never be.
         let _exclusive = self.shared.registry.exclusive(id).await;
         if let Some(handle) = self.shared.registry.get(id) {

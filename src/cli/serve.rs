@@ -85,6 +85,8 @@ pub(super) fn run(
     };
     let start = Start::of_this_process(is_named).context("cannot find the path of this program")?;
     telemetry::init(&loaded.config.log).context("cannot set up the log")?;
+    // The threads of the runtime leave the signals to this one.
+    Lifecycle::hold_back().context("cannot hold back signals")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -233,6 +235,7 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         supervisor.finish().await;
         all_stopped
     };
+    let requests = lifecycle.requests();
     let deadline = Duration::from_millis(config.stop.shutdown_deadline_ms);
     let (mut shutdown, signals) = manager.extending(lifecycle.shut_down(work, deadline)).await;
     if shutdown != Shutdown::Clean {
@@ -250,7 +253,7 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
                 us,
                 sockets: kept,
                 instance,
-                is_end_asked: signals > 0,
+                requests,
             })));
         }
         instance.withdraw();

@@ -18,6 +18,8 @@ impl FailReason {
     pub const CONVERSATION_NOT_FOUND: &'static str = "conversation_not_found";
     /// The process lives, and its keeper is of a version that this daemon cannot talk to.
     pub const KEEPER_INCOMPATIBLE: &'static str = "keeper_incompatible";
+    /// The process lives, and its keeper says nothing.
+    pub const KEEPER_UNRESPONSIVE: &'static str = "keeper_unresponsive";
     /// The code of a session whose process died as often as it may be restarted.
     pub const CRASH_LOOP: &'static str = "crash_loop";
     /// The same, where each restart died as soon as it went on with the conversation.

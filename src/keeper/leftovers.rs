@@ -23,8 +23,13 @@ use crate::domain::{RunId, SessionId};
 /// How long leftovers are looked for. What cannot be killed by then hangs in the kernel, or is not ours to kill.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long the processes cannot be listed before that is given up. The daemon may be short of file descriptors for a while.
+const LIST_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Between two tries to list them.
+const LIST_PAUSE: Duration = Duration::from_millis(50);
 
 /// How often in a row nothing must be found. A process can be forked just behind a look.
 pub(super) const CLEAN_LOOKS: u32 = 3;
@@ -58,7 +63,8 @@ pub(super) fn has_entry(environment: &[u8], entry: &str) -> bool {
 /// copy of: they are left alone.
 ///
 /// The agent itself dies with its keeper, but tools in sessions of their own do not. Call it once [`super::attach`] said that
-/// the keeper's process is gone; it reads all of `/proc` and takes at most 3 s, so call it where blocking is allowed.
+/// the keeper's process is gone; it reads all of `/proc` and takes at most 3 s, or 10 s more when that cannot be read at once, so
+/// call it where blocking is allowed.
 ///
 /// # Errors
 /// The processes cannot be listed.
@@ -122,13 +128,27 @@ pub(super) fn value<'a>(environment: &'a [u8], name: &str) -> Option<&'a str> {
 }
 
 fn sweep(is_prey: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
-    let until = Instant::now() + PATIENCE;
+    let mut until = Instant::now() + PATIENCE;
+    let list_until = Instant::now() + LIST_PATIENCE;
     let mut hunt = os::Hunt::default();
     let mut found = HashSet::new();
     let mut clean = 0;
     let mut left = 0;
+    let mut has_failed = false;
     while clean < CLEAN_LOOKS {
-        let prey = hunt.look(&is_prey, false)?;
+        let prey = match hunt.look(&is_prey, false) {
+            Ok(prey) => prey,
+            Err(error) if Instant::now() >= list_until => return Err(error),
+            Err(error) => {
+                if !std::mem::replace(&mut has_failed, true) {
+                    tracing::warn!(%error, "processes cannot be listed; it is tried again");
+                }
+                pause(LIST_PAUSE);
+                // What could not be looked for has its whole time.
+                until = Instant::now() + PATIENCE;
+                continue;
+            }
+        };
         left = prey.len();
         if prey.is_empty() {
             clean += 1;
@@ -142,14 +162,18 @@ fn sweep(is_prey: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
         if Instant::now() >= until {
             break;
         }
-        #[expect(clippy::disallowed_methods, reason = "called where blocking is allowed")]
-        std::thread::sleep(PAUSE);
+        pause(PAUSE);
     }
     Ok(Swept {
         killed: found.len() - left,
         left,
         sessions: BTreeSet::new(),
     })
+}
+
+#[expect(clippy::disallowed_methods, reason = "called where blocking is allowed")]
+fn pause(duration: Duration) {
+    std::thread::sleep(duration);
 }
 
 /// Whether this process lives, which one that nobody has reaped yet does not.
@@ -170,5 +194,40 @@ mod tests {
         assert!(!has_entry(environment, "TRUNKLINE_RUN="));
         assert_eq!(value(environment, RUN_MARKER), Some("x"));
         assert_eq!(value(environment, "TRUNKLINE"), None);
+    }
+
+    /// As in `os::hunt`, the limit is the whole process's.
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[expect(clippy::disallowed_methods, reason = "a process to sweep")]
+    fn a_sweep_that_cannot_look_for_a_while_goes_on() {
+        use std::{cell::Cell, os::unix::process::ExitStatusExt as _, process::Command};
+
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+        let run = RunId::new();
+        let mut child = Command::new("sleep")
+            .arg("90")
+            .env(RUN_MARKER, run.to_string())
+            .spawn()
+            .unwrap();
+        let (limit, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let is_cut = Cell::new(false);
+        let cut = || {
+            if !is_cut.replace(true) {
+                setrlimit(Resource::RLIMIT_NOFILE, 0, most).unwrap();
+                std::thread::spawn(move || {
+                    pause(LIST_PAUSE * 3);
+                    setrlimit(Resource::RLIMIT_NOFILE, limit, most).unwrap();
+                });
+            }
+        };
+        let marker = marker(run);
+        let swept = sweep(|environment| {
+            cut();
+            has_entry(environment, &marker)
+        });
+        assert_eq!(swept.unwrap().killed, 1);
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
     }
 }

@@ -61,11 +61,11 @@ fn keep() -> Result<(), LaunchFailure> {
     let (socket, identity_file) = (plan.socket.clone(), plan.identity_file.clone());
     // It may hold large prompts.
     drop(plan);
-    report(&Report::Ready(Ready {
+    // The daemon may have died over the start, or have become another program: the next one finds the keeper by its file.
+    let _ = report(&Report::Ready(Ready {
         child_pid: keeper.child.as_raw(),
         child_start_time: keeper.child_start_time,
-    }))
-    .map_err(system)?;
+    }));
     leave_pipes().map_err(system)?;
     // The process dies with this one, so an error of poll(2) itself needs no more than an end.
     let result = keeper.run();

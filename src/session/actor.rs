@@ -200,6 +200,8 @@ pub(super) struct Actor {
     /// Of these, what was refused for want of room, and when it is sent again.
     pub(super) refused: Vec<Due>,
     pub(super) retry_at: Option<Instant>,
+    /// That a start failed, which the disk had no room for.
+    pub(super) unwritten: Option<Note>,
     /// What is missing up to this record was said.
     pub(super) noticed_missing: Option<Seq>,
     /// A stop of our own.
@@ -281,6 +283,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         announced: HashSet::new(),
         refused: Vec::new(),
         retry_at: None,
+        unwritten: None,
         stop_sent: false,
         noticed_missing: None,
         settings: parts.settings,
@@ -358,6 +361,7 @@ impl Actor {
                 event = next_event(&mut self.events) => self.on_keeper(event),
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
                 () = called(&mut self.launching) => self.spawn_keeper(),
+                () = swept(self.sweep.as_ref()) => self.on_swept(),
                 Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
                 () = self.departures.notified() => self.on_departure(),
                 Some(looked) = self.looks.recv() => self.on_looked(looked),
@@ -532,6 +536,14 @@ async fn next_event(events: &mut Option<KeeperEvents>) -> Option<KeeperEvent> {
 async fn called(launching: &mut Option<Launching>) {
     match launching.as_mut().and_then(Launching::waiting_turn) {
         Some(turn) => turn.called().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until what a lost run had left behind is gone.
+async fn swept(sweep: Option<&CancellationToken>) {
+    match sweep {
+        Some(sweep) => sweep.cancelled().await,
         None => std::future::pending().await,
     }
 }

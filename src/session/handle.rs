@@ -204,7 +204,20 @@ pub(super) struct Stop {
     pub(super) by: String,
     /// Whether the process gets little time.
     pub(super) is_urgent: bool,
+    /// Whether what is parked, or is being parked, stays so.
+    pub(super) keeps_park: bool,
     pub(super) reply: oneshot::Sender<()>,
+}
+
+impl Stop {
+    fn asked(by: &str, reply: oneshot::Sender<()>) -> Self {
+        Self {
+            by: by.to_owned(),
+            is_urgent: false,
+            keeps_park: false,
+            reply,
+        }
+    }
 }
 
 /// One attached client.
@@ -395,21 +408,31 @@ impl SessionHandle {
     /// # Errors
     /// `StopTimedOut` after `deadline`.
     pub async fn stop(&self, by: &str, deadline: Duration) -> Result<(), SessionError> {
-        self.stop_with(by, false, deadline).await
+        let (reply, stopped) = oneshot::channel();
+        self.stop_with(Stop::asked(by, reply), stopped, deadline).await
     }
 
-    /// As [`Self::stop`], with little patience for the process. It hastens a stop that is under way.
+    /// Ends what the session has for a process because the daemon ends: as [`Self::stop`], but what is parked, or is being
+    /// parked, stays so. An urgent one has little patience for the process, and hastens a stop that is under way.
     ///
     /// # Errors
     /// Those of [`Self::stop`].
-    pub async fn stop_at_once(&self, by: &str, deadline: Duration) -> Result<(), SessionError> {
-        self.stop_with(by, true, deadline).await
+    pub async fn end(&self, by: &str, is_urgent: bool, deadline: Duration) -> Result<(), SessionError> {
+        let (reply, stopped) = oneshot::channel();
+        let stop = Stop {
+            is_urgent,
+            keeps_park: true,
+            ..Stop::asked(by, reply)
+        };
+        self.stop_with(stop, stopped, deadline).await
     }
 
-    async fn stop_with(&self, by: &str, is_urgent: bool, deadline: Duration) -> Result<(), SessionError> {
-        let (reply, stopped) = oneshot::channel();
-        let by = by.to_owned();
-        let stop = Stop { by, is_urgent, reply };
+    async fn stop_with(
+        &self,
+        stop: Stop,
+        stopped: oneshot::Receiver<()>,
+        deadline: Duration,
+    ) -> Result<(), SessionError> {
         self.stops.send(stop).await.map_err(|_| self.gone())?;
         match tokio::time::timeout(deadline, stopped).await {
             Ok(ended) => ended.map_err(|_| self.gone()),

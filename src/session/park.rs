@@ -178,6 +178,33 @@ impl Actor {
     pub(super) fn park_is_off(&mut self) {
         self.parking.decided = None;
         self.parking.stop_sent = false;
+        // A stop that left the process to the park has to do its own work now.
+        let left = self.stop_waiters.iter().rev().find(|stop| stop.keeps_park);
+        if let Some(stop) = left
+            && self.machine.has_run()
+            && self.machine.state() != SessionState::Stopping
+        {
+            let cause = if stop.is_urgent {
+                Cause::Urgent
+            } else {
+                Cause::Asked
+            };
+            self.stop_process(stop.by.clone(), cause);
+        }
+    }
+
+    /// Whether a park is under way.
+    pub(super) fn is_being_parked(&self) -> bool {
+        self.parking.decided.is_some() || self.machine.is_parking()
+    }
+
+    /// Leaves a process that is being parked less time, if somebody waits for its end who has none. Not before the record of
+    /// the park holds: else it would be a stop.
+    pub(super) fn hasten_park(&mut self) {
+        if self.machine.is_parking() && self.stop_waiters.iter().any(|stop| stop.is_urgent) {
+            self.parking.stop_sent = true;
+            self.stop_process("daemon".to_owned(), Cause::Hasten);
+        }
     }
 
     /// Keeps what is under way in step with what the records say.
@@ -187,6 +214,7 @@ impl Actor {
             self.parking.idle = None;
             if !std::mem::replace(&mut self.parking.stop_sent, true) {
                 self.stop_process("daemon".to_owned(), Cause::Again);
+                self.hasten_park();
             }
             return;
         }
@@ -269,11 +297,17 @@ impl Actor {
             return;
         }
         self.parking.wake_at = None;
-        for Entry { subject, .. } in self.parking.held.take() {
-            self.refuse_for(subject, &|| SessionError::NotWoken(failure.clone()));
-        }
+        let held = self.parking.held.take();
+        self.refuse_waking(held, failure);
         while let Some(held) = self.controls.take_held() {
             self.refuse_held_back(held, &|| SessionError::NotWoken(failure.clone()));
+        }
+    }
+
+    /// Tells who sent something to a parked session why it was not woken.
+    pub(super) fn refuse_waking(&mut self, held: Vec<Entry>, failure: &WakeFailure) {
+        for Entry { subject, .. } in held {
+            self.refuse_for(subject, &|| SessionError::NotWoken(failure.clone()));
         }
     }
 

@@ -20,6 +20,7 @@ use super::{
     machine::digest,
     notes::{Carried, Note, RunStarted},
     outbox::{self, Backlog, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
+    park::WakeFailure,
 };
 
 /// How long a stop waits until its record is in the journal.
@@ -44,6 +45,15 @@ pub(super) enum Cause {
     Silence { ms: u64 },
     /// It was decided before, and the record of that is in the journal.
     Again,
+    /// The same, and somebody does not want to wait.
+    Hasten,
+}
+
+/// A stop of a process that is being started.
+#[derive(Debug)]
+struct StopAsked {
+    by: String,
+    keeps_park: bool,
 }
 
 /// A process that is being started.
@@ -55,7 +65,7 @@ pub(super) struct Launching {
     reply: Option<Reply<()>>,
     /// What was sent meanwhile.
     held: Backlog,
-    stop_asked: Option<String>,
+    stop_asked: Option<StopAsked>,
 }
 
 /// A start that has not begun.
@@ -124,6 +134,7 @@ impl Actor {
         held.after(self.restarting.held.take());
         let Admitted { place, turn } = admitted;
         self.place = Some(place);
+        self.unwritten = None;
         self.launching = Some(Launching {
             waits: Some(Waits {
                 launch,
@@ -144,9 +155,10 @@ impl Actor {
         }
     }
 
-    /// Starts the process that is waited for, if one is, its turn has come and the keeper of the last one is gone.
+    /// Starts the process that is waited for, if one is, its turn has come, the keeper of the last one is gone, and so is all
+    /// that a keeper left which was killed: two would be at work on one conversation.
     pub(super) fn spawn_keeper(&mut self) {
-        if self.link.is_some() {
+        if self.link.is_some() || self.sweep.is_some() {
             return;
         }
         let is_due = |waits: &mut Waits| waits.turn.is_called();
@@ -163,6 +175,12 @@ impl Actor {
         };
         self.start_turn = Some(turn);
         launch.plan.journal_floor = self.journal_floor();
+        if launch.base.cost_usd.is_none()
+            && let Some(totals) = self.machine.totals_of(launch.cli_session)
+        {
+            // The store knows what was reported. A fork that has reported nothing yet still is where its parent was.
+            launch.base = totals.clone();
+        }
         let note = Note::RunStarted(RunStarted {
             run_id: launch.plan.run,
             mode: launch.mode,
@@ -199,7 +217,7 @@ impl Actor {
                 for entry in launching.held.take() {
                     self.enqueue(entry);
                 }
-                if let Some(by) = launching.stop_asked.take() {
+                if let Some(StopAsked { by, .. }) = launching.stop_asked.take() {
                     self.stop_process(by, Cause::Asked);
                 }
                 self.show();
@@ -219,12 +237,12 @@ impl Actor {
                     self.on_gone();
                 } else {
                     if self.machine.state() != SessionState::Failed {
-                        self.append(&Note::StartFailed {
+                        self.append_at_last(Note::StartFailed {
                             reason: reason.clone(),
                             retry: true,
                         });
                     }
-                    if let Some(by) = launching.stop_asked.take() {
+                    if let Some(StopAsked { by, .. }) = launching.stop_asked.take() {
                         self.stop_restart(by);
                     }
                     self.answer_stops();
@@ -301,11 +319,21 @@ impl Actor {
         let Some(mut launching) = self.launching.take_if(stopped) else {
             return;
         };
-        self.refuse_held(launching.held.take());
+        let Some(StopAsked { by, keeps_park }) = launching.stop_asked.take() else {
+            return;
+        };
+        let stays_parked = keeps_park && self.machine.state() == SessionState::Parked;
+        let held = launching.held.take();
+        if stays_parked {
+            self.refuse_waking(held, &WakeFailure::shutting_down());
+        } else {
+            self.refuse_held(held);
+        }
         self.drop_launch_prompts();
-        let by = launching.stop_asked.take().unwrap_or_default();
         if self.machine.restart().is_some() {
             self.stop_restart(by);
+        } else if stays_parked {
+            // What was sent can be sent again, and wakes it then.
         } else if self.machine.state() == SessionState::Parked {
             self.stop_parked(by);
         } else if !self.may_have_keeper() && self.machine.state().is_live() {
@@ -356,27 +384,33 @@ impl Actor {
     }
 
     pub(super) fn on_stop(&mut self, stop: Stop) {
+        let (by, is_urgent, keeps_park) = (stop.by.clone(), stop.is_urgent, stop.keeps_park);
         if let Some(launching) = &mut self.launching {
-            launching.stop_asked = Some(stop.by.clone());
+            let earlier = launching.stop_asked.as_ref();
+            launching.stop_asked = Some(StopAsked {
+                by,
+                keeps_park: keeps_park && earlier.is_none_or(|stop| stop.keeps_park),
+            });
             self.stop_waiters.push(stop);
             self.take_back_start();
         } else if self.may_have_keeper() {
-            let by = stop.by.clone();
-            let cause = if stop.is_urgent {
-                Cause::Urgent
-            } else {
-                Cause::Asked
-            };
             self.stop_waiters.push(stop);
-            if self.machine.has_run() {
+            if keeps_park && self.is_being_parked() {
+                self.hasten_park();
+            } else if self.machine.has_run() {
+                let cause = if is_urgent { Cause::Urgent } else { Cause::Asked };
                 self.stop_process(by, cause);
             } else {
                 self.stop_restart(by.clone());
-                self.stop_parked(by);
+                if !keeps_park {
+                    self.stop_parked(by);
+                }
             }
         } else {
-            self.stop_restart(stop.by.clone());
-            self.stop_parked(stop.by.clone());
+            self.stop_restart(by.clone());
+            if !keeps_park {
+                self.stop_parked(by);
+            }
             // Who is answered finds it stopped.
             self.show();
             self.stop_waiters.push(stop);
@@ -391,22 +425,22 @@ impl Actor {
             return;
         };
         let has_other_cause = self.machine.is_stopped_for_silence() || self.machine.is_parking();
-        let is_first = cause != Cause::Again
+        let is_urgent = matches!(cause, Cause::Urgent | Cause::Hasten);
+        let is_first = !matches!(cause, Cause::Again | Cause::Hasten)
             && (self.machine.state() != SessionState::Stopping
                 || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent)));
         let term_grace_ms = self.settings.term_grace_ms;
         let request = self.unclaimed_stop().unwrap_or(StopRequest {
-            close_stdin_first: self.machine.is_quiet() && cause != Cause::Urgent,
+            close_stdin_first: self.machine.is_quiet() && !is_urgent,
             eof_grace_ms: self.settings.eof_grace_ms,
-            term_grace_ms: match cause {
-                Cause::Urgent => term_grace_ms.min(URGENT_TERM_GRACE_MS),
-                Cause::Asked | Cause::Again | Cause::StartTimeout { .. } | Cause::Silence { .. } => {
-                    term_grace_ms
-                }
+            term_grace_ms: if is_urgent {
+                term_grace_ms.min(URGENT_TERM_GRACE_MS)
+            } else {
+                term_grace_ms
             },
         });
         let (start_timeout_ms, silent_for_ms) = match cause {
-            Cause::Asked | Cause::Urgent | Cause::Again => (None, None),
+            Cause::Asked | Cause::Urgent | Cause::Again | Cause::Hasten => (None, None),
             Cause::StartTimeout { ms } => (Some(ms), None),
             Cause::Silence { ms } => (None, Some(ms)),
         };
@@ -435,7 +469,7 @@ impl Actor {
                     tracing::debug!("the keeper ended before it was asked to stop");
                 }
             };
-            if cause == Cause::Urgent {
+            if is_urgent {
                 tokio::join!(noted, stopped);
             } else {
                 noted.await;
@@ -466,6 +500,7 @@ impl Actor {
                     Due::Rule(id) => self.ruling.go_on(id),
                 }
             }
+            self.append_unwritten();
         }
         if self.start_deadline.is_some_and(|at| at <= Instant::now()) {
             self.start_deadline = None;

@@ -32,7 +32,7 @@ impl Actor {
     pub(super) fn refuse(&mut self, unsent: Unsent) {
         let (state, error) = (self.machine.state(), unsent.error);
         match unsent.subject {
-            Subject::Due(due) if error == WriteError::Busy => self.retry_later(due),
+            Subject::Due(due) if error == WriteError::Busy => self.retry_later(due, RETRY_PAUSE),
             subject => self.refuse_for(subject, &|| refusal(&error, state)),
         }
     }
@@ -61,7 +61,7 @@ impl Actor {
                 for reply in self.deciding.take(id) {
                     if matches!(reply, DecisionReply::Rule) {
                         self.ruling.pause(id);
-                        self.retry_later(Due::Rule(id));
+                        self.retry_later(Due::Rule(id), RETRY_PAUSE);
                     }
                     self.answer_decision(reply, id, Err(refusal()));
                 }
@@ -80,9 +80,9 @@ impl Actor {
         }
     }
 
-    fn retry_later(&mut self, due: Due) {
+    pub(super) fn retry_later(&mut self, due: Due, pause: Duration) {
         self.refused.push(due);
-        self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_PAUSE);
+        self.retry_at.get_or_insert_with(|| Instant::now() + pause);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Owns what makes the outside agree with the state machine: records of ours that are due, stated answers, the view.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
 
 use crate::{
     domain::{Clock, SessionState},
@@ -15,6 +17,9 @@ use super::{
     outbox::{Due, Entry, Payload, Subject},
     process::{Cause, Launching},
 };
+
+/// How long after the disk had no room for a record it is tried again.
+const DISK_PAUSE: Duration = Duration::from_secs(1);
 
 impl Actor {
     /// Called after everything that may have changed something.
@@ -139,7 +144,29 @@ impl Actor {
         } else if self.outbox.is_some() {
             self.enqueue(Entry::new(Payload::Note(note.to_json()), subject));
         } else if self.link.is_none() && self.launching.as_ref().is_none_or(Launching::waits) {
-            self.append(&note);
+            if !self.append(&note)
+                && let Subject::Due(due) = subject
+            {
+                self.retry_later(due, DISK_PAUSE);
+            }
+        }
+    }
+
+    /// Writes a record that a session without a process needs to come to rest: a disk that is full takes it later.
+    pub(super) fn append_at_last(&mut self, note: Note) {
+        if !self.append(&note) {
+            self.unwritten = Some(note);
+            self.retry_at.get_or_insert_with(|| Instant::now() + DISK_PAUSE);
+        }
+    }
+
+    /// Tries once more, unless another start has made it void.
+    pub(super) fn append_unwritten(&mut self) {
+        if let Some(note) = self.unwritten.take()
+            && self.launching.is_none()
+            && !self.may_have_keeper()
+        {
+            self.append_at_last(note);
         }
     }
 

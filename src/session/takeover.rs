@@ -145,8 +145,15 @@ impl Actor {
         }
         // A stop that was asked for meanwhile has not reached it.
         self.stop_sent = false;
-        let asked = self.stop_waiters.last().map(|stop| stop.by.clone());
-        if let Some(by) = asked.filter(|_| self.machine.has_run()) {
+        let is_parking = self.machine.is_parking();
+        let asked = self
+            .stop_waiters
+            .iter()
+            .rev()
+            .find(|stop| !(stop.keeps_park && is_parking));
+        if let Some(by) = asked.map(|stop| stop.by.clone())
+            && self.machine.has_run()
+        {
             self.stop_process(by, Cause::Asked);
         }
     }
@@ -225,6 +232,12 @@ impl Actor {
                 }
             }
         });
+    }
+
+    /// A start that had to wait may begin.
+    pub(super) fn on_swept(&mut self) {
+        self.sweep = None;
+        self.spawn_keeper();
     }
 
     /// Ends a keeper that holds the journal and cannot be talked to, such as one that hangs.

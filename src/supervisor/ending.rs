@@ -3,11 +3,11 @@
 use std::{collections::HashSet, pin::pin, time::Duration};
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 
 use crate::{
-    domain::SessionState,
-    session::{SessionError, SessionHandle},
+    domain::SessionId,
+    session::{Admitted, Launch, SessionError, SessionHandle},
 };
 
 use super::{Supervisor, SupervisorError};
@@ -15,48 +15,112 @@ use super::{Supervisor, SupervisorError};
 impl Supervisor {
     /// Refuses new work from now on.
     pub fn close(&self) {
+        // In this order: who begins a start sees one of the two, or is waited for.
         self.shared.closing.cancel();
+        self.shared.starts.close();
         self.shared.admission.close();
     }
 
+    /// Says that a process may come of what follows, for as long as this is kept: the end of the daemon waits for it, and looks
+    /// again at what it has to stop.
+    ///
+    /// # Errors
+    /// `ShuttingDown` when the end has begun.
+    pub(super) fn begin_start(&self) -> Result<TaskTrackerToken, SupervisorError> {
+        let under_way = self.shared.starts.token();
+        self.refuse_when_closing()?;
+        Ok(under_way)
+    }
+
+    /// Starts what was prepared, unless the daemon has begun to end meanwhile: who stops all sessions then must not miss it.
+    pub(super) async fn start_prepared(
+        &self,
+        session: &SessionHandle,
+        launch: Launch,
+        admitted: Admitted,
+    ) -> Result<(), SupervisorError> {
+        let under_way = self.begin_start()?;
+        let session = session.clone();
+        // To the end: what was handed to the actor is started, whether or not somebody waits for it.
+        self.to_the_end(async move {
+            let started = session.start(launch, admitted).await;
+            drop(under_way);
+            Ok(started?)
+        })
+        .await
+    }
+
     /// Stops the processes of all sessions, in parallel: each when its turn is over, and after `turns` at the latest. A turn
-    /// that waits for a person is not waited for, and from `hurry` on nothing is. Says whether all have stopped.
+    /// that waits for a person is not waited for, and from `hurry` on nothing is. What is parked stays so. Says whether all
+    /// have stopped.
     pub async fn stop_all(&self, by: &str, turns: Duration, hurry: &CancellationToken) -> bool {
-        let (all_stopped, ()) = tokio::join!(self.stop_sessions(by, turns, hurry), self.close_warm());
-        all_stopped
+        let (sessions, warm) = tokio::join!(self.stop_sessions(by, turns, hurry), self.close_warm());
+        sessions && warm
     }
 
     async fn stop_sessions(&self, by: &str, turns: Duration, hurry: &CancellationToken) -> bool {
-        let deadline = self.shared.settings.stop_deadline();
         let until = Instant::now() + turns;
-        let mut asked = HashSet::new();
-        let mut all_stopped = true;
+        let mut failed = HashSet::new();
         loop {
-            // A start that was under way when the shutdown began may have made one more.
-            let left: Vec<SessionHandle> = self
-                .shared
-                .registry
-                .all()
-                .into_iter()
-                // What is parked has no process, and stays parked.
-                .filter(|session| session.view().state != SessionState::Parked && asked.insert(session.id()))
-                .collect();
-            if left.is_empty() {
-                return all_stopped;
+            // Read first: what is under way may make a process of a session just after that was asked to stop.
+            let is_last = self.shared.starts.is_empty();
+            let stops = self.stop_each(by, until, hurry, &mut failed);
+            tokio::join!(stops, self.shared.starts.wait());
+            if is_last {
+                return failed.is_empty();
             }
-            let mut stops = tokio::task::JoinSet::new();
-            for session in left {
-                let (by, hurry) = (by.to_owned(), hurry.clone());
-                stops.spawn(async move {
-                    let stopped = stop_after_turn(&session, &by, until, deadline, &hurry).await;
-                    if let Err(error) = &stopped {
-                        tracing::error!(session.id = %session.id(), %error, "a session did not stop");
+        }
+    }
+
+    /// Stops all sessions but those that did not stop before.
+    async fn stop_each(
+        &self,
+        by: &str,
+        until: Instant,
+        hurry: &CancellationToken,
+        failed: &mut HashSet<SessionId>,
+    ) {
+        let deadline = self.shared.settings.stop_deadline();
+        let mut stops = tokio::task::JoinSet::new();
+        for session in self.shared.registry.all() {
+            if failed.contains(&session.id()) {
+                continue;
+            }
+            let (by, hurry) = (by.to_owned(), hurry.clone());
+            stops.spawn(async move {
+                let id = session.id();
+                match stop_after_turn(&session, &by, until, deadline, &hurry).await {
+                    // One that is gone was deleted meanwhile, and had no process then.
+                    Ok(()) | Err(SessionError::Ended) => Ok(()),
+                    Err(error) => {
+                        tracing::error!(session.id = %id, %error, "a session did not stop");
+                        Err(id)
                     }
-                    stopped.is_ok()
-                });
+                }
+            });
+        }
+        for id in self.shared.registry.all_out_of_reach() {
+            if failed.contains(&id) {
+                continue;
             }
-            while let Some(stopped) = stops.join_next().await {
-                all_stopped &= stopped.unwrap_or(false);
+            let (supervisor, by) = (self.clone(), by.to_owned());
+            stops.spawn(async move {
+                let stopped = async { Ok(supervisor.handle_to_stop(id).await?.end(&by, false, deadline).await?) };
+                match stopped.await {
+                    Ok(()) => Ok(()),
+                    Err(error) => {
+                        let error = crate::telemetry::chain(&error as &SupervisorError);
+                        tracing::error!(session.id = %id, error, "a session whose keeper is out of reach did not stop");
+                        Err(id)
+                    }
+                }
+            });
+        }
+        while let Some(stopped) = stops.join_next().await {
+            match stopped {
+                Ok(Ok(())) => {}
+                Ok(Err(id)) => drop(failed.insert(id)),
+                Err(error) => tracing::error!(%error, "a stop did not finish"),
             }
         }
     }
@@ -65,6 +129,8 @@ impl Supervisor {
     pub async fn finish(&self) {
         self.close();
         self.close_warm().await;
+        // What a start has made by then is known, and let go of as well.
+        self.shared.starts.wait().await;
         for session in self.shared.registry.all() {
             session.close().await;
             self.shared.registry.remove(session.id());
@@ -97,13 +163,13 @@ async fn stop_after_turn(
         () = tokio::time::sleep_until(until) => {
             tracing::info!(session.id = %session.id(), "its turn is not over, and is not waited for any more");
         }
-        () = hurry.cancelled() => return session.stop_at_once(by, deadline).await,
+        () = hurry.cancelled() => return session.end(by, true, deadline).await,
     }
-    let mut stop = pin!(session.stop(by, deadline));
+    let mut stop = pin!(session.end(by, false, deadline));
     tokio::select! {
         stopped = &mut stop => stopped,
         () = hurry.cancelled() => {
-            let (stopped, _) = tokio::join!(stop, session.stop_at_once(by, deadline));
+            let (stopped, _) = tokio::join!(stop, session.end(by, true, deadline));
             stopped
         }
     }

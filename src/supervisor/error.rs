@@ -91,6 +91,9 @@ pub enum SupervisorError {
         /// The newest version of the link that it speaks.
         theirs: u32,
     },
+    /// The process lives, and the keeper that has it says nothing.
+    #[error("the keeper of the session's process lives and does not answer")]
+    KeeperUnresponsive,
     /// No CLI was found.
     #[error("no claude CLI was found")]
     CliNotFound {

@@ -348,17 +348,6 @@ impl Supervisor {
         self.start_prepared(session, launch, admitted).await
     }
 
-    /// Starts what was prepared, unless the daemon has begun to end meanwhile: who stops all sessions then must not miss it.
-    pub(super) async fn start_prepared(
-        &self,
-        session: &SessionHandle,
-        launch: Launch,
-        admitted: Admitted,
-    ) -> Result<(), SupervisorError> {
-        self.refuse_when_closing()?;
-        Ok(session.start(launch, admitted).await?)
-    }
-
     /// What is started for a session.
     pub(super) async fn prepare(
         &self,

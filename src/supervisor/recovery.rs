@@ -20,6 +20,10 @@ use super::{Supervisor, SupervisorError};
 const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long it may go on once its process was killed; a disk that is slow needs some.
 const ENDING_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a keeper that did not answer may take to end once it was told to.
+const SILENT_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries to attach to one that does not answer.
+const SILENT_PAUSE: Duration = Duration::from_millis(500);
 /// Between two looks at its lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -132,20 +136,78 @@ impl Supervisor {
     }
 
     /// The handle of a session that is to be stopped. A keeper that cannot be talked to is ended first, by the signal that
-    /// every version understands: it stops its process as ever.
+    /// every version understands: it stops its process as ever. One that does not answer gets little time for it.
     pub(super) async fn handle_to_stop(&self, id: SessionId) -> Result<SessionHandle, SupervisorError> {
         let error = match self.handle(id).await {
-            Err(error @ SupervisorError::KeeperIncompatible { .. }) => error,
+            Err(
+                error @ (SupervisorError::KeeperIncompatible { .. } | SupervisorError::KeeperUnresponsive),
+            ) => error,
             handle => return handle,
         };
-        let Some(keeper) = self.keeper_of(id) else {
-            return self.handle(id).await;
+        let is_silent = matches!(error, SupervisorError::KeeperUnresponsive);
+        if let Some(keeper) = self.keeper_of(id) {
+            tracing::info!(session.id = %id, reason = %error, "the keeper is asked to end");
+            let deadline = if is_silent {
+                keeper.wake();
+                SILENT_PATIENCE
+            } else {
+                self.shared.settings.stop_deadline()
+            };
+            if !keeper.end(deadline).await {
+                if !is_silent {
+                    return Err(SessionError::StopTimedOut.into());
+                }
+                let settings = &self.shared.settings;
+                self.end_keeper(id, &settings.identity_file(id), &settings.session_dir(id))
+                    .await;
+                if keeper.is_alive() {
+                    return Err(SessionError::StopTimedOut.into());
+                }
+            }
+        }
+        self.shared.registry.forget_out_of_reach(id);
+        self.handle(id).await
+    }
+
+    /// Goes on with a session whose keeper does not answer, once that does, or is gone.
+    fn open_once_it_answers(&self, id: SessionId) {
+        let supervisor = self.clone();
+        let run = async move {
+            loop {
+                tokio::time::sleep(SILENT_PAUSE).await;
+                let _exclusive = supervisor.shared.registry.exclusive(id).await;
+                if supervisor.refuse_when_unresponsive(id).is_ok() {
+                    // Somebody stopped it.
+                    return;
+                }
+                let opened = async { supervisor.open_known(&supervisor.row(id).await?).await };
+                match opened.await {
+                    Err(SupervisorError::KeeperUnresponsive | SupervisorError::Store(_)) => {}
+                    Ok(session) => {
+                        let state = session.view().state.as_str();
+                        tracing::info!(session.id = %id, state, "a session whose keeper did not answer goes on");
+                        return;
+                    }
+                    Err(error) => {
+                        let error = telemetry::chain(&error);
+                        tracing::error!(session.id = %id, error, "a session whose keeper did not answer cannot be opened");
+                        // Who asks for it finds out anew.
+                        supervisor.shared.registry.forget_out_of_reach(id);
+                        return;
+                    }
+                }
+            }
         };
-        tracing::info!(session.id = %id, reason = %error, "the keeper is asked to end");
-        if keeper.end(self.shared.settings.stop_deadline()).await {
-            self.handle(id).await
-        } else {
-            Err(SessionError::StopTimedOut.into())
+        let closing = self.shared.closing.clone();
+        self.shared.tracker.spawn(closing.run_until_cancelled_owned(run));
+    }
+
+    pub(super) fn refuse_when_unresponsive(&self, id: SessionId) -> Result<(), SupervisorError> {
+        match self.shared.registry.why_out_of_reach(id) {
+            Some(reason) if reason.code == FailReason::KEEPER_UNRESPONSIVE => {
+                Err(SupervisorError::KeeperUnresponsive)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -166,7 +228,8 @@ impl Supervisor {
                 }
                 return Ok(None);
             }
-            if matches!(error, AttachError::VersionMismatch { .. }) || Instant::now() >= until {
+            let is_alive = matches!(error, AttachError::VersionMismatch { .. } | AttachError::Silent);
+            if is_alive || Instant::now() >= until {
                 break error;
             }
             tokio::time::sleep(LOCK_PAUSE).await;
@@ -179,6 +242,19 @@ impl Supervisor {
                 detail: error.to_string(),
             };
             self.shared.registry.set_out_of_reach(id, reason);
+            return Err(error);
+        }
+        // So does this one: it was stopped, or the machine has no time for it.
+        if matches!(error, AttachError::Silent) {
+            let error = SupervisorError::KeeperUnresponsive;
+            let reason = FailReason {
+                code: FailReason::KEEPER_UNRESPONSIVE.to_owned(),
+                detail: error.to_string(),
+            };
+            if self.shared.registry.set_out_of_reach(id, reason) {
+                tracing::warn!(session.id = %id, "the keeper of a session lives and does not answer; it is waited for");
+                self.open_once_it_answers(id);
+            }
             return Err(error);
         }
         let error = telemetry::chain(&error);
@@ -279,6 +355,9 @@ impl Supervisor {
     /// A session that cannot be opened has no process and no way to one: it is shown as failed, and can be opened again once
     /// the cause is gone.
     async fn give_up(&self, row: &SessionRow, error: &SupervisorError) {
+        if matches!(error, SupervisorError::KeeperUnresponsive) {
+            return;
+        }
         let detail = telemetry::chain(error);
         tracing::error!(session.id = %row.id, error = detail, "a session could not be recovered");
         let identity = Identity::read(&self.shared.settings.identity_file(row.id));

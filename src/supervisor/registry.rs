@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     sessions: Mutex<HashMap<SessionId, SessionHandle>>,
-    /// Why sessions are not open whose keepers live and cannot be talked to.
+    /// Why sessions are not open whose keepers live and cannot be talked to, or do not answer.
     out_of_reach: Mutex<HashMap<SessionId, FailReason>>,
     /// Of the sessions that somebody opens, starts or removes just now.
     exclusive: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
@@ -37,8 +37,18 @@ impl Registry {
         self.out_of_reach().remove(&id);
     }
 
-    pub(super) fn set_out_of_reach(&self, id: SessionId, reason: FailReason) {
-        self.out_of_reach().insert(id, reason);
+    /// Says whether that was new.
+    pub(super) fn set_out_of_reach(&self, id: SessionId, reason: FailReason) -> bool {
+        self.out_of_reach().insert(id, reason).is_none()
+    }
+
+    pub(super) fn all_out_of_reach(&self) -> Vec<SessionId> {
+        self.out_of_reach().keys().copied().collect()
+    }
+
+    /// It is found out anew whether its keeper can be reached.
+    pub(super) fn forget_out_of_reach(&self, id: SessionId) {
+        self.out_of_reach().remove(&id);
     }
 
     pub(super) fn why_out_of_reach(&self, id: SessionId) -> Option<FailReason> {

@@ -85,8 +85,11 @@ impl Supervisor {
     async fn forget(&self, id: SessionId) -> Result<(), SupervisorError> {
         self.shared.registry.remove(id);
         self.catch_up().await?;
-        let dir = self.shared.settings.session_dir(id);
+        let settings = &self.shared.settings;
+        let (dir, socket) = (settings.session_dir(id), settings.socket(id));
         absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+        // A keeper that was killed leaves it.
+        absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
         let history = match self.shared.store.cli_session_history(id).await {
             // Leases that nobody holds go at the next start.
             Err(error) if error.blames_the_data() => Vec::new(),

@@ -164,14 +164,20 @@ impl Supervisor {
         .await
     }
 
-    /// Stops them all; none is started from now on.
-    pub(super) async fn close_warm(&self) {
-        let mut ends = tokio::task::JoinSet::new();
-        for spare in self.shared.warm.close() {
-            let supervisor = self.clone();
-            ends.spawn(async move { supervisor.discard(spare, WarmEnd::Shutdown).await });
+    /// Stops them all; none is started from now on. Says whether all are gone, those that others have begun to stop included.
+    pub(super) async fn close_warm(&self) -> bool {
+        let pool = &self.shared.warm;
+        let mut left = pool.left();
+        for spare in pool.close() {
+            self.discard_soon(spare, WarmEnd::Shutdown);
         }
-        while ends.join_next().await.is_some() {}
+        // One that was about to become a session may come back.
+        self.shared.starts.wait().await;
+        while pool.is_anything_leaving() {
+            // The other end is the pool's own.
+            left.changed().await.ok();
+        }
+        !pool.has_remains()
     }
 
     /// Removes what an earlier daemon started in advance and nobody has asked for: who made it is gone, and so may be the
@@ -270,14 +276,23 @@ impl Supervisor {
                 // The next daemon tries again.
                 let error = telemetry::chain(&error);
                 tracing::error!(session.id = %id, error, "a process that nobody had asked for did not go");
+                self.shared.warm.remains();
                 session.close().await;
             }
         }
     }
 
     async fn end(&self, session: &SessionHandle) -> Result<(), SupervisorError> {
-        session.stop(BY, self.shared.settings.stop_deadline()).await?;
-        Ok(session.retire().await?)
+        let deadline = self.shared.settings.stop_deadline();
+        session.stop(BY, deadline).await?;
+        match session.retire().await {
+            // Its start was on its way, and came in between. There is no other.
+            Err(SessionError::AlreadyLive { .. }) => {
+                session.stop(BY, deadline).await?;
+                Ok(session.retire().await?)
+            }
+            retired => Ok(retired?),
+        }
     }
 
     async fn remove_warm(&self, id: SessionId, cli_session: CliSessionId) -> Result<(), SupervisorError> {
@@ -286,6 +301,8 @@ impl Supervisor {
         absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
         let lease = settings.lease_file(cli_session);
         absent(tokio::fs::remove_file(&lease).await).map_err(SupervisorError::files(&lease))?;
+        let socket = settings.socket(id);
+        absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
         // Last: as long as it is there, the next daemon looks after the rest.
         self.forget_warm(id).await;
         Ok(())

@@ -10,18 +10,20 @@ use serde_json::Value;
 
 use crate::{
     journal::{Journal, Run},
-    ledger,
+    ledger::{Books, is_same},
     people::Sent,
 };
 
 /// The most that the agent can have written and not logged when it was killed: one write of its floods.
 const ONE_WRITE_LINES: usize = 4_096;
 
-/// What was done to a session's processes, by the ids of their runs.
+/// What was done to the processes of sessions, by the ids of their runs.
 #[derive(Debug, Default)]
 pub(crate) struct Killed {
     pub(crate) keepers: BTreeSet<String>,
     pub(crate) agents: BTreeSet<String>,
+    /// A daemon that starts ends a keeper that is frozen for too long.
+    pub(crate) frozen: BTreeSet<String>,
 }
 
 /// What the agent says that it printed against what is in the journal: each line once and in order. With a keeper that was killed
@@ -76,20 +78,27 @@ pub(crate) fn prompts(journal: &Journal, sent: &[Sent], killed: &Killed) -> Vec<
             }
         }
     }
-    for prompt in sent {
-        let (uuid, Some(seq)) = (prompt.uuid.as_str(), prompt.seq) else {
-            continue;
-        };
+    for prompt in sent.iter().filter(|prompt| prompt.taken) {
+        let uuid = prompt.uuid.as_str();
         let runs: Vec<&Run> = journal
             .runs
             .iter()
             .filter(|run| run.prompts.iter().any(|(other, _)| other == uuid))
             .collect();
-        let is_there = runs
-            .iter()
-            .any(|run| run.prompts.contains(&(uuid.to_owned(), seq)));
-        if !is_there {
-            faults.push(format!("prompt {uuid} is not record {seq}, as the answer said"));
+        match (prompt.seq, journal.runs.first()) {
+            (Some(seq), _) => {
+                let is_there = runs
+                    .iter()
+                    .any(|run| run.prompts.contains(&(uuid.to_owned(), seq)));
+                if !is_there {
+                    faults.push(format!("prompt {uuid} is not record {seq}, as the answer said"));
+                }
+            }
+            // The first prompt of a session, which waits for its process.
+            (None, Some(first)) if runs.is_empty() && !killed.keepers.contains(&first.id) => {
+                faults.push(format!("the first prompt, {uuid}, is lost"));
+            }
+            (None, _) => {}
         }
         if !done.contains(uuid) && runs.last().is_some_and(|run| !run.is_over) {
             faults.push(format!("prompt {uuid} is at rest without an answer or an end"));
@@ -137,9 +146,14 @@ pub(crate) fn turns(turns: &[Value], view: &Value, journal: &Journal) -> Vec<Str
 /// Prompts that were taken and have no answer, and whose process has ended: what people are to hear of.
 pub(crate) fn unanswered<'a>(journal: &Journal, sent: &'a [Sent]) -> Vec<&'a Sent> {
     let done: BTreeSet<&str> = journal.runs.iter().flat_map(all_done).collect();
-    let taken = sent.iter().filter(|prompt| prompt.seq.is_some());
+    let written: BTreeSet<&str> = journal
+        .runs
+        .iter()
+        .flat_map(|run| run.prompts.iter().map(|(uuid, _)| uuid.as_str()))
+        .collect();
+    let taken = sent.iter().filter(|prompt| prompt.taken);
     taken
-        .filter(|prompt| !done.contains(prompt.uuid.as_str()))
+        .filter(|prompt| !done.contains(prompt.uuid.as_str()) && written.contains(prompt.uuid.as_str()))
         .collect()
 }
 
@@ -153,8 +167,41 @@ fn all_done(run: &Run) -> impl Iterator<Item = &str> {
     answered.chain(run.done.iter().map(String::as_str))
 }
 
+/// Why processes ended: each was killed by the test, ended by itself, or was stopped because somebody asked. `stops` is how often
+/// that was.
+pub(crate) fn ends(journal: &Journal, killed: &Killed, stops: usize) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut stopped = 0;
+    for run in journal.runs.iter().filter(|run| run.is_over) {
+        let killed_by_test = killed.keepers.contains(&run.id) || killed.frozen.contains(&run.id);
+        if run.exit.is_null() {
+            if !killed_by_test {
+                faults.push(format!("run {} lost its keeper, and nobody killed it", run.id));
+            }
+            continue;
+        }
+        match run.exit["intent"].as_str() {
+            Some("stop") if !run.parked => stopped += 1,
+            Some("stop") => {}
+            Some("none") => {
+                let by_signal = run.exit["signal"].is_i64();
+                if by_signal && !killed_by_test && !killed.agents.contains(&run.id) {
+                    faults.push(format!("run {} was killed by nobody: {}", run.id, run.exit));
+                }
+            }
+            _ => faults.push(format!("run {} ended for no known reason: {}", run.id, run.exit)),
+        }
+    }
+    if stopped > stops {
+        faults.push(format!(
+            "it was stopped {stopped} times, and somebody asked {stops} times"
+        ));
+    }
+    faults
+}
+
 /// The view of a session against its journal. `cost` is what it showed the last time.
-pub(crate) fn view(view: &Value, journal: &Journal, cost: &mut f64) -> Vec<String> {
+pub(crate) fn view(view: &Value, journal: &Journal, books: &Books, cost: &mut f64) -> Vec<String> {
     let mut faults = Vec::new();
     if view["head_seq"].as_u64() != Some(journal.head) {
         faults.push(format!(
@@ -163,10 +210,15 @@ pub(crate) fn view(view: &Value, journal: &Journal, cost: &mut f64) -> Vec<Strin
         ));
     }
     let shown = view["cost_usd"].as_f64().unwrap_or(f64::NAN);
-    let books = ledger::cost(journal);
-    if (shown - books).abs() > 1e-6 || shown.is_nan() {
-        faults.push(format!("it costs {shown}, and by its journal {books}"));
+    if !is_same(shown, books.cost) {
+        faults.push(format!("it costs {shown}, and by its journal {}", books.cost));
     }
+    if let Some(spent) = books.spent
+        && !is_same(shown, spent)
+    {
+        faults.push(format!("it costs {shown}, and the agent spent {spent}"));
+    }
+    faults.extend(books.faults.iter().cloned());
     if shown + 1e-9 < *cost {
         faults.push(format!("its cost fell from {cost} to {shown}"));
     }

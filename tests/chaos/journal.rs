@@ -28,6 +28,8 @@ pub(crate) struct Run {
     pub(crate) is_over: bool,
     /// How it ended; `null` when nobody saw that.
     pub(crate) exit: Value,
+    /// Whether it was to be parked.
+    pub(crate) parked: bool,
     /// The lines of the agent, byte for byte.
     pub(crate) lines: Vec<String>,
     /// Among them those that are about turns.
@@ -46,6 +48,8 @@ pub(crate) struct Journal {
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: u64,
     pub(crate) runs: Vec<Run>,
+    /// How often its process, started in advance, became this session's.
+    pub(crate) claims: u32,
 }
 
 impl Journal {
@@ -112,7 +116,7 @@ impl Journal {
     }
 
     fn on_note(&mut self, data: &str) -> Result<(), String> {
-        let mut note: Value = parse(data)?;
+        let note: Value = parse(data)?;
         let run = note["run_id"].as_str().unwrap_or_default().to_owned();
         match note["type"].as_str() {
             Some("run_started") => {
@@ -132,8 +136,16 @@ impl Journal {
                     .filter(|live| !live.is_over && live.id == run);
                 let live = live.ok_or("a run ends that does not run")?;
                 live.is_over = true;
-                live.exit = note["exit"].take();
+                if note["type"] == "run_exited" {
+                    live.exit = note;
+                }
             }
+            Some("stop_requested") if note["park"].is_string() => {
+                if let Some(live) = self.runs.last_mut() {
+                    live.parked = true;
+                }
+            }
+            Some("claimed") => self.claims += 1,
             Some(_) => {}
             None => return Err("a note without a type".to_owned()),
         }

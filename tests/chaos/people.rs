@@ -1,14 +1,14 @@
-//! Owns what people do: they send prompts and send them again when no answer comes, and they decide approvals.
+//! Owns what people do: they send prompts and send them again when no answer comes, ask for sessions, decide approvals, and look.
 
 use std::time::Duration;
 
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::{
     client::Address,
-    plan::Prompt,
+    plan::{Guest, Prompt},
     support::{rest::Rest, wait::pass},
 };
 
@@ -16,15 +16,33 @@ use crate::{
 const RETRY: Duration = Duration::from_millis(100);
 /// How long one request may take: a frozen daemon does not answer.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+/// Who has asked in vain for a session so often tells of it.
+const WORTH_TELLING: u32 = 10;
+/// Between two looks at all sessions.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What became of a prompt that was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
-    pub(crate) session: usize,
+    /// The session.
+    pub(crate) id: String,
     pub(crate) uuid: String,
     pub(crate) text: String,
-    /// Its record, if it was taken.
+    /// Whether it was taken.
+    pub(crate) taken: bool,
+    /// Its record, if the answer told.
     pub(crate) seq: Option<u64>,
+}
+
+/// What became of the wish for a session.
+#[derive(Clone, Debug)]
+pub(crate) enum Made {
+    /// There is one; the answer.
+    Yes(Value),
+    /// There is none, for this reason.
+    No(String),
+    /// The daemon died over it, and does not know.
+    Unknown,
 }
 
 /// Sends a prompt at its time, until it is taken or refused.
@@ -32,16 +50,19 @@ pub(crate) async fn send(address: watch::Receiver<Address>, id: String, prompt: 
     pass(Duration::from_millis(prompt.at_ms)).await;
     let body = json!({ "text": prompt.text, "uuid": prompt.uuid });
     let mut sent = Sent {
-        session: prompt.session,
+        id: id.clone(),
         uuid: prompt.uuid,
         text: prompt.text,
+        taken: false,
         seq: None,
     };
+    let mut may_resume = prompt.resumes;
     loop {
         let rest = address.borrow().rest.clone();
         match post(&rest, &format!("/v1/sessions/{id}/messages"), &body).await {
             Some((202, reply)) => {
                 assert_eq!(reply["uuid"], sent.uuid, "{reply:#}");
+                sent.taken = true;
                 sent.seq = Some(
                     reply["seq"]
                         .as_u64()
@@ -50,7 +71,11 @@ pub(crate) async fn send(address: watch::Receiver<Address>, id: String, prompt: 
                 return sent;
             }
             Some((status, problem)) if problem["retryable"] != true => match problem["code"].as_str() {
-                // It is at rest.
+                // It is at rest, and may have been taken out of it by somebody else meanwhile.
+                Some("session_not_live") if may_resume => {
+                    may_resume = false;
+                    ask_for(&address, &id, "resume").await;
+                }
                 Some("session_not_live") => return sent,
                 // It ended meanwhile, and what became of the prompt is not known.
                 Some("session_ended") => {}
@@ -78,11 +103,69 @@ pub(crate) async fn ask_after(rest: &Rest, id: &str, prompt: &Sent) -> Option<St
     })
 }
 
-/// Has a session parked, if it can be.
-pub(crate) async fn park(address: watch::Receiver<Address>, id: String) {
+/// Asks for `verb` once. A refusal is as good as an answer that does not come.
+pub(crate) async fn ask_for(address: &watch::Receiver<Address>, id: &str, verb: &str) {
     let rest = address.borrow().rest.clone();
-    // A refusal is as good as an answer that does not come.
-    post(&rest, &format!("/v1/sessions/{id}/park"), &json!({})).await;
+    post(&rest, &format!("/v1/sessions/{id}/{verb}"), &json!({})).await;
+}
+
+/// Asks for a session until there is an answer: the key keeps it from being made twice.
+pub(crate) async fn make(
+    address: watch::Receiver<Address>,
+    path: String,
+    mut body: Value,
+    guest: Guest,
+) -> (Guest, Made) {
+    body["title"] = json!(guest.title);
+    if let Some((uuid, text)) = &guest.prompt {
+        body["prompt"] = json!({ "uuid": uuid, "text": text });
+    }
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let rest = address.borrow().rest.clone();
+        let request = rest
+            .builder(Method::POST, &path)
+            .header("Idempotency-Key", &guest.key);
+        let answer = answer(request.json(&body)).await;
+        if tries % WORTH_TELLING == 0 {
+            println!("try {tries} of {} for {path}: {answer:?}", guest.title);
+        }
+        let Some((status, reply)) = answer else {
+            pass(RETRY).await;
+            continue;
+        };
+        let code = reply["code"].as_str().unwrap_or_default().to_owned();
+        match (status, code.as_str()) {
+            (201, _) => return (guest, Made::Yes(reply)),
+            (_, "outcome_uncertain") => return (guest, Made::Unknown),
+            (_, "idempotency_in_progress") => {}
+            // The answer is kept, so it does not help to ask again.
+            _ if reply["side_effect_possible"] == true => return (guest, Made::Unknown),
+            _ if reply["retryable"] == true => {}
+            _ => return (guest, Made::No(format!("{status} {code}: {}", reply["detail"]))),
+        }
+        pass(RETRY).await;
+    }
+}
+
+/// Looks at all sessions, on and on: what waits for a restart says so.
+pub(crate) async fn look_at_all(address: watch::Receiver<Address>) {
+    loop {
+        pass(LOOK_EVERY).await;
+        let rest = address.borrow().rest.clone();
+        let Some((200, list)) = answer(rest.builder(Method::GET, "/v1/sessions?limit=200")).await else {
+            continue;
+        };
+        for view in list["items"].as_array().into_iter().flatten() {
+            let open = view["open_prompts"].as_array().into_iter().flatten();
+            let mut unmarked = open.filter(|prompt| prompt["state"] != "queued");
+            assert!(
+                view["restart"].is_null() || unmarked.next().is_none(),
+                "what waits for a restart is not marked as queued: {view:#}"
+            );
+        }
+    }
 }
 
 /// Decides all approvals, on and on. How is a function of what is asked.
@@ -129,8 +212,12 @@ pub(crate) async fn decide_all(address: watch::Receiver<Address>) {
 
 /// Status and body, or nothing when no answer came.
 async fn post(rest: &Rest, path: &str, body: &Value) -> Option<(u16, Value)> {
-    let request = rest.builder(Method::POST, path).json(body).timeout(REQUEST_LIMIT);
-    let reply = request.send().await.ok()?;
+    answer(rest.builder(Method::POST, path).json(body)).await
+}
+
+/// The same of any request.
+async fn answer(request: RequestBuilder) -> Option<(u16, Value)> {
+    let reply = request.timeout(REQUEST_LIMIT).send().await.ok()?;
     let status = reply.status().as_u16();
     Some((status, reply.json().await.ok()?))
 }

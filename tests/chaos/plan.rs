@@ -1,19 +1,19 @@
 //! Owns what happens in a round: a function of the seed and the number of the round, and of nothing else.
 
-use serde_json::{Value, json};
+mod prompts;
 
-use crate::support::{
-    chance::Chance,
-    programs::{fake_prompt, scripted},
-};
+use crate::support::chance::Chance;
 
-/// Sessions on the fake CLI, and on the real one after them.
+/// Sessions on the fake CLI, and on the real one after them. They live through all rounds.
 pub(crate) const FAKES: usize = 20;
 pub(crate) const REALS: usize = 3;
 pub(crate) const SESSIONS: usize = FAKES + REALS;
+/// Sessions that come and go: forks, visits, adopted conversations. At most so many live at a time; they have the places after
+/// the others, in the order in which they came.
+pub(crate) const GUESTS: usize = 10;
 
 /// How long things go wrong in a round.
-const MIXED_MS: u64 = 7_000;
+const MIXED_MS: u64 = 8_000;
 const KILLS_MS: u64 = 18_000;
 
 /// What a long run is about.
@@ -25,13 +25,41 @@ pub(crate) enum Pace {
     Kills,
 }
 
-/// Something that goes wrong. Sessions are named by their places.
+/// What a daemon does with its sessions when it is told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Stop,
+    Detach,
+}
+
+impl Ending {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Detach => "detach",
+        }
+    }
+}
+
+/// Something that is done to the daemon, its sessions or the machine. Sessions are named by their places.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// SIGKILL, and another daemon after a while, which may die while it takes over.
     KillDaemon {
         down_ms: u64,
         dies_again_ms: Option<u64>,
+    },
+    /// SIGTERM, perhaps twice, and another daemon when this one has ended, or was killed over it. `then` is how that one ends.
+    EndDaemon {
+        hurry_ms: Option<u64>,
+        dies_ms: Option<u64>,
+        down_ms: u64,
+        then: Ending,
+    },
+    /// The daemon is asked to start again in its place, and may be killed over it. `then` is how the next one ends.
+    RestartDaemon {
+        dies_ms: Option<u64>,
+        then: Ending,
     },
     /// SIGSTOP, and SIGCONT after a while.
     FreezeDaemon {
@@ -51,6 +79,10 @@ pub(crate) enum Fault {
         session: usize,
         ms: u64,
     },
+    /// A process that was started in advance dies, or its keeper.
+    KillSpare {
+        keeper: bool,
+    },
     /// The disk of the data directory has no room.
     FillDisk {
         ms: u64,
@@ -63,6 +95,23 @@ pub(crate) enum Fault {
     Park {
         session: usize,
     },
+    /// Somebody stops a session.
+    Stop {
+        session: usize,
+    },
+    /// Somebody resumes sessions, whatever they do, and each twice at once.
+    Wake {
+        sessions: Vec<usize>,
+    },
+    /// Somebody forks a session.
+    Fork {
+        session: usize,
+        guest: Guest,
+    },
+    /// People ask, all at once, for short-lived sessions in the directory for which processes are started in advance.
+    Visits(Vec<Guest>),
+    /// Two ask at once to go on with a conversation whose session was deleted.
+    Adopt([Guest; 2]),
     /// Clients of a session read nothing.
     Stall {
         session: usize,
@@ -74,17 +123,36 @@ impl Fault {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::KillDaemon { .. } => "kill daemon",
+            Self::EndDaemon { .. } => "end daemon",
+            Self::RestartDaemon { .. } => "restart daemon",
             Self::FreezeDaemon { .. } => "freeze daemon",
             Self::KillKeeper { .. } => "kill keeper",
             Self::FreezeKeeper { .. } => "freeze keeper",
             Self::KillCli { .. } => "kill cli",
             Self::FreezeCli { .. } => "freeze cli",
+            Self::KillSpare { .. } => "kill spare",
             Self::FillDisk { .. } => "fill disk",
             Self::SetClock { .. } => "set clock",
             Self::Park { .. } => "park",
+            Self::Stop { .. } => "stop",
+            Self::Wake { .. } => "wake",
+            Self::Fork { .. } => "fork",
+            Self::Visits(_) => "visits",
+            Self::Adopt(_) => "adopt",
             Self::Stall { .. } => "stall clients",
         }
     }
+}
+
+/// A session that somebody asks for in a round.
+#[derive(Clone, Debug)]
+pub(crate) struct Guest {
+    /// Its title, by which it is known should no answer come.
+    pub(crate) title: String,
+    /// The key under which it is asked for until there is an answer.
+    pub(crate) key: String,
+    /// Its first prompt: an id and a text.
+    pub(crate) prompt: Option<(String, String)>,
 }
 
 /// A prompt that somebody sends.
@@ -94,6 +162,8 @@ pub(crate) struct Prompt {
     pub(crate) session: usize,
     pub(crate) uuid: String,
     pub(crate) text: String,
+    /// Whether a session that is stopped or has failed is resumed for it.
+    pub(crate) resumes: bool,
 }
 
 /// A round.
@@ -110,8 +180,8 @@ pub(crate) struct Round {
 pub(crate) fn round(seed: u64, number: u64, pace: Pace) -> Round {
     let mut chance = Chance::of(seed.wrapping_add(number.wrapping_mul(0x5851_f42d_4c95_7f2d))).split();
     let (length, wanted, faults) = match pace {
-        Pace::Mixed => (MIXED_MS, 30, 10 + chance.below(8)),
-        Pace::Kills => (KILLS_MS, 45, 18),
+        Pace::Mixed => (MIXED_MS, 34, 16 + chance.below(8)),
+        Pace::Kills => (KILLS_MS, 45, 20),
     };
     let mut prompts: Vec<_> = (0..wanted).map(|_| prompt(&mut chance, length)).collect();
     prompts.sort_by_key(|prompt| prompt.at_ms);
@@ -131,25 +201,27 @@ fn place(chance: &mut Chance, of: usize) -> usize {
 }
 
 fn fault(chance: &mut Chance, pace: Pace) -> Fault {
-    let kill_daemon = |chance: &mut Chance| Fault::KillDaemon {
-        down_ms: if chance.one_in(4) {
-            chance.below(1_500)
-        } else {
-            chance.below(100)
-        },
-        dies_again_ms: chance.one_in(4).then(|| chance.below(400)),
-    };
     if pace == Pace::Kills && !chance.one_in(6) {
         return kill_daemon(chance);
     }
-    let session = place(chance, SESSIONS);
-    match chance.below(26) {
+    let session = place(chance, SESSIONS + GUESTS);
+    match chance.below(42) {
         0..5 => kill_daemon(chance),
-        5..7 => Fault::FreezeDaemon {
+        5..7 => Fault::EndDaemon {
+            hurry_ms: chance.one_in(3).then(|| chance.below(1_500)),
+            dies_ms: chance.one_in(4).then(|| chance.below(1_000)),
+            down_ms: chance.below(100),
+            then: ending(chance),
+        },
+        7..10 => Fault::RestartDaemon {
+            dies_ms: chance.one_in(3).then(|| chance.below(600)),
+            then: ending(chance),
+        },
+        10..12 => Fault::FreezeDaemon {
             ms: 50 + chance.below(2_500),
         },
-        7..10 => Fault::KillKeeper { session },
-        10..13 => Fault::FreezeKeeper {
+        12..15 => Fault::KillKeeper { session },
+        15..17 => Fault::FreezeKeeper {
             session,
             // Now and then for longer than a daemon that starts waits for it.
             ms: if chance.one_in(5) {
@@ -158,15 +230,18 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
                 50 + chance.below(2_500)
             },
         },
-        13..17 => Fault::KillCli { session },
-        17..19 => Fault::FreezeCli {
+        17..21 => Fault::KillCli { session },
+        21..23 => Fault::FreezeCli {
             session,
             ms: 50 + chance.below(3_000),
         },
-        19..20 => Fault::FillDisk {
+        23..24 => Fault::KillSpare {
+            keeper: chance.one_in(2),
+        },
+        24..25 => Fault::FillDisk {
             ms: 200 + chance.below(3_000),
         },
-        20..22 => Fault::SetClock {
+        25..27 => Fault::SetClock {
             // Now and then it is right again.
             seconds: if chance.one_in(3) {
                 0
@@ -174,7 +249,23 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
                 i64::try_from(chance.below(14_400)).unwrap() - 7_200
             },
         },
-        22..24 => Fault::Park { session },
+        27..30 => Fault::Park { session },
+        30..31 => Fault::Stop { session },
+        31..32 => Fault::Wake {
+            sessions: (0..1 + chance.below(6))
+                .map(|_| place(chance, SESSIONS + GUESTS))
+                .collect(),
+        },
+        32..36 => Fault::Fork {
+            session,
+            guest: guest(chance, session),
+        },
+        36..39 => {
+            let visits = 1 + chance.below(4);
+            // The directory is one of the fake CLI.
+            Fault::Visits((0..visits).map(|_| guest(chance, SESSIONS)).collect())
+        }
+        39..40 => Fault::Adopt([guest(chance, SESSIONS), guest(chance, SESSIONS)]),
         _ => Fault::Stall {
             session,
             ms: 500 + chance.below(5_000),
@@ -182,72 +273,47 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
     }
 }
 
+fn kill_daemon(chance: &mut Chance) -> Fault {
+    Fault::KillDaemon {
+        down_ms: if chance.one_in(4) {
+            chance.below(1_500)
+        } else {
+            chance.below(100)
+        },
+        dies_again_ms: chance.one_in(4).then(|| chance.below(400)),
+    }
+}
+
+fn ending(chance: &mut Chance) -> Ending {
+    if chance.one_in(3) {
+        Ending::Stop
+    } else {
+        Ending::Detach
+    }
+}
+
+fn guest(chance: &mut Chance, like: usize) -> Guest {
+    Guest {
+        title: format!("guest {}", chance.uuid()),
+        key: chance.uuid(),
+        prompt: (!chance.one_in(3)).then(|| (chance.uuid(), prompts::text(chance, like))),
+    }
+}
+
 fn prompt(chance: &mut Chance, length: u64) -> Prompt {
-    let session = place(chance, SESSIONS);
+    // Guests get their share.
+    let session = if chance.one_in(5) {
+        SESSIONS + place(chance, GUESTS)
+    } else {
+        place(chance, SESSIONS)
+    };
     Prompt {
         at_ms: chance.below(length),
         session,
         uuid: chance.uuid(),
-        text: if session < FAKES {
-            fake_prompt(&fake_actions(chance))
-        } else {
-            scripted(&real_steps(chance))
-        },
+        text: prompts::text(chance, session),
+        resumes: chance.one_in(2),
     }
-}
-
-fn fake_actions(chance: &mut Chance) -> Value {
-    let text = json!({ "text": "All of this is said. ", "repeat": 1 + chance.below(40), "chunk_ms": chance.below(8) });
-    let result = json!({ "result": {}, "cost": cost(chance) });
-    match chance.below(16) {
-        0..4 => json!([text, result]),
-        4..7 => {
-            let lines = 20 + chance.below(800);
-            let mut flood = json!({ "flood": lines, "bytes": 200 + chance.below(300) });
-            if chance.one_in(2) {
-                flood["rate"] = json!(400);
-            }
-            json!([flood, { "text": format!("{lines} lines") }, result])
-        }
-        7..10 => {
-            let ask = json!({ "tool": "Bash", "input": { "command": format!("echo {}", chance.next()) },
-                              "n": 1 + chance.below(2) });
-            json!([{ "text": "May I?" }, { "ask": ask }, text, result])
-        }
-        10 => json!([
-            { "text": "It goes on later." },
-            result,
-            { "sleep_ms": chance.below(800) },
-            { "turn": { "do": [{ "text": "Done in the background." }, { "result": {}, "cost": cost(chance) }] } },
-        ]),
-        11..13 => json!([
-            { "child": { "setsid": true, "ignore_term": true, "double_fork": chance.one_in(2), "seconds": 60 } },
-            text,
-            result,
-        ]),
-        13 => {
-            json!([{ "stderr": "a word on the side\n" }, { "sleep_ms": chance.below(1_500) }, text, result])
-        }
-        14 => json!([text, { "exit": chance.below(3) }]),
-        _ => json!([{ "sleep_ms": 300 + chance.below(2_000) }, result]),
-    }
-}
-
-fn real_steps(chance: &mut Chance) -> Value {
-    let text =
-        json!({ "text": "It is streamed. ", "repeat": 5 + chance.below(40), "chunk_ms": chance.below(12) });
-    if chance.one_in(3) {
-        let command = format!("sleep 0.{}; echo {}", chance.below(8), chance.next());
-        json!([{ "text": "Running.", "tool": "Bash", "input": { "command": command } }, text])
-    } else {
-        json!([text])
-    }
-}
-
-/// In dollars; a multiple of a hundredth of a cent.
-#[expect(clippy::cast_precision_loss, reason = "at most five hundred")]
-fn cost(chance: &mut Chance) -> f64 {
-    (1 + chance.below(500)) as f64 / 10_000.0
 }
 
 #[test]

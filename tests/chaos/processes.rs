@@ -1,6 +1,10 @@
 //! Owns the look at the processes: which are keepers and agents, whose they are, and that none is left over or double.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use crate::support::proc::{self, Process};
 
@@ -34,10 +38,22 @@ pub(crate) fn agent_of(session: &str) -> Option<Agent> {
         })
 }
 
-/// Compares what runs with the runs that the journals say are live, each with the process that the API shows.
-pub(crate) fn check(live: &BTreeMap<String, i32>) -> Vec<String> {
+/// Processes that run, and what they hold.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) faults: Vec<String>,
+    /// Agents that were started in advance.
+    pub(crate) spares: usize,
+    /// Conversations that an agent works on.
+    pub(crate) conversations: BTreeSet<String>,
+}
+
+/// Compares what runs with the runs that the journals say are live, each with the process that the API shows. What is of a
+/// session in `spares` was started in advance, and nobody has asked for it.
+pub(crate) fn check(live: &BTreeMap<String, i32>, spares: &BTreeSet<String>) -> Found {
     let all = proc::all();
     let mut faults = Vec::new();
+    let mut spare_agents = 0;
     let mut keepers = BTreeSet::new();
     let mut conversations = BTreeMap::<String, Vec<i32>>::new();
     for process in all.iter().filter(|process| process.state != 'Z') {
@@ -45,6 +61,17 @@ pub(crate) fn check(live: &BTreeMap<String, i32>) -> Vec<String> {
             continue;
         };
         if is_keeper(process) {
+            continue;
+        }
+        let session = process.env("TRUNKLINE_SESSION").unwrap_or_default();
+        if spares.contains(&session) {
+            if is_agent(process) {
+                spare_agents += 1;
+                keepers.insert(process.parent);
+                if let Some(id) = conversation(&process.command) {
+                    conversations.entry(id).or_default().push(process.pid);
+                }
+            }
             continue;
         }
         let Some(shown) = live.get(&run) else {
@@ -80,7 +107,31 @@ pub(crate) fn check(live: &BTreeMap<String, i32>) -> Vec<String> {
             faults.push(format!("a keeper of nothing: {process:?}"));
         }
     }
-    faults
+    Found {
+        faults,
+        spares: spare_agents,
+        conversations: conversations.into_keys().collect(),
+    }
+}
+
+/// The leases that somebody holds, by the names of their conversations.
+pub(crate) fn held_leases(dir: &Path) -> BTreeSet<String> {
+    let files = fs::read_dir(dir).unwrap().flatten();
+    files
+        .filter(|file| {
+            let open = fs::File::open(file.path());
+            open.is_ok_and(|open| matches!(open.try_lock(), Err(fs::TryLockError::WouldBlock)))
+        })
+        .map(|file| file.file_name().into_string().unwrap())
+        .collect()
+}
+
+/// What runs although nothing is to run.
+pub(crate) fn left() -> Vec<Process> {
+    let ours = |process: &Process| is_keeper(process) || process.env("TRUNKLINE_RUN").is_some();
+    let mut all = proc::all();
+    all.retain(|process| process.state != 'Z' && ours(process));
+    all
 }
 
 /// An agent may start itself again, for work of its own.
@@ -89,18 +140,18 @@ fn has_agent_above(all: &[Process], process: &Process) -> bool {
     parent.is_some_and(is_agent)
 }
 
-/// The conversation that an agent was started on.
+/// The conversation that an agent was started on. A fork names that of its parent, too.
 fn conversation(command: &str) -> Option<String> {
+    ["--session-id", "--resume"]
+        .into_iter()
+        .find_map(|flag| value_of(command, flag))
+}
+
+fn value_of(command: &str, flag: &str) -> Option<String> {
     let mut words = command.split(' ');
-    while let Some(word) = words.next() {
-        for flag in ["--session-id", "--resume"] {
-            if let Some(value) = word.strip_prefix(flag) {
-                return match value.strip_prefix('=') {
-                    Some(value) => Some(value.to_owned()),
-                    None => words.next().map(ToOwned::to_owned),
-                };
-            }
-        }
+    let value = words.find_map(|word| word.strip_prefix(flag))?;
+    match value.strip_prefix('=') {
+        Some(value) => Some(value.to_owned()),
+        None => words.next().map(ToOwned::to_owned),
     }
-    None
 }

@@ -1,70 +1,102 @@
-//! Owns the world of the test: the daemon, its sessions with their clients, what is done to them, and when it is looked at.
+//! Owns the world of the test: the daemon, its sessions with their clients, and the course of a round.
+
+mod daemon;
+mod guests;
+mod look;
+mod strike;
 
 use std::{
     collections::BTreeMap,
     fs,
-    io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::{
-    checks::{self, Killed},
+    checks::Killed,
     client::{Address, Client},
-    journal::Journal,
-    people::{self, Sent},
-    plan::{FAKES, Fault, Round, SESSIONS},
+    people::{self, Made, Sent},
+    plan::{Ending, FAKES, Guest, Round, SESSIONS},
     processes,
     story::Story,
     support::{
         daemon::TestDaemon,
         model_api::ModelApi,
-        proc,
         programs::{fake_claude, real_claude},
         rest::Rest,
         wait::{holds_within, pass, wait_for},
     },
 };
+use guests::{Kind, Left};
 
 /// The disk of the data directory.
 const DISK_BYTES: u64 = 192 << 20;
 /// Small, so that journals have several files.
 const SEGMENT_BYTES: &str = "262144";
+/// So few that starts wait in the queue.
+const PARALLEL_STARTS: &str = "2";
+/// Processes that are started in advance.
+const SPARES: usize = 2;
+/// Turns may end, and the steps of a stop come after that.
+const FINISH_TURNS_MS: &str = "500";
+/// Earlier than the test's own patience.
+const SHUTDOWN_DEADLINE_MS: &str = "20000";
 /// How long it may take until everything is at rest again.
 const REST_LIMIT: Duration = Duration::from_secs(90);
 /// How long the last words of a round may take.
 const SENDERS_LIMIT: Duration = Duration::from_secs(60);
-/// Between two starts of a daemon that a full disk keeps from starting.
-const START_PAUSE: Duration = Duration::from_millis(200);
+/// How long a state that has no record may show before none is waited for any more.
+const UNTOLD_LIMIT: Duration = Duration::from_secs(3);
 /// A client that comes back after so many records.
 const RESTLESS: usize = 300;
 
 struct Session {
     id: String,
+    kind: Kind,
+    is_fake: bool,
+    /// Rounds that it has lived through.
+    rounds: u32,
     clients: Vec<Client>,
     sent: Vec<Sent>,
     cost: f64,
-    killed: Killed,
+    /// Every running total that is known of its conversations.
+    totals: Vec<f64>,
+    /// How often somebody asked for its stop.
+    stops: usize,
 }
 
 pub(crate) struct World {
     daemon: TestDaemon,
+    /// What the daemon does at SIGTERM, where that is known.
+    ending: Option<Ending>,
     _api: ModelApi,
-    /// The agent, the clock and the sockets.
+    /// The agent, the clock, the configuration and the sockets.
     dir: TempDir,
     address: watch::Sender<Address>,
+    /// Those with a place of their own.
     sessions: Vec<Session>,
+    /// Those that come and go.
+    guests: Vec<Session>,
+    killed: Killed,
+    /// How often a daemon was told to end, and may have stopped all sessions.
+    ends: usize,
     people: JoinSet<()>,
     senders: JoinSet<Sent>,
+    /// Who asks for sessions.
+    makers: JoinSet<(Kind, Guest, Made)>,
+    /// Sessions that were asked for, and nobody knows whether they are there.
+    doubtful: Vec<(Kind, Guest)>,
+    /// Conversations whose sessions were deleted.
+    left: Vec<Left>,
     /// Faults that end by themselves.
     undoing: JoinSet<()>,
     disk_was_full: Option<Instant>,
+    frozen_until: Option<Instant>,
     made: usize,
     story: Story,
     /// What was done so far.
@@ -75,12 +107,31 @@ impl World {
     pub(crate) async fn start(story: &Story) -> Self {
         let api = ModelApi::start();
         let dir = tempfile::Builder::new().prefix("tl-chaos-").tempdir().unwrap();
-        let clock = dir.path().join("clock");
+        let (clock, config) = (dir.path().join("clock"), dir.path().join("config.toml"));
         fs::write(&clock, "+0").unwrap();
+        fs::write(&config, daemon::config(Ending::Stop)).unwrap();
+        let profiles = format!(
+            "[{{ name = \"hall\", cwd = \"~/{}\", count = {SPARES}, options = {{ include_partial_messages = true }} }}]",
+            guests::HALL
+        );
+        // Its working directory is not known yet.
+        let settings = json!({ "output_log": "../logs", "keeps_answers": true });
         let daemon = TestDaemon::with_real(&api)
             .claude(agents(dir.path()))
             .data_disk(DISK_BYTES)
+            .home_file("logs/.keep", "")
+            .home_file(
+                format!("{}/.fake-claude.json", guests::HALL),
+                &settings.to_string(),
+            )
+            .env("TRUNKLINE_CONFIG", &config)
             .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
+            // Daemon and keepers disagree about the time: a session would be parked at any moment, also of its rest.
+            .env("TRUNKLINE_PARK_IDLE_MS", "0")
+            .env("TRUNKLINE_LIMITS_PARALLEL_STARTS", PARALLEL_STARTS)
+            .env("TRUNKLINE_WARM_PROFILES", profiles)
+            .env("TRUNKLINE_STOP_FINISH_TURNS_MS", FINISH_TURNS_MS)
+            .env("TRUNKLINE_STOP_SHUTDOWN_DEADLINE_MS", SHUTDOWN_DEADLINE_MS)
             .env("TRUNKLINE_SESSIONS_SEGMENT_BYTES", SEGMENT_BYTES)
             .env("TRUNKLINE_DATA_RUNTIME_DIR", dir.path().join("run"))
             .env("LD_PRELOAD", libfaketime())
@@ -94,21 +145,29 @@ impl World {
         let address = watch::Sender::new(Address::of(&daemon));
         let mut people = JoinSet::new();
         people.spawn(people::decide_all(address.subscribe()));
+        people.spawn(people::look_at_all(address.subscribe()));
         let mut world = Self {
             daemon,
+            ending: Some(Ending::Stop),
             _api: api,
             dir,
             address,
             sessions: Vec::new(),
+            guests: Vec::new(),
+            killed: Killed::default(),
+            ends: 0,
             people,
             senders: JoinSet::new(),
+            makers: JoinSet::new(),
+            doubtful: Vec::new(),
+            left: Vec::new(),
             undoing: JoinSet::new(),
             disk_was_full: None,
+            frozen_until: None,
             made: 0,
             story: story.clone(),
             counts: BTreeMap::new(),
         };
-        fs::create_dir(world.logs()).unwrap();
         for place in 0..SESSIONS {
             let session = world.make(place).await;
             world.sessions.push(session);
@@ -137,6 +196,18 @@ impl World {
         counts.join(", ")
     }
 
+    /// The session at this place, if it is taken.
+    fn at(&mut self, place: usize) -> Option<&mut Session> {
+        match place.checked_sub(SESSIONS) {
+            None => self.sessions.get_mut(place),
+            Some(guest) => self.guests.get_mut(guest),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.iter().chain(&self.guests)
+    }
+
     async fn make(&mut self, place: usize) -> Session {
         self.made += 1;
         let kind = if place < FAKES { "fake" } else { "real" };
@@ -144,7 +215,7 @@ impl World {
         let settings =
             json!({ "output_log": self.logs(), "merge": place.is_multiple_of(2), "keeps_answers": true });
         fs::write(cwd.join(".fake-claude.json"), settings.to_string()).unwrap();
-        let body = json!({ "cwd": cwd, "options": { "include_partial_messages": true } });
+        let body = json!({ "cwd": cwd, "options": options() });
         let id = self.api().create_ready(body).await;
         self.story
             .tell(format!("session {place} is {id} in {kind}-{}", self.made));
@@ -155,143 +226,33 @@ impl World {
         self.count("sessions");
         Session {
             id,
+            kind: Kind::Resident,
+            is_fake: place < FAKES,
+            rounds: 0,
             clients,
             sent: Vec::new(),
             cost: 0.0,
-            killed: Killed::default(),
+            totals: Vec::new(),
+            stops: 0,
         }
     }
 
     /// Carries out a plan.
     pub(crate) async fn live_through(&mut self, round: &Round) {
         for prompt in &round.prompts {
-            let id = self.sessions[prompt.session].id.clone();
+            let Some(session) = self.at(prompt.session) else {
+                continue;
+            };
+            let id = session.id.clone();
             self.senders
                 .spawn(people::send(self.address.subscribe(), id, prompt.clone()));
         }
         let began = Instant::now();
         for (at_ms, fault) in &round.faults {
             pass(Duration::from_millis(*at_ms).saturating_sub(began.elapsed())).await;
+            self.welcome_who_came();
             self.strike(fault).await;
         }
-    }
-
-    async fn strike(&mut self, fault: &Fault) {
-        self.story.tell(format!("{fault:?}"));
-        match *fault {
-            Fault::KillDaemon {
-                down_ms,
-                dies_again_ms,
-            } => self.kill_daemon(down_ms, dies_again_ms).await,
-            Fault::FreezeDaemon { ms } => self.freeze(self.daemon.pid(), ms),
-            Fault::KillKeeper { session } | Fault::KillCli { session } => {
-                let Some(agent) = processes::agent_of(&self.sessions[session].id) else {
-                    return;
-                };
-                let killed = &mut self.sessions[session].killed;
-                if matches!(fault, Fault::KillCli { .. }) {
-                    killed.agents.insert(agent.run);
-                    proc::signal(agent.pid, Signal::SIGKILL);
-                } else {
-                    killed.keepers.insert(agent.run);
-                    proc::signal(agent.keeper, Signal::SIGKILL);
-                }
-            }
-            Fault::FreezeKeeper { session, ms } | Fault::FreezeCli { session, ms } => {
-                let Some(agent) = processes::agent_of(&self.sessions[session].id) else {
-                    return;
-                };
-                let is_keeper = matches!(fault, Fault::FreezeKeeper { .. });
-                self.freeze(if is_keeper { agent.keeper } else { agent.pid }, ms);
-            }
-            Fault::FillDisk { ms } => self.fill_disk(ms),
-            Fault::SetClock { seconds } => self.set_clock(seconds),
-            Fault::Park { session } => self.park(session),
-            Fault::Stall { session, ms } => self.stall(session, ms),
-        }
-        self.count(fault.name());
-    }
-
-    async fn kill_daemon(&mut self, down_ms: u64, dies_again_ms: Option<u64>) {
-        self.daemon.kill();
-        pass(Duration::from_millis(down_ms)).await;
-        if let Some(ms) = dies_again_ms {
-            self.daemon.launch();
-            pass(Duration::from_millis(ms)).await;
-            self.daemon.kill();
-            self.count("kill daemon");
-        }
-        loop {
-            let launched = Instant::now();
-            self.daemon.launch();
-            match self.daemon.ready_or_ended().await {
-                Ok(()) => break,
-                Err(status) => {
-                    let had_no_room = self.disk_was_full.is_some_and(|until| launched <= until);
-                    assert!(
-                        had_no_room,
-                        "the daemon ended at its start: {status}\n{}",
-                        self.daemon.log()
-                    );
-                    self.story
-                        .tell(format!("the daemon cannot start on a full disk: {status}"));
-                }
-            }
-            pass(START_PAUSE).await;
-        }
-        self.story.tell("the daemon answers");
-        self.address.send_replace(Address::of(&self.daemon));
-    }
-
-    fn freeze(&mut self, pid: i32, ms: u64) {
-        proc::signal(pid, Signal::SIGSTOP);
-        self.undoing.spawn(async move {
-            pass(Duration::from_millis(ms)).await;
-            proc::signal(pid, Signal::SIGCONT);
-        });
-    }
-
-    fn fill_disk(&mut self, ms: u64) {
-        let ballast = self.daemon.data_dir().join("ballast");
-        let mut file = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(&ballast)
-            .unwrap();
-        let block = vec![0; 1 << 20];
-        while file.write_all(&block).is_ok() {}
-        let until = Instant::now() + Duration::from_millis(ms);
-        self.disk_was_full = self.disk_was_full.max(Some(until + Duration::from_secs(1)));
-        self.undoing.spawn(async move {
-            pass(Duration::from_millis(ms)).await;
-            // Another one may have been there first.
-            fs::remove_file(ballast).ok();
-        });
-    }
-
-    fn set_clock(&self, seconds: i64) {
-        let clock = self.dir.path().join("clock");
-        let new = clock.with_extension("new");
-        fs::write(&new, format!("{seconds:+}")).unwrap();
-        fs::rename(new, clock).unwrap();
-    }
-
-    fn park(&mut self, session: usize) {
-        let (address, id) = (self.address.subscribe(), self.sessions[session].id.clone());
-        self.undoing.spawn(people::park(address, id));
-    }
-
-    fn stall(&mut self, session: usize, ms: u64) {
-        let stalled: Vec<_> = self.sessions[session].clients.iter().map(Client::stall).collect();
-        for client in &stalled {
-            client.send_replace(true);
-        }
-        self.undoing.spawn(async move {
-            pass(Duration::from_millis(ms)).await;
-            for client in stalled {
-                client.send_replace(false);
-            }
-        });
     }
 
     /// Waits until nothing goes wrong any more and every session is at rest.
@@ -300,32 +261,53 @@ impl World {
             undone.unwrap();
         }
         let finished = timeout(SENDERS_LIMIT, async {
-            let mut all = Vec::new();
-            while let Some(sent) = self.senders.join_next().await {
-                all.push(sent.unwrap());
+            let (mut sent, mut made) = (Vec::new(), Vec::new());
+            while let Some(one) = self.senders.join_next().await {
+                sent.push(one.unwrap());
             }
-            all
+            while let Some(one) = self.makers.join_next().await {
+                made.push(one.unwrap());
+            }
+            (sent, made)
         });
-        let Ok(all) = finished.await else {
-            panic!("prompts are neither taken nor refused after {SENDERS_LIMIT:?}");
+        let Ok((sent, made)) = finished.await else {
+            panic!(
+                "after {SENDERS_LIMIT:?} {} prompts and {} sessions are neither taken nor refused, and there is {:#}",
+                self.senders.len(),
+                self.makers.len(),
+                self.api().get("/v1/sessions?limit=500").await.body
+            );
         };
-        for sent in all {
-            self.count(if sent.seq.is_some() {
+        for (kind, guest, made) in made {
+            self.welcome(kind, guest, made);
+        }
+        self.find_who_came_unheard().await;
+        for sent in sent {
+            self.count(if sent.taken {
                 "prompts taken"
             } else {
                 "prompts refused"
             });
-            self.sessions[sent.session].sent.push(sent);
+            let session = self.sessions.iter_mut().chain(&mut self.guests);
+            let mut session = session.filter(|session| session.id == sent.id);
+            session.next().expect("it was not deleted").sent.push(sent);
         }
         let api = self.api();
-        for (place, session) in self.sessions.iter().enumerate() {
-            let what = format!("session {place} ({}) is at rest", session.id);
+        for session in self.all() {
+            let what = format!("session {} is at rest", session.id);
             let mut last = Value::Null;
+            let mut since = Instant::now();
             let is_at_rest = timeout(
                 REST_LIMIT,
                 wait_for(&what, REST_LIMIT * 2, async || {
-                    last = api.session(&session.id).await;
-                    is_at_rest(&last).then_some(())
+                    let view = api.session(&session.id).await;
+                    if view != last {
+                        since = Instant::now();
+                        last = view;
+                    }
+                    // The record of a state comes after the state, if the disk takes it.
+                    let is_told = || last["state"] == last_state(&self.daemon.journal(&session.id)).as_str();
+                    (is_at_rest(&last) && (since.elapsed() > UNTOLD_LIMIT || is_told())).then_some(())
                 }),
             );
             if is_at_rest.await.is_err() {
@@ -340,65 +322,22 @@ impl World {
         }
     }
 
-    /// Looks at everything from outside.
-    pub(crate) async fn check(&mut self) {
-        let api = self.api();
-        let (logs, data) = (self.logs(), self.daemon.data_dir());
-        let mut faults = Vec::new();
-        let mut live = BTreeMap::new();
-        for (place, session) in self.sessions.iter_mut().enumerate() {
-            let mut own = Vec::new();
-            let view = api.session(&session.id).await;
-            match Journal::read(&data.join("sessions").join(&session.id)) {
-                Err(fault) => own.push(fault),
-                Ok(journal) => {
-                    if place < FAKES {
-                        own.extend(checks::lines(&journal, &logs, &session.killed));
-                    }
-                    own.extend(checks::prompts(&journal, &session.sent, &session.killed));
-                    own.extend(checks::view(&view, &journal, &mut session.cost));
-                    let turns = api
-                        .get(&format!("/v1/sessions/{}/turns?limit=500", session.id))
-                        .await;
-                    let turns = turns.expect(200);
-                    assert_eq!(turns["next_cursor"], Value::Null, "more turns than a page has");
-                    let turns = turns["items"].as_array().unwrap();
-                    own.extend(checks::turns(turns, &view, &journal));
-                    for prompt in checks::unanswered(&journal, &session.sent) {
-                        own.extend(people::ask_after(&api, &session.id, prompt).await);
-                    }
-                    for client in &mut session.clients {
-                        own.extend(client.has_exactly(&journal.bytes).await.err());
-                    }
-                    if let Some(run) = journal.live() {
-                        let pid = view["cli"]["pid"].as_i64().unwrap_or_default();
-                        live.insert(run.id.clone(), i32::try_from(pid).unwrap());
-                    }
-                }
-            }
-            faults.extend(
-                own.into_iter()
-                    .map(|fault| format!("session {place} ({}): {fault}", session.id)),
-            );
-        }
-        // What was just killed may take a moment to vanish.
-        let mut found = Vec::new();
-        holds_within(Duration::from_secs(10), || {
-            found = processes::check(&live);
-            found.is_empty()
-        });
-        faults.extend(found);
-        if self.daemon.log().contains("panicked") {
-            faults.push(format!("the daemon panicked:\n{}", self.daemon.log()));
-        }
-        assert!(faults.is_empty(), "{}", faults.join("\n"));
-    }
-
-    /// Takes every session out of its state, and replaces one.
+    /// Takes every session out of its state, sends guests home, and replaces one session.
     pub(crate) async fn go_on(&mut self, replaced: usize) {
+        self.sessions[replaced].clients.clear();
+        let (id, totals) = (
+            self.sessions[replaced].id.clone(),
+            std::mem::take(&mut self.sessions[replaced].totals),
+        );
+        self.delete(id, totals).await;
+        self.send_home().await;
         let api = self.api();
-        for place in 0..self.sessions.len() {
-            let id = self.sessions[place].id.clone();
+        let mut resumes = JoinSet::new();
+        let ids: Vec<_> = self.all().map(|session| session.id.clone()).collect();
+        for id in ids {
+            if id == self.sessions[replaced].id {
+                continue;
+            }
             let view = api.session(&id).await;
             let state = view["state"].as_str().unwrap_or_default();
             if state == "idle" || state == "parked" {
@@ -406,28 +345,31 @@ impl World {
             }
             let ways: Vec<_> = view["ways_out"].as_array().into_iter().flatten().collect();
             let fresh = state == "failed" && !ways.iter().any(|way| **way == "resume");
-            self.story.tell(format!(
-                "session {place} is {state} ({}) and resumed",
-                view["reason"]
-            ));
-            let reply = api
-                .lifecycle(&id, "resume?wait=ready", json!({ "fresh": fresh }))
-                .await;
-            assert!(
-                reply.status.is_success(),
-                "session {place} ({id}) has no way out of {view:#}: {} {:#}",
-                reply.status,
-                reply.body
-            );
+            self.story
+                .tell(format!("{id} is {state} ({}) and resumed", view["reason"]));
             self.count("resumed");
+            let api = api.clone();
+            resumes.spawn(async move {
+                let body = json!({ "fresh": fresh });
+                let reply = api.lifecycle(&id, "resume?wait=ready", body).await;
+                assert!(
+                    reply.status.is_success(),
+                    "{id} has no way out of {view:#}: {} {:#}",
+                    reply.status,
+                    reply.body
+                );
+            });
         }
-        self.sessions[replaced].clients.clear();
-        self.delete(replaced).await;
+        // So many at once that they wait for each other.
+        while let Some(resumed) = resumes.join_next().await {
+            resumed.unwrap();
+        }
         self.sessions[replaced] = self.make(replaced).await;
     }
 
-    async fn delete(&mut self, place: usize) {
-        let id = self.sessions[place].id.clone();
+    async fn delete(&mut self, id: String, totals: Vec<f64>) {
+        let view = self.api().session(&id).await;
+        self.remember(&view, totals);
         let reply = self.api().delete(&format!("/v1/sessions/{id}")).await;
         assert_eq!(reply.status.as_u16(), 204, "{:#}", reply.body);
         let dir = self.daemon.data_dir().join("sessions").join(&id);
@@ -436,23 +378,29 @@ impl World {
         assert!(left.is_none(), "{left:?} is left of a deleted session");
     }
 
-    /// Deletes everything: nothing is left.
+    /// Deletes everything and ends the daemon: nothing is left.
     pub(crate) async fn end(mut self) {
-        for place in 0..self.sessions.len() {
-            self.sessions[place].clients.clear();
-            self.delete(place).await;
+        let ids: Vec<_> = self.all().map(|session| session.id.clone()).collect();
+        self.sessions.clear();
+        self.guests.clear();
+        for id in ids {
+            self.delete(id, Vec::new()).await;
         }
         let list = self.api().get("/v1/sessions").await.expect(200);
         assert_eq!(list["items"], json!([]));
-        let mut found = Vec::new();
+        let faults = self.processes_in_order(&BTreeMap::new()).await;
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+        assert_eq!(self.daemon.stop().code(), Some(0));
+        let mut left = Vec::new();
         holds_within(Duration::from_secs(10), || {
-            found = processes::check(&BTreeMap::new());
-            found.is_empty()
+            left = processes::left();
+            left.is_empty()
         });
-        assert!(found.is_empty(), "{}", found.join("\n"));
+        assert!(left.is_empty(), "{left:#?}");
         let data = self.daemon.data_dir();
         for dir in [
             data.join("sessions"),
+            data.join("warm"),
             data.join("leases"),
             self.dir.path().join("run"),
         ] {
@@ -462,8 +410,12 @@ impl World {
                 .collect();
             assert!(names.is_empty(), "{} has {names:?}", dir.display());
         }
-        assert_eq!(self.daemon.stop().code(), Some(0));
     }
+}
+
+/// The options of every session, and of those that are started in advance.
+fn options() -> Value {
+    json!({ "include_partial_messages": true })
 }
 
 fn is_at_rest(view: &Value) -> bool {
@@ -472,6 +424,14 @@ fn is_at_rest(view: &Value) -> bool {
         Some("idle" | "parked" | "stopped" | "failed")
     );
     is_still && view["restart"].is_null() && view["open_prompts"] == json!([]) && view["turn"].is_null()
+}
+
+/// The state that the newest record of one tells.
+fn last_state(journal: &str) -> String {
+    const RECORD: &str = r#""src":"daemon","data":{"type":"state","state":""#;
+    let found = journal.rfind(RECORD).map(|at| &journal[at + RECORD.len()..]);
+    let state = found.and_then(|rest| rest.split('"').next());
+    state.unwrap_or_default().to_owned()
 }
 
 fn tail(journal: &str) -> String {

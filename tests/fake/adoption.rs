@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use trunkline::domain::SessionId;
 
 use crate::{
-    bed::{act, act_through, body, path, pid, session},
+    bed::{act, act_through, body, path, pid, plain, session},
     support::{
         daemon::TestDaemon,
         proc,
@@ -287,9 +287,7 @@ async fn s13_a_conversation_that_somebody_has_open_is_not_adopted() {
 /// A session that has left a conversation does not hold it, and its end does not harm who has it now.
 #[tokio::test]
 async fn s13_a_conversation_that_was_left_can_be_adopted() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let left = conversation(&rest.session(&id).await);
     rest.ask(&id, "/clear").await;

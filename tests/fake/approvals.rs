@@ -6,9 +6,8 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, answer_heard, of_type, path, pid, records, session},
+    bed::{act, answer_heard, nothing_was_answered, of_type, path, pid, plain, records},
     support::{
-        daemon::TestDaemon,
         proc,
         rest::Rest,
         wait::{PATIENCE, wait_for},
@@ -31,9 +30,7 @@ fn id_of(approval: &Value) -> &str {
 
 #[tokio::test]
 async fn p1_an_answer_is_completed_so_that_the_cli_takes_it() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     act(
         &rest,
@@ -72,9 +69,7 @@ async fn p1_an_answer_is_completed_so_that_the_cli_takes_it() {
 
 #[tokio::test]
 async fn p3_parallel_requests_are_answered_in_any_order() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     act(
         &rest,
@@ -100,10 +95,8 @@ async fn p3_parallel_requests_are_answered_in_any_order() {
 
 #[tokio::test]
 async fn p4_a_request_that_was_withdrawn_is_dead() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     let gate = daemon.home().join("gate");
-    let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
     act(
         &rest,
@@ -142,19 +135,12 @@ async fn p4_a_request_that_was_withdrawn_is_dead() {
         .await
         .expect(200);
     assert_eq!(shown["state"], "withdrawn", "{shown:#}");
-    let records = records(&rest, &id).await;
-    assert_eq!(
-        of_type(&records, "client", "control_response").len(),
-        0,
-        "nothing was written"
-    );
+    nothing_was_answered(&rest, &id).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p5_the_first_of_two_decisions_wins_and_all_learn_it() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut viewer = daemon.attach(&id, None).await;
     for round in 0..5 {
         let request = format!("q-{round}");
@@ -192,9 +178,7 @@ async fn p5_the_first_of_two_decisions_wins_and_all_learn_it() {
 
 #[tokio::test]
 async fn p6_the_death_of_the_cli_abandons_its_requests_and_leaves_a_way_out() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     act(&rest, &id, json!([{ "ask": {} }])).await;
     let asked = pending(&rest, &id, 1).await;
@@ -220,9 +204,7 @@ async fn p6_the_death_of_the_cli_abandons_its_requests_and_leaves_a_way_out() {
 
 #[tokio::test]
 async fn p8_a_question_is_answered_by_a_person_only() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     let questions = json!({ "questions": [
         { "question": "Which colour?", "header": "Colour", "multiSelect": false,

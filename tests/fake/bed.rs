@@ -6,6 +6,14 @@ use serde_json::{Value, json};
 
 use crate::support::{daemon::TestDaemon, programs::fake_prompt, rest::Rest, ws::Ws};
 
+/// A daemon with one ready session, whose CLI behaves as it does by itself.
+pub(crate) async fn plain() -> (TestDaemon, Rest, String) {
+    let daemon = TestDaemon::with_fake().start().await;
+    let id = session(&daemon, "a", json!({})).await;
+    let rest = daemon.rest();
+    (daemon, rest, id)
+}
+
 /// A ready session in a directory of its own, whose CLI behaves as `settings` say.
 pub(crate) async fn session(daemon: &TestDaemon, name: &str, settings: Value) -> String {
     session_with(daemon, name, settings, json!({})).await
@@ -64,6 +72,13 @@ pub(crate) async fn records(rest: &Rest, session: &str) -> Vec<Value> {
         assert_eq!(record["seq"].as_u64(), Some(place), "a gap: {record}");
     }
     records
+}
+
+/// No request of the CLI got an answer.
+pub(crate) async fn nothing_was_answered(rest: &Rest, session: &str) {
+    let records = records(rest, session).await;
+    let answers = of_type(&records, "client", "control_response");
+    assert!(answers.is_empty(), "{answers:#?}");
 }
 
 /// Reads on to the CLI's record that the host answered a request, as the fake CLI repeats it.

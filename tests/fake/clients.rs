@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, of_type, path, records, session},
+    bed::{act, act_through, of_type, path, plain, records, session},
     support::{daemon::TestDaemon, programs::fake_prompt, ws::Ws},
 };
 
@@ -23,9 +23,7 @@ async fn read_to(client: &mut Ws, from: u64, last: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_a_client_that_joins_in_a_stream_sees_every_record_once() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     act_through(&rest, &id, json!([{ "flood": 10_000, "bytes": 200 }])).await;
     // It goes on for longer than the clients need, and ends with the daemon.
     act(
@@ -212,9 +210,7 @@ async fn r5_r7_a_turn_does_not_depend_on_who_asked_and_all_get_all() {
 
 #[tokio::test]
 async fn r12_attaching_changes_nothing() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     act(&rest, &id, json!([{ "text": "begun" }, { "silent": 1 }])).await;
     let mut client = daemon.attach(&id, Some(0)).await;
     // The state is a record of its own, before the line or after it.
@@ -269,9 +265,7 @@ async fn r8_a_quiet_connection_is_pinged() {
 
 #[tokio::test]
 async fn r15_every_close_has_its_code_and_comes_at_once() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     assert_eq!(rest.delete(&format!("/v1/sessions/{id}")).await.status, 204);
     let (code, reason) = client.close_frame().await;

@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, body, of_type, path, pid, records, session, session_with},
+    bed::{act, act_through, answer_heard, body, of_type, path, pid, plain, records, session, session_with},
     support::{
         daemon::TestDaemon,
         programs::fake_prompt,
@@ -15,9 +15,7 @@ use crate::{
 
 #[tokio::test]
 async fn c1_requests_after_a_result_are_answered() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     act(&rest, &id, json!([
         { "text": "first" },
@@ -50,9 +48,7 @@ async fn c1_requests_after_a_result_are_answered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_a_request_behind_a_flood_that_nobody_reads_is_answered() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     // Attached, and never reads.
     let _deaf = daemon.attach(&id, Some(0)).await;
     let answer = act_through(&rest, &id, json!([
@@ -66,9 +62,7 @@ async fn c2_a_request_behind_a_flood_that_nobody_reads_is_answered() {
 
 #[tokio::test]
 async fn c3_c6_an_interrupt_stops_the_turn_and_spares_the_process() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let before = pid(&rest, &id).await;
     let mut client = daemon.attach(&id, None).await;
     act(&rest, &id, json!([{ "text": "working" }, { "silent": 1 }])).await;
@@ -203,9 +197,7 @@ async fn c10_a_start_that_takes_too_long_fails_with_the_reason() {
 
 #[tokio::test]
 async fn c12_a_mode_the_cli_refuses_is_an_error_and_not_shown() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let refused = rest
         .put(
             &path(&id, "permission_mode"),
@@ -349,9 +341,7 @@ async fn c17_equal_request_ids_of_clients_never_meet() {
 
 #[tokio::test]
 async fn c17_equal_request_ids_of_two_clis_never_meet() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let a = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, a) = plain().await;
     let b = session(&daemon, "b", json!({})).await;
     for id in [&a, &b] {
         act(&rest, id, json!([{ "ask": { "ids": ["same"] } }])).await;
@@ -435,9 +425,7 @@ async fn h4_in_process_mcp_is_served_before_initialize_is_answered() {
 
 #[tokio::test]
 async fn a_waiter_for_a_result_hears_of_the_end_of_the_process() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     let text = fake_prompt(&json!([{ "text": "begun" }, { "exit": 3 }]));
     let messages = path(&id, "messages?wait=result");
     let waiting = rest.post(&messages, json!({ "text": text }));

@@ -206,21 +206,23 @@ async fn without_an_answer_the_cli_is_told_that_there_is_none() {
     }
 }
 
+/// Has the CLI ask for credentials, and gives it some; the client that did stays.
+async fn give(daemon: &TestDaemon, id: &str, request: &str) -> Ws {
+    let mut client = daemon.attach_as("x", id, None).await;
+    let actions = json!([ask("oauth_token_refresh", request), { "text": "done" }]);
+    act(&daemon.rest(), id, actions).await;
+    asked(&mut client, request).await;
+    client
+        .send(&answer(request, json!({ "accessToken": SECRET })))
+        .await;
+    client
+}
+
 #[tokio::test]
 async fn over_the_death_of_the_daemon_there_is_one_answer_and_no_trace_of_the_secret() {
     let mut daemon = traced().await;
     let (id, heard) = discreet(&daemon).await;
-    let mut client = daemon.attach_as("x", &id, None).await;
-    act(
-        &daemon.rest(),
-        &id,
-        json!([ask("oauth_token_refresh", "r-1"), { "text": "done" }]),
-    )
-    .await;
-    asked(&mut client, "r-1").await;
-    client
-        .send(&answer("r-1", json!({ "accessToken": SECRET })))
-        .await;
+    let mut client = give(&daemon, &id, "r-1").await;
     // What is in the journal is given, and the next daemon sees that it was.
     let recorded =
         |frame: &Value| frame["src"] == "client" && frame["data"]["response"]["request_id"] == "r-1";
@@ -234,17 +236,7 @@ async fn over_the_death_of_the_daemon_there_is_one_answer_and_no_trace_of_the_se
     assert_eq!(answers.len(), 1, "{answers:#?}");
     assert_eq!(answers[0]["response"]["response"], json!({ "redacted": true }));
     // The answer and the death meet: it was given, or the next daemon, to which nobody is attached, says that there is none.
-    let mut client = daemon.attach_as("x", &id, None).await;
-    act(
-        &rest,
-        &id,
-        json!([ask("oauth_token_refresh", "r-2"), { "text": "done" }]),
-    )
-    .await;
-    asked(&mut client, "r-2").await;
-    client
-        .send(&answer("r-2", json!({ "accessToken": SECRET })))
-        .await;
+    let _client = give(&daemon, &id, "r-2").await;
     daemon.kill();
     daemon.start().await;
     let rest = daemon.rest();

@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, answer_heard, of_type, path, records, session, session_with},
+    bed::{act, answer_heard, of_type, path, plain, records, session, session_with},
     support::{
         chance::Chance,
         daemon::TestDaemon,
@@ -33,9 +33,7 @@ fn answer(request: &str, response: Value) -> Value {
 #[tokio::test]
 async fn p4_a_withdrawal_that_races_an_answer_leaves_one_end() {
     let mut chance = Chance::new();
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     let mut ends = [0, 0];
     for race in 0..RACES {
@@ -117,9 +115,7 @@ async fn p4_a_withdrawal_that_races_an_answer_leaves_one_end() {
 
 #[tokio::test]
 async fn p5_an_answer_that_is_sent_twice_counts_once() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     act(&rest, &id, json!([{ "ask": { "ids": ["q-1"] } }])).await;
     let approval = id_of(&rest.pending_approval(&id).await);
     let allow = answer("q-1", json!({ "behavior": "allow" }));
@@ -265,9 +261,7 @@ async fn p7_a_request_waits_as_long_as_it_takes() {
 
 #[tokio::test]
 async fn p10_interrupts_that_overlap_leave_the_next_prompt_alone() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     for round in 0..10_u64 {
         let request = format!("q-{round}");
         act(

@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
+    bed::{act, act_through, answer_heard, body, of_type, path, plain, records, session, session_with},
     support::{
         daemon::TestDaemon,
         rest::Rest,
@@ -408,9 +408,7 @@ async fn h2_a_hook_that_says_stop_ends_the_turn_of_a_cli_that_runs_on() {
 
 #[tokio::test]
 async fn c18_what_is_not_known_is_offered_to_whoever_is_there() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     let unknown = json!({ "request": { "subtype": "brand_new_thing", "x": 1 }, "id": "r-1" });
     // Nobody is there.
     act_through(&rest, &id, json!([unknown])).await;
@@ -498,9 +496,7 @@ async fn what_a_client_asked_is_taken_back_or_goes_over_when_it_leaves() {
 
 #[tokio::test]
 async fn many_hooks_at_once_hold_nothing_up() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     let mut owner = daemon.attach_as("x", &id, None).await;
     let hooks: Vec<Value> = (0..3000)
         .map(|number| json!({ "hookCallbackIds": [format!("h{number}")] }))

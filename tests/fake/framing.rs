@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, body, of_type, path, records, session, session_with},
+    bed::{act, act_through, answer_heard, body, of_type, path, plain, records, session, session_with},
     support::{daemon::TestDaemon, programs::fake_prompt, ws::Ws},
 };
 
@@ -18,9 +18,7 @@ async fn clients(daemon: &TestDaemon, session: &str) -> [Ws; 2] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f1_a_huge_line_reaches_all_clients() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut clients = clients(&daemon, &id).await;
     act(&rest, &id, json!([{ "big": 12_000_000 }, { "text": "small" }])).await;
     for client in &mut clients {
@@ -112,9 +110,7 @@ async fn f4_unicode_line_ends_cut_nothing_in_either_direction() {
 
 #[tokio::test]
 async fn f6_a_lone_surrogate_and_bad_utf8_kill_nobody() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     act_through(
         &rest,
         &id,
@@ -134,9 +130,7 @@ async fn f6_a_lone_surrogate_and_bad_utf8_kill_nobody() {
 
 #[tokio::test]
 async fn f6_a_request_with_a_lone_surrogate_is_approved_unchanged() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let raw = r#"{"type":"control_request","request_id":"cut-1","request":{"subtype":"can_use_tool","tool_name":"Write","display_name":"Write","input":{"text":"half \ud83d", "n":1.0},"tool_use_id":"toolu_cut","permission_suggestions":[]}}"#;
     act(
         &rest,
@@ -208,9 +202,7 @@ async fn f7_only_whole_lines_reach_the_cli() {
 
 #[tokio::test]
 async fn f8_what_is_unknown_passes_verbatim_and_the_turn_ends() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let lines = [
         r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed","x":1.50},"uuid":"u"}"#,
         r#"{"type":"something_new","a":[1,2,{"b":null}]}"#,

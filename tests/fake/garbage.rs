@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, body, path, records, session},
+    bed::{act, act_through, body, path, plain, records},
     support::daemon::TestDaemon,
 };
 
@@ -38,9 +38,7 @@ async fn garbage_at_the_start_ends_in_a_reason_and_never_in_a_hang() {
 
 #[tokio::test]
 async fn lines_that_look_like_the_protocol_and_are_not_do_no_harm() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let lines = [
         r#"{"type":"result"}"#,
         r#"{"type":"control_request"}"#,
@@ -76,9 +74,7 @@ async fn lines_that_look_like_the_protocol_and_are_not_do_no_harm() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_of_thirty_megabytes_passes() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     act_through(
         &rest,
         &id,
@@ -92,9 +88,7 @@ async fn a_line_of_thirty_megabytes_passes() {
 
 #[tokio::test]
 async fn half_a_line_at_the_end_is_kept_and_breaks_nothing() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     act(
         &rest,
         &id,

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, answer_heard, of_type, path, records, session, session_with},
+    bed::{act, answer_heard, nothing_was_answered, of_type, path, plain, records, session, session_with},
     support::{
         daemon::TestDaemon,
         rest::Rest,
@@ -98,9 +98,7 @@ async fn c18_a_form_and_a_dialog_wait_for_a_person() {
 
 #[tokio::test]
 async fn a_wrong_answer_leaves_a_form_and_a_dialog_open() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     act(
         &rest,
         &id,
@@ -198,10 +196,8 @@ async fn a_wrong_answer_leaves_a_form_and_a_dialog_open() {
 
 #[tokio::test]
 async fn p4_a_form_that_was_withdrawn_is_dead() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     let gate = daemon.home().join("gate");
-    let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
     act(
         &rest,
@@ -239,19 +235,12 @@ async fn p4_a_form_that_was_withdrawn_is_dead() {
         );
         assert_eq!(late.problem(409), "approval_not_pending");
     }
-    let records = records(&rest, &id).await;
-    assert_eq!(
-        of_type(&records, "client", "control_response").len(),
-        0,
-        "nothing was written"
-    );
+    nothing_was_answered(&rest, &id).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p5_the_first_of_two_answers_to_a_form_wins() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     act(&rest, &id, json!([{ "request": form(), "id": "f-1" }])).await;
     let asked = pending(&rest, &id, 1).await;
     let approval = id_of(&asked[0]);
@@ -340,9 +329,7 @@ async fn p6_what_waits_outlives_the_daemon() {
 
 #[tokio::test]
 async fn p6_forms_and_dialogs_end_with_the_process() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     act(
         &rest,
         &id,
@@ -364,9 +351,7 @@ async fn p6_forms_and_dialogs_end_with_the_process() {
 /// H9: what a sub-agent asks says whose it is.
 #[tokio::test]
 async fn h9_a_request_of_a_sub_agent_is_in_the_inbox() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     let extra = json!({ "agent_id": "agent-7", "blocked_path": "/etc/hosts", "decision_reason": "outside" });
     act(&rest, &id, json!([{ "ask": { "ids": ["q-1"], "extra": extra } }])).await;
     let asked = rest.pending_approval(&id).await;

@@ -375,6 +375,42 @@ async fn a_cli_that_dies_in_its_start_keeps_no_turn_over_the_pause_before_the_ne
     session(&daemon, "c", json!({})).await;
 }
 
+/// On a disk that is full, not even that can be written.
+#[tokio::test]
+async fn a_first_start_whose_failure_cannot_be_written_comes_to_rest_once_it_can() {
+    let daemon = limited(&[("PARALLEL_STARTS", 1)]).allow_errors().start().await;
+    let rest = daemon.rest();
+    let (_first, gate) = held_start(&daemon, "first").await;
+    let waits = id(&rest.create(body(&daemon, "b", json!({}), json!({}))).await);
+    let folder = daemon.data_dir().join("sessions").join(&waits);
+    let aside = daemon.home().join("aside");
+    // A file in the place of the folder refuses every record.
+    fs::rename(&folder, &aside).unwrap();
+    fs::write(&folder, "").unwrap();
+    fs::write(gate, "").unwrap();
+    wait_until("the start to fail", PATIENCE, || {
+        daemon.log().contains("the journal could not be written")
+    })
+    .await;
+    fs::remove_file(&folder).unwrap();
+    fs::rename(&aside, &folder).unwrap();
+
+    let view = rest.in_state(&waits, &["failed"]).await;
+    assert_eq!(view["reason"]["code"], "start_failed", "{view:#}");
+    let told = async || {
+        let records = records(&rest, &waits).await;
+        let failed = of_type(&records, "daemon", "start_failed").len();
+        let last = of_type(&records, "daemon", "state")
+            .last()
+            .map(|it| it["state"].clone());
+        (failed == 1 && last == Some(json!("failed"))).then_some(())
+    };
+    wait_for("both records to be there", PATIENCE, told).await;
+    rest.lifecycle(&waits, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+}
+
 #[tokio::test]
 async fn starts_that_wait_outlive_the_daemon_with_their_prompts() {
     let mut daemon = limited(&[("PARALLEL_STARTS", 1)]).start().await;

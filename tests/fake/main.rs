@@ -23,6 +23,7 @@ mod money;
 mod one_process;
 mod parity;
 mod park;
+mod park_end;
 mod park_policy;
 mod processes;
 mod race;

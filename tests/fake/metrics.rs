@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::{
-    bed::{act, act_through, answer_heard, path, records, session},
+    bed::{act, act_through, answer_heard, path, plain, records, session},
     support::{
         daemon::TestDaemon,
         rest::Rest,
@@ -76,9 +76,7 @@ const NEW_TYPE: &str =
 
 #[tokio::test]
 async fn an_unknown_type_reaches_clients_byte_for_byte_and_is_counted() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     let lines = [
         NEW_TYPE,
@@ -112,9 +110,7 @@ async fn an_unknown_type_reaches_clients_byte_for_byte_and_is_counted() {
 
 #[tokio::test]
 async fn an_unknown_control_request_is_counted_and_answered() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     act(
         &rest,
         &id,
@@ -219,9 +215,7 @@ async fn what_happens_is_counted_once_also_over_a_restart_of_the_daemon() {
 
 #[tokio::test]
 async fn levels_follow_sessions_clients_and_approvals() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let a = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, a) = plain().await;
     let b = session(&daemon, "b", json!({})).await;
     let client = daemon.attach(&a, None).await;
     act(&rest, &a, json!([{ "ask": { "ids": ["q-1"] } }])).await;

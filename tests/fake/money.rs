@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act_through, path, pid, session, session_with},
+    bed::{act, act_through, path, pid, plain, session, session_with},
     support::{
         daemon::TestDaemon,
         proc,
@@ -115,6 +115,35 @@ async fn k1_a_clean_resume_and_a_fork_go_on_counting() {
 }
 
 #[tokio::test]
+async fn k1_a_fork_whose_first_process_dies_without_a_result_does_not_pay_for_its_parent() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({ "cost": 0.1 })).await;
+    rest.ask(&id, "one").await;
+    // The parent's total is kept at a clean end.
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    for is_replaced in [false, true] {
+        let rest = daemon.rest();
+        let fork = rest.lifecycle(&id, "fork?wait=ready", json!({})).await;
+        let fork = fork.expect(201)["id"].as_str().unwrap().to_owned();
+        act(&rest, &fork, json!([{ "text": "it ends early" }, { "exit": 1 }])).await;
+        rest.in_state(&fork, &["failed"]).await;
+        if is_replaced {
+            daemon.kill();
+            daemon.start().await;
+        }
+        let rest = daemon.rest();
+        rest.lifecycle(&fork, "resume?wait=ready", json!({}))
+            .await
+            .expect(200);
+        rest.ask(&fork, "again").await;
+        let view = rest.session(&fork).await;
+        assert_eq!(view["turns"], 2, "{view:#}");
+        close(&view["cost_usd"], 0.1);
+    }
+}
+
+#[tokio::test]
 async fn k3_k5_lines_and_stream_events_add_nothing() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
@@ -154,9 +183,7 @@ async fn k6_a_compaction_takes_nothing_back() {
 
 #[tokio::test]
 async fn k8_models_and_token_classes_are_kept_apart() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (_daemon, rest, id) = plain().await;
     let model = |input: u64, cost: f64| json!({ "inputTokens": input, "outputTokens": 2, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4, "webSearchRequests": 0, "costUSD": cost });
     act_through(&rest, &id, json!([{ "result": { "total_cost_usd": 0.3, "modelUsage": { "big": model(10, 0.2), "small": model(1000, 0.1) } } }])).await;
     act_through(&rest, &id, json!([{ "result": { "total_cost_usd": 0.5, "modelUsage": { "big": model(10, 0.2), "small": model(3000, 0.3) } } }])).await;

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{pid, session},
+    bed::{pid, plain},
     support::{
         daemon::TestDaemon,
         proc,
@@ -73,9 +73,7 @@ fn conversation(view: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s5_prompts_and_resumes_just_after_a_crash_end_in_one_process() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (_daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     for round in 0..8 {
         proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
@@ -124,9 +122,7 @@ async fn s5_prompts_and_resumes_just_after_a_crash_end_in_one_process() {
 
 #[tokio::test]
 async fn s5_a_cli_of_somebody_else_on_the_conversation_is_named() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let view = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     let conversation = conversation(&view);
@@ -174,9 +170,7 @@ async fn s5_a_cli_of_somebody_else_on_the_conversation_is_named() {
 
 #[tokio::test]
 async fn s5_who_writes_the_transcript_is_named_and_who_reads_it_is_not() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let view = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     let file = transcript(&daemon, &conversation(&view));
@@ -204,9 +198,7 @@ async fn s5_who_writes_the_transcript_is_named_and_who_reads_it_is_not() {
 
 #[tokio::test]
 async fn l8_a_process_on_another_conversation_disturbs_nobody_and_is_left_alone() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     let other = cli_by_hand(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline::claude::catalogue::{CONTROLS, MESSAGES, RESULT_SUBTYPES, SYSTEM_SUBTYPES, Sender};
 
 use crate::{
-    bed::{act, act_through, of_type, records, session},
+    bed::{act, act_through, of_type, plain, records, session},
     support::{
         daemon::TestDaemon,
         wait::{PATIENCE, wait_for},
@@ -18,9 +18,7 @@ const ODD: &str = r#""odd":{"n":1.50, "e":1e400,"s":"\u0041\ud800"}"#;
 
 /// Has the CLI print lines of these kinds, and reads each as a client gets it.
 async fn pass(lines: &[String]) {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     let mut actions: Vec<Value> = lines.iter().map(|line| json!({ "raw": line })).collect();
     actions.push(json!({ "text": "and on" }));
@@ -70,9 +68,7 @@ async fn every_known_result_ends_a_turn_and_passes_byte_for_byte() {
         .collect();
     pass(&lines).await;
 
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     for subtype in RESULT_SUBTYPES {
         let result = json!({ "subtype": subtype, "is_error": subtype.starts_with("error") });
         let turn = rest
@@ -154,9 +150,7 @@ async fn every_known_request_of_the_cli_is_answered_once_when_nobody_is_there() 
         .filter(|control| control.sender != Sender::Host && !APPROVALS.contains(&control.name))
         .map(|control| control.name)
         .collect();
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     let actions: Vec<Value> = subtypes
         .iter()
         .map(|subtype| {
@@ -214,9 +208,7 @@ fn unregistered() -> impl Iterator<Item = &'static str> {
 /// A client is there: it gets all that it may answer, and what it says reaches the CLI.
 #[tokio::test]
 async fn every_other_request_of_the_cli_is_offered_to_who_is_there() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach_as("x", &id, None).await;
     let ask =
         |subtype: &str| json!({ "request": { "subtype": subtype, "x": 1.5 }, "id": subtype, "wait": false });

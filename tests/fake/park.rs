@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, body, of_type, path, pid, records, session, session_with},
+    bed::{act, act_through, body, of_type, path, pid, plain, records, session, session_with},
     support::{
         daemon::TestDaemon,
         proc,
@@ -380,9 +380,7 @@ async fn a_cli_that_does_not_end_is_killed_and_its_session_is_parked() {
 
 #[tokio::test]
 async fn every_way_out_of_a_parked_session_works() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     park(&rest, &id).await;
     // What needs no process.

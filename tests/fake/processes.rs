@@ -21,6 +21,20 @@ use crate::{
     },
 };
 
+/// A session with a tool that left its group; only SIGKILL ends either.
+async fn stubborn(daemon: &TestDaemon, name: &str) -> String {
+    let settings = json!({ "eof": { "ignore": true }, "term": { "ignore": true } });
+    let id = session(daemon, name, settings).await;
+    let tool = json!({ "setsid": true, "double_fork": true, "ignore_term": true });
+    act_through(
+        &daemon.rest(),
+        &id,
+        json!([{ "child": tool }, { "text": "done" }]),
+    )
+    .await;
+    id
+}
+
 /// What the daemon's sessions run: CLIs, and keepers.
 fn running(daemon: &TestDaemon) -> (BTreeSet<i32>, usize) {
     let found = daemon.session_processes();
@@ -172,18 +186,9 @@ async fn l7_without_a_daemon_no_process_is_left_and_every_session_can_go_on() {
         .env("TRUNKLINE_STOP_EOF_GRACE_MS", "300")
         .start()
         .await;
-    let rest = daemon.rest();
     let mut sessions = Vec::new();
     for name in ["a", "b", "c"] {
-        let id = session(
-            &daemon,
-            name,
-            json!({ "eof": { "ignore": true }, "term": { "ignore": true } }),
-        )
-        .await;
-        let tool = json!({ "setsid": true, "double_fork": true, "ignore_term": true });
-        act_through(&rest, &id, json!([{ "child": tool }, { "text": "done" }])).await;
-        sessions.push(id);
+        sessions.push(stubborn(&daemon, name).await);
     }
     wait_until("a keeper, a CLI and a tool for each", PATIENCE, || {
         daemon.session_processes().len() == 9
@@ -351,15 +356,7 @@ async fn l22_an_idle_session_that_is_evicted_has_no_process_left() {
     act(&rest, &waits, json!([{ "ask": {} }])).await;
     let mut idle = Vec::new();
     for name in ["a", "b"] {
-        let id = session(
-            &daemon,
-            name,
-            json!({ "eof": { "ignore": true }, "term": { "ignore": true } }),
-        )
-        .await;
-        let tool = json!({ "setsid": true, "double_fork": true, "ignore_term": true });
-        act_through(&rest, &id, json!([{ "child": tool }, { "text": "done" }])).await;
-        idle.push(id);
+        idle.push(stubborn(&daemon, name).await);
     }
     for id in &idle {
         rest.in_state(id, &["parked"]).await;

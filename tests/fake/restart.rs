@@ -110,20 +110,28 @@ async fn l13_a_crash_at_start_is_tried_again_with_growing_pauses() {
     }
 }
 
-#[tokio::test]
-async fn l13_a_cli_that_exits_at_each_start_is_given_up() {
-    let daemon = eager(2).await;
+/// A session that failed as its CLI died again and again, with `last_words` on stderr.
+async fn given_up(daemon: &TestDaemon, settings: Value, last_words: &str) -> (String, Value) {
     let rest = daemon.rest();
-    let crash = json!({ "exit_at_start": { "code": 1, "stderr": "a bad day\n" } });
-    let made = rest.create(body(&daemon, "a", crash, json!({}))).await;
-    let id = made["id"].as_str().unwrap();
-    let view = rest.in_state(id, &["failed"]).await;
+    let made = rest.create(body(daemon, "a", settings, json!({}))).await;
+    let id = made["id"].as_str().unwrap().to_owned();
+    let view = rest.in_state(&id, &["failed"]).await;
     assert_eq!(view["reason"]["code"], "crash_loop", "{view:#}");
     let detail = view["reason"]["detail"].as_str().unwrap();
     assert!(
-        detail.contains("2 restarts") && detail.contains("a bad day"),
+        detail.contains("2 restarts") && detail.contains(last_words),
         "{detail}"
     );
+    (id, view)
+}
+
+#[tokio::test]
+async fn l13_a_cli_that_exits_at_each_start_is_given_up() {
+    let daemon = eager(2).await;
+    let crash = json!({ "exit_at_start": { "code": 1, "stderr": "a bad day\n" } });
+    let rest = daemon.rest();
+    let (id, view) = given_up(&daemon, crash, "a bad day").await;
+    let id = id.as_str();
     assert_eq!(
         (&view["restart"], &view["cli"]["pid"]),
         (&Value::Null, &Value::Null)
@@ -213,15 +221,8 @@ async fn l13_a_crash_loop_ends_although_each_start_succeeds() {
     let daemon = eager(2).await;
     let settings = json!({ "after_init": [{ "stderr": "it hurts\n" }, { "exit": 7 }] });
     let rest = daemon.rest();
-    let made = rest.create(body(&daemon, "a", settings, json!({}))).await;
-    let id = made["id"].as_str().unwrap();
-    let view = rest.in_state(id, &["failed"]).await;
-    assert_eq!(view["reason"]["code"], "crash_loop", "{view:#}");
-    let detail = view["reason"]["detail"].as_str().unwrap();
-    assert!(
-        detail.contains("2 restarts") && detail.contains("it hurts"),
-        "{detail}"
-    );
+    let (id, view) = given_up(&daemon, settings, "it hurts").await;
+    let id = id.as_str();
     assert_eq!(
         view["ways_out"],
         json!(["resume", "fresh_start"]),

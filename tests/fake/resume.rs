@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use trunkline::domain::SessionId;
 
 use crate::{
-    bed::{act, act_through, body, pid, session},
+    bed::{act, act_through, body, pid, plain, session},
     support::{
         daemon::TestDaemon,
         proc,
@@ -23,9 +23,7 @@ fn fresh_id() -> String {
 
 #[tokio::test]
 async fn s1_a_resume_that_reports_another_id_can_be_resumed_again() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let first = rest.session(&id).await["cli"]["session_id"].clone();
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
@@ -142,9 +140,7 @@ async fn s1_a_restart_goes_back_to_the_old_id_too() {
 
 #[tokio::test]
 async fn s4_a_conversation_that_is_gone_is_named() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     fs::remove_dir_all(daemon.home().join(".claude-fake")).unwrap();
@@ -169,9 +165,7 @@ async fn s4_a_conversation_that_is_gone_is_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s5_a_session_has_one_process_at_most() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let live = rest.lifecycle(&id, "resume", json!({})).await;
     assert_eq!(live.problem(409), "session_already_live");
@@ -273,9 +267,7 @@ async fn s11_a_clear_changes_the_id_and_the_next_resume_follows_it() {
 
 #[tokio::test]
 async fn a_stop_in_the_middle_of_a_turn_can_be_resumed() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (_daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     rest.prompt(&id, &fake_prompt(&json!([{ "text": "half" }, { "silent": 1 }])))
         .await;
@@ -290,9 +282,7 @@ async fn a_stop_in_the_middle_of_a_turn_can_be_resumed() {
 
 #[tokio::test]
 async fn a_restart_replaces_the_process_in_the_middle_of_a_turn_and_starts_one_where_none_is() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let conversation = rest.session(&id).await["cli"]["session_id"].clone();
     rest.prompt(&id, &fake_prompt(&json!([{"text": "working"}, {"silent": 1}])))

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, answer_heard, body, of_type, path, records, session},
+    bed::{act, act_through, answer_heard, body, of_type, path, plain, records},
     support::{
         daemon::TestDaemon,
         rest::Rest,
@@ -168,9 +168,7 @@ async fn the_rules_of_the_configuration_come_after_the_sessions_own() {
 
 #[tokio::test]
 async fn what_is_pending_is_looked_at_again() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (_daemon, rest, id) = plain().await;
     act(
         &rest,
         &id,
@@ -315,9 +313,7 @@ async fn what_was_asked_without_a_daemon_is_decided_by_the_next_one() {
 /// P5: the first valid decision wins, be it a person's or a rule's; each request gets one answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p5_a_person_races_a_rule() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
-    let rest = daemon.rest();
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     let (mut persons, mut rules) = (0, 0);
     for round in 0..20 {
@@ -361,10 +357,8 @@ async fn p5_a_person_races_a_rule() {
 /// P4, P5: who answers too late on a socket learns what was decided.
 #[tokio::test]
 async fn p5_a_client_that_comes_too_late_is_told_the_decision() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     let gate = daemon.home().join("gate");
-    let rest = daemon.rest();
     let mut client = daemon.attach(&id, None).await;
     act(
         &rest,

@@ -1,6 +1,11 @@
 //! Owns the tests of starts: what the process is given, and why it may not start.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, Stdio},
+};
 
 use serde_json::json;
 use trunkline::{
@@ -8,7 +13,7 @@ use trunkline::{
     keeper::{LaunchError, LaunchFailureCause as Cause, LaunchPlan, RUN_MARKER, StopRequest, capture},
 };
 
-use crate::support::{Bed, SOON, is_running, line};
+use crate::support::{Bed, SOON, TRUNKLINE, is_running, line, wait_for};
 
 #[tokio::test]
 async fn the_process_gets_exactly_what_the_plan_says() {
@@ -192,6 +197,40 @@ async fn a_plan_that_cannot_be_carried_out_starts_nothing() {
     assert!(matches!(result, Err(LaunchError::Keeper(_))));
     let result = trunkline::keeper::launch(std::path::Path::new("/bin/true"), &plan, &bed.tracker).await;
     assert!(matches!(result, Err(LaunchError::NoReport { .. })));
+}
+
+/// The daemon dies between the plan and the report, or becomes another program.
+#[tokio::test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "starts a keeper as a daemon does that dies"
+)]
+async fn a_start_whose_report_nobody_hears_goes_on() {
+    let bed = Bed::new();
+    let plan = bed.python("say(type='up')\nsys.stdin.read()");
+    let mut keeper = Command::new(TRUNKLINE)
+        .arg("keeper")
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(keeper.stdout.take());
+    let mut stdin = keeper.stdin.take().unwrap();
+    stdin.write_all(&serde_json::to_vec(&plan).unwrap()).unwrap();
+    drop(stdin);
+
+    wait_for("the keeper to say how to reach it", || {
+        bed.path("keeper.json").exists()
+    })
+    .await;
+    bed.said("up").await;
+    let mut link = bed.attach().await;
+    assert!(is_running(link.hello.child_pid.into()));
+    link.handle.close_stdin().await.unwrap();
+    assert_eq!(bed.ended(&mut link).await.code, Some(0));
+    assert!(keeper.wait().unwrap().success());
 }
 
 #[tokio::test]

@@ -55,6 +55,24 @@ async fn l2_a_stop_leaves_no_tool() {
     tools.check_gone();
 }
 
+/// Nobody but its keeper would have removed it.
+#[tokio::test]
+async fn a_delete_removes_the_socket_that_a_killed_keeper_left() {
+    let runtime = tempfile::Builder::new().prefix("tl-run-").tempdir().unwrap();
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_DATA_RUNTIME_DIR", runtime.path())
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+    proc::signal(keeper_of(&rest, &session).await, Signal::SIGKILL);
+    rest.in_state(&session, &["failed"]).await;
+    let sockets = || fs::read_dir(runtime.path()).unwrap().count();
+    assert_eq!(sockets(), 1, "what this is about");
+    rest.delete(&format!("/v1/sessions/{session}")).await.expect(204);
+    assert_eq!(sockets(), 0);
+}
+
 #[tokio::test]
 async fn l2_a_delete_leaves_no_tool() {
     let daemon = TestDaemon::with_fake().start().await;

@@ -7,4 +7,5 @@ mod endings;
 mod strays;
 #[path = "../support/mod.rs"]
 mod support;
+mod sweeps;
 mod tools;

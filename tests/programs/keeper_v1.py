@@ -183,6 +183,10 @@ def climb():
 
 open_output = True
 while open_output:
+    if os.path.exists(job["frozen_while"]):
+        # As one that was stopped, or that the machine gives no time: it lives, and does nothing.
+        time.sleep(0.02)
+        continue
     for key, _ in selector.select(0.05):
         if key.fileobj is listener:
             drop()

@@ -4,8 +4,10 @@
 mod approvals;
 mod asked;
 mod backoff;
+mod closing;
 mod copied;
 mod follower;
+mod frozen;
 mod instance;
 mod journal;
 mod many;

@@ -47,13 +47,18 @@ async fn a_hundred_sessions_are_there_again_when_the_daemon_answers() {
     })
     .await;
     assert_eq!(before.len(), SESSIONS);
-    // That a session is idle is a record, too, which comes a moment after the view shows it.
+    // What ends a turn is more than its result: the CLI's last word and the daemon's are records, and come in either order.
     let mut before = before;
     for (id, view) in &mut before {
-        wait_for("the state is in the journal", PATIENCE, async || {
+        wait_for("the last records of the turn", PATIENCE, async || {
             let records = rest.events(id, 0).await;
-            let last = &records.last()?["data"];
-            (last["type"] == "state" && last["state"] == "idle").then_some(())
+            let last = |src: &str, kind: &str| {
+                let mut records = records.iter().rev().filter(|record| record["src"] == src);
+                records.find(|record| record["data"]["type"] == kind)
+            };
+            let are_there = last("daemon", "state")?["data"]["state"] == "idle"
+                && last("cli", "system")?["data"]["state"] == "idle";
+            are_there.then_some(())
         })
         .await;
         *view = rest.session(id).await;

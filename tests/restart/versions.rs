@@ -22,13 +22,13 @@ use crate::{
 };
 
 /// A session whose process is kept by the other keeper, and no daemon.
-struct Bed {
-    daemon: TestDaemon,
-    session: String,
-    keeper: Child,
+pub(crate) struct Bed {
+    pub(crate) daemon: TestDaemon,
+    pub(crate) session: String,
+    pub(crate) keeper: Child,
     /// The id of the run that the other keeper keeps. Tests run side by side, so each has its own.
-    run: String,
-    cli: i32,
+    pub(crate) run: String,
+    pub(crate) cli: i32,
 }
 
 impl Drop for Bed {
@@ -40,8 +40,9 @@ impl Drop for Bed {
 }
 
 /// Makes a session with a turn, ends its process, and starts its next one below a keeper of `version`.
+/// The keeper does nothing while the file `frozen` is in the daemon's HOME.
 #[expect(clippy::disallowed_methods, reason = "starts a program of the test")]
-async fn bed(version: u32) -> Bed {
+pub(crate) async fn bed(version: u32) -> Bed {
     let mut daemon = TestDaemon::with_fake().allow_errors().start().await;
     let rest = daemon.rest();
     let dir = daemon.work_dir("a");
@@ -86,6 +87,7 @@ async fn bed(version: u32) -> Bed {
         "journal_dir": folder, "identity_file": folder.join("keeper.json"), "heard": daemon.home().join("heard"),
         "lease_file": daemon.data_dir().join("leases").join(&conversation), "socket": daemon.home().join("k"),
         "start_note": start_note, "first_lines": [initialize],
+        "frozen_while": daemon.home().join("frozen"),
     });
     let mut keeper = Command::new("python3")
         .arg(repository("tests/programs/keeper_v1.py"))

@@ -135,7 +135,7 @@ async fn who_alone_can_use_a_unix_socket_needs_no_token_there() {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     // What a page of a browser could send is refused as everywhere.
     let answer = ask("Host: evil.example\r\n");
-    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
     let answer = ask("Host: localhost\r\nOrigin: https://evil.example\r\n");
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     // Over TCP nothing has changed.

@@ -17,5 +17,6 @@ pub(crate) mod proc;
 pub(crate) mod programs;
 pub(crate) mod rest;
 pub(crate) mod server;
+pub(crate) mod store_lock;
 pub(crate) mod wait;
 pub(crate) mod ws;

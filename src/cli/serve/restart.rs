@@ -16,7 +16,7 @@ use super::instance::Instance;
 use crate::{
     http::Successor,
     keeper::{self, CaptureError, LINK_VERSION, OLDEST_LINK_VERSION},
-    lifecycle::Lifecycle,
+    lifecycle::{Lifecycle, Requests},
     service::{self, Addressee},
     store::Store,
     supervisor::{Supervisor, VERSION},
@@ -191,8 +191,8 @@ pub(super) struct Replacement {
     /// The sockets to go on listening on.
     pub(super) sockets: Vec<OwnedFd>,
     pub(super) instance: Instance,
-    /// Whether a signal asked for the end meanwhile.
-    pub(super) is_end_asked: bool,
+    /// Signals that asked for the end meanwhile.
+    pub(super) requests: Requests,
 }
 
 impl Replacement {
@@ -201,7 +201,7 @@ impl Replacement {
         let handover = service::hand_over(self.us, &self.sockets, self.instance.lock())?;
         let mut env = self.start.env;
         env.push((service::HANDOVER.into(), handover.into()));
-        Lifecycle::hold_back(self.is_end_asked)?;
+        Lifecycle::hand_on(&self.requests)?;
         let become_it = |program: &Path| keeper::replace_this_process(program, &self.start.args, &env);
         match become_it(&self.successor) {
             Ok(never) => match never {},

@@ -172,6 +172,9 @@ codes! {
     KeeperIncompatible, "keeper_incompatible", CONFLICT, final, none,
         "The session's process is kept by another version of the program",
         "Let a daemon of that version, or a newer one, take over; or stop the session, which can be resumed then.";
+    KeeperUnresponsive, "keeper_unresponsive", SERVICE_UNAVAILABLE, retry, none,
+        "The keeper of the session's process lives and does not answer",
+        "Wait until it does, which the session shows; or stop the session, which ends the keeper.";
     SessionEnded, "session_ended", CONFLICT, final, effect,
         "The session ended before the answer came",
         "Look at the session's reason, then resume it.";

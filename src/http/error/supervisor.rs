@@ -55,6 +55,7 @@ impl From<SupervisorError> for ApiError {
             E::KeeperIncompatible { theirs, .. } => new(ErrorCode::KeeperIncompatible)
                 .detail(error.to_string())
                 .member("link_version", theirs),
+            E::KeeperUnresponsive => new(ErrorCode::KeeperUnresponsive),
             E::StartFailed(reason) => of_failed_start(reason),
             E::WaitTimeout => new(ErrorCode::WaitTimeout),
             E::SessionEnded { state } => new(ErrorCode::SessionEnded).member("state", state.as_str()),

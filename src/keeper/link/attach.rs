@@ -46,6 +46,9 @@ pub enum AttachError {
         /// The newest version of the protocol that it speaks.
         theirs: u32,
     },
+    /// The keeper lives and says nothing: it was stopped, or the machine gives it no time.
+    #[error("keeper does not answer")]
+    Silent,
     /// The file or the connection failed.
     #[error("keeper cannot be reached")]
     Io(#[source] io::Error),
@@ -68,7 +71,7 @@ pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link,
         // It may be about to end.
         Ok(Err(AttachError::Io(_))) if is_gone_soon(&identity).await => Err(AttachError::ProcessGone),
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(AttachError::Io(io::ErrorKind::TimedOut.into())),
+        Err(_) => Err(AttachError::Silent),
     }
 }
 
@@ -102,9 +105,12 @@ async fn greet(identity: &Identity) -> Result<Greeted, AttachError> {
 }
 
 async fn greet_as(identity: &Identity, protocol: u32) -> Result<Greeted, AttachError> {
-    let stream = UnixStream::connect(&identity.socket)
-        .await
-        .map_err(AttachError::Io)?;
+    let stream = match UnixStream::connect(&identity.socket).await {
+        Ok(stream) => stream,
+        // So many tries wait already that no more fit.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(AttachError::Silent),
+        Err(error) => return Err(AttachError::Io(error)),
+    };
     let mut hello = wire::hello(&DaemonHello {
         protocol,
         secret: identity.secret().to_owned(),

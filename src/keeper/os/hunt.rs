@@ -4,7 +4,7 @@
 use std::{
     cmp::Reverse,
     collections::{HashMap, HashSet},
-    io,
+    fs, io,
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
 };
 
@@ -15,7 +15,7 @@ use nix::{
     unistd::{Pid, getpid},
 };
 
-use super::linux::{all, environment, start_time, stat};
+use super::linux::{all, start_time, stat};
 
 /// How often the processes are listed again while each list still has new prey. What is held does not fork, so each list can
 /// only find what was forked since the one before.
@@ -55,7 +55,12 @@ impl Hunt {
         // Also when the last list failed: what is stopped must not stay so.
         for quarry in &held {
             // It may have ended by itself.
-            let _ = signal_same(*quarry, Signal::SIGKILL);
+            if let Err(error) = signal_same(*quarry, Signal::SIGKILL)
+                && is_out_of_files(&error)
+            {
+                // It was seen to be the right one when it was stopped, and what is stopped keeps its pid.
+                let _ = kill(quarry.0, Signal::SIGKILL);
+            }
         }
         listed.map(|()| held)
     }
@@ -92,14 +97,19 @@ impl Hunt {
         let mut seen = Vec::with_capacity(pids.len());
         let mut foreign = HashMap::with_capacity(pids.len());
         for pid in pids {
-            let Ok(stat) = stat(pid) else { continue };
+            let stat = match stat(pid) {
+                Ok(stat) => stat,
+                Err(error) if is_out_of_files(&error) => return Err(error),
+                // A process that ended meanwhile has no files.
+                Err(_) => continue,
+            };
             if pid == me || matches!(stat.state, b'Z' | b'X') {
                 continue;
             }
             let quarry = (pid, stat.start_time);
             let is_known = self.foreign.get(&pid) == Some(&stat.start_time);
             let is_child = with_children && stat.parent == me.as_raw();
-            let is_prey = is_child || held.contains(&quarry) || (!is_known && is_prey(&environment(pid)));
+            let is_prey = is_child || held.contains(&quarry) || (!is_known && is_prey(&environment_of(pid)?));
             if is_prey {
                 hold(quarry, held);
             } else {
@@ -136,10 +146,29 @@ fn hold_descendants(seen: &[Seen], held: &mut HashSet<Quarry>) {
 }
 
 fn hold(quarry: Quarry, held: &mut HashSet<Quarry>) {
-    if held.insert(quarry) {
-        // It may have ended by itself.
-        let _ = signal_same(quarry, Signal::SIGSTOP);
+    if held.contains(&quarry) {
+        return;
     }
+    match signal_same(quarry, Signal::SIGSTOP) {
+        // Nobody knows whether it is still the same: a later look finds it again.
+        Err(error) if is_out_of_files(&error) => {}
+        // It may have ended by itself.
+        Ok(()) | Err(_) => drop(held.insert(quarry)),
+    }
+}
+
+/// The environment that a process was started with; empty when it is gone. To have no file descriptor is not to have no
+/// environment.
+fn environment_of(pid: Pid) -> io::Result<Vec<u8>> {
+    match fs::read(format!("/proc/{pid}/environ")) {
+        Err(error) if is_out_of_files(&error) => Err(error),
+        read => Ok(read.unwrap_or_default()),
+    }
+}
+
+/// Whether this process, or the machine, has no file descriptor to give.
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Sends a signal to this very process, and to no other that got its pid meanwhile.
@@ -193,6 +222,14 @@ fn send(process: &OwnedFd, signal: Signal) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        cell::Cell,
+        os::unix::process::ExitStatusExt as _,
+        process::{Child, Command},
+    };
+
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
     use super::*;
 
     #[test]
@@ -202,5 +239,48 @@ mod tests {
         signal_same((me, started), Signal::SIGCONT).unwrap();
         let error = signal_same((me, started + 1), Signal::SIGKILL).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
+    }
+
+    /// A child whose environment has this entry.
+    #[expect(clippy::disallowed_methods, reason = "a process to hunt for")]
+    fn prey(entry: &str) -> Child {
+        let (name, value) = entry.split_once('=').unwrap();
+        let child = Command::new("sleep").arg("90").env(name, value).spawn().unwrap();
+        let has_entry = || {
+            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+            let environment = environment_of(pid).unwrap();
+            environment
+                .split(|byte| *byte == 0)
+                .any(|it| it == entry.as_bytes())
+        };
+        // Until it runs its own program it shows our environment.
+        while !has_entry() {
+            std::thread::yield_now();
+        }
+        child
+    }
+
+    /// The limit of open files holds for the whole process; other tests that run in it must not notice for long.
+    #[test]
+    fn what_was_stopped_is_killed_also_when_no_file_can_be_opened_any_more() {
+        let mut child = prey("TRUNKLINE_HUNT=stopped");
+        let (limit, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let is_held = Cell::new(false);
+        let is_prey = |environment: &[u8]| {
+            let is_prey = environment
+                .split(|byte| *byte == 0)
+                .any(|it| it == b"TRUNKLINE_HUNT=stopped");
+            // The one after it finds out.
+            if is_held.replace(is_held.get() || is_prey) {
+                setrlimit(Resource::RLIMIT_NOFILE, 0, most).unwrap();
+            }
+            is_prey
+        };
+        let looked = Hunt::default().look(&is_prey, false);
+        setrlimit(Resource::RLIMIT_NOFILE, limit, most).unwrap();
+        let error = looked.unwrap_err();
+        assert!(is_out_of_files(&error), "{error}");
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(Signal::SIGKILL as i32), "{status}");
     }
 }

@@ -3,7 +3,7 @@
 //! Some versions of the CLI report another id at a resume than the one they were asked for, and keep the conversation under
 //! either. So the old id is kept until the CLI has gone on with the new one.
 
-use crate::domain::{CliSessionId, Fact, Timestamp};
+use crate::domain::{CliSessionId, Fact, Timestamp, fact::CliTotals};
 
 use super::{Machine, Outcome};
 
@@ -11,6 +11,11 @@ impl Machine {
     /// The id to go back to if the CLI does not know this one.
     pub(in crate::session) fn earlier_id_of(&self, id: CliSessionId) -> Option<CliSessionId> {
         self.earlier.filter(|_| self.cli_session == Some(id))
+    }
+
+    /// The CLI's last known running totals of this conversation, if it is the session's.
+    pub(in crate::session) fn totals_of(&self, id: CliSessionId) -> Option<&CliTotals> {
+        (self.cli_session == Some(id)).then(|| self.ledger.totals())
     }
 
     /// The CLI says which conversation it is in.

@@ -38,7 +38,12 @@ impl Supervisor {
         let Ok(key) = self.launch_key(&cli, Path::new(&new.cwd), options).await else {
             return Ok(None);
         };
-        while let Some(spare) = pool.claim(&key, settings.max_age()) {
+        loop {
+            // Before it is taken from the pool: the end of the daemon finds it there, or waits for what becomes of it.
+            let under_way = self.begin_start()?;
+            let Some(spare) = pool.claim(&key, settings.max_age()) else {
+                break;
+            };
             let id = spare.session.id();
             let new = NewSession {
                 id,
@@ -47,7 +52,11 @@ impl Supervisor {
             };
             let (supervisor, prompt, by) = (self.clone(), prompt.cloned(), by.to_owned());
             let claimed = self
-                .to_the_end(async move { supervisor.claim(spare, new, prompt, &by).await })
+                .to_the_end(async move {
+                    let claimed = supervisor.claim(spare, new, prompt, &by).await;
+                    drop(under_way);
+                    claimed
+                })
                 .await?;
             if claimed {
                 return self.session(id).await.map(Some);
@@ -100,7 +109,7 @@ impl Supervisor {
             return Ok(false);
         }
         if let Err(closing) = self.refuse_when_closing() {
-            // Who stops all sessions may not see this one any more.
+            // It was asked for too late, and is nobody's.
             self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Shutdown);
             return Err(closing);
         }

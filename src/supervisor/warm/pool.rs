@@ -115,6 +115,8 @@ struct State {
     /// Starts that somebody asked for and that have no room yet.
     waiting: usize,
     is_closed: bool,
+    /// Whether one did not go although it was told to.
+    has_remains: bool,
 }
 
 /// Somebody wants room: nothing is started in advance as long as this is kept.
@@ -238,6 +240,21 @@ impl Pool {
             Refusal::Live { .. } | Refusal::Waiting { .. } => !state.leaving.is_empty(),
             Refusal::LivePerCwd { .. } => state.leaving.iter().any(|leaving| leaving == cwd),
         }
+    }
+
+    /// Whether any is being stopped.
+    pub(super) fn is_anything_leaving(&self) -> bool {
+        !self.state().leaving.is_empty()
+    }
+
+    /// One did not go.
+    pub(super) fn remains(&self) {
+        self.state().has_remains = true;
+    }
+
+    /// Whether one did not go.
+    pub(super) fn has_remains(&self) -> bool {
+        self.state().has_remains
     }
 
     /// The processes, of those that have one.

@@ -8,7 +8,7 @@ use super::{
     acked, answer, asked, between, call, callback, error_code, hook_of, message, reason, result_of, written,
 };
 use crate::{
-    bed::{act, answer_heard, body, of_type, records, session, session_with},
+    bed::{act, answer_heard, body, of_type, plain, records, session_with},
     support::{
         daemon::TestDaemon,
         wait::{PATIENCE, wait_for},
@@ -127,9 +127,7 @@ async fn h6_a_call_of_a_tool_takes_as_long_as_it_takes() {
 
 #[tokio::test]
 async fn a_client_that_leaves_in_the_middle_of_a_call_is_an_error_at_once() {
-    let daemon = TestDaemon::with_fake().start().await;
-    let rest = daemon.rest();
-    let id = session(&daemon, "a", json!({})).await;
+    let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach_as("x", &id, None).await;
     client
         .send(&json!({ "type": "control_request", "request_id": "1", "request": { "subtype": "initialize", "sdkMcpServers": ["calc"] } }))

@@ -7,18 +7,38 @@ use super::{app, ended, gone, keeping, ready, spare, spares, stock};
 use crate::{
     bed::{body, session},
     metrics::Scrape,
-    support::wait::{PATIENCE, wait_for},
+    support::{
+        daemon::{TestDaemon, TestDaemonBuilder},
+        rest::Rest,
+        wait::{PATIENCE, wait_for},
+    },
 };
 
-#[tokio::test]
-async fn no_session_is_refused_for_want_of_room_that_a_waiting_process_has() {
-    let daemon = keeping(1, &json!({}))
-        .env("TRUNKLINE_LIMITS_LIVE_PROCESSES", "2")
-        .start()
-        .await;
+/// The daemon with a process that is ready and waits, and that process's session.
+async fn with_one(daemon: TestDaemonBuilder) -> (TestDaemon, Rest, String) {
+    let daemon = daemon.start().await;
     let rest = daemon.rest();
     ready(&rest, 1).await;
     let waits = spare(&daemon);
+    (daemon, rest, waits)
+}
+
+/// As [`with_one`], with a process that never gets ready.
+async fn with_one_starting(daemon: TestDaemonBuilder) -> (TestDaemon, Rest, String) {
+    let daemon = daemon.start().await;
+    let rest = daemon.rest();
+    wait_for("a process is being started", PATIENCE, async || {
+        (stock(&rest).await["starting"] == 1).then_some(())
+    })
+    .await;
+    let waits = spare(&daemon);
+    (daemon, rest, waits)
+}
+
+#[tokio::test]
+async fn no_session_is_refused_for_want_of_room_that_a_waiting_process_has() {
+    let daemon = keeping(1, &json!({})).env("TRUNKLINE_LIMITS_LIVE_PROCESSES", "2");
+    let (daemon, rest, waits) = with_one(daemon).await;
     let first = session(&daemon, "a", json!({})).await;
     assert_eq!(spare(&daemon), waits, "there is room for both");
     let second = session(&daemon, "b", json!({})).await;
@@ -68,15 +88,8 @@ async fn a_directory_that_is_full_of_waiting_processes_has_room() {
 async fn nobody_waits_for_the_start_of_a_process_that_nobody_asked_for() {
     let daemon = keeping(1, &json!({ "init": { "never": true } }))
         .env("TRUNKLINE_LIMITS_PARALLEL_STARTS", "1")
-        .env("TRUNKLINE_LIMITS_QUEUED_STARTS", "0")
-        .start()
-        .await;
-    let rest = daemon.rest();
-    wait_for("a process is being started", PATIENCE, async || {
-        (stock(&rest).await["starting"] == 1).then_some(())
-    })
-    .await;
-    let waits = spare(&daemon);
+        .env("TRUNKLINE_LIMITS_QUEUED_STARTS", "0");
+    let (daemon, rest, waits) = with_one_starting(daemon).await;
     // Without room in the queue either.
     let first = session(&daemon, "a", json!({})).await;
     gone(&daemon, &waits).await;
@@ -90,16 +103,9 @@ async fn nobody_waits_for_the_start_of_a_process_that_nobody_asked_for() {
 
 #[tokio::test]
 async fn a_start_that_is_queued_goes_first() {
-    let daemon = keeping(1, &json!({ "init": { "never": true } }))
-        .env("TRUNKLINE_LIMITS_PARALLEL_STARTS", "1")
-        .start()
-        .await;
-    let rest = daemon.rest();
-    wait_for("a process is being started", PATIENCE, async || {
-        (stock(&rest).await["starting"] == 1).then_some(())
-    })
-    .await;
-    let waits = spare(&daemon);
+    let daemon =
+        keeping(1, &json!({ "init": { "never": true } })).env("TRUNKLINE_LIMITS_PARALLEL_STARTS", "1");
+    let (daemon, rest, waits) = with_one_starting(daemon).await;
     let creates = ["a", "b", "c"].map(|name| body(&daemon, name, json!({}), json!({})));
     let made = join_all(creates.map(|create| rest.create_ready(create))).await;
     assert_eq!(made.len(), 3);
@@ -110,12 +116,8 @@ async fn a_start_that_is_queued_goes_first() {
 async fn one_that_waits_is_not_parked_and_is_used_from_its_claim_on() {
     let daemon = keeping(1, &json!({}))
         .env("TRUNKLINE_PARK_IDLE_MS", "4000")
-        .env("TRUNKLINE_PARK_GRACE_MS", "0")
-        .start()
-        .await;
-    let rest = daemon.rest();
-    ready(&rest, 1).await;
-    let waits = spare(&daemon);
+        .env("TRUNKLINE_PARK_GRACE_MS", "0");
+    let (daemon, rest, waits) = with_one(daemon).await;
     // Another session shows that the time has passed.
     let clock = session(&daemon, "a", json!({})).await;
     rest.in_state(&clock, &["parked"]).await;
@@ -137,12 +139,8 @@ async fn one_that_waits_goes_before_a_session_when_memory_is_scarce() {
     let daemon = keeping(1, &large)
         .env("TRUNKLINE_PARK_MEMORY_BUDGET_BYTES", (160 << 20).to_string())
         .env("TRUNKLINE_PARK_MEASURE_MS", "200")
-        .env("TRUNKLINE_PARK_GRACE_MS", "0")
-        .start()
-        .await;
-    let rest = daemon.rest();
-    ready(&rest, 1).await;
-    let waits = spare(&daemon);
+        .env("TRUNKLINE_PARK_GRACE_MS", "0");
+    let (daemon, rest, waits) = with_one(daemon).await;
     let first = session(&daemon, "a", large.clone()).await;
     assert_eq!(spare(&daemon), waits, "there is room for both");
     let second = session(&daemon, "b", large).await;

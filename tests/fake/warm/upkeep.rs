@@ -7,14 +7,18 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
+use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
-use super::{app, ended, folder, gone, keeping, list, processes, profiles, ready, spare, spares, stock};
+use super::{app, cli, ended, folder, gone, keeping, list, processes, profiles, ready, spare, spares, stock};
 use crate::{
     bed::{of_type, pid, records, session},
     metrics::Scrape,
     support::{
+        daemon::TestDaemon,
         proc,
+        store_lock::StoreLock,
         wait::{PATIENCE, wait_for, wait_until},
     },
 };
@@ -236,4 +240,72 @@ async fn a_mark_that_is_no_text_is_cleared_with_its_process_like_any_other() {
     let rest = daemon.rest();
     ready(&rest, 1).await;
     assert!(list(&rest).await.is_empty());
+}
+
+/// Asks for a session like the process that waits, and does not wait for the answer, of which this gives the status if there is one.
+fn asking(daemon: &TestDaemon) -> JoinSet<Option<u16>> {
+    let mut asking = JoinSet::new();
+    let request = daemon.rest().builder(Method::POST, "/v1/sessions");
+    let request = request.json(&app(daemon));
+    asking.spawn(async move { Some(request.send().await.ok()?.status().as_u16()) });
+    asking
+}
+
+async fn ending(daemon: &TestDaemon) {
+    wait_until("the daemon begins to end", PATIENCE, || {
+        daemon.log().contains("shutting down")
+    })
+    .await;
+}
+
+/// Its journal says that it is somebody's, and the database cannot say so yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_becomes_a_session_while_the_daemon_ends_is_stopped_with_the_others() {
+    let mut daemon = keeping(1, &json!({})).start().await;
+    ready(&daemon.rest(), 1).await;
+    let waits = spare(&daemon);
+    let lock = StoreLock::take(&daemon.database());
+    let _asking = asking(&daemon);
+    wait_until("it is claimed", PATIENCE, || {
+        daemon.journal(&waits).contains("\"type\":\"claimed\"")
+    })
+    .await;
+    daemon.signal(Signal::SIGTERM);
+    ending(&daemon).await;
+    drop(lock);
+    assert_eq!(daemon.ended().code(), Some(0));
+    let left = processes(&waits);
+    assert!(left.is_empty(), "the daemon has ended, and there are: {left:?}");
+    daemon.start().await;
+    let view = daemon.rest().session(&waits).await;
+    assert_eq!(
+        (&view["state"], &view["reason"]),
+        (&json!("stopped"), &Value::Null),
+        "{view:#}"
+    );
+}
+
+/// Its keeper cannot say yet that it is somebody's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_asked_for_too_late_is_no_session_and_goes_with_the_daemon() {
+    let mut daemon = keeping(1, &json!({})).start().await;
+    ready(&daemon.rest(), 1).await;
+    let waits = spare(&daemon);
+    let keeper = proc::read(cli(&waits)).unwrap().parent;
+    proc::signal(keeper, Signal::SIGSTOP);
+    let mut asking = asking(&daemon);
+    wait_for("it is not offered any more", PATIENCE, async || {
+        (stock(&daemon.rest()).await["ready"] == 0).then_some(())
+    })
+    .await;
+    daemon.signal(Signal::SIGTERM);
+    ending(&daemon).await;
+    proc::signal(keeper, Signal::SIGCONT);
+    assert_eq!(asking.join_next().await.unwrap().unwrap(), Some(503));
+    assert_eq!(daemon.ended().code(), Some(0));
+    let left = processes(&waits);
+    assert!(left.is_empty(), "the daemon has ended, and there are: {left:?}");
+    assert!(!folder(&daemon, &waits).exists() && spares(&daemon).is_empty());
+    daemon.start().await;
+    assert!(list(&daemon.rest()).await.is_empty(), "it is no session");
 }

@@ -1,0 +1,89 @@
+//! Owns keepers that live and do nothing, as one that was stopped or that a swapping machine gives no time: their processes are
+//! kept for as long as nobody wants them stopped.
+
+use serde_json::{Value, json};
+
+use crate::{
+    journal,
+    support::{
+        proc,
+        rest::Rest,
+        wait::{PATIENCE, wait_until},
+    },
+    versions::{Bed, bed},
+};
+
+/// A daemon that has begun on a session whose keeper does nothing while the file `frozen` is there.
+async fn frozen() -> Bed {
+    let mut bed = bed(1).await;
+    std::fs::write(bed.daemon.home().join("frozen"), "").unwrap();
+    bed.daemon.start().await;
+    let view = bed.daemon.rest().session(&bed.session).await;
+    assert_eq!(view["reason"]["code"], "keeper_unresponsive", "{view:#}");
+    assert!(proc::is_alive(bed.cli), "it was given up");
+    bed
+}
+
+async fn list_of(rest: &Rest) -> Vec<Value> {
+    let page = rest.get("/v1/sessions").await.expect(200);
+    page["items"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_keeper_that_does_not_answer_keeps_its_process_and_is_attached_to_once_it_does() {
+    let bed = frozen().await;
+    let (daemon, session) = (&bed.daemon, bed.session.as_str());
+    let rest = daemon.rest();
+    assert_eq!(list_of(&rest).await[0]["reason"]["code"], "keeper_unresponsive");
+    for (path, body) in [("messages", json!({ "text": "hello?" })), ("resume", json!({}))] {
+        let refused = rest.post(&format!("/v1/sessions/{session}/{path}"), body).await;
+        assert_eq!(refused.body["retryable"], true, "{:#}", refused.body);
+        assert_eq!(refused.problem(503), "keeper_unresponsive");
+    }
+    assert!(proc::is_alive(bed.cli), "it was left alone");
+    assert_eq!(
+        proc::with_env("TRUNKLINE_RUN", &bed.run).len(),
+        1,
+        "and has no double"
+    );
+
+    std::fs::remove_file(daemon.home().join("frozen")).unwrap();
+    wait_until("the keeper is attached to", PATIENCE, || {
+        daemon
+            .log()
+            .contains("a session whose keeper did not answer goes on")
+    })
+    .await;
+    let view = rest.in_state(session, &["idle"]).await;
+    assert_eq!(
+        (&view["cli"]["pid"], &view["reason"]),
+        (&json!(bed.cli), &Value::Null),
+        "{view:#}"
+    );
+    let answer = rest.ask(session, "can you hear me?").await;
+    assert_eq!(answer["turn"]["number"], 2, "{answer:#}");
+    let records = journal::records(daemon, session);
+    assert!(journal::own(&records, "run_lost").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_ends_a_keeper_that_does_not_answer() {
+    let bed = frozen().await;
+    let (daemon, session) = (&bed.daemon, bed.session.as_str());
+    let rest = daemon.rest();
+    rest.lifecycle(session, "stop", json!({})).await.expect(200);
+    assert!(!proc::is_alive(bed.cli));
+    assert!(!proc::is_alive(i32::try_from(bed.keeper.id()).unwrap()));
+    rest.lifecycle(session, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(session, "there again?").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_stops_all_ends_a_keeper_that_does_not_answer() {
+    let mut bed = frozen().await;
+    assert_eq!(bed.daemon.stop().code(), Some(0));
+    assert!(!proc::is_alive(bed.cli));
+    assert!(!proc::is_alive(i32::try_from(bed.keeper.id()).unwrap()));
+}
