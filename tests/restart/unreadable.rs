@@ -121,7 +121,7 @@ async fn rows_that_are_damaged_under_a_running_daemon_hide_no_other() {
     assert_eq!(unreadable(&rest).await, json!(sorted(&bad)));
     rest.get("/metrics").await.expect(200);
     rest.get("/v1/usage?group_by=session").await.expect(200);
-    for id in &good {
+    for id in &good[..2] {
         rest.ask(id, "hello").await;
     }
     for id in &bad {
