@@ -86,7 +86,10 @@ impl Supervisor {
         self.shared.registry.remove(id);
         self.catch_up().await?;
         let settings = &self.shared.settings;
-        let (dir, socket) = (settings.session_dir(id), settings.socket(id));
+        let (dir, socket) = (
+            settings.session_dir(id),
+            settings.socket(&self.shared.data_mark, id),
+        );
         absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
         // A keeper that was killed leaves it.
         absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;

@@ -301,7 +301,7 @@ impl Supervisor {
         absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
         let lease = settings.lease_file(cli_session);
         absent(tokio::fs::remove_file(&lease).await).map_err(SupervisorError::files(&lease))?;
-        let socket = settings.socket(id);
+        let socket = settings.socket(&self.shared.data_mark, id);
         absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
         // Last: as long as it is there, the next daemon looks after the rest.
         self.forget_warm(id).await;
