@@ -91,7 +91,7 @@ impl Supervisor {
             settings.socket(&self.shared.data_mark, id),
         );
         absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
-        // A keeper that was killed leaves it.
+        // A keeper that was killed has left it.
         absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
         let history = match self.shared.store.cli_session_history(id).await {
             // Leases that nobody holds go at the next start.

@@ -81,7 +81,7 @@ async fn chaos() {
         story.tell("look at everything");
         world.check().await;
         story.tell("go on");
-        world.go_on(plan.replaced).await;
+        world.go_on(&plan).await;
         story.tell("done");
         println!(
             "round {round}, {} s: {}",

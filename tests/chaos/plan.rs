@@ -12,6 +12,9 @@ pub(crate) const SESSIONS: usize = FAKES + REALS;
 /// the others, in the order in which they came.
 pub(crate) const GUESTS: usize = 10;
 
+/// Processes that are started in advance.
+pub(crate) const SPARES: usize = 2;
+
 /// How long things go wrong in a round.
 const MIXED_MS: u64 = 8_000;
 const KILLS_MS: u64 = 18_000;
@@ -75,9 +78,11 @@ pub(crate) enum Fault {
     KillCli {
         session: usize,
     },
+    /// It may die of it, with a prompt that came meanwhile and that it has not heard of.
     FreezeCli {
         session: usize,
         ms: u64,
+        unheard: Option<(String, String)>,
     },
     /// A process that was started in advance dies, or its keeper.
     KillSpare {
@@ -174,6 +179,8 @@ pub(crate) struct Round {
     pub(crate) faults: Vec<(u64, Fault)>,
     /// The session that is deleted at the end, and another one made in its place.
     pub(crate) replaced: usize,
+    /// Who asks at once for what was started in advance, when all is calm: one more than there is.
+    pub(crate) visits: Vec<Guest>,
 }
 
 /// The plan of a round.
@@ -193,6 +200,7 @@ pub(crate) fn round(seed: u64, number: u64, pace: Pace) -> Round {
         prompts,
         faults,
         replaced: place(&mut chance, SESSIONS),
+        visits: (0..=SPARES).map(|_| guest(&mut chance, SESSIONS)).collect(),
     }
 }
 
@@ -234,6 +242,9 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         21..23 => Fault::FreezeCli {
             session,
             ms: 50 + chance.below(3_000),
+            unheard: chance
+                .one_in(2)
+                .then(|| (chance.uuid(), prompts::text(chance, session))),
         },
         23..24 => Fault::KillSpare {
             keeper: chance.one_in(2),

@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     fs,
     os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -21,7 +21,7 @@ use crate::{
     checks::Killed,
     client::{Address, Client},
     people::{self, Made, Sent},
-    plan::{Ending, FAKES, Guest, Round, SESSIONS},
+    plan::{Ending, FAKES, Guest, Round, SESSIONS, SPARES},
     processes,
     story::Story,
     support::{
@@ -40,8 +40,6 @@ const DISK_BYTES: u64 = 192 << 20;
 const SEGMENT_BYTES: &str = "262144";
 /// So few that starts wait in the queue.
 const PARALLEL_STARTS: &str = "2";
-/// Processes that are started in advance.
-const SPARES: usize = 2;
 /// Turns may end, and the steps of a stop come after that.
 const FINISH_TURNS_MS: &str = "500";
 /// Earlier than the test's own patience.
@@ -295,6 +293,7 @@ impl World {
         let api = self.api();
         for session in self.all() {
             let what = format!("session {} is at rest", session.id);
+            let folder = self.daemon.data_dir().join("sessions").join(&session.id);
             let mut last = Value::Null;
             let mut since = Instant::now();
             let is_at_rest = timeout(
@@ -306,7 +305,7 @@ impl World {
                         last = view;
                     }
                     // The record of a state comes after the state, if the disk takes it.
-                    let is_told = || last["state"] == last_state(&self.daemon.journal(&session.id)).as_str();
+                    let is_told = || last["state"] == last_state(&folder).as_str();
                     (is_at_rest(&last) && (since.elapsed() > UNTOLD_LIMIT || is_told())).then_some(())
                 }),
             );
@@ -323,7 +322,8 @@ impl World {
     }
 
     /// Takes every session out of its state, sends guests home, and replaces one session.
-    pub(crate) async fn go_on(&mut self, replaced: usize) {
+    pub(crate) async fn go_on(&mut self, plan: &Round) {
+        let replaced = plan.replaced;
         self.sessions[replaced].clients.clear();
         let (id, totals) = (
             self.sessions[replaced].id.clone(),
@@ -365,6 +365,7 @@ impl World {
             resumed.unwrap();
         }
         self.sessions[replaced] = self.make(replaced).await;
+        self.visit(&plan.visits).await;
     }
 
     async fn delete(&mut self, id: String, totals: Vec<f64>) {
@@ -427,11 +428,20 @@ fn is_at_rest(view: &Value) -> bool {
 }
 
 /// The state that the newest record of one tells.
-fn last_state(journal: &str) -> String {
+fn last_state(folder: &Path) -> String {
     const RECORD: &str = r#""src":"daemon","data":{"type":"state","state":""#;
-    let found = journal.rfind(RECORD).map(|at| &journal[at + RECORD.len()..]);
-    let state = found.and_then(|rest| rest.split('"').next());
-    state.unwrap_or_default().to_owned()
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut segments: Vec<_> = files
+        .map(|file| file.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
+        .collect();
+    segments.sort();
+    let newest = segments.iter().rev().find_map(|path| {
+        let text = fs::read_to_string(path).ok()?;
+        let state = &text[text.rfind(RECORD)? + RECORD.len()..];
+        state.split('"').next().map(ToOwned::to_owned)
+    });
+    newest.unwrap_or_default()
 }
 
 fn tail(journal: &str) -> String {
@@ -442,7 +452,7 @@ fn tail(journal: &str) -> String {
 }
 
 /// A program that becomes the fake or the real agent, as the name of its directory says.
-fn agents(dir: &std::path::Path) -> PathBuf {
+fn agents(dir: &Path) -> PathBuf {
     let path = dir.join("agent");
     let (fake, real) = (fake_claude(), real_claude());
     let text = format!(

@@ -1,7 +1,12 @@
 //! Owns the sessions that come and go: forks, visits in the directory for which processes are started in advance, and
 //! conversations that outlive their sessions and are gone on with.
 
-use std::{collections::BTreeSet, fs, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -9,11 +14,15 @@ use super::{Session, World, options};
 use crate::{
     client::Client,
     people::{self, Made, Sent},
-    plan::{GUESTS, Guest},
+    plan::{GUESTS, Guest, SPARES},
+    support::wait::pass,
 };
 
 /// The directory of the short-lived sessions, below HOME.
 pub(super) const HALL: &str = "hall";
+
+/// How long visits wait until processes were started in advance: after failures the daemon takes its time.
+const CALM_LIMIT: Duration = Duration::from_secs(3);
 
 /// How a session came.
 #[derive(Clone, Debug)]
@@ -55,6 +64,27 @@ impl World {
     pub(super) fn invite(&mut self, guests: &[Guest]) -> bool {
         let body = json!({ "cwd": self.daemon.home().join(HALL), "options": options() });
         self.ask_for_guests(Kind::Visit, "/v1/sessions", &body, guests)
+    }
+
+    /// In a calm moment, when the processes that are started in advance are there: each of them is given once.
+    pub(super) async fn visit(&mut self, guests: &[Guest]) {
+        let api = self.api();
+        let until = Instant::now() + CALM_LIMIT;
+        let ready = loop {
+            let ready = api.get("/readyz").await.expect(200)["warm"][0]["ready"].clone();
+            if ready == SPARES || Instant::now() >= until {
+                break ready;
+            }
+            pass(Duration::from_millis(20)).await;
+        };
+        self.story.tell(format!("{ready} processes wait for visits"));
+        if !self.invite(guests) {
+            return;
+        }
+        while let Some(made) = self.makers.join_next().await {
+            let (kind, guest, made) = made.unwrap();
+            self.welcome(kind, guest, made);
+        }
     }
 
     pub(super) fn adopt(&mut self, guests: &[Guest]) -> bool {

@@ -7,12 +7,14 @@ use std::{
 
 use serde_json::Value;
 
-use super::{SPARES, World, guests::Kind};
+use super::{World, guests::Kind};
 use crate::{
     checks,
     journal::Journal,
     ledger::{self, is_same},
-    people, processes,
+    people,
+    plan::SPARES,
+    processes,
     support::wait::pass,
 };
 

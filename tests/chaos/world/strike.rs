@@ -12,7 +12,7 @@ use super::World;
 use crate::{
     client::Client,
     people,
-    plan::Fault,
+    plan::{Fault, Prompt},
     processes,
     support::{proc, wait::pass},
 };
@@ -48,7 +48,16 @@ impl World {
             Fault::KillKeeper { session } => self.kill(*session, true),
             Fault::KillCli { session } => self.kill(*session, false),
             Fault::FreezeKeeper { session, ms } => self.freeze_of(*session, *ms, true),
-            Fault::FreezeCli { session, ms } => self.freeze_of(*session, *ms, false),
+            Fault::FreezeCli {
+                session,
+                ms,
+                unheard: None,
+            } => self.freeze_of(*session, *ms, false),
+            Fault::FreezeCli {
+                session,
+                ms,
+                unheard: Some(prompt),
+            } => self.starve(*session, *ms, prompt),
             Fault::KillSpare { keeper } => self.kill_spare(*keeper),
             Fault::FillDisk { ms } => {
                 self.fill_disk(*ms);
@@ -117,6 +126,32 @@ impl World {
         } else {
             self.freeze(agent.pid, ms);
         }
+        true
+    }
+
+    /// The agent is frozen, gets a prompt, and dies.
+    fn starve(&mut self, session: usize, ms: u64, (uuid, text): &(String, String)) -> bool {
+        let found = self
+            .at(session)
+            .and_then(|it| Some((it.id.clone(), processes::agent_of(&it.id)?)));
+        let Some((id, agent)) = found else {
+            return false;
+        };
+        let prompt = Prompt {
+            at_ms: 0,
+            session,
+            uuid: uuid.clone(),
+            text: text.clone(),
+            resumes: true,
+        };
+        proc::signal(agent.pid, Signal::SIGSTOP);
+        self.killed.agents.insert(agent.run);
+        self.senders
+            .spawn(people::send(self.address.subscribe(), id, prompt));
+        self.undoing.spawn(async move {
+            pass(Duration::from_millis(ms)).await;
+            proc::signal(agent.pid, Signal::SIGKILL);
+        });
         true
     }
 
