@@ -75,9 +75,9 @@ fn write_journal(dir: &std::path::Path, input: &[u8]) -> usize {
         let now = Clock.now();
         decoder.feed(read, |item| {
             if let Item::Line(line) = item
-                && ndjson::is_json_object(line)
+                && ndjson::is_object(line)
             {
-                writer.push(now, Source::Cli, None, line).unwrap();
+                writer.push(now, Source::Cli, None, line.as_bytes()).unwrap();
             }
         });
         writer.commit().unwrap();

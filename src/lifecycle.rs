@@ -286,8 +286,10 @@ mod tests {
         let requests = lifecycle.requests();
         let (ended, signals) = lifecycle.shut_down(async { true }, Duration::from_secs(60)).await;
         assert_eq!((ended, signals), (Shutdown::Clean, 0));
-        // To this thread: its handler has run when this returns.
+        // It was delivered to all who waited when somebody has heard it.
+        let mut heard = signal(SignalKind::interrupt()).unwrap();
         nix::sys::signal::raise(Number::SIGINT).unwrap();
+        heard.recv().await.unwrap();
         Lifecycle::hand_on(&requests).unwrap();
         drop(requests);
         let mut next = Lifecycle::new().unwrap();

@@ -2,6 +2,7 @@
 
 mod decoder;
 mod json;
+pub(crate) mod scan;
 
 pub use decoder::{Decoder, Item, OVERSIZED_HEAD_BYTES};
-pub use json::{is_json, is_json_object};
+pub use json::{is_json, is_json_object, is_object};

@@ -315,8 +315,13 @@ impl Writer {
 
     /// The first `bytes` of the batch, whole records, are in the file.
     fn advance(&mut self, bytes: usize) {
-        let records = memchr_iter(b'\n', &self.batch[..bytes]).count();
-        self.head.seq = Seq::new(self.head.seq.get() + records as u64);
+        self.head.seq = if bytes == self.batch.len() {
+            // The usual case needs no count.
+            Seq::new(self.next.get() - 1)
+        } else {
+            let records = memchr_iter(b'\n', &self.batch[..bytes]).count();
+            Seq::new(self.head.seq.get() + records as u64)
+        };
         self.head.offset += bytes as u64;
         self.batch.drain(..bytes);
         self.batch.shrink_to(RETAINED_BYTES);

@@ -60,7 +60,7 @@ pub(super) fn has_entry(environment: &[u8], entry: &str) -> bool {
 /// Kills every process that carries the marker of `run`, and all that descends from one, until none is left.
 ///
 /// Those that carry another mark of a data directory than `mark` are of a run of the same id, in the directory that ours is a
-/// copy of.
+/// copy of: they are left alone.
 ///
 /// The agent itself dies with its keeper, but tools in sessions of their own do not. Call it once [`super::attach`] said that
 /// the keeper's process is gone; it reads all of `/proc` and takes at most 3 s, or 10 s more when that cannot be read at once, so

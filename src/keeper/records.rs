@@ -81,7 +81,7 @@ pub(super) fn stderr(text: &str) -> Vec<u8> {
 /// Gives the record of one item of stdout to `write`: its source and data.
 pub(super) fn stdout_item(item: Item<'_>, write: impl FnOnce(Source, &[u8])) {
     match item {
-        Item::Line(line) if ndjson::is_json_object(line) => write(Source::Cli, line),
+        Item::Line(line) if ndjson::is_object(line) => write(Source::Cli, line.as_bytes()),
         Item::Line(line) => write(Source::StdoutText, &stdout_text(line)),
         Item::NotUtf8(line) => write(
             Source::Daemon,
@@ -103,14 +103,14 @@ pub(super) fn is_of_type(object: &[u8], kind: &[u8]) -> bool {
     serde_json::from_slice::<Typed<'_>>(object).is_ok_and(|object| object.r#type.as_bytes() == kind)
 }
 
-fn stdout_text(line: &[u8]) -> Vec<u8> {
+fn stdout_text(line: &str) -> Vec<u8> {
     #[derive(Serialize)]
     struct StdoutText<'a> {
         text: &'a str,
         bytes: usize,
     }
     json(&StdoutText {
-        text: &lossy_head(line, TEXT_BYTES),
+        text: &lossy_head(line.as_bytes(), TEXT_BYTES),
         bytes: line.len(),
     })
 }
@@ -169,9 +169,9 @@ mod tests {
 
     #[test]
     fn only_objects_count_as_the_clis_words() {
-        assert_eq!(record(Item::Line(br#"{"type":"x"}"#)).0, Source::Cli);
+        assert_eq!(record(Item::Line(r#"{"type":"x"}"#)).0, Source::Cli);
         for text in ["[1]", "17", "Loading…", "{\"a\":", "{} {}"] {
-            let (source, data) = record(Item::Line(text.as_bytes()));
+            let (source, data) = record(Item::Line(text));
             assert_eq!(source, Source::StdoutText, "{text}");
             assert_eq!(data["text"], text);
             assert_eq!(data["bytes"], text.len());
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_between_characters_and_keeps_its_true_size() {
         let line = "€".repeat(2_000);
-        let (_, data) = record(Item::Line(line.as_bytes()));
+        let (_, data) = record(Item::Line(&line));
         let text = data["text"].as_str().unwrap();
         assert!(text.len() <= TEXT_BYTES && text.len() > TEXT_BYTES - 3);
         assert!(text.chars().all(|character| character == '€'));

@@ -12,7 +12,7 @@ const RETAINED_BYTES: usize = 64 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// A line in UTF-8. Nothing is stripped: a trailing CR is part of it.
-    Line(&'a [u8]),
+    Line(&'a str),
     /// A line that is not UTF-8.
     NotUtf8(&'a [u8]),
     /// A line above the cap. The line after it is fine.
@@ -100,10 +100,12 @@ fn deliver(line: &[u8], bytes: u64, max_line_bytes: usize, on_item: &mut impl Fn
     if bytes > max_line_bytes as u64 {
         let head = &line[..line.len().min(OVERSIZED_HEAD_BYTES)];
         on_item(Item::Oversized { bytes, head });
-    } else if std::str::from_utf8(line).is_err() {
-        on_item(Item::NotUtf8(line));
-    } else if !line.trim_ascii().is_empty() {
-        on_item(Item::Line(line));
+    } else {
+        match std::str::from_utf8(line) {
+            Ok(text) if text.trim_ascii().is_empty() => {}
+            Ok(text) => on_item(Item::Line(text)),
+            Err(_) => on_item(Item::NotUtf8(line)),
+        }
     }
 }
 
@@ -123,7 +125,7 @@ mod tests {
     impl From<Item<'_>> for Owned {
         fn from(item: Item<'_>) -> Self {
             match item {
-                Item::Line(line) => Self::Line(line.to_vec()),
+                Item::Line(line) => Self::Line(line.as_bytes().to_vec()),
                 Item::NotUtf8(line) => Self::NotUtf8(line.to_vec()),
                 Item::Oversized { bytes, head } => Self::Oversized(bytes, head.to_vec()),
             }
@@ -232,7 +234,7 @@ mod tests {
         decoder.feed(b"one", |_| lines += 1);
         assert_eq!(lines, 0);
         decoder.finish(|item| {
-            assert_eq!(item, Item::Line(b"one"));
+            assert_eq!(item, Item::Line("one"));
             lines += 1;
         });
         decoder.finish(|_| lines += 1);

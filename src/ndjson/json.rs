@@ -1,21 +1,22 @@
 //! Owns the question whether bytes are JSON, without building values: depth, size of numbers and escapes are free.
 
-use serde::de::IgnoredAny;
+use super::scan;
 
 /// Is this exactly one JSON value in UTF-8? Whitespace around it is allowed.
 ///
 /// It asks for the grammar of RFC 8259 only: lone surrogate escapes, repeated keys, any depth and numbers of any size pass.
 pub fn is_json(bytes: &[u8]) -> bool {
-    // The parser skips strings as bytes, so UTF-8 is a check of its own.
-    std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+    std::str::from_utf8(bytes).is_ok() && scan::is_value(bytes)
 }
 
 /// As [`is_json`], and the value is an object.
 pub fn is_json_object(bytes: &[u8]) -> bool {
-    let first = bytes
-        .iter()
-        .find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
-    first == Some(&b'{') && is_json(bytes)
+    std::str::from_utf8(bytes).is_ok_and(is_object)
+}
+
+/// As [`is_json_object`], of what is known to be text.
+pub fn is_object(text: &str) -> bool {
+    scan::is_object(text.as_bytes())
 }
 
 #[cfg(test)]

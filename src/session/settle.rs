@@ -143,12 +143,12 @@ impl Actor {
             self.late_notes.push(note);
         } else if self.outbox.is_some() {
             self.enqueue(Entry::new(Payload::Note(note.to_json()), subject));
-        } else if self.link.is_none() && self.launching.as_ref().is_none_or(Launching::waits) {
-            if !self.append(&note)
-                && let Subject::Due(due) = subject
-            {
-                self.retry_later(due, DISK_PAUSE);
-            }
+        } else if self.link.is_none()
+            && self.launching.as_ref().is_none_or(Launching::waits)
+            && !self.append(&note)
+            && let Subject::Due(due) = subject
+        {
+            self.retry_later(due, DISK_PAUSE);
         }
     }
 

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use futures_util::TryStreamExt as _;
-use serde::de::IgnoredAny;
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqliteExecutor, SqlitePool, sqlite::SqliteRow};
 
 use super::{
@@ -193,8 +192,6 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         table: "sessions",
         row,
     };
-    // Their meaning is not known here.
-    let IgnoredAny = columns.json("options")?;
     Ok(SessionRow {
         id: columns.parsed("id")?,
         cwd: columns.get("cwd")?,

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     daemon::TestDaemon,
+    programs::fake_settings,
     rest::{Reply, Rest},
     store_lock::StoreLock,
     wait::{PATIENCE, pass, wait_for, wait_until},
@@ -26,13 +27,6 @@ async fn answer(mut asking: JoinSet<Reply>) -> Reply {
     asking.join_next().await.unwrap().unwrap()
 }
 
-async fn ending(daemon: &TestDaemon) {
-    wait_until("the daemon begins to end", PATIENCE, || {
-        daemon.log().contains("shutting down")
-    })
-    .await;
-}
-
 /// The folders of sessions that there are.
 fn folders(daemon: &TestDaemon) -> usize {
     fs::read_dir(daemon.data_dir().join("sessions")).unwrap().count()
@@ -42,15 +36,19 @@ fn folders(daemon: &TestDaemon) -> usize {
 async fn a_session_that_is_being_made_when_the_daemon_ends_gets_no_process() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
+    // The end is busy with this one when the other is made.
+    let (cwd, eof) = (daemon.work_dir("slow"), daemon.home().join("eof"));
+    fake_settings(&cwd, &json!({ "eof": { "seen": eof, "delay_ms": 2000 } }));
+    rest.create_ready(json!({ "cwd": cwd })).await;
     let lock = StoreLock::take(&daemon.database());
     let making = asking(
         &rest,
         "/v1/sessions",
         json!({ "cwd": daemon.work_dir("a"), "prompt": "hello" }),
     );
-    wait_until("it is being made", PATIENCE, || folders(&daemon) == 1).await;
+    wait_until("it is being made", PATIENCE, || folders(&daemon) == 2).await;
     daemon.signal(Signal::SIGTERM);
-    ending(&daemon).await;
+    wait_until("the other one is told to end", PATIENCE, || eof.exists()).await;
     drop(lock);
     let refused = answer(making).await;
     assert_eq!(refused.body["retryable"], true, "{:#}", refused.body);
@@ -60,57 +58,12 @@ async fn a_session_that_is_being_made_when_the_daemon_ends_gets_no_process() {
     assert!(left.is_empty(), "the daemon has ended, and there are: {left:#?}");
     daemon.start().await;
     let page = daemon.rest().get("/v1/sessions").await.expect(200);
-    let states: Vec<_> = page["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| &it["state"])
-        .collect();
+    let views = page["items"].as_array().unwrap().iter();
+    let mut made = views.filter(|view| view["cwd"] == json!(daemon.work_dir("a")));
     assert!(
-        states.iter().all(|state| *state == "failed"),
+        made.all(|view| view["state"] == "failed"),
         "nothing is started for it: {page:#}"
     );
-}
-
-/// A parked session, a stopped one and one that waits for its restart have asked for a process when the end begins.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_session_is_started_by_what_was_asked_before_the_end() {
-    let mut daemon = TestDaemon::with_fake()
-        .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
-        .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "10")
-        .start()
-        .await;
-    let rest = daemon.rest();
-    let mut sessions = Vec::new();
-    for name in ["parked", "stopped"] {
-        let session = rest.create_ready(json!({ "cwd": daemon.work_dir(name) })).await;
-        rest.ask(&session, "hello").await;
-        sessions.push(session);
-    }
-    rest.lifecycle(&sessions[0], "park", json!({})).await.expect(200);
-    rest.lifecycle(&sessions[1], "stop", json!({})).await.expect(200);
-    // Facts are due that cannot be stored, which each start waits for.
-    let lock = StoreLock::take(&daemon.database());
-    let busy = rest.builder(Method::PATCH, &format!("/v1/sessions/{}", sessions[0]));
-    let mut patching = JoinSet::new();
-    patching.spawn(busy.json(&json!({ "title": "t" })).send());
-    let waking = asking(
-        &rest,
-        &format!("/v1/sessions/{}/messages", sessions[0]),
-        json!({ "text": "wake up" }),
-    );
-    let resuming = asking(&rest, &format!("/v1/sessions/{}/resume", sessions[1]), json!({}));
-    daemon.signal(Signal::SIGTERM);
-    ending(&daemon).await;
-    drop(lock);
-    for asked in [waking, resuming] {
-        // It was begun and is over, or it was refused.
-        let status = answer(asked).await.status.as_u16();
-        assert!([200, 202, 503].contains(&status), "{status}");
-    }
-    assert_eq!(daemon.ended().code(), Some(0));
-    let left = daemon.session_processes();
-    assert!(left.is_empty(), "the daemon has ended, and there are: {left:#?}");
 }
 
 /// In a restart the program that comes next gets the signal, whenever it came, and ends everything as it is told to.

@@ -16,12 +16,11 @@ use crate::support::{
     wait::{PATIENCE, wait_until},
 };
 
-/// What is put into a row.
-const DAMAGES: [(&str, &str); 8] = [
+/// What is put into a row, so that it cannot be read.
+const DAMAGES: [(&str, &str); 7] = [
     ("state", "'nonsense'"),
     ("cli_session_id", "'x'"),
     ("run_id", "'x'"),
-    ("options", "'{'"),
     ("created_at", "9223372036854775807"),
     ("updated_at", "-9223372036854775808"),
     ("turns", "-1"),
@@ -111,13 +110,18 @@ async fn rows_that_are_damaged_under_a_running_daemon_hide_no_other() {
     let daemon = TestDaemon::with_fake().allow_errors().start().await;
     let rest = daemon.rest();
     let good = made(&daemon, 3).await;
+    // It can be read; what is wrong matters to its next start only.
+    edit(
+        &daemon,
+        &format!("UPDATE sessions SET options = '{{' WHERE id = '{}'", good[2]),
+    );
     let bad = made(&daemon, DAMAGES.len()).await;
     damage(&daemon, &bad);
     assert_eq!(listed(&rest).await, sorted(&good));
     assert_eq!(unreadable(&rest).await, json!(sorted(&bad)));
     rest.get("/metrics").await.expect(200);
     rest.get("/v1/usage?group_by=session").await.expect(200);
-    for id in &good {
+    for id in &good[..2] {
         rest.ask(id, "hello").await;
     }
     for id in &bad {
@@ -138,8 +142,13 @@ async fn rows_that_are_damaged_at_a_start_are_named_and_can_be_deleted_with_thei
     let mut daemon = TestDaemon::with_fake().allow_errors().start().await;
     let good = made(&daemon, 2).await;
     let bad = made(&daemon, DAMAGES.len()).await;
+    let optionless = made(&daemon, 1).await.remove(0);
     let nameless = made(&daemon, 1).await.remove(0);
     daemon.kill();
+    edit(
+        &daemon,
+        &format!("UPDATE sessions SET options = '{{' WHERE id = '{optionless}'"),
+    );
     damage(&daemon, &bad);
     edit(
         &daemon,
@@ -148,7 +157,17 @@ async fn rows_that_are_damaged_at_a_start_are_named_and_can_be_deleted_with_thei
 
     daemon.start().await;
     let rest = daemon.rest();
-    assert_eq!(listed(&rest).await, sorted(&good));
+    // One that can be read and not opened is shown, and named.
+    let shown = sorted(&[good.clone(), vec![optionless.clone()]].concat());
+    assert_eq!(listed(&rest).await, shown);
+    let name = format!("session.id={optionless}");
+    let lines: Vec<String> = daemon.log().lines().map(str::to_owned).collect();
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains(&name) && line.contains("could not be recovered")),
+        "{lines:#?}"
+    );
     let mut expected = sorted(&bad);
     expected.push("zz".to_owned());
     assert_eq!(unreadable(&rest).await, json!(expected));
@@ -168,7 +187,7 @@ async fn rows_that_are_damaged_at_a_start_are_named_and_can_be_deleted_with_thei
         .unwrap();
     let told = String::from_utf8_lossy(&doctor.stdout).into_owned();
     assert!(
-        told.contains("9 cannot be read") && told.contains(&bad[0]),
+        told.contains("8 cannot be read") && told.contains(&bad[0]),
         "{told}"
     );
     for id in &good {
@@ -186,7 +205,7 @@ async fn rows_that_are_damaged_at_a_start_are_named_and_can_be_deleted_with_thei
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
-    for id in &bad {
+    for id in bad.iter().chain([&optionless]) {
         assert!(!processes(id).is_empty(), "{id}");
         rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
         is_gone(&daemon, id).await;
