@@ -25,9 +25,11 @@ pub(super) fn of(data_dir: &Path) -> Result<String, SupervisorError> {
 }
 
 fn random(path: &Path) -> io::Result<Uuid> {
-    let known = files::read_to_string(path).ok();
-    if let Some(random) = known.and_then(|text| text.trim().parse::<Uuid>().ok()) {
-        return Ok(random);
+    match files::read_to_string(path).map(|text| text.trim().parse::<Uuid>()) {
+        Ok(Ok(random)) => return Ok(random),
+        // With another mark the processes of our own sessions would be strangers.
+        Err(error) if files::is_doubt(&error) => return Err(error),
+        Ok(Err(_)) | Err(_) => {}
     }
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;
