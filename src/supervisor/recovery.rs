@@ -183,6 +183,8 @@ impl Supervisor {
                 let opened = async { supervisor.open_known(&supervisor.row(id).await?).await };
                 match opened.await {
                     Err(SupervisorError::KeeperUnresponsive | SupervisorError::Store(_)) => {}
+                    // It has answered, and is out of reach for another reason, which the session says.
+                    Err(SupervisorError::KeeperIncompatible { .. }) => return,
                     Ok(session) => {
                         let state = session.view().state.as_str();
                         tracing::info!(session.id = %id, state, "a session whose keeper did not answer goes on");
