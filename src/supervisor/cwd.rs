@@ -215,7 +215,7 @@ mod tests {
     #[tokio::test]
     async fn a_directory_that_hangs_leaves_looks_to_the_others() {
         let looks = Looks {
-            patience: Duration::from_millis(200),
+            patience: Duration::from_millis(50),
             ..Looks::default()
         };
         let mut gates = Vec::new();
