@@ -25,9 +25,13 @@ pub(super) fn of(data_dir: &Path) -> Result<String, SupervisorError> {
 }
 
 fn random(path: &Path) -> io::Result<Uuid> {
-    let known = files::read_to_string(path).ok();
-    if let Some(random) = known.and_then(|text| text.trim().parse::<Uuid>().ok()) {
-        return Ok(random);
+    match files::read_to_string(path).map(|text| text.trim().parse::<Uuid>()) {
+        Ok(Ok(random)) => return Ok(random),
+        // There is none, or what a loss of power left of one.
+        Ok(Err(_)) => {}
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {}
+        // One that cannot be read just now is not made anew: processes that live carry it.
+        Err(error) => return Err(error),
     }
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;
