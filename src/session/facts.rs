@@ -82,8 +82,8 @@ impl UnsentFacts {
         }
     }
 
-    /// Takes all that waits. When that was sent, what was dropped is read again up to `folded`, as far as it fits: the last
-    /// record of which facts were added or dropped.
+    /// Takes all that waits. When that was sent, what was dropped is read again, piece by piece, up to `folded`: the last record
+    /// of which facts were added or dropped. A piece may give none, and more be due.
     fn take(&mut self, session: SessionId, reader: &Reader, folded: Head) -> Option<Projection> {
         if self.waiting.is_none() {
             self.read_again(session, reader, folded);
@@ -92,26 +92,25 @@ impl UnsentFacts {
         self.waiting.take()
     }
 
+    /// One chunk at a time: a long journal holds up no stop.
     fn read_again(&mut self, session: SessionId, reader: &Reader, folded: Head) {
-        while self.bytes <= self.most
-            && let Some(behind) = &mut self.behind
-        {
-            if behind.machine.head() >= folded.seq {
-                self.behind = None;
-                return;
+        let Some(behind) = &mut self.behind else {
+            return;
+        };
+        if behind.machine.head() >= folded.seq {
+            self.behind = None;
+            return;
+        }
+        match behind.read(reader, folded) {
+            Ok((facts, bytes)) => {
+                let (seq, has_run) = (behind.machine.head(), behind.machine.has_run());
+                if !facts.is_empty() || !has_run {
+                    self.keep(session, seq, facts, bytes);
+                }
             }
-            match behind.read(reader, folded) {
-                Ok((facts, bytes)) => {
-                    let (seq, has_run) = (behind.machine.head(), behind.machine.has_run());
-                    if !facts.is_empty() || !has_run {
-                        self.keep(session, seq, facts, bytes);
-                    }
-                }
-                Err(error) => {
-                    report_unreadable(session, &error);
-                    behind.is_stuck = true;
-                    return;
-                }
+            Err(error) => {
+                report_unreadable(session, &error);
+                behind.is_stuck = true;
             }
         }
     }
