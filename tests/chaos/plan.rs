@@ -213,7 +213,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         return kill_daemon(chance);
     }
     let session = place(chance, SESSIONS + GUESTS);
-    match chance.below(42) {
+    match chance.below(44) {
         0..5 => kill_daemon(chance),
         5..7 => Fault::EndDaemon {
             hurry_ms: chance.one_in(3).then(|| chance.below(1_500)),
@@ -242,9 +242,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         21..23 => Fault::FreezeCli {
             session,
             ms: 50 + chance.below(3_000),
-            unheard: chance
-                .one_in(2)
-                .then(|| (chance.uuid(), prompts::text(chance, session))),
+            unheard: None,
         },
         23..24 => Fault::KillSpare {
             keeper: chance.one_in(2),
@@ -276,6 +274,12 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
             // The directory is one of the fake CLI.
             Fault::Visits((0..visits).map(|_| guest(chance, SESSIONS)).collect())
         }
+        // They wait for a restart afterwards, and have to say so.
+        40..42 => Fault::FreezeCli {
+            session,
+            ms: 50 + chance.below(1_500),
+            unheard: Some((chance.uuid(), prompts::text(chance, session))),
+        },
         39..40 => Fault::Adopt([guest(chance, SESSIONS), guest(chance, SESSIONS)]),
         _ => Fault::Stall {
             session,
