@@ -68,8 +68,10 @@ pub(crate) enum Fault {
     FreezeDaemon {
         ms: u64,
     },
+    /// Perhaps rather one whose tools have left their session and live.
     KillKeeper {
         session: usize,
+        with_tools: bool,
     },
     FreezeKeeper {
         session: usize,
@@ -228,7 +230,10 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         10..12 => Fault::FreezeDaemon {
             ms: 50 + chance.below(2_500),
         },
-        12..15 => Fault::KillKeeper { session },
+        12..15 => Fault::KillKeeper {
+            session,
+            with_tools: chance.one_in(2),
+        },
         15..17 => Fault::FreezeKeeper {
             session,
             // Now and then for longer than a daemon that starts waits for it.

@@ -45,7 +45,15 @@ impl World {
                 self.freeze(self.daemon.pid(), *ms);
                 true
             }
-            Fault::KillKeeper { session } => self.kill(*session, true),
+            Fault::KillKeeper { session, with_tools } => {
+                match processes::agent_with_tools().filter(|_| *with_tools) {
+                    Some(agent) => {
+                        self.kill_agent(agent, true);
+                        true
+                    }
+                    None => self.kill(*session, true),
+                }
+            }
             Fault::KillCli { session } => self.kill(*session, false),
             Fault::FreezeKeeper { session, ms } => self.freeze_of(*session, *ms, true),
             Fault::FreezeCli {
