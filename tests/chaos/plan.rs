@@ -117,6 +117,8 @@ pub(crate) enum Fault {
     },
     /// People ask, all at once, for short-lived sessions in the directory for which processes are started in advance.
     Visits(Vec<Guest>),
+    /// So many ask that starts wait for each other, and when all have their answers the daemon is killed.
+    Rush(Vec<Guest>),
     /// Two ask at once to go on with a conversation whose session was deleted.
     Adopt([Guest; 2]),
     /// Clients of a session read nothing.
@@ -145,6 +147,7 @@ impl Fault {
             Self::Wake { .. } => "wake",
             Self::Fork { .. } => "fork",
             Self::Visits(_) => "visits",
+            Self::Rush(_) => "rush",
             Self::Adopt(_) => "adopt",
             Self::Stall { .. } => "stall clients",
         }
@@ -215,7 +218,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         return kill_daemon(chance);
     }
     let session = place(chance, SESSIONS + GUESTS);
-    match chance.below(44) {
+    match chance.below(45) {
         0..5 => kill_daemon(chance),
         5..7 => Fault::EndDaemon {
             hurry_ms: chance.one_in(3).then(|| chance.below(1_500)),
@@ -279,6 +282,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
             // The directory is one of the fake CLI.
             Fault::Visits((0..visits).map(|_| guest(chance, SESSIONS)).collect())
         }
+        42..43 => Fault::Rush((0..5).map(|_| guest(chance, SESSIONS)).collect()),
         // They wait for a restart afterwards, and have to say so.
         40..42 => Fault::FreezeCli {
             session,

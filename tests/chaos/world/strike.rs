@@ -91,6 +91,15 @@ impl World {
             }
             Fault::Fork { session, guest } => self.fork(*session, guest),
             Fault::Visits(guests) => self.invite(guests),
+            Fault::Rush(guests) => {
+                let is_done = self.invite(guests);
+                if is_done {
+                    self.hear_answers().await;
+                    self.kill_daemon(0, None).await;
+                    self.count("kill daemon");
+                }
+                is_done
+            }
             Fault::Adopt(guests) => self.adopt(guests),
             Fault::Stall { session, ms } => self.stall(*session, *ms),
         };
