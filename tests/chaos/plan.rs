@@ -68,8 +68,10 @@ pub(crate) enum Fault {
     FreezeDaemon {
         ms: u64,
     },
+    /// Perhaps rather one whose tools have left their session and live.
     KillKeeper {
         session: usize,
+        with_tools: bool,
     },
     FreezeKeeper {
         session: usize,
@@ -115,6 +117,8 @@ pub(crate) enum Fault {
     },
     /// People ask, all at once, for short-lived sessions in the directory for which processes are started in advance.
     Visits(Vec<Guest>),
+    /// So many ask that starts wait for each other, and when all have their answers the daemon is killed.
+    Rush(Vec<Guest>),
     /// Two ask at once to go on with a conversation whose session was deleted.
     Adopt([Guest; 2]),
     /// Clients of a session read nothing.
@@ -143,6 +147,7 @@ impl Fault {
             Self::Wake { .. } => "wake",
             Self::Fork { .. } => "fork",
             Self::Visits(_) => "visits",
+            Self::Rush(_) => "rush",
             Self::Adopt(_) => "adopt",
             Self::Stall { .. } => "stall clients",
         }
@@ -213,7 +218,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         return kill_daemon(chance);
     }
     let session = place(chance, SESSIONS + GUESTS);
-    match chance.below(42) {
+    match chance.below(45) {
         0..5 => kill_daemon(chance),
         5..7 => Fault::EndDaemon {
             hurry_ms: chance.one_in(3).then(|| chance.below(1_500)),
@@ -228,7 +233,10 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         10..12 => Fault::FreezeDaemon {
             ms: 50 + chance.below(2_500),
         },
-        12..15 => Fault::KillKeeper { session },
+        12..15 => Fault::KillKeeper {
+            session,
+            with_tools: chance.one_in(2),
+        },
         15..17 => Fault::FreezeKeeper {
             session,
             // Now and then for longer than a daemon that starts waits for it.
@@ -242,9 +250,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         21..23 => Fault::FreezeCli {
             session,
             ms: 50 + chance.below(3_000),
-            unheard: chance
-                .one_in(2)
-                .then(|| (chance.uuid(), prompts::text(chance, session))),
+            unheard: None,
         },
         23..24 => Fault::KillSpare {
             keeper: chance.one_in(2),
@@ -276,6 +282,13 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
             // The directory is one of the fake CLI.
             Fault::Visits((0..visits).map(|_| guest(chance, SESSIONS)).collect())
         }
+        42..43 => Fault::Rush((0..5).map(|_| guest(chance, SESSIONS)).collect()),
+        // They wait for a restart afterwards, and have to say so.
+        40..42 => Fault::FreezeCli {
+            session,
+            ms: 50 + chance.below(1_500),
+            unheard: Some((chance.uuid(), prompts::text(chance, session))),
+        },
         39..40 => Fault::Adopt([guest(chance, SESSIONS), guest(chance, SESSIONS)]),
         _ => Fault::Stall {
             session,

@@ -9,6 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::time::timeout_at;
 
 use super::{Session, World, options};
 use crate::{
@@ -21,7 +22,8 @@ use crate::{
 /// The directory of the short-lived sessions, below HOME.
 pub(super) const HALL: &str = "hall";
 
-/// How long visits wait until processes were started in advance: after failures the daemon takes its time.
+/// How long visits wait until processes were started in advance, as after failures the daemon takes its time; and how long
+/// answers are waited for.
 const CALM_LIMIT: Duration = Duration::from_secs(3);
 
 /// How a session came.
@@ -78,10 +80,15 @@ impl World {
             pass(Duration::from_millis(20)).await;
         };
         self.story.tell(format!("{ready} processes wait for visits"));
-        if !self.invite(guests) {
-            return;
+        if self.invite(guests) {
+            self.hear_answers().await;
         }
-        while let Some(made) = self.makers.join_next().await {
+    }
+
+    /// Waits a moment until all who ask have got an answer.
+    pub(super) async fn hear_answers(&mut self) {
+        let until = tokio::time::Instant::now() + CALM_LIMIT;
+        while let Ok(Some(made)) = timeout_at(until, self.makers.join_next()).await {
             let (kind, guest, made) = made.unwrap();
             self.welcome(kind, guest, made);
         }
