@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use nix::fcntl::OFlag;
+use nix::{errno::Errno, fcntl::OFlag};
 
 /// What is in the place of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +67,34 @@ pub fn check(path: &Path) -> io::Result<()> {
 /// Whether an open failed because something else is in the place of the file.
 pub fn is_not_a_file(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<NotAFile>())
+}
+
+/// Whether an error says nothing of what was looked at: the look itself failed, as for want of file descriptors, memory or
+/// rights. Who asks whether something lives must then take it that it may.
+pub fn is_doubt(error: &io::Error) -> bool {
+    error.raw_os_error().map(Errno::from_raw).is_some_and(|number| {
+        !matches!(
+            number,
+            Errno::ENOENT
+                | Errno::ENOTDIR
+                | Errno::EISDIR
+                | Errno::ELOOP
+                | Errno::ENAMETOOLONG
+                | Errno::ENXIO
+                | Errno::EINVAL
+                | Errno::ESRCH
+                | Errno::ECONNREFUSED
+                | Errno::ECONNRESET
+                | Errno::ENOTCONN
+                | Errno::EPIPE
+                | Errno::EPROTOTYPE
+        )
+    })
+}
+
+/// Whether there is certainly nothing at a path; what cannot be looked at may be there.
+pub fn is_missing(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
 }
 
 /// All bytes of a file.

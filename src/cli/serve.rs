@@ -30,7 +30,7 @@ use crate::{
     config::{Config, FlagValue, OnShutdown},
     domain::Clock,
     http::{self, AppState, RestartRequest, Successor},
-    keeper::{Seat, inherited_children, reap_inherited, take_init_duties},
+    keeper::{Seat, inherited_children, raise_open_files, reap_inherited, take_init_duties},
     lifecycle::{End, Lifecycle, Shutdown},
     service::{self, Addressee, Inherited, Notifier, Passed},
     store::{Store, StoreError},
@@ -87,6 +87,9 @@ pub(super) fn run(
     telemetry::init(&loaded.config.log).context("cannot set up the log")?;
     // The threads of the runtime leave the signals to this one.
     Lifecycle::hold_back().context("cannot hold back signals")?;
+    if let Err(error) = raise_open_files() {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -360,11 +360,22 @@ pub fn lock_file(dir: &Path) -> PathBuf {
     dir.join(LOCK_FILE)
 }
 
-/// Whether the journal in `dir` has a writer. Unlike [`Writer::open`] it changes nothing. That it cannot be opened for another
-/// reason is found out by those who write.
-pub fn is_locked(dir: &Path) -> bool {
-    let lock = files::open(&lock_file(dir), OpenOptions::new().read(true));
-    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+/// Whether the journal in `dir` has a writer. Unlike [`Writer::open`] it changes nothing. Where no lock can be there is no
+/// writer; those who write find out that they can't.
+///
+/// # Errors
+/// It cannot be told, as for want of a file descriptor: there may be a writer.
+pub fn is_locked(dir: &Path) -> io::Result<bool> {
+    let lock = match files::open(&lock_file(dir), OpenOptions::new().read(true)) {
+        Ok(lock) => lock,
+        Err(error) if files::is_doubt(&error) => return Err(error),
+        Err(_) => return Ok(false),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 fn open_or_make(path: &Path) -> io::Result<File> {

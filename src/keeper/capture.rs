@@ -12,6 +12,8 @@ use tokio::{
     time::timeout,
 };
 
+use super::limits::{given_open_files, limit_open_files};
+
 /// The most of each stream that is kept, in bytes. The rest is read and dropped.
 const CAPTURE_LIMIT_BYTES: usize = 256 << 10;
 
@@ -54,7 +56,8 @@ pub async fn capture<A: AsRef<OsStr> + Sync>(
         clippy::disallowed_methods,
         reason = "the one place that runs helper commands"
     )]
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(args)
         .env_clear()
         .envs(env.iter().map(|(name, value)| (name, value)))
@@ -62,9 +65,16 @@ pub async fn capture<A: AsRef<OsStr> + Sync>(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(CaptureError::Spawn)?;
+        .kill_on_drop(true);
+    if let Some(given) = given_open_files() {
+        // SAFETY: the closure runs between fork and exec and makes system calls only, getrlimit and setrlimit. It does not
+        // allocate, lock or touch shared state.
+        #[expect(unsafe_code, reason = "no safe way to act between fork and exec")]
+        unsafe {
+            command.pre_exec(move || limit_open_files(Some(given)));
+        }
+    }
+    let mut child = command.spawn().map_err(CaptureError::Spawn)?;
     let group = child.id().and_then(|pid| i32::try_from(pid).ok());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let run = async {

@@ -101,24 +101,34 @@ impl Identity {
     /// folder: that keeper is another daemon's.
     ///
     /// # Errors
-    /// The file cannot be read, or is not an identity.
+    /// The file cannot be read, or is not an identity, or it cannot be told whose keeper that is.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
-        Ok(Self::read_any(path)?.filter(|identity| !identity.is_elsewhere(path)))
+        let Some(identity) = Self::read_any(path)? else {
+            return Ok(None);
+        };
+        Ok((!identity.is_elsewhere(path)?).then_some(identity))
     }
 
     /// The keeper that an identity file tells of which came with a copy of a folder, if it lives.
     pub fn of_the_original(path: &Path) -> Option<Self> {
         let identity = Self::read_any(path).ok()??;
-        identity.is_elsewhere(path).then_some(identity)
+        // What cannot be told is not said.
+        identity.is_elsewhere(path).ok()?.then_some(identity)
     }
 
     /// Whether the keeper lives, and keeps another folder than that of the file at `path`.
-    fn is_elsewhere(&self, path: &Path) -> bool {
-        let is_here = |folder: Place| Place::of_folder(path).is_ok_and(|here| here == folder);
+    fn is_elsewhere(&self, path: &Path) -> io::Result<bool> {
+        if let Some(folder) = self.folder
+            && Place::of_folder(path)? == folder
+        {
+            return Ok(false);
+        }
         // Who keeps this folder has the lock of its journal. That alone is not it: whoever writes here may have it for a moment.
-        !self.folder.is_some_and(is_here)
-            && self.is_alive()
-            && path.parent().is_some_and(|folder| !is_locked(folder))
+        Ok(self.lives()?
+            && path
+                .parent()
+                .map_or(Ok(true), is_locked)
+                .map(|is_locked| !is_locked)?)
     }
 
     fn read_any(path: &Path) -> io::Result<Option<Self>> {
@@ -139,21 +149,34 @@ impl Identity {
     }
 
     /// Whether this very process still lives: same boot, same pid, same start time.
-    pub fn is_alive(&self) -> bool {
+    ///
+    /// # Errors
+    /// It cannot be told, as for want of a file descriptor.
+    pub fn lives(&self) -> io::Result<bool> {
         let pid = nix::unistd::Pid::from_raw(self.pid);
-        os::boot_id().is_ok_and(|boot| boot == self.boot_id)
-            && os::start_time(pid).is_ok_and(|time| time == self.start_time)
-            && !os::is_zombie(pid)
+        if os::boot_id()? != self.boot_id {
+            return Ok(false);
+        }
+        match os::start_time(pid) {
+            Ok(time) => Ok(time == self.start_time && !os::is_zombie(pid)),
+            Err(error) if files::is_doubt(&error) => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// As [`Self::lives`]; what cannot be told may live.
+    pub fn may_live(&self) -> bool {
+        self.lives().unwrap_or(true)
     }
 
     /// Asks the keeper, by a signal, to stop its process and to end, and waits for that: whether it came in time.
     pub async fn end(&self, deadline: Duration) -> bool {
         let gone = async {
-            while self.is_alive() {
+            while self.may_live() {
                 tokio::time::sleep(END_PAUSE).await;
             }
         };
-        if self.is_alive() {
+        if self.may_live() {
             // It may have ended.
             let _ = os::signal_same(self.process(), Signal::SIGTERM);
         }
@@ -208,7 +231,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let read = Identity::read(&path).unwrap().unwrap();
         assert_eq!(read.secret(), written.secret());
-        assert!(read.is_alive());
+        assert!(read.may_live());
         assert!(!format!("{read:?}").contains(written.secret()));
     }
 
@@ -253,7 +276,7 @@ mod tests {
         // One that is gone is the same for both: there is none.
         old["start_time"] = 1.into();
         fs::write(&copy, old.to_string()).unwrap();
-        assert!(!Identity::read(&copy).unwrap().unwrap().is_alive());
+        assert!(!Identity::read(&copy).unwrap().unwrap().may_live());
     }
 
     #[test]
@@ -261,10 +284,10 @@ mod tests {
     fn another_start_time_or_boot_is_another_process() {
         let mut other = identity();
         other.start_time += 1;
-        assert!(!other.is_alive());
+        assert!(!other.may_live());
         let mut other = identity();
         other.boot_id = "before".to_owned();
-        assert!(!other.is_alive());
+        assert!(!other.may_live());
     }
 
     #[test]

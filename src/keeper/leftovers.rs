@@ -18,7 +18,10 @@ use super::{
     os,
     plan::{DATA_MARKER, RUN_MARKER, SESSION_MARKER},
 };
-use crate::domain::{RunId, SessionId};
+use crate::{
+    domain::{RunId, SessionId},
+    files,
+};
 
 /// How long leftovers are looked for. What cannot be killed by then hangs in the kernel, or is not ours to kill.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -108,7 +111,7 @@ pub fn kill_strays(mark: &str, is_kept: impl Fn(SessionId, RunId) -> bool) -> io
 pub fn kill_lock_holder(identity_file: &Path, lock_file: &Path) -> bool {
     let known = Identity::read(identity_file).ok().flatten();
     let known = known
-        .filter(Identity::is_alive)
+        .filter(Identity::may_live)
         .map(|identity| identity.process());
     let holder = os::lock_holder(lock_file);
     let keeper = match (known, holder) {
@@ -176,10 +179,14 @@ fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// Whether this process lives, which one that nobody has reaped yet does not.
+/// Whether this process lives, which one that nobody has reaped yet does not; what cannot be told lives.
 pub fn is_running(pid: i32) -> bool {
     let pid = nix::unistd::Pid::from_raw(pid);
-    os::start_time(pid).is_ok() && !os::is_zombie(pid)
+    match os::start_time(pid) {
+        Ok(_) => !os::is_zombie(pid),
+        // It cannot be told.
+        Err(error) => files::is_doubt(&error),
+    }
 }
 
 #[cfg(test)]

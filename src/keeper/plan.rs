@@ -106,6 +106,8 @@ pub struct KeeperLimits {
     pub sync_after: Vec<String>,
     /// Lines of stdout with one of these as their `type` say nothing and are not recorded. Default: `keep_alive`.
     pub unrecorded: Vec<String>,
+    /// The soft limit of open files of the keeper and its process; `None` leaves the daemon's own.
+    pub open_files: Option<u64>,
     /// How long the exit record of an ended process is retried on a disk that refuses it. Default 60 s.
     pub journal_give_up_ms: u64,
 }
@@ -125,6 +127,7 @@ impl Default for KeeperLimits {
             sync_interval_ms: 1_000,
             sync_after: vec![r#""type":"result""#.to_owned()],
             unrecorded: vec!["keep_alive".to_owned()],
+            open_files: None,
             journal_give_up_ms: 60_000,
         }
     }

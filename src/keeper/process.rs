@@ -20,6 +20,7 @@ use super::{
     identity::{self, Identity},
     ladder::Ladder,
     lease,
+    limits::limit_open_files,
     os::{self, Signals},
     plan::LaunchPlan,
     recorder::Recorder,
@@ -54,6 +55,7 @@ pub fn run_process() -> ExitCode {
 fn keep() -> Result<(), LaunchFailure> {
     let mask = become_independent().map_err(system)?;
     let plan = read_plan()?;
+    limit_open_files(plan.limits.open_files).map_err(system)?;
     let Started {
         mut keeper,
         lease: _lease,

@@ -16,14 +16,17 @@ use nix::{
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::os;
+use super::{
+    limits::{given_open_files, limit_open_files},
+    os,
+};
 
 /// Becomes `program`, with exactly this environment. Files that are not marked to stay open are closed.
 ///
 /// Signals that are blocked stay so, and those that wait are delivered to the program once it lets them through.
 ///
 /// # Errors
-/// The system refuses the program; nothing has changed then.
+/// The system refuses the program; nothing has changed then but the limit of open files, which is as this process was given it.
 pub fn replace_this_process(
     program: &Path,
     args: &[OsString],
@@ -40,6 +43,7 @@ pub fn replace_this_process(
         entry.push(value);
         envp.push(text(&entry)?);
     }
+    limit_open_files(given_open_files())?;
     Ok(execve(&text(program.as_os_str())?, &argv, &envp)?)
 }
 

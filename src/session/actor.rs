@@ -9,7 +9,6 @@ use std::{
 
 use tokio::{
     sync::{Notify, Semaphore, mpsc, watch},
-    task::AbortHandle,
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -45,7 +44,7 @@ use super::{
     prompts::Prompts,
     restart::Restarting,
     ruling::{Looked, Ruling},
-    takeover::Takeover,
+    takeover::{Attaching, Takeover},
     warm::Unclaimed,
 };
 
@@ -167,7 +166,7 @@ pub(super) struct Actor {
     /// Cancelled once what a lost run had left behind was looked for and killed.
     pub(super) sweep: Option<CancellationToken>,
     /// The attempt to attach to a keeper that lost us.
-    pub(super) attaching: Option<AbortHandle>,
+    pub(super) attaching: Option<Attaching>,
     /// Refused because the link went: whether they were taken is known once the journal was read.
     pub(super) uncertain: Vec<Unsent>,
     /// Records that are due once the keeper is gone.

@@ -19,6 +19,10 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 impl Actor {
     pub(super) fn on_unsent(&mut self, unsent: Unsent) {
         match &self.link {
+            // It was not sent: what had been sent was known long before the keeper was found not to answer.
+            Some(_) if unsent.error == WriteError::Gone && self.has_silent_keeper() => {
+                self.refuse_unrecorded(unsent);
+            }
             Some(link) if unsent.error == WriteError::Gone && link.over().is_cancelled() => {
                 self.uncertain.push(unsent);
             }

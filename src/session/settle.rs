@@ -205,13 +205,15 @@ impl Actor {
     }
 
     pub(super) fn shown_view(&self) -> LiveView {
+        let view = self.machine.view(self.cli_pid);
         LiveView {
+            reason: self.silence().or_else(|| view.reason.clone()),
             state: self.shown_state(),
             requests: self.pending_requests(),
             parked: self.machine.parked().filter(|_| self.launching.is_none()),
             unused_since: self.parkable().ok(),
             is_woken: self.is_woken(),
-            ..self.machine.view(self.cli_pid)
+            ..view
         }
     }
 }

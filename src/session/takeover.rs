@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::{sync::oneshot, task::AbortHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -17,8 +17,11 @@ use super::{SessionError, actor::Actor, notes::Note, outbox::Unsent, process::Ca
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// Between two tries to attach to a keeper that still holds its lock.
 const ATTACH_PAUSE: Duration = Duration::from_millis(250);
-/// How long a keeper that can't be attached to may hold the journal before its process is ended.
+/// How long a keeper whose file or socket is of no use may hold the journal before its process is ended. One that only does not
+/// answer keeps it for as long as nobody wants the process stopped.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(5);
+/// What is said of a keeper that lives and does not answer, or that cannot be looked at.
+const SILENT: &str = "the keeper of the session's process lives and does not answer";
 /// Between two tries to close a run on a disk that refuses it.
 const CLOSE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -33,8 +36,26 @@ pub(super) struct Takeover {
     kill_at: Option<Instant>,
     /// When it is ended itself, if that did not help.
     end_at: Option<Instant>,
-    /// Whether it held its lock when that was looked at last: then it may live.
+    /// Until when its lock is looked at all the time: it is ending, most probably.
+    quick_until: Instant,
+    /// Whether it held its lock when that was looked at last, or nobody could tell: then it may live.
     is_locked: bool,
+    /// What came of the last try to attach to it: whether it may live and only not answer.
+    is_silent: Option<bool>,
+}
+
+/// A try to attach to a keeper that lost us.
+#[derive(Debug)]
+pub(super) struct Attaching {
+    task: AbortHandle,
+    /// Says, once it has failed, whether the keeper may live and only not answer.
+    failed: oneshot::Receiver<bool>,
+}
+
+impl Attaching {
+    pub(super) fn abort(&self) {
+        self.task.abort();
+    }
 }
 
 impl Actor {
@@ -49,7 +70,9 @@ impl Actor {
             attach_at: now + LOCK_PAUSE,
             kill_at: Some(now + KEEPER_PATIENCE),
             end_at: Some(now + 2 * KEEPER_PATIENCE),
+            quick_until: now + KEEPER_PATIENCE,
             is_locked: true,
+            is_silent: None,
         });
         self.take_over(now);
     }
@@ -60,9 +83,13 @@ impl Actor {
         let Some(takeover) = self.takeover.filter(|takeover| takeover.next <= now) else {
             return;
         };
-        if is_locked(&self.journal_dir) {
-            self.wait_for_lock(takeover, now);
-            return;
+        match is_locked(&self.journal_dir) {
+            Ok(false) => {}
+            // Where it cannot be told, it may live.
+            locked => {
+                self.wait_for_lock(takeover, now, locked.is_err());
+                return;
+            }
         }
         if let Some(attaching) = self.attaching.take() {
             attaching.abort();
@@ -98,10 +125,29 @@ impl Actor {
         self.spawn_keeper();
     }
 
-    fn wait_for_lock(&mut self, mut takeover: Takeover, now: Instant) {
-        let is_ending = takeover.kill_at.is_some_and(|at| now < at);
-        takeover.next = now + if is_ending { LOCK_PAUSE } else { ATTACH_PAUSE };
-        if let Some(run_id) = self.machine.run_id() {
+    fn wait_for_lock(&mut self, mut takeover: Takeover, now: Instant, is_unclear: bool) {
+        takeover.next = now
+            + if now < takeover.quick_until {
+                LOCK_PAUSE
+            } else {
+                ATTACH_PAUSE
+            };
+        let run = self.machine.run_id();
+        if let Some(attaching) = &mut self.attaching
+            && let Ok(is_silent) = attaching.failed.try_recv()
+        {
+            if is_silent && takeover.is_silent != Some(true) {
+                tracing::warn!(session.id = %self.id, "the keeper of a session lives and does not answer; it is waited for");
+            }
+            takeover.is_silent = Some(is_silent);
+        }
+        // One that is not known to be of no use is given up by nobody but who wants the process stopped.
+        let may_live = is_unclear || (run.is_some() && takeover.is_silent != Some(false));
+        if may_live && self.stop_waiters.is_empty() {
+            takeover.kill_at = takeover.kill_at.map(|_| now + KEEPER_PATIENCE);
+            takeover.end_at = takeover.end_at.map(|_| now + 2 * KEEPER_PATIENCE);
+        }
+        if let Some(run_id) = run {
             if takeover.kill_at.take_if(|at| *at <= now).is_some() {
                 // A keeper that lives and can't be reached: with its process it ends.
                 self.kill_leftovers(run_id);
@@ -113,7 +159,11 @@ impl Actor {
         if takeover.end_at.take_if(|at| *at <= now).is_some() {
             self.kill_keeper();
         }
+        let was_silent = self.has_silent_keeper();
         self.takeover = Some(takeover);
+        if was_silent != self.has_silent_keeper() {
+            self.show();
+        }
     }
 
     /// Tries it once at a time: of two connections the keeper would drop the first.
@@ -121,19 +171,38 @@ impl Actor {
         if self
             .attaching
             .as_ref()
-            .is_some_and(|attaching| !attaching.is_finished())
+            .is_some_and(|attaching| !attaching.task.is_finished())
         {
             return;
         }
         let identity = self.settings.identity_file.clone();
         let (tracker, attached) = (self.tracker.clone(), self.launched_sender.clone());
-        let attaching = self.tracker.spawn(async move {
-            // That it can't be reached now is what the next try and the patience are for.
-            if let Ok(link) = keeper::attach(&identity, &tracker).await {
-                attached.send(Ok(link)).await.ok();
+        let (says, failed) = oneshot::channel();
+        let task = self.tracker.spawn(async move {
+            match keeper::attach(&identity, &tracker).await {
+                Ok(link) => drop(attached.send(Ok(link)).await),
+                // What is next is the next try, and the patience.
+                Err(error) => drop(says.send(error.may_live())),
             }
         });
-        self.attaching = Some(attaching.abort_handle());
+        self.attaching = Some(Attaching {
+            task: task.abort_handle(),
+            failed,
+        });
+    }
+
+    /// Whether there is a keeper whose connection is over, and that was found to live and not to answer.
+    pub(super) fn has_silent_keeper(&self) -> bool {
+        self.takeover
+            .is_some_and(|takeover| takeover.is_locked && takeover.is_silent == Some(true))
+    }
+
+    /// What is said of a session with such a keeper.
+    pub(super) fn silence(&self) -> Option<FailReason> {
+        self.has_silent_keeper().then(|| FailReason {
+            code: FailReason::KEEPER_UNRESPONSIVE.to_owned(),
+            detail: SILENT.to_owned(),
+        })
     }
 
     /// Goes on with a keeper that lived and had lost us.
@@ -182,7 +251,7 @@ impl Actor {
     pub(super) fn mend_without_process(&mut self) -> Result<(), SessionError> {
         if let Some(run_id) = self.machine.run_id() {
             // Also when the disk refuses the record. But what a keeper holds is not left over.
-            if !is_locked(&self.journal_dir) {
+            if matches!(is_locked(&self.journal_dir), Ok(false)) {
                 self.kill_leftovers(run_id);
             }
             self.try_append(&Note::RunLost {

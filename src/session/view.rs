@@ -19,7 +19,7 @@ pub const EDITING_TOOLS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", "Writ
 pub struct LiveView {
     /// The state.
     pub state: SessionState,
-    /// Why it failed; set in state `failed` only.
+    /// Why it failed, or that its keeper does not answer; set in no other case.
     pub reason: Option<FailReason>,
     /// The last run.
     pub run_id: Option<RunId>,

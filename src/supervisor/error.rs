@@ -91,9 +91,15 @@ pub enum SupervisorError {
         /// The newest version of the link that it speaks.
         theirs: u32,
     },
-    /// The process lives, and the keeper that has it says nothing.
-    #[error("the keeper of the session's process lives and does not answer")]
-    KeeperUnresponsive,
+    /// The process lives, and the keeper that has it says nothing; or it may live, as this daemon could not look.
+    #[error("{detail}")]
+    KeeperUnresponsive {
+        /// Which of the two, for people.
+        detail: String,
+    },
+    /// The daemon has hardly any file descriptor left.
+    #[error("the daemon has too few file descriptors left for another process")]
+    TooFewFiles,
     /// No CLI was found.
     #[error("no claude CLI was found")]
     CliNotFound {

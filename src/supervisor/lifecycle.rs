@@ -29,9 +29,10 @@ impl Supervisor {
     /// Makes a session and starts its process. The session is there also when the start fails; its state says so.
     ///
     /// # Errors
-    /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`, `NoRoom`; for a conversation to go on with
+    /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`, `TooFewFiles`, `NoRoom`; for a conversation to go on with
     /// `ConversationTaken`, `ConversationInUse`, `ConversationNotFound`.
     pub async fn create(&self, request: CreateSession, by: &str) -> Result<SessionView, SupervisorError> {
+        self.refuse_without_files()?;
         request
             .options
             .check(&self.shared.settings.policy)

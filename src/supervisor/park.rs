@@ -17,6 +17,8 @@ use super::{SessionView, Supervisor, SupervisorError};
 pub(super) const WAKES: usize = 256;
 /// Sessions that are parked for one start at most: others may take the room.
 const ROOM_TRIES: usize = 8;
+/// File descriptors that must be left for a start: pipes, the link, the journal, and requests meanwhile.
+const STARTING_FILES: u64 = 32;
 
 impl Supervisor {
     /// Ends the process of a session that does nothing, and returns after its end. The next message starts another. Parking
@@ -34,8 +36,9 @@ impl Supervisor {
     /// The right to start a process. Where the limits leave no room, another session that does nothing may be parked for it.
     ///
     /// # Errors
-    /// `NoRoom`.
+    /// `TooFewFiles`, `NoRoom`.
     pub(super) async fn admit(&self, id: SessionId, cwd: &str) -> Result<Admitted, SupervisorError> {
+        self.refuse_without_files()?;
         let cwd = Path::new(cwd);
         let _wish = self.shared.warm.wish();
         let mut tries = ROOM_TRIES;
@@ -56,6 +59,14 @@ impl Supervisor {
             // Somebody else may be faster to take it.
             tries -= 1;
         }
+    }
+
+    /// A start that fails half-way for want of file descriptors helps nobody.
+    pub(super) fn refuse_without_files(&self) -> Result<(), SupervisorError> {
+        if keeper::spare_files() < STARTING_FILES {
+            return Err(SupervisorError::TooFewFiles);
+        }
+        Ok(())
     }
 
     async fn make_room(&self, within: Option<&Path>) -> bool {

@@ -71,8 +71,8 @@ impl Supervisor {
     pub(super) fn is_queued(&self, row: &SessionRow) -> bool {
         row.state == SessionState::Starting
             && row.run_id.is_none()
-            && self.shared.settings.queued_file(row.id).exists()
-            && !self.shared.settings.identity_file(row.id).exists()
+            && !files::is_missing(&self.shared.settings.queued_file(row.id))
+            && files::is_missing(&self.shared.settings.identity_file(row.id))
     }
 
     /// Goes on with starts that were waiting, in the order in which they came. When this returns they wait again.

@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     domain::{Clock, FailReason, SessionId},
+    files,
     journal::is_locked,
     keeper::{self, AttachError, Identity, KeeperEvent, Link, StopRequest, Swept},
     session::{SessionError, SessionHandle},
@@ -24,6 +25,12 @@ const ENDING_PATIENCE: Duration = Duration::from_secs(5);
 const SILENT_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries to attach to one that does not answer.
 const SILENT_PAUSE: Duration = Duration::from_millis(500);
+/// File descriptors that are left for requests, the store, and stops, when keepers are attached to.
+const RESERVED_FILES: u64 = 32;
+/// Those of a session that is attached to, while that is done.
+const FILES_PER_SESSION: u64 = 6;
+/// With fewer than that, sessions are opened one after the other, so that each sees what the ones before have taken.
+const PLENTY_OF_FILES: u64 = 1024;
 /// Between two looks at its lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -35,6 +42,8 @@ struct Recovered {
     unreadable: usize,
 }
 
+type Recoveries = tokio::task::JoinSet<(SessionRow, Result<SessionHandle, SupervisorError>)>;
+
 impl Supervisor {
     pub(super) async fn recover(&self) -> Result<(), SupervisorError> {
         let began = Instant::now();
@@ -43,7 +52,7 @@ impl Supervisor {
         }
         let known = self.shared.store.examine_sessions().await?;
         let mut rows = self.shared.store.unsettled_sessions().await?;
-        for id in self.session_folders() {
+        for id in self.session_folders()? {
             let dir = self.shared.settings.session_dir(id);
             if !known.contains(&id) {
                 self.disown(id, &dir).await;
@@ -54,7 +63,9 @@ impl Supervisor {
                 tracing::warn!(session.id = %id, keeper.pid = pid, "this data directory is a copy: the process of a session is the original's, and is left alone");
             }
             // A process may have been started whose first record no daemon has read.
-            if self.shared.settings.identity_file(id).exists() && rows.iter().all(|row| row.id != id) {
+            if !files::is_missing(&self.shared.settings.identity_file(id))
+                && rows.iter().all(|row| row.id != id)
+            {
                 match self.shared.store.session(id).await {
                     Ok(row) => rows.extend(row),
                     // It has been named, and its process is left to who deletes it.
@@ -87,14 +98,27 @@ impl Supervisor {
 
     async fn open_all(&self, rows: Vec<SessionRow>) -> Recovered {
         let mut recoveries = tokio::task::JoinSet::new();
+        let mut recovered = Recovered::default();
+        let needed = u64::try_from(rows.len())
+            .unwrap_or(u64::MAX)
+            .saturating_mul(FILES_PER_SESSION);
+        let one_by_one = keeper::spare_files() < needed.saturating_add(RESERVED_FILES);
         for row in rows {
             let supervisor = self.clone();
             recoveries.spawn(async move {
                 let opened = supervisor.open_known(&row).await;
                 (row, opened)
             });
+            if one_by_one {
+                self.count(&mut recoveries, &mut recovered).await;
+            }
         }
-        let mut recovered = Recovered::default();
+        self.count(&mut recoveries, &mut recovered).await;
+        recovered
+    }
+
+    /// Waits for the recoveries that are under way.
+    async fn count(&self, recoveries: &mut Recoveries, recovered: &mut Recovered) {
         while let Some(joined) = recoveries.join_next().await {
             match joined {
                 Ok((_, Ok(session))) if session.view().cli_pid.is_some() => recovered.attached += 1,
@@ -106,7 +130,6 @@ impl Supervisor {
                 Err(error) => tracing::error!(%error, "a recovery did not finish"),
             }
         }
-        recovered
     }
 
     /// Opens a session of an earlier time, together with its process if that lives.
@@ -121,18 +144,21 @@ impl Supervisor {
     }
 
     /// The newest version of the link that each living keeper speaks.
-    pub fn keeper_versions(&self) -> Vec<u32> {
-        self.session_folders()
+    ///
+    /// # Errors
+    /// `Files`: the keepers cannot be looked for.
+    pub fn keeper_versions(&self) -> Result<Vec<u32>, SupervisorError> {
+        let keepers = self
+            .session_folders()?
             .into_iter()
-            .filter_map(|id| self.keeper_of(id))
-            .map(|keeper| keeper.protocol)
-            .collect()
+            .filter_map(|id| self.keeper_of(id));
+        Ok(keepers.map(|keeper| keeper.protocol).collect())
     }
 
-    /// The keeper of a session, if it lives.
+    /// The keeper of a session, if it may live and says how to reach it.
     pub(super) fn keeper_of(&self, id: SessionId) -> Option<Identity> {
         let identity = Identity::read(&self.shared.settings.identity_file(id)).ok()??;
-        identity.is_alive().then_some(identity)
+        identity.may_live().then_some(identity)
     }
 
     /// The handle of a session that is to be stopped. A keeper that cannot be talked to is ended first, by the signal that
@@ -140,11 +166,12 @@ impl Supervisor {
     pub(super) async fn handle_to_stop(&self, id: SessionId) -> Result<SessionHandle, SupervisorError> {
         let error = match self.handle(id).await {
             Err(
-                error @ (SupervisorError::KeeperIncompatible { .. } | SupervisorError::KeeperUnresponsive),
+                error @ (SupervisorError::KeeperIncompatible { .. }
+                | SupervisorError::KeeperUnresponsive { .. }),
             ) => error,
             handle => return handle,
         };
-        let is_silent = matches!(error, SupervisorError::KeeperUnresponsive);
+        let is_silent = matches!(error, SupervisorError::KeeperUnresponsive { .. });
         if let Some(keeper) = self.keeper_of(id) {
             tracing::info!(session.id = %id, reason = %error, "the keeper is asked to end");
             let deadline = if is_silent {
@@ -160,7 +187,7 @@ impl Supervisor {
                 let settings = &self.shared.settings;
                 self.end_keeper(id, &settings.identity_file(id), &settings.session_dir(id))
                     .await;
-                if keeper.is_alive() {
+                if keeper.may_live() {
                     return Err(SessionError::StopTimedOut.into());
                 }
             }
@@ -175,6 +202,11 @@ impl Supervisor {
         let run = async move {
             loop {
                 tokio::time::sleep(SILENT_PAUSE).await;
+                let _one_by_one = if keeper::spare_files() < PLENTY_OF_FILES {
+                    Some(supervisor.shared.registry.one_by_one().await)
+                } else {
+                    None
+                };
                 let _exclusive = supervisor.shared.registry.exclusive(id).await;
                 if supervisor.refuse_when_unresponsive(id).is_ok() {
                     // Somebody stopped it.
@@ -182,7 +214,7 @@ impl Supervisor {
                 }
                 let opened = async { supervisor.open_known(&supervisor.row(id).await?).await };
                 match opened.await {
-                    Err(SupervisorError::KeeperUnresponsive | SupervisorError::Store(_)) => {}
+                    Err(SupervisorError::KeeperUnresponsive { .. } | SupervisorError::Store(_)) => {}
                     // It has answered, and is out of reach for another reason, which the session says.
                     Err(SupervisorError::KeeperIncompatible { .. }) => return,
                     Ok(session) => {
@@ -207,7 +239,9 @@ impl Supervisor {
     pub(super) fn refuse_when_unresponsive(&self, id: SessionId) -> Result<(), SupervisorError> {
         match self.shared.registry.why_out_of_reach(id) {
             Some(reason) if reason.code == FailReason::KEEPER_UNRESPONSIVE => {
-                Err(SupervisorError::KeeperUnresponsive)
+                Err(SupervisorError::KeeperUnresponsive {
+                    detail: reason.detail,
+                })
             }
             _ => Ok(()),
         }
@@ -219,19 +253,34 @@ impl Supervisor {
         let dir = self.shared.settings.session_dir(id);
         let until = Instant::now() + KEEPER_PATIENCE;
         let error = loop {
-            let error = match keeper::attach(&identity, &self.shared.tracker).await {
+            let attached = if keeper::spare_files() < RESERVED_FILES {
+                Err(AttachError::Unclear(std::io::Error::from(
+                    nix::errno::Errno::EMFILE,
+                )))
+            } else {
+                keeper::attach(&identity, &self.shared.tracker).await
+            };
+            let error = match attached {
                 Ok(link) => return Ok(Some(link)),
                 Err(error) => error,
             };
-            if !is_locked(&dir) {
-                if !matches!(error, AttachError::NoIdentity | AttachError::ProcessGone) {
-                    let error = telemetry::chain(&error);
-                    tracing::warn!(session.id = %id, error, "what a keeper said of itself is of no use, and it is gone");
+            match is_locked(&dir) {
+                Ok(false) => {
+                    if !matches!(
+                        error,
+                        AttachError::NoIdentity | AttachError::ProcessGone | AttachError::Unclear(_)
+                    ) {
+                        let error = telemetry::chain(&error);
+                        tracing::warn!(session.id = %id, error, "what a keeper said of itself is of no use, and it is gone");
+                    }
+                    return Ok(None);
                 }
-                return Ok(None);
+                Ok(true) => {}
+                // Nobody can tell, so it may live.
+                Err(_) if error.may_live() => {}
+                Err(lock) => break AttachError::Unclear(lock),
             }
-            let is_alive = matches!(error, AttachError::VersionMismatch { .. } | AttachError::Silent);
-            if is_alive || Instant::now() >= until {
+            if error.may_live() || Instant::now() >= until {
                 break error;
             }
             tokio::time::sleep(LOCK_PAUSE).await;
@@ -246,18 +295,21 @@ impl Supervisor {
             self.shared.registry.set_out_of_reach(id, reason);
             return Err(error);
         }
-        // So does this one: it was stopped, or the machine has no time for it.
-        if matches!(error, AttachError::Silent) {
-            let error = SupervisorError::KeeperUnresponsive;
+        // So does this one: it was stopped, or the machine has no time for it. Or else it may: this daemon could not look.
+        if error.may_live() {
+            let detail = match error {
+                AttachError::Unclear(_) => telemetry::chain(&error),
+                _ => "the keeper of the session's process lives and does not answer".to_owned(),
+            };
             let reason = FailReason {
                 code: FailReason::KEEPER_UNRESPONSIVE.to_owned(),
-                detail: error.to_string(),
+                detail: detail.clone(),
             };
             if self.shared.registry.set_out_of_reach(id, reason) {
-                tracing::warn!(session.id = %id, "the keeper of a session lives and does not answer; it is waited for");
+                tracing::warn!(session.id = %id, reason = detail, "the keeper of a session does not answer; it is waited for");
                 self.open_once_it_answers(id);
             }
-            return Err(error);
+            return Err(SupervisorError::KeeperUnresponsive { detail });
         }
         let error = telemetry::chain(&error);
         tracing::error!(session.id = %id, error, "the keeper of a session could not be attached to");
@@ -295,8 +347,11 @@ impl Supervisor {
         let swept = self
             .blocking(move || {
                 keeper::kill_strays(&mark, |session, run| {
-                    let identity = Identity::read(&settings.identity_file(session));
-                    matches!(identity, Ok(Some(keeper)) if keeper.run == run && keeper.is_alive())
+                    match Identity::read(&settings.identity_file(session)) {
+                        Ok(keeper) => keeper.is_some_and(|keeper| keeper.run == run && keeper.may_live()),
+                        // It cannot be told who keeps it, so somebody may.
+                        Err(error) => files::is_doubt(&error),
+                    }
                 })
             })
             .await;
@@ -359,13 +414,17 @@ impl Supervisor {
     /// A session that cannot be opened has no process and no way to one: it is shown as failed, and can be opened again once
     /// the cause is gone.
     async fn give_up(&self, row: &SessionRow, error: &SupervisorError) {
-        if matches!(error, SupervisorError::KeeperUnresponsive) {
+        if matches!(error, SupervisorError::KeeperUnresponsive { .. }) {
             return;
         }
         let detail = telemetry::chain(error);
         tracing::error!(session.id = %row.id, error = detail, "a session could not be recovered");
+        if is_doubt(error) {
+            // Nothing is known of it: who asks for it opens it anew.
+            return;
+        }
         let identity = Identity::read(&self.shared.settings.identity_file(row.id));
-        if matches!(identity, Ok(Some(keeper)) if keeper.is_alive()) {
+        if matches!(identity, Ok(Some(keeper)) if keeper.may_live()) {
             return;
         }
         let reason = FailReason {
@@ -378,26 +437,40 @@ impl Supervisor {
         }
     }
 
-    fn session_folders(&self) -> Vec<SessionId> {
+    fn session_folders(&self) -> Result<Vec<SessionId>, SupervisorError> {
         let sessions = self.shared.settings.data_dir.join("sessions");
-        let Ok(folders) = std::fs::read_dir(sessions) else {
-            return Vec::new();
+        let id_of = |folder: std::io::Result<std::fs::DirEntry>| {
+            folder.map(|folder| folder.file_name().to_str().and_then(|name| name.parse().ok()))
         };
-        folders
-            .filter_map(|folder| folder.ok()?.file_name().to_str()?.parse().ok())
-            .collect()
+        let list = || {
+            std::fs::read_dir(&sessions)?
+                .filter_map(|folder| id_of(folder).transpose())
+                .collect()
+        };
+        match list() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed.map_err(SupervisorError::files(&sessions)),
+        }
     }
 }
 
 async fn is_free_within(dir: &Path, limit: Duration) -> bool {
     let until = Instant::now() + limit;
-    while is_locked(dir) {
+    while is_locked(dir).unwrap_or(true) {
         if Instant::now() >= until {
             return false;
         }
         tokio::time::sleep(LOCK_PAUSE).await;
     }
     true
+}
+
+/// Whether something failed only because it could not be looked at.
+fn is_doubt(error: &SupervisorError) -> bool {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<std::io::Error>())
+        .any(files::is_doubt)
 }
 
 fn holds_at_most(dir: &Path, file: &Path) -> bool {

@@ -20,6 +20,8 @@ pub(super) struct Registry {
     out_of_reach: Mutex<HashMap<SessionId, FailReason>>,
     /// Of the sessions that somebody opens, starts or removes just now.
     exclusive: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
+    /// Held by who opens a session where file descriptors are scarce.
+    one_by_one: tokio::sync::Mutex<()>,
 }
 
 impl Registry {
@@ -72,6 +74,11 @@ impl Registry {
             Arc::clone(locks.entry(id).or_default())
         };
         lock.lock_owned().await
+    }
+
+    /// Held while one of many sessions is opened of which each takes file descriptors that are scarce.
+    pub(super) async fn one_by_one(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.one_by_one.lock().await
     }
 
     fn out_of_reach(&self) -> MutexGuard<'_, HashMap<SessionId, FailReason>> {

@@ -75,11 +75,11 @@ impl Supervisor {
                 return Err(SessionError::StopTimedOut.into());
             }
         }
-        if is_locked(&dir) {
+        if is_locked(&dir).unwrap_or(true) {
             self.end_keeper(id, &settings.identity_file(id), &dir).await;
         }
         self.kill_strays_of(id).await;
-        if is_locked(&dir) {
+        if is_locked(&dir).unwrap_or(true) {
             return Err(SessionError::StopTimedOut.into());
         }
         self.forget(id).await

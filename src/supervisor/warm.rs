@@ -203,7 +203,7 @@ impl Supervisor {
     async fn clear(&self, id: SessionId, cli_session: CliSessionId) {
         let cleared = async {
             let row = spare_row(&spare_session(id, cli_session, String::new(), "{}".to_owned()));
-            if self.shared.settings.session_dir(id).exists() {
+            if !files::is_missing(&self.shared.settings.session_dir(id)) {
                 let identity = self.shared.settings.identity_file(id);
                 // What can't be attached to is found out by the one who opens the journal.
                 let link = keeper::attach(&identity, &self.shared.tracker).await.ok();

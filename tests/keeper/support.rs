@@ -173,7 +173,7 @@ impl Bed {
         .await;
         // Its files go before it does; until then it holds the journal, and after that the lease no more.
         wait_for("the keeper to let the journal go", || {
-            !is_locked(&self.path("journal"))
+            is_locked(&self.path("journal")).is_ok_and(|is_locked| !is_locked)
         })
         .await;
         self.is_swept().await;

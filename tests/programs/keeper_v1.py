@@ -183,8 +183,15 @@ def climb():
 
 open_output = True
 while open_output:
-    if os.path.exists(job["frozen_while"]):
+    try:
+        with open(job["frozen_while"]) as file:
+            frozen = file.read()
+    except FileNotFoundError:
+        frozen = None
+    if frozen is not None:
         # As one that was stopped, or that the machine gives no time: it lives, and does nothing.
+        if frozen == "hang up":
+            drop()
         time.sleep(0.02)
         continue
     for key, _ in selector.select(0.05):

@@ -1,6 +1,8 @@
 //! Owns keepers that live and do nothing, as one that was stopped or that a swapping machine gives no time: their processes are
 //! kept for as long as nobody wants them stopped.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -8,7 +10,7 @@ use crate::{
     support::{
         proc,
         rest::Rest,
-        wait::{PATIENCE, wait_until},
+        wait::{PATIENCE, pass, wait_for, wait_until},
     },
     versions::{Bed, bed},
 };
@@ -86,4 +88,66 @@ async fn a_daemon_that_stops_all_ends_a_keeper_that_does_not_answer() {
     assert_eq!(bed.daemon.stop().code(), Some(0));
     assert!(!proc::is_alive(bed.cli));
     assert!(!proc::is_alive(i32::try_from(bed.keeper.id()).unwrap()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_keeper_that_falls_silent_keeps_its_process_and_is_attached_to_again_once_it_answers() {
+    let mut bed = bed(1).await;
+    bed.daemon.start().await;
+    let (daemon, session) = (&bed.daemon, bed.session.as_str());
+    let rest = daemon.rest();
+    rest.in_state(session, &["idle"]).await;
+    std::fs::write(daemon.home().join("frozen"), "hang up").unwrap();
+    let is_told = async || {
+        let view = rest.session(session).await;
+        (view["reason"]["code"] == "keeper_unresponsive").then_some(())
+    };
+    wait_for("the silence is told", PATIENCE, is_told).await;
+    assert_eq!(list_of(&rest).await[0]["reason"]["code"], "keeper_unresponsive");
+    let refused = rest
+        .post(
+            &format!("/v1/sessions/{session}/messages"),
+            json!({ "text": "hello?" }),
+        )
+        .await;
+    assert_eq!(refused.body["retryable"], true, "{:#}", refused.body);
+    // Longer than one that is of no use is borne.
+    pass(Duration::from_secs(6)).await;
+    assert!(proc::is_alive(bed.cli), "it was given up");
+
+    std::fs::remove_file(daemon.home().join("frozen")).unwrap();
+    let is_back = async || {
+        let view = rest.session(session).await;
+        view["reason"].is_null().then_some(view)
+    };
+    let view = wait_for("the keeper is attached to", PATIENCE, is_back).await;
+    assert_eq!(
+        (&view["state"], &view["cli"]["pid"]),
+        (&json!("idle"), &json!(bed.cli)),
+        "{view:#}"
+    );
+    let answer = rest.ask(session, "can you hear me?").await;
+    assert_eq!(answer["turn"]["number"], 2, "{answer:#}");
+    assert!(journal::own(&journal::records(daemon, session), "run_lost").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_ends_a_keeper_that_has_fallen_silent() {
+    let mut bed = bed(1).await;
+    bed.daemon.start().await;
+    let (daemon, session) = (&bed.daemon, bed.session.as_str());
+    let rest = daemon.rest();
+    rest.in_state(session, &["idle"]).await;
+    std::fs::write(daemon.home().join("frozen"), "hang up").unwrap();
+    let is_told = async || {
+        let view = rest.session(session).await;
+        (view["reason"]["code"] == "keeper_unresponsive").then_some(())
+    };
+    wait_for("the silence is told", PATIENCE, is_told).await;
+    rest.lifecycle(session, "stop", json!({})).await.expect(200);
+    assert!(!proc::is_alive(bed.cli));
+    rest.lifecycle(session, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(session, "there again?").await;
 }

@@ -10,7 +10,7 @@ use crate::{
     config::{Claude, Config},
     domain::{Liveness, RestartPolicy},
     http::HttpConfig,
-    keeper::KeeperLimits,
+    keeper::{KeeperLimits, given_open_files},
     supervisor::{DeskTimes, Limits, ParkSettings, Simulator, SupervisorSettings},
 };
 
@@ -101,6 +101,7 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
             drain_ms: stop.drain_ms,
             orphan_grace_ms: stop.orphan_grace_ms,
             sync_interval_ms: sessions.sync_interval_ms,
+            open_files: given_open_files(),
             ..KeeperLimits::default()
         },
         ring_bytes: size(sessions.ring_bytes),

@@ -20,6 +20,7 @@ use crate::{
     service::{self, Addressee},
     store::Store,
     supervisor::{Supervisor, VERSION},
+    telemetry,
 };
 
 /// How long a program may take to say whether it could be the daemon.
@@ -141,7 +142,10 @@ impl Start {
         }
         let fitness: Fitness = serde_json::from_slice(&said.stdout)
             .map_err(|_| format!("{shown} is not trunkline, or too old"))?;
-        if let Some(objection) = fitness.objection(&supervisor.keeper_versions()) {
+        let keepers = supervisor.keeper_versions();
+        let keepers = keepers
+            .map_err(|error| format!("the keepers cannot be looked for: {}", telemetry::chain(&error)))?;
+        if let Some(objection) = fitness.objection(&keepers) {
             return Err(objection);
         }
         Ok(Successor {

@@ -196,6 +196,9 @@ codes! {
     StartQueueFull, "start_queue_full", SERVICE_UNAVAILABLE, retry, none,
         "As many starts wait as the limit allows",
         "Try again later, or raise limits.queued_starts.";
+    TooFewFiles, "too_few_files", SERVICE_UNAVAILABLE, retry, none,
+        "The daemon has too few file descriptors left",
+        "Stop a session, or start the daemon with a higher limit of open files (ulimit -n, LimitNOFILE=).";
     CwdMissing, "cwd_missing", UNPROCESSABLE_ENTITY, final, none,
         "The working directory does not exist",
         "Make the directory, or name another.";

@@ -55,7 +55,11 @@ impl From<SupervisorError> for ApiError {
             E::KeeperIncompatible { theirs, .. } => new(ErrorCode::KeeperIncompatible)
                 .detail(error.to_string())
                 .member("link_version", theirs),
-            E::KeeperUnresponsive => new(ErrorCode::KeeperUnresponsive),
+            E::KeeperUnresponsive { detail } => new(ErrorCode::KeeperUnresponsive).detail(detail),
+            E::TooFewFiles => new(ErrorCode::TooFewFiles).header(
+                header::RETRY_AFTER,
+                HeaderValue::from(Refusal::RETRY_AFTER_MS / 1_000),
+            ),
             E::StartFailed(reason) => of_failed_start(reason),
             E::WaitTimeout => new(ErrorCode::WaitTimeout),
             E::SessionEnded { state } => new(ErrorCode::SessionEnded).member("state", state.as_str()),

@@ -7,9 +7,12 @@ use tokio::{net::UnixStream, time::timeout};
 use tokio_util::task::TaskTracker;
 
 use super::{Link, runner};
-use crate::keeper::{
-    identity::Identity,
-    wire::{self, DaemonHello, FrameReader, HelloRefusal, KeeperHello, ToDaemon},
+use crate::{
+    files,
+    keeper::{
+        identity::Identity,
+        wire::{self, DaemonHello, FrameReader, HelloRefusal, KeeperHello, ToDaemon},
+    },
 };
 
 /// How long a keeper may take to answer a hello. It answers at once unless its disk hangs.
@@ -49,9 +52,32 @@ pub enum AttachError {
     /// The keeper lives and says nothing: it was stopped, or the machine gives it no time.
     #[error("keeper does not answer")]
     Silent,
-    /// The file or the connection failed.
+    /// It cannot be found out whether there is a keeper, as for want of file descriptors. It may live.
+    #[error("it cannot be told whether the keeper lives")]
+    Unclear(#[source] io::Error),
+    /// The file or the connection failed: what is there is of no use.
     #[error("keeper cannot be reached")]
     Io(#[source] io::Error),
+}
+
+impl AttachError {
+    /// Whether the keeper lives, or may.
+    pub const fn may_live(&self) -> bool {
+        matches!(
+            self,
+            Self::VersionMismatch { .. } | Self::Silent | Self::Unclear(_)
+        )
+    }
+}
+
+impl From<io::Error> for AttachError {
+    fn from(error: io::Error) -> Self {
+        if files::is_doubt(&error) {
+            Self::Unclear(error)
+        } else {
+            Self::Io(error)
+        }
+    }
 }
 
 /// Connects to the keeper that wrote `identity_file`, once it is certain that it is the same process.
@@ -59,10 +85,8 @@ pub enum AttachError {
 /// # Errors
 /// See [`AttachError`].
 pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link, AttachError> {
-    let identity = Identity::read(identity_file)
-        .map_err(AttachError::Io)?
-        .ok_or(AttachError::NoIdentity)?;
-    if !identity.is_alive() {
+    let identity = Identity::read(identity_file)?.ok_or(AttachError::NoIdentity)?;
+    if !identity.lives()? {
         return Err(AttachError::ProcessGone);
     }
     identity.wake();
@@ -78,7 +102,7 @@ pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link,
 /// Whether the process ends within a short time.
 async fn is_gone_soon(identity: &Identity) -> bool {
     for _ in 0..ENDING_CHECKS {
-        if !identity.is_alive() {
+        if !identity.may_live() {
             return true;
         }
         tokio::time::sleep(ENDING_PAUSE).await;
@@ -109,19 +133,18 @@ async fn greet_as(identity: &Identity, protocol: u32) -> Result<Greeted, AttachE
         Ok(stream) => stream,
         // So many tries wait already that no more fit.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(AttachError::Silent),
-        Err(error) => return Err(AttachError::Io(error)),
+        Err(error) => return Err(error.into()),
     };
     let mut hello = wire::hello(&DaemonHello {
         protocol,
         secret: identity.secret().to_owned(),
-    })
-    .map_err(AttachError::Io)?;
+    })?;
     while !hello.is_empty() {
-        stream.writable().await.map_err(AttachError::Io)?;
+        stream.writable().await?;
         match stream.try_write(&hello) {
             Ok(bytes) => hello.advance(bytes),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(AttachError::Io(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     let mut frames = FrameReader::new(INCOMING_LIMIT_BYTES);
@@ -146,12 +169,12 @@ async fn greet_as(identity: &Identity, protocol: u32) -> Result<Greeted, AttachE
                 _ => Err(AttachError::Refused),
             };
         }
-        stream.readable().await.map_err(AttachError::Io)?;
+        stream.readable().await?;
         match frames.read_with(|place| stream.try_read(place)) {
             Ok(0) => return Err(AttachError::Io(io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(AttachError::Io(error)),
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -166,15 +166,20 @@ fn environment_of(pid: Pid) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether this process, or the machine, has no file descriptor to give.
+/// Whether this process, or the machine, has no file descriptor to give, or no memory for one.
 fn is_out_of_files(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)
+    )
 }
 
 /// Sends a signal to this very process, and to no other that got its pid meanwhile.
 pub(in crate::keeper) fn signal_same((pid, started): Quarry, signal: Signal) -> io::Result<()> {
     let same = || match start_time(pid) {
         Ok(time) if time == started => Ok(()),
+        // To have no file descriptor is not to be gone.
+        Err(error) if is_out_of_files(&error) => Err(error),
         _ => Err(io::Error::from(Errno::ESRCH)),
     };
     match open(pid) {
