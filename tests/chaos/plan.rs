@@ -10,7 +10,7 @@ pub(crate) const REALS: usize = 3;
 pub(crate) const SESSIONS: usize = FAKES + REALS;
 /// Sessions that come and go: forks, visits, adopted conversations. At most so many live at a time; they have the places after
 /// the others, in the order in which they came.
-pub(crate) const GUESTS: usize = 10;
+pub(crate) const GUESTS: usize = 14;
 
 /// Processes that are started in advance.
 pub(crate) const SPARES: usize = 2;
@@ -117,8 +117,11 @@ pub(crate) enum Fault {
     },
     /// People ask, all at once, for short-lived sessions in the directory for which processes are started in advance.
     Visits(Vec<Guest>),
-    /// So many ask that starts wait for each other, and when all have their answers the daemon is killed.
-    Rush(Vec<Guest>),
+    /// So many ask that starts wait for each other, and the daemon is killed over that: so soon, or when all have their answers.
+    Rush {
+        guests: Vec<Guest>,
+        dies_ms: Option<u64>,
+    },
     /// Two ask at once to go on with a conversation whose session was deleted.
     Adopt([Guest; 2]),
     /// Clients of a session read nothing.
@@ -147,7 +150,7 @@ impl Fault {
             Self::Wake { .. } => "wake",
             Self::Fork { .. } => "fork",
             Self::Visits(_) => "visits",
-            Self::Rush(_) => "rush",
+            Self::Rush { .. } => "rush",
             Self::Adopt(_) => "adopt",
             Self::Stall { .. } => "stall clients",
         }
@@ -186,6 +189,10 @@ pub(crate) struct Round {
     pub(crate) replaced: usize,
     /// Who asks at once for what was started in advance, when all is calm: one more than there is.
     pub(crate) visits: Vec<Guest>,
+    /// The session that is forked then, and its fork.
+    pub(crate) forked: (usize, Guest),
+    /// Whether a keeper whose tools have left dies at the very end, when no daemon starts any more and sweeps.
+    pub(crate) last_death: bool,
 }
 
 /// The plan of a round.
@@ -206,6 +213,11 @@ pub(crate) fn round(seed: u64, number: u64, pace: Pace) -> Round {
         faults,
         replaced: place(&mut chance, SESSIONS),
         visits: (0..=SPARES).map(|_| guest(&mut chance, SESSIONS)).collect(),
+        forked: {
+            let parent = place(&mut chance, FAKES);
+            (parent, guest(&mut chance, parent))
+        },
+        last_death: chance.one_in(2),
     }
 }
 
@@ -218,7 +230,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         return kill_daemon(chance);
     }
     let session = place(chance, SESSIONS + GUESTS);
-    match chance.below(45) {
+    match chance.below(46) {
         0..5 => kill_daemon(chance),
         5..7 => Fault::EndDaemon {
             hurry_ms: chance.one_in(3).then(|| chance.below(1_500)),
@@ -282,7 +294,10 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
             // The directory is one of the fake CLI.
             Fault::Visits((0..visits).map(|_| guest(chance, SESSIONS)).collect())
         }
-        42..43 => Fault::Rush((0..5).map(|_| guest(chance, SESSIONS)).collect()),
+        42..44 => Fault::Rush {
+            guests: (0..5).map(|_| guest(chance, SESSIONS)).collect(),
+            dies_ms: chance.one_in(2).then(|| chance.below(300)),
+        },
         // They wait for a restart afterwards, and have to say so.
         40..42 => Fault::FreezeCli {
             session,

@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Resident,
     Fork {
         parent: String,
+        /// The parent's running total, if it did nothing at that time.
+        begins_at: Option<f64>,
     },
     Visit,
     /// It goes on with a conversation.
@@ -55,12 +57,28 @@ impl World {
             return false;
         };
         let path = format!("/v1/sessions/{parent}/fork");
-        self.ask_for_guests(
-            Kind::Fork { parent },
-            &path,
-            &json!({}),
-            std::slice::from_ref(guest),
-        )
+        let kind = Kind::Fork {
+            parent,
+            begins_at: None,
+        };
+        self.ask_for_guests(kind, &path, &json!({}), std::slice::from_ref(guest))
+    }
+
+    /// Forks a session that does nothing: it is known where the fork begins to count.
+    pub(super) async fn fork_calmly(&mut self, (place, guest): &(usize, Guest)) {
+        let parent = &self.sessions[*place];
+        // Of one that was just made, or has begun another conversation, nothing is known.
+        let Some(begins_at) = parent.last_total else {
+            return;
+        };
+        let path = format!("/v1/sessions/{}/fork", parent.id);
+        let kind = Kind::Fork {
+            parent: parent.id.clone(),
+            begins_at: Some(begins_at),
+        };
+        if self.ask_for_guests(kind, &path, &json!({}), std::slice::from_ref(guest)) {
+            self.hear_answers().await;
+        }
     }
 
     pub(super) fn invite(&mut self, guests: &[Guest]) -> bool {
@@ -200,7 +218,7 @@ impl World {
         );
         let is_fake = match &kind {
             Kind::Resident | Kind::Visit => true,
-            Kind::Fork { parent } => {
+            Kind::Fork { parent, .. } => {
                 assert_eq!(view["parent_id"], parent.as_str(), "{view:#}");
                 let mut parents = self.all().filter(|session| session.id == *parent);
                 parents.next().expect("it was not deleted").is_fake
@@ -232,6 +250,7 @@ impl World {
             sent: sent.into_iter().collect(),
             cost: 0.0,
             totals: Vec::new(),
+            last_total: None,
             stops: 0,
         });
     }

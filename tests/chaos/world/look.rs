@@ -65,12 +65,13 @@ impl World {
             match journal {
                 Err(fault) => own.push(fault),
                 Ok(journal) => {
-                    let origin = match &session.kind {
-                        Kind::Fork { parent } => totals.get(parent),
-                        Kind::Adopted(left) => Some(&left.totals),
-                        Kind::Resident | Kind::Visit => None,
+                    let (origin, begins_at) = match &session.kind {
+                        Kind::Fork { parent, begins_at } => (totals.get(parent), *begins_at),
+                        Kind::Adopted(left) => (Some(&left.totals), None),
+                        Kind::Resident | Kind::Visit => (None, None),
                     };
-                    let books = ledger::books(&journal, origin.map(Vec::as_slice));
+                    let books = ledger::books(&journal, origin.map(Vec::as_slice), begins_at);
+                    session.last_total = books.last;
                     session.totals.clone_from(&books.totals);
                     session.totals.extend(origin.into_iter().flatten());
                     if session.is_fake {

@@ -91,10 +91,13 @@ impl World {
             }
             Fault::Fork { session, guest } => self.fork(*session, guest),
             Fault::Visits(guests) => self.invite(guests),
-            Fault::Rush(guests) => {
+            Fault::Rush { guests, dies_ms } => {
                 let is_done = self.invite(guests);
                 if is_done {
-                    self.hear_answers().await;
+                    match dies_ms {
+                        Some(ms) => pass(Duration::from_millis(*ms)).await,
+                        None => self.hear_answers().await,
+                    }
                     self.kill_daemon(0, None).await;
                     self.count("kill daemon");
                 }
@@ -115,7 +118,7 @@ impl World {
         true
     }
 
-    fn kill_agent(&mut self, agent: processes::Agent, is_keeper: bool) {
+    pub(super) fn kill_agent(&mut self, agent: processes::Agent, is_keeper: bool) {
         if is_keeper {
             self.killed.keepers.insert(agent.run);
             proc::signal(agent.keeper, Signal::SIGKILL);
