@@ -364,6 +364,12 @@ pub fn never_wakes(subtype: &str) -> bool {
     looks || NEVER_WAKE.contains(&subtype)
 }
 
+/// Whether a request of this subtype may be written before a prompt that came earlier, as it changes nothing for that.
+pub fn may_overtake(subtype: &str) -> bool {
+    // That prompt may be the message.
+    never_wakes(subtype) && subtype != "cancel_async_message"
+}
+
 /// What is known of a subtype; the defaults for one that a host sends and nobody knows.
 pub fn control(name: &str) -> Option<&'static Control> {
     CONTROLS.iter().find(|control| control.name == name)
@@ -445,8 +451,9 @@ mod tests {
             "mcp_set_servers",
             "brand_new_thing",
         ] {
-            assert!(!never_wakes(name), "{name}");
+            assert!(!never_wakes(name) && !may_overtake(name), "{name}");
         }
+        assert!(may_overtake("mcp_status") && !may_overtake("cancel_async_message"));
     }
 
     #[test]

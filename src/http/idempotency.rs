@@ -251,9 +251,11 @@ mod tests {
                     Fate::Forgotten
                 }
                 E::TooManyClients | E::TooManyConnections | E::NotInitialized => Fate::Forgotten,
-                E::TooManySessions | E::StartQueueFull | E::ConversationInUse | E::SessionNotParkable => {
-                    Fate::Forgotten
-                }
+                E::TooManySessions
+                | E::StartQueueFull
+                | E::ConversationInUse
+                | E::SessionNotParkable
+                | E::KeeperUnresponsive => Fate::Forgotten,
                 _ => Fate::Kept,
             };
             assert_eq!(fate(code), expected, "{}", code.as_str());

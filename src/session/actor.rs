@@ -139,7 +139,7 @@ pub(super) struct Actor {
     pub(super) reader: Reader,
     pub(super) journal_dir: PathBuf,
     pub(super) feed: Feed,
-    position: Position,
+    pub(super) position: Position,
     pub(super) projected: Seq,
     pub(super) projections: mpsc::Sender<Projection>,
     pub(super) unsent_facts: UnsentFacts,

@@ -225,7 +225,8 @@ impl Controls {
         let does = |known: Option<Interrupt>| known.is_some_and(|known| known.covers(wanted));
         let mut sent = self.waiting.values_mut();
         let sent = sent.find(|waiting| does(waiting.interrupt));
-        let mut held = self.held.iter_mut().filter_map(Held::request_mut);
+        // It is meant for the prompts before it, too.
+        let mut held = self.held.iter_mut().rev().map_while(Held::request_mut);
         let held = held.find(|request| does(request.interrupt));
         let ending = self.ending.as_mut();
         let ending = ending.filter(|it| it.turn == wanted.turn && !wanted.cancel_queued && now < it.until);
@@ -417,6 +418,25 @@ mod tests {
             "another waits for it too"
         );
         assert_eq!(controls.take("first").unwrap().askers.len(), 2);
+    }
+
+    #[test]
+    fn an_interrupt_joins_none_that_waits_before_a_prompt() {
+        let mut controls = Controls::default();
+        let [a, b] = [ConnectionId::new(), ConnectionId::new()];
+        let entry = || Entry::new(Payload::Note(Vec::new()), Subject::Nobody);
+        let first = Request {
+            id: "first".to_owned(),
+            subtype: "interrupt".to_owned(),
+            entry: entry(),
+            interrupt: Some(interrupt(0, false)),
+            askers: vec![client(a, "1")],
+        };
+        assert!(controls.hold(Held::Request(first)).is_none());
+        let now = Instant::now();
+        assert!(controls.join(interrupt(0, false), client(b, "1"), now).is_none());
+        assert!(controls.hold(Held::Prompt(entry())).is_none());
+        assert!(controls.join(interrupt(0, false), client(b, "2"), now).is_some());
     }
 
     #[test]

@@ -82,50 +82,45 @@ impl UnsentFacts {
         }
     }
 
-    /// Takes all that waits. When that was sent, what was dropped is read again up to `head`, as far as it fits; `folded` is the
-    /// last record of which facts were added or dropped.
-    fn take(&mut self, session: SessionId, reader: &Reader, head: Head, folded: Seq) -> Option<Projection> {
+    /// Takes all that waits. When that was sent, what was dropped is read again, piece by piece, up to `folded`: the last record
+    /// of which facts were added or dropped. A piece may give none, and more be due.
+    fn take(&mut self, session: SessionId, reader: &Reader, folded: Head) -> Option<Projection> {
         if self.waiting.is_none() {
-            self.read_again(session, reader, head, folded);
+            self.read_again(session, reader, folded);
         }
         self.bytes = 0;
         self.waiting.take()
     }
 
-    fn read_again(&mut self, session: SessionId, reader: &Reader, head: Head, folded: Seq) {
-        while self.bytes <= self.most
-            && let Some(behind) = &mut self.behind
-        {
-            if behind.machine.head() >= folded {
-                self.behind = None;
-                return;
+    /// One chunk at a time: a long journal holds up no stop.
+    fn read_again(&mut self, session: SessionId, reader: &Reader, folded: Head) {
+        let Some(behind) = &mut self.behind else {
+            return;
+        };
+        if behind.machine.head() >= folded.seq {
+            self.behind = None;
+            return;
+        }
+        match behind.read(reader, folded) {
+            Ok((facts, bytes)) => {
+                let (seq, has_run) = (behind.machine.head(), behind.machine.has_run());
+                if !facts.is_empty() || !has_run {
+                    self.keep(session, seq, facts, bytes);
+                }
             }
-            if head.seq > folded || behind.machine.head() >= head.seq {
+            Err(error) => {
+                report_unreadable(session, &error);
                 behind.is_stuck = true;
-                return;
-            }
-            match behind.read(reader, head) {
-                Ok((facts, bytes)) => {
-                    let (seq, has_run) = (behind.machine.head(), behind.machine.has_run());
-                    if !facts.is_empty() || !has_run {
-                        self.keep(session, seq, facts, bytes);
-                    }
-                }
-                Err(error) => {
-                    report_unreadable(session, &error);
-                    behind.is_stuck = true;
-                    return;
-                }
             }
         }
     }
 }
 
 impl Behind {
-    fn read(&mut self, reader: &Reader, head: Head) -> Result<(Vec<Fact>, usize), ReadError> {
+    fn read(&mut self, reader: &Reader, until: Head) -> Result<(Vec<Fact>, usize), ReadError> {
         let after = self.machine.head();
         // The place may have moved since: what is sealed is compacted.
-        let chunk = reader.read_after(after, reader.place_after(after)?, head, READ_BYTES)?;
+        let chunk = reader.read_after(after, reader.place_after(after)?, until, READ_BYTES)?;
         let mut out = Outcome::default();
         let bytes = fold(&mut self.machine, &chunk, Seq::ZERO, &mut out);
         Ok((out.facts, bytes))
@@ -177,8 +172,13 @@ impl Actor {
 
     /// Sends what waits, now that there is room.
     pub(super) fn send_into(&mut self, room: mpsc::OwnedPermit<Projection>) {
-        let (head, folded) = (self.feed.head(), self.machine.head());
-        if let Some(projection) = self.unsent_facts.take(self.id, &self.reader, head, folded) {
+        // Not the journal's: in a replay that is further, and what comes next is not folded yet.
+        let folded = Head {
+            seq: self.machine.head(),
+            segment: self.position.segment,
+            offset: self.position.offset,
+        };
+        if let Some(projection) = self.unsent_facts.take(self.id, &self.reader, folded) {
             room.send(projection);
         }
     }
@@ -302,7 +302,7 @@ mod tests {
             let mut most = 0;
             let mut rooms = has_room.into_iter();
             let mut store = |unsent: &mut UnsentFacts, head: Head| {
-                if let Some(projection) = unsent.take(session, &reader, head, head.seq) {
+                if let Some(projection) = unsent.take(session, &reader, head) {
                     assert!(projection.seq > seq);
                     seq = projection.seq;
                     stored.extend(told(&projection.facts));

@@ -184,12 +184,7 @@ impl Actor {
             && self.machine.has_run()
             && self.machine.state() != SessionState::Stopping
         {
-            let cause = if stop.is_urgent {
-                Cause::Urgent
-            } else {
-                Cause::Asked
-            };
-            self.stop_process(stop.by.clone(), cause);
+            self.stop_process(stop.by.clone(), Cause::asked(stop.is_urgent));
         }
     }
 

@@ -49,10 +49,18 @@ pub(super) enum Cause {
     Hasten,
 }
 
+impl Cause {
+    /// Of a stop that somebody wants.
+    pub(super) fn asked(is_urgent: bool) -> Self {
+        if is_urgent { Self::Urgent } else { Self::Asked }
+    }
+}
+
 /// A stop of a process that is being started.
 #[derive(Debug)]
 struct StopAsked {
     by: String,
+    is_urgent: bool,
     keeps_park: bool,
 }
 
@@ -217,8 +225,8 @@ impl Actor {
                 for entry in launching.held.take() {
                     self.enqueue(entry);
                 }
-                if let Some(StopAsked { by, .. }) = launching.stop_asked.take() {
-                    self.stop_process(by, Cause::Asked);
+                if let Some(StopAsked { by, is_urgent, .. }) = launching.stop_asked.take() {
+                    self.stop_process(by, Cause::asked(is_urgent));
                 }
                 self.show();
                 launching.answer(Ok(()));
@@ -319,7 +327,7 @@ impl Actor {
         let Some(mut launching) = self.launching.take_if(stopped) else {
             return;
         };
-        let Some(StopAsked { by, keeps_park }) = launching.stop_asked.take() else {
+        let Some(StopAsked { by, keeps_park, .. }) = launching.stop_asked.take() else {
             return;
         };
         let stays_parked = keeps_park && self.machine.state() == SessionState::Parked;
@@ -389,6 +397,7 @@ impl Actor {
             let earlier = launching.stop_asked.as_ref();
             launching.stop_asked = Some(StopAsked {
                 by,
+                is_urgent: is_urgent || earlier.is_some_and(|stop| stop.is_urgent),
                 keeps_park: keeps_park && earlier.is_none_or(|stop| stop.keeps_park),
             });
             self.stop_waiters.push(stop);
@@ -398,8 +407,7 @@ impl Actor {
             if keeps_park && self.is_being_parked() {
                 self.hasten_park();
             } else if self.machine.has_run() {
-                let cause = if is_urgent { Cause::Urgent } else { Cause::Asked };
-                self.stop_process(by, cause);
+                self.stop_process(by, Cause::asked(is_urgent));
             } else {
                 self.stop_restart(by.clone());
                 if !keeps_park {

@@ -86,7 +86,7 @@ impl Actor {
             Some(_) => is_ready || !self.controls.has_held_prompt(),
             None if catalogue::goes_first(subtype) => true,
             // What only looks changes nothing for a prompt that waits.
-            None => is_ready && (!self.controls.has_held() || catalogue::never_wakes(subtype)),
+            None => is_ready && (!self.controls.has_held() || catalogue::may_overtake(subtype)),
         };
         if !wakes && may_go {
             self.send_request(request);

@@ -220,10 +220,10 @@ impl Actor {
             .iter()
             .rev()
             .find(|stop| !(stop.keeps_park && is_parking));
-        if let Some(by) = asked.map(|stop| stop.by.clone())
+        if let Some(stop) = asked
             && self.machine.has_run()
         {
-            self.stop_process(by, Cause::Asked);
+            self.stop_process(stop.by.clone(), Cause::asked(stop.is_urgent));
         }
     }
 

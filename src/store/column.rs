@@ -30,16 +30,25 @@ impl<'r> Columns<'r> {
         Ok(self.row.try_get(column)?)
     }
 
-    /// A value that is parsed from its text: an id.
-    pub(super) fn parsed<T: FromStr>(&self, column: &'static str) -> Result<T, QueryError> {
+    /// A value that is parsed from its text: an id. In another spelling than ours it is none, as no query would find it.
+    pub(super) fn parsed<T: FromStr + ToString>(&self, column: &'static str) -> Result<T, QueryError> {
         let text: &str = self.get(column)?;
-        text.parse().map_err(|_| self.corrupt(column))
+        self.spelled(column, text)
     }
 
-    pub(super) fn parsed_opt<T: FromStr>(&self, column: &'static str) -> Result<Option<T>, QueryError> {
+    pub(super) fn parsed_opt<T: FromStr + ToString>(
+        &self,
+        column: &'static str,
+    ) -> Result<Option<T>, QueryError> {
         let text: Option<&str> = self.get(column)?;
-        text.map(|text| text.parse().map_err(|_| self.corrupt(column)))
-            .transpose()
+        text.map(|text| self.spelled(column, text)).transpose()
+    }
+
+    fn spelled<T: FromStr + ToString>(&self, column: &'static str, text: &str) -> Result<T, QueryError> {
+        let value = text.parse::<T>().ok();
+        value
+            .filter(|value| value.to_string() == text)
+            .ok_or_else(|| self.corrupt(column))
     }
 
     /// A value of an enum, by its JSON name.

@@ -1,9 +1,10 @@
 //! Owns the check of a working directory. A missing directory is told apart from a missing CLI before anything starts.
 
 use std::{
+    collections::HashMap,
     io::ErrorKind,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -14,6 +15,8 @@ use super::{Supervisor, SupervisorError};
 
 /// How many look at files at a time. On a disk that hangs so many threads wait, and no more.
 const MOST_LOOKS: usize = 16;
+/// How many of these look at the same directory: one that hangs leaves some to the others.
+const MOST_LOOKS_AT_ONE: usize = 4;
 /// How long a look may take before the directory counts as one that can't be read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -21,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Looks {
     free: Arc<Semaphore>,
+    /// What each directory has that somebody looks at just now.
+    free_of_each: Mutex<HashMap<PathBuf, Arc<Semaphore>>>,
     patience: Duration,
 }
 
@@ -28,6 +33,7 @@ impl Default for Looks {
     fn default() -> Self {
         Self {
             free: Arc::new(Semaphore::new(MOST_LOOKS)),
+            free_of_each: Mutex::default(),
             patience: PATIENCE,
         }
     }
@@ -40,11 +46,13 @@ impl Looks {
         cwd: &Path,
         work: impl FnOnce() -> Result<T, SupervisorError> + Send + 'static,
     ) -> Result<T, SupervisorError> {
+        let free_of_it = self.free_of(cwd);
         let looked = async {
-            // It is never closed.
+            // Neither is ever closed. Who waits for a directory that hangs takes nothing from the others.
+            let look_at_it = free_of_it.acquire_owned().await.ok();
             let look = Arc::clone(&self.free).acquire_owned().await.ok();
             let work = move || {
-                let _look = look;
+                let _looks = (look_at_it, look);
                 work()
             };
             tokio::task::spawn_blocking(work).await
@@ -58,6 +66,15 @@ impl Looks {
                 cwd: cwd.display().to_string(),
             }),
         }
+    }
+
+    fn free_of(&self, cwd: &Path) -> Arc<Semaphore> {
+        let mut all = self.free_of_each.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, free| Arc::strong_count(free) > 1);
+        let free = all
+            .entry(cwd.to_owned())
+            .or_insert_with(|| Arc::new(Semaphore::new(MOST_LOOKS_AT_ONE)));
+        Arc::clone(free)
     }
 }
 
@@ -158,6 +175,7 @@ mod tests {
         let looks = Looks {
             free: Arc::new(Semaphore::new(2)),
             patience: Duration::from_millis(200),
+            ..Looks::default()
         };
         let began = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let mut gates = Vec::new();
@@ -192,5 +210,33 @@ mod tests {
             ..looks
         };
         patient.at(dir, || Ok(())).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_hangs_leaves_looks_to_the_others() {
+        let looks = Looks {
+            patience: Duration::from_millis(50),
+            ..Looks::default()
+        };
+        let mut gates = Vec::new();
+        for _ in 0..MOST_LOOKS {
+            let (gate, opened) = std::sync::mpsc::channel::<()>();
+            gates.push(gate);
+            let hanging = looks.at(Path::new("/slow"), move || {
+                // A test that fails ends all the same.
+                opened.recv_timeout(Duration::from_secs(20)).ok();
+                Ok(())
+            });
+            assert!(matches!(
+                hanging.await,
+                Err(SupervisorError::CwdUnreadable { .. })
+            ));
+        }
+        let patient = Looks {
+            patience: Duration::from_secs(10),
+            ..looks
+        };
+        patient.at(Path::new("/fast"), || Ok(())).await.unwrap();
+        drop(gates);
     }
 }

@@ -27,9 +27,11 @@ pub(super) fn of(data_dir: &Path) -> Result<String, SupervisorError> {
 fn random(path: &Path) -> io::Result<Uuid> {
     match files::read_to_string(path).map(|text| text.trim().parse::<Uuid>()) {
         Ok(Ok(random)) => return Ok(random),
-        // With another mark the processes of our own sessions would be strangers.
-        Err(error) if files::is_doubt(&error) => return Err(error),
-        Ok(Err(_)) | Err(_) => {}
+        // There is none, or what a loss of power left of one.
+        Ok(Err(_)) => {}
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {}
+        // One that cannot be read just now is not made anew: processes that live carry it.
+        Err(error) => return Err(error),
     }
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;

@@ -215,6 +215,8 @@ impl Supervisor {
                 let opened = async { supervisor.open_known(&supervisor.row(id).await?).await };
                 match opened.await {
                     Err(SupervisorError::KeeperUnresponsive { .. } | SupervisorError::Store(_)) => {}
+                    // It has answered, and is out of reach for another reason, which the session says.
+                    Err(SupervisorError::KeeperIncompatible { .. }) => return,
                     Ok(session) => {
                         let state = session.view().state.as_str();
                         tracing::info!(session.id = %id, state, "a session whose keeper did not answer goes on");
@@ -387,8 +389,10 @@ impl Supervisor {
 
     /// Deals with a folder that belongs to no session. Records are kept, whatever they are of; a process is not.
     async fn disown(&self, id: SessionId, dir: &Path) {
-        if is_empty(dir) {
-            // A daemon died before it had made the session. Nothing but an empty folder is ever removed here.
+        let queued = self.shared.settings.queued_file(id);
+        if holds_at_most(dir, &queued) {
+            // A daemon died before it had made the session, and told nobody of it. No other folder is ever removed here.
+            let _ = std::fs::remove_file(queued);
             let _ = std::fs::remove_dir(dir);
             return;
         }
@@ -469,6 +473,7 @@ fn is_doubt(error: &SupervisorError) -> bool {
         .any(files::is_doubt)
 }
 
-fn is_empty(dir: &Path) -> bool {
-    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+fn holds_at_most(dir: &Path, file: &Path) -> bool {
+    let is_file = |entry: std::io::Result<std::fs::DirEntry>| entry.is_ok_and(|entry| entry.path() == file);
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.all(is_file))
 }

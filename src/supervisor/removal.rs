@@ -25,7 +25,7 @@ impl Supervisor {
             Ok(session) => Some(session),
             // The daemon died in the middle of an earlier deletion.
             Err(SupervisorError::Session(SessionError::Journal(ReadError::NotFound { .. }))) => None,
-            Err(error) if is_damage(&error) => return self.remove_unopened(id, &error).await,
+            Err(error) if is_damage(&error) => return self.remove_unopened(id, error).await,
             Err(error) => return Err(error),
         };
         let stopped = match &session {
@@ -56,12 +56,16 @@ impl Supervisor {
 
     /// Removes a session that cannot be opened, for what is damaged of it. Its keeper is ended by the signal that every version
     /// understands.
-    async fn remove_unopened(&self, id: SessionId, why: &SupervisorError) -> Result<(), SupervisorError> {
+    async fn remove_unopened(&self, id: SessionId, why: SupervisorError) -> Result<(), SupervisorError> {
         let _exclusive = self.shared.registry.exclusive(id).await;
+        if self.shared.registry.get(id).is_some() {
+            // It passed, and somebody has opened it since: an actor must not outlive its journal.
+            return Err(why);
+        }
         if !self.shared.store.has_session(id).await? {
             return Err(SupervisorError::SessionNotFound(id));
         }
-        let error = telemetry::chain(why);
+        let error = telemetry::chain(&why);
         tracing::warn!(session.id = %id, error, "a session is deleted that cannot be opened");
         let settings = &self.shared.settings;
         let dir = settings.session_dir(id);

@@ -127,7 +127,12 @@ pub(crate) fn turns(turns: &[Value], view: &Value, journal: &Journal) -> Vec<Str
         }
     }
     for (uuid, times) in answered.iter().filter(|(_, times)| **times > 1) {
-        faults.push(format!("prompt {uuid} is in {times} turns"));
+        let has = |turn: &&Value| turn["prompts"].to_string().contains(uuid);
+        let of_prompt: Vec<&Value> = turns.iter().filter(has).collect();
+        let lives: Vec<_> = journal.runs.iter().map(|run| life_of(run, uuid)).collect();
+        faults.push(format!(
+            "prompt {uuid} is in {times} turns: {of_prompt:?}; its runs: {lives:?}"
+        ));
     }
     for run in &journal.runs {
         for uuid in run.results.iter().flat_map(answered_by) {
@@ -141,6 +146,18 @@ pub(crate) fn turns(turns: &[Value], view: &Value, journal: &Journal) -> Vec<Str
         faults.push(format!("its turns cost {sum}, and it {}", view["cost_usd"]));
     }
     faults
+}
+
+/// What a run says of a prompt, for people.
+fn life_of(run: &Run, uuid: &str) -> String {
+    let written: Vec<u64> = run
+        .prompts
+        .iter()
+        .filter_map(|(other, seq)| (other == uuid).then_some(*seq))
+        .collect();
+    let begun = run.begun.get(uuid).copied().unwrap_or_default();
+    let is_done = run.done.iter().any(|other| other == uuid);
+    format!("{}: written {written:?}, begun {begun}, done {is_done}", run.id)
 }
 
 /// Prompts that were taken and have no answer, and whose process has ended: what people are to hear of.

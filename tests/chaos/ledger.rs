@@ -16,28 +16,32 @@ pub(crate) struct Books {
     pub(crate) spent: Option<f64>,
     /// Every running total that was printed.
     pub(crate) totals: Vec<f64>,
+    /// The last one of the conversation of the last run.
+    pub(crate) last: Option<f64>,
     /// Runs that did not begin to count where they had to.
     pub(crate) faults: Vec<String>,
 }
 
 /// Makes the books. `origin` has the running totals of the session that this is a fork of, or whose conversation it goes on
-/// with, if they are known.
-pub(crate) fn books(journal: &Journal, origin: Option<&[f64]>) -> Books {
+/// with, if they are known; `begins_at` is the one that its first run must begin with, where that is known.
+pub(crate) fn books(journal: &Journal, origin: Option<&[f64]>, begins_at: Option<f64>) -> Books {
     let mut books = Books {
         cost: 0.0,
         spent: Some(0.0),
         totals: Vec::new(),
+        last: None,
         faults: Vec::new(),
     };
     // The last known total of each conversation.
     let mut totals: HashMap<String, f64> = HashMap::new();
-    for run in &journal.runs {
+    for (place, run) in journal.runs.iter().enumerate() {
         let conversation = run.started["cli_session_id"].as_str().unwrap_or_default();
         let base = run.started["base"]["cost_usd"].as_f64();
         let known = totals.get(conversation).copied();
         let mode = run.started["mode"].as_str();
         let mut last = match (mode, known, origin) {
             (Some("new"), ..) => None,
+            _ if place == 0 && begins_at.is_some() => begins_at,
             (Some("resume"), Some(known), _) => Some(known),
             // It begins where that one was, at whatever moment that was.
             (_, _, Some(origin)) => base.filter(|base| origin.iter().any(|it| is_same(*it, *base))),
@@ -71,6 +75,7 @@ pub(crate) fn books(journal: &Journal, origin: Option<&[f64]>) -> Books {
             last = Some(total);
             is_first = false;
         }
+        books.last = last;
         if let Some(last) = last {
             totals.insert(conversation.to_owned(), last);
         }

@@ -77,7 +77,7 @@ async fn chaos() {
         let plan = plan::round(seed, round, pace);
         world.live_through(&plan).await;
         story.tell("wait for rest");
-        world.rest().await;
+        world.rest(plan.last_death).await;
         story.tell("look at everything");
         world.check().await;
         story.tell("go on");

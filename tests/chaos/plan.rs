@@ -10,7 +10,7 @@ pub(crate) const REALS: usize = 3;
 pub(crate) const SESSIONS: usize = FAKES + REALS;
 /// Sessions that come and go: forks, visits, adopted conversations. At most so many live at a time; they have the places after
 /// the others, in the order in which they came.
-pub(crate) const GUESTS: usize = 10;
+pub(crate) const GUESTS: usize = 14;
 
 /// Processes that are started in advance.
 pub(crate) const SPARES: usize = 2;
@@ -68,8 +68,10 @@ pub(crate) enum Fault {
     FreezeDaemon {
         ms: u64,
     },
+    /// Perhaps rather one whose tools have left their session and live.
     KillKeeper {
         session: usize,
+        with_tools: bool,
     },
     FreezeKeeper {
         session: usize,
@@ -115,6 +117,11 @@ pub(crate) enum Fault {
     },
     /// People ask, all at once, for short-lived sessions in the directory for which processes are started in advance.
     Visits(Vec<Guest>),
+    /// So many ask that starts wait for each other, and the daemon is killed over that: so soon, or when all have their answers.
+    Rush {
+        guests: Vec<Guest>,
+        dies_ms: Option<u64>,
+    },
     /// Two ask at once to go on with a conversation whose session was deleted.
     Adopt([Guest; 2]),
     /// Clients of a session read nothing.
@@ -143,6 +150,7 @@ impl Fault {
             Self::Wake { .. } => "wake",
             Self::Fork { .. } => "fork",
             Self::Visits(_) => "visits",
+            Self::Rush { .. } => "rush",
             Self::Adopt(_) => "adopt",
             Self::Stall { .. } => "stall clients",
         }
@@ -181,6 +189,10 @@ pub(crate) struct Round {
     pub(crate) replaced: usize,
     /// Who asks at once for what was started in advance, when all is calm: one more than there is.
     pub(crate) visits: Vec<Guest>,
+    /// The session that is forked then, and its fork.
+    pub(crate) forked: (usize, Guest),
+    /// Whether a keeper whose tools have left dies at the very end, when no daemon starts any more and sweeps.
+    pub(crate) last_death: bool,
 }
 
 /// The plan of a round.
@@ -201,6 +213,11 @@ pub(crate) fn round(seed: u64, number: u64, pace: Pace) -> Round {
         faults,
         replaced: place(&mut chance, SESSIONS),
         visits: (0..=SPARES).map(|_| guest(&mut chance, SESSIONS)).collect(),
+        forked: {
+            let parent = place(&mut chance, FAKES);
+            (parent, guest(&mut chance, parent))
+        },
+        last_death: chance.one_in(2),
     }
 }
 
@@ -213,7 +230,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         return kill_daemon(chance);
     }
     let session = place(chance, SESSIONS + GUESTS);
-    match chance.below(42) {
+    match chance.below(46) {
         0..5 => kill_daemon(chance),
         5..7 => Fault::EndDaemon {
             hurry_ms: chance.one_in(3).then(|| chance.below(1_500)),
@@ -228,7 +245,10 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         10..12 => Fault::FreezeDaemon {
             ms: 50 + chance.below(2_500),
         },
-        12..15 => Fault::KillKeeper { session },
+        12..15 => Fault::KillKeeper {
+            session,
+            with_tools: chance.one_in(2),
+        },
         15..17 => Fault::FreezeKeeper {
             session,
             // Now and then for longer than a daemon that starts waits for it.
@@ -242,9 +262,7 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
         21..23 => Fault::FreezeCli {
             session,
             ms: 50 + chance.below(3_000),
-            unheard: chance
-                .one_in(2)
-                .then(|| (chance.uuid(), prompts::text(chance, session))),
+            unheard: None,
         },
         23..24 => Fault::KillSpare {
             keeper: chance.one_in(2),
@@ -276,6 +294,16 @@ fn fault(chance: &mut Chance, pace: Pace) -> Fault {
             // The directory is one of the fake CLI.
             Fault::Visits((0..visits).map(|_| guest(chance, SESSIONS)).collect())
         }
+        42..44 => Fault::Rush {
+            guests: (0..5).map(|_| guest(chance, SESSIONS)).collect(),
+            dies_ms: chance.one_in(2).then(|| chance.below(300)),
+        },
+        // They wait for a restart afterwards, and have to say so.
+        40..42 => Fault::FreezeCli {
+            session,
+            ms: 50 + chance.below(1_500),
+            unheard: Some((chance.uuid(), prompts::text(chance, session))),
+        },
         39..40 => Fault::Adopt([guest(chance, SESSIONS), guest(chance, SESSIONS)]),
         _ => Fault::Stall {
             session,

@@ -38,6 +38,21 @@ pub(crate) fn agent_of(session: &str) -> Option<Agent> {
         })
 }
 
+/// An agent that has tools which are not its children any more: the keeper is their parent.
+pub(crate) fn agent_with_tools() -> Option<Agent> {
+    let all = proc::all();
+    let tool = all.iter().find(|process| {
+        process.state != 'Z'
+            && process.env("TRUNKLINE_RUN").is_some()
+            && !is_keeper(process)
+            && !is_agent(process)
+            && all
+                .iter()
+                .any(|parent| parent.pid == process.parent && is_keeper(parent))
+    })?;
+    agent_of(&tool.env("TRUNKLINE_SESSION")?)
+}
+
 /// Processes that run, and what they hold.
 #[derive(Debug, Default)]
 pub(crate) struct Found {

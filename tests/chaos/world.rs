@@ -64,6 +64,8 @@ struct Session {
     cost: f64,
     /// Every running total that is known of its conversations.
     totals: Vec<f64>,
+    /// The last one of its conversation of now.
+    last_total: Option<f64>,
     /// How often somebody asked for its stop.
     stops: usize,
 }
@@ -231,6 +233,7 @@ impl World {
             sent: Vec::new(),
             cost: 0.0,
             totals: Vec::new(),
+            last_total: None,
             stops: 0,
         }
     }
@@ -254,7 +257,7 @@ impl World {
     }
 
     /// Waits until nothing goes wrong any more and every session is at rest.
-    pub(crate) async fn rest(&mut self) {
+    pub(crate) async fn rest(&mut self, last_death: bool) {
         while let Some(undone) = self.undoing.join_next().await {
             undone.unwrap();
         }
@@ -289,6 +292,11 @@ impl World {
             let session = self.sessions.iter_mut().chain(&mut self.guests);
             let mut session = session.filter(|session| session.id == sent.id);
             session.next().expect("it was not deleted").sent.push(sent);
+        }
+        if last_death && let Some(agent) = processes::agent_with_tools() {
+            self.story.tell(format!("the keeper of {agent:?} dies"));
+            self.kill_agent(agent, true);
+            self.count("kill keeper");
         }
         let api = self.api();
         for session in self.all() {
@@ -366,6 +374,7 @@ impl World {
         }
         self.sessions[replaced] = self.make(replaced).await;
         self.visit(&plan.visits).await;
+        self.fork_calmly(&plan.forked).await;
     }
 
     async fn delete(&mut self, id: String, totals: Vec<f64>) {

@@ -147,6 +147,22 @@ async fn a_daemon_that_dies_in_a_create_leaves_nothing_half() {
     assert_eq!(folders, 0, "folders without a session");
 }
 
+/// The daemon died over a start that was to wait for its turn, before there was a session.
+#[tokio::test]
+async fn a_start_that_was_never_made_leaves_no_folder() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    daemon.kill();
+    let folder = daemon
+        .data_dir()
+        .join("sessions/0198c0de-1d1e-7000-8000-5ca1ab1e0000");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("queued.json"), r#"{"prompt":null}"#).unwrap();
+    daemon.start().await;
+    assert!(!folder.exists());
+    let list = daemon.rest().get("/v1/sessions").await.expect(200);
+    assert_eq!(list["items"], json!([]));
+}
+
 #[tokio::test]
 async fn a_stop_goes_on_without_the_daemon() {
     let mut daemon = TestDaemon::with_fake().start().await;

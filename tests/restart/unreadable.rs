@@ -144,6 +144,8 @@ async fn rows_that_are_damaged_at_a_start_are_named_and_can_be_deleted_with_thei
     let bad = made(&daemon, DAMAGES.len()).await;
     let optionless = made(&daemon, 1).await.remove(0);
     let nameless = made(&daemon, 1).await.remove(0);
+    let respelled = made(&daemon, 1).await.remove(0);
+    let undashed = respelled.replace('-', "");
     daemon.kill();
     edit(
         &daemon,
@@ -153,6 +155,10 @@ async fn rows_that_are_damaged_at_a_start_are_named_and_can_be_deleted_with_thei
     edit(
         &daemon,
         &format!("UPDATE sessions SET id = 'zz' WHERE id = '{nameless}'"),
+    );
+    edit(
+        &daemon,
+        &format!("UPDATE sessions SET id = '{undashed}' WHERE id = '{respelled}'"),
     );
 
     daemon.start().await;
@@ -168,8 +174,7 @@ async fn rows_that_are_damaged_at_a_start_are_named_and_can_be_deleted_with_thei
             .any(|line| line.contains(&name) && line.contains("could not be recovered")),
         "{lines:#?}"
     );
-    let mut expected = sorted(&bad);
-    expected.push("zz".to_owned());
+    let expected = sorted(&[bad.clone(), vec![undashed.clone(), "zz".to_owned()]].concat());
     assert_eq!(unreadable(&rest).await, json!(expected));
     let log = daemon.log();
     for id in &expected {
@@ -187,7 +192,7 @@ async fn rows_that_are_damaged_at_a_start_are_named_and_can_be_deleted_with_thei
         .unwrap();
     let told = String::from_utf8_lossy(&doctor.stdout).into_owned();
     assert!(
-        told.contains("8 cannot be read") && told.contains(&bad[0]),
+        told.contains(&format!("{} cannot be read", expected.len())) && told.contains(&bad[0]),
         "{told}"
     );
     for id in &good {
@@ -218,6 +223,7 @@ async fn rows_that_are_damaged_at_a_start_are_named_and_can_be_deleted_with_thei
         "who belongs to no row is ended at the start"
     );
     rest.delete("/v1/sessions/zz").await.expect(204);
+    rest.delete(&format!("/v1/sessions/{undashed}")).await.expect(204);
     assert_eq!(rest.delete("/v1/sessions/zz").await.problem(400), "invalid_id");
     assert_eq!(unreadable(&rest).await, json!([]));
     assert_eq!(listed(&rest).await, sorted(&good));

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::wait::{self, WaitFor};
 use crate::{
-    domain::SessionState,
+    domain::{SessionId, SessionState},
     http::{
         ApiError, AppState, ErrorCode,
         dto::{CreateRequest, ForkRequest, ResumeRequest, Session, SessionPage, UpdateRequest},
@@ -152,11 +152,12 @@ pub(super) async fn delete(
     State(state): State<AppState>,
     Named(name): Named,
 ) -> Result<StatusCode, ApiError> {
-    match name.parse() {
-        Ok(id) => state.supervisor().delete(id, BY).await?,
-        // A row that was damaged has what is no id; it has no other name.
-        Err(_) if state.supervisor().delete_nameless(&name).await? => {}
-        Err(_) => return Err(ErrorCode::InvalidId.into()),
+    let id = name.parse::<SessionId>().ok();
+    let is_ours = id.is_some_and(|id| id.to_string() == name);
+    // A row that was damaged has what is no id, or is none as we write them; it has no other name.
+    if is_ours || !state.supervisor().delete_nameless(&name).await? {
+        let id = id.ok_or(ErrorCode::InvalidId)?;
+        state.supervisor().delete(id, BY).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::time::timeout_at;
 
 use super::{Session, World, options};
 use crate::{
@@ -21,7 +22,8 @@ use crate::{
 /// The directory of the short-lived sessions, below HOME.
 pub(super) const HALL: &str = "hall";
 
-/// How long visits wait until processes were started in advance: after failures the daemon takes its time.
+/// How long visits wait until processes were started in advance, as after failures the daemon takes its time; and how long
+/// answers are waited for.
 const CALM_LIMIT: Duration = Duration::from_secs(3);
 
 /// How a session came.
@@ -31,6 +33,8 @@ pub(super) enum Kind {
     Resident,
     Fork {
         parent: String,
+        /// The parent's running total, if it did nothing at that time.
+        begins_at: Option<f64>,
     },
     Visit,
     /// It goes on with a conversation.
@@ -53,12 +57,28 @@ impl World {
             return false;
         };
         let path = format!("/v1/sessions/{parent}/fork");
-        self.ask_for_guests(
-            Kind::Fork { parent },
-            &path,
-            &json!({}),
-            std::slice::from_ref(guest),
-        )
+        let kind = Kind::Fork {
+            parent,
+            begins_at: None,
+        };
+        self.ask_for_guests(kind, &path, &json!({}), std::slice::from_ref(guest))
+    }
+
+    /// Forks a session that does nothing: it is known where the fork begins to count.
+    pub(super) async fn fork_calmly(&mut self, (place, guest): &(usize, Guest)) {
+        let parent = &self.sessions[*place];
+        // Of one that was just made, or has begun another conversation, nothing is known.
+        let Some(begins_at) = parent.last_total else {
+            return;
+        };
+        let path = format!("/v1/sessions/{}/fork", parent.id);
+        let kind = Kind::Fork {
+            parent: parent.id.clone(),
+            begins_at: Some(begins_at),
+        };
+        if self.ask_for_guests(kind, &path, &json!({}), std::slice::from_ref(guest)) {
+            self.hear_answers().await;
+        }
     }
 
     pub(super) fn invite(&mut self, guests: &[Guest]) -> bool {
@@ -78,10 +98,15 @@ impl World {
             pass(Duration::from_millis(20)).await;
         };
         self.story.tell(format!("{ready} processes wait for visits"));
-        if !self.invite(guests) {
-            return;
+        if self.invite(guests) {
+            self.hear_answers().await;
         }
-        while let Some(made) = self.makers.join_next().await {
+    }
+
+    /// Waits a moment until all who ask have got an answer.
+    pub(super) async fn hear_answers(&mut self) {
+        let until = tokio::time::Instant::now() + CALM_LIMIT;
+        while let Ok(Some(made)) = timeout_at(until, self.makers.join_next()).await {
             let (kind, guest, made) = made.unwrap();
             self.welcome(kind, guest, made);
         }
@@ -193,7 +218,7 @@ impl World {
         );
         let is_fake = match &kind {
             Kind::Resident | Kind::Visit => true,
-            Kind::Fork { parent } => {
+            Kind::Fork { parent, .. } => {
                 assert_eq!(view["parent_id"], parent.as_str(), "{view:#}");
                 let mut parents = self.all().filter(|session| session.id == *parent);
                 parents.next().expect("it was not deleted").is_fake
@@ -225,6 +250,7 @@ impl World {
             sent: sent.into_iter().collect(),
             cost: 0.0,
             totals: Vec::new(),
+            last_total: None,
             stops: 0,
         });
     }

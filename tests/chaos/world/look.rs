@@ -1,7 +1,8 @@
 //! Owns the look at everything from outside, when all is at rest.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -15,7 +16,7 @@ use crate::{
     people,
     plan::SPARES,
     processes,
-    support::wait::pass,
+    support::{rest::Rest, wait::pass},
 };
 
 /// How long it may take until what was just killed has vanished, and what is started in advance is there.
@@ -32,6 +33,21 @@ fn notes(journal: &str) -> String {
         .collect()
 }
 
+/// The view and the journal of a session, of the same moment: a turn may begin by itself between the two.
+async fn together(api: &Rest, id: &str, folder: &Path) -> (Value, Result<Journal, String>) {
+    let until = Instant::now() + SETTLING;
+    loop {
+        let view = api.session(id).await;
+        let journal = Journal::read(folder);
+        let is_whole = journal.as_ref().is_ok_and(|it| view["head_seq"] == it.head);
+        let is_quiet = view["state"] != "busy" && view["state"] != "waiting";
+        if (is_whole && is_quiet) || Instant::now() >= until {
+            return (view, journal);
+        }
+        pass(Duration::from_millis(20)).await;
+    }
+}
+
 impl World {
     /// Looks at everything.
     pub(crate) async fn check(&mut self) {
@@ -39,22 +55,23 @@ impl World {
         let (logs, data) = (self.logs(), self.daemon.data_dir());
         let mut faults = Vec::new();
         let mut live = BTreeMap::new();
-        let mut costs = BTreeMap::new();
         let mut totals = HashMap::<String, Vec<f64>>::new();
         let (killed, ends) = (&self.killed, self.ends);
         // Parents come before their forks.
         for session in self.sessions.iter_mut().chain(&mut self.guests) {
             let mut own = Vec::new();
-            let view = api.session(&session.id).await;
-            match Journal::read(&data.join("sessions").join(&session.id)) {
+            let folder = data.join("sessions").join(&session.id);
+            let (view, journal) = together(&api, &session.id, &folder).await;
+            match journal {
                 Err(fault) => own.push(fault),
                 Ok(journal) => {
-                    let origin = match &session.kind {
-                        Kind::Fork { parent } => totals.get(parent),
-                        Kind::Adopted(left) => Some(&left.totals),
-                        Kind::Resident | Kind::Visit => None,
+                    let (origin, begins_at) = match &session.kind {
+                        Kind::Fork { parent, begins_at } => (totals.get(parent), *begins_at),
+                        Kind::Adopted(left) => (Some(&left.totals), None),
+                        Kind::Resident | Kind::Visit => (None, None),
                     };
-                    let books = ledger::books(&journal, origin.map(Vec::as_slice));
+                    let books = ledger::books(&journal, origin.map(Vec::as_slice), begins_at);
+                    session.last_total = books.last;
                     session.totals.clone_from(&books.totals);
                     session.totals.extend(origin.into_iter().flatten());
                     if session.is_fake {
@@ -81,13 +98,12 @@ impl World {
                         own.extend(people::ask_after(&api, &session.id, prompt).await);
                     }
                     for client in &mut session.clients {
-                        own.extend(client.has_exactly(&journal.bytes).await.err());
+                        own.extend(client.has_all_of(&journal.bytes).await.err());
                     }
                     if let Some(run) = journal.live() {
                         let pid = view["cli"]["pid"].as_i64().unwrap_or_default();
                         live.insert(run.id.clone(), i32::try_from(pid).unwrap());
                     }
-                    costs.insert(session.id.clone(), books.cost);
                     totals.insert(session.id.clone(), session.totals.clone());
                 }
             }
@@ -100,7 +116,7 @@ impl World {
                     .map(|fault| format!("session {} ({:?}): {fault}", session.id, session.kind)),
             );
         }
-        faults.extend(self.sums(&costs).await);
+        faults.extend(self.sums().await);
         faults.extend(self.processes_in_order(&live).await);
         if self.daemon.log().contains("panicked") {
             faults.push(format!("the daemon panicked:\n{}", self.daemon.log()));
@@ -109,22 +125,34 @@ impl World {
     }
 
     /// The sums over all sessions: each is in them once, with what it costs, and nobody else is.
-    async fn sums(&self, costs: &BTreeMap<String, f64>) -> Vec<String> {
-        let usage = self.api().get("/v1/usage?group_by=session").await.expect(200);
-        let mut faults = Vec::new();
-        let mut seen = BTreeSet::new();
-        for item in usage["items"].as_array().unwrap() {
-            let id = item["key"].as_str().unwrap_or_default();
-            let cost = item["cost_usd"].as_f64().unwrap_or(f64::NAN);
-            if !costs.get(id).is_some_and(|own| is_same(*own, cost)) || !seen.insert(id) {
-                faults.push(format!("the sums have {item}, and it costs {:?}", costs.get(id)));
+    async fn sums(&self) -> Vec<String> {
+        let api = self.api();
+        let until = Instant::now() + SETTLING;
+        loop {
+            let list = api.get("/v1/sessions?limit=500").await.expect(200);
+            let views = list["items"].as_array().unwrap().iter();
+            let mut costs: BTreeMap<_, _> = views
+                .map(|view| (view["id"].as_str(), view["cost_usd"].as_f64()))
+                .collect();
+            let usage = api.get("/v1/usage?group_by=session").await.expect(200);
+            let mut faults = Vec::new();
+            for item in usage["items"].as_array().unwrap() {
+                let own = costs.remove(&item["key"].as_str());
+                let own = own.flatten().unwrap_or(f64::NAN);
+                if !is_same(own, item["cost_usd"].as_f64().unwrap_or_default()) {
+                    faults.push(format!("the sums have {item}, and it costs {own}"));
+                }
             }
+            costs.retain(|_, cost| *cost != Some(0.0));
+            if !costs.is_empty() {
+                faults.push(format!("the sums lack {costs:?}"));
+            }
+            // A turn may have begun by itself between the two.
+            if faults.is_empty() || Instant::now() >= until {
+                return faults;
+            }
+            pass(Duration::from_millis(50)).await;
         }
-        let missing = costs
-            .iter()
-            .filter(|(id, cost)| **cost > 0.0 && !seen.contains(id.as_str()));
-        faults.extend(missing.map(|(id, cost)| format!("the sums lack session {id}, which costs {cost}")));
-        faults
     }
 
     /// What runs is what is said to, each in one process and under its lease; and what was started in advance is no more than

@@ -45,7 +45,15 @@ impl World {
                 self.freeze(self.daemon.pid(), *ms);
                 true
             }
-            Fault::KillKeeper { session } => self.kill(*session, true),
+            Fault::KillKeeper { session, with_tools } => {
+                match processes::agent_with_tools().filter(|_| *with_tools) {
+                    Some(agent) => {
+                        self.kill_agent(agent, true);
+                        true
+                    }
+                    None => self.kill(*session, true),
+                }
+            }
             Fault::KillCli { session } => self.kill(*session, false),
             Fault::FreezeKeeper { session, ms } => self.freeze_of(*session, *ms, true),
             Fault::FreezeCli {
@@ -83,6 +91,18 @@ impl World {
             }
             Fault::Fork { session, guest } => self.fork(*session, guest),
             Fault::Visits(guests) => self.invite(guests),
+            Fault::Rush { guests, dies_ms } => {
+                let is_done = self.invite(guests);
+                if is_done {
+                    match dies_ms {
+                        Some(ms) => pass(Duration::from_millis(*ms)).await,
+                        None => self.hear_answers().await,
+                    }
+                    self.kill_daemon(0, None).await;
+                    self.count("kill daemon");
+                }
+                is_done
+            }
             Fault::Adopt(guests) => self.adopt(guests),
             Fault::Stall { session, ms } => self.stall(*session, *ms),
         };
@@ -98,7 +118,7 @@ impl World {
         true
     }
 
-    fn kill_agent(&mut self, agent: processes::Agent, is_keeper: bool) {
+    pub(super) fn kill_agent(&mut self, agent: processes::Agent, is_keeper: bool) {
         if is_keeper {
             self.killed.keepers.insert(agent.run);
             proc::signal(agent.keeper, Signal::SIGKILL);
