@@ -29,6 +29,8 @@ pub fn init(log: &Log) -> Result<(), TelemetryError> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
+        // It would tell stderr that stderr takes nothing, and panic because that fails.
+        .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     match log.format {
         LogFormat::Text => builder.try_init(),

@@ -94,6 +94,8 @@ fn refusal(error: &WriteError, state: SessionState) -> SessionError {
     match error {
         WriteError::Busy => SessionError::Busy,
         WriteError::Unjournalable => SessionError::SecretNotTaken,
+        // The process died, and the next one takes it.
+        WriteError::Gone if state.is_live() => SessionError::Busy,
         _ => SessionError::NotLive { state },
     }
 }

@@ -1,5 +1,7 @@
 //! Owns the removal of sessions: their processes, their files, and what the store knows of them.
 
+use std::{io, path::Path};
+
 use crate::{
     domain::SessionId,
     journal::{ReadError, is_locked},
@@ -94,7 +96,7 @@ impl Supervisor {
             settings.session_dir(id),
             settings.socket(&self.shared.data_mark, id),
         );
-        absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+        remove_folder(&dir).await.map_err(SupervisorError::files(&dir))?;
         // A keeper that was killed has left it.
         absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
         let history = match self.shared.store.cli_session_history(id).await {
@@ -129,10 +131,20 @@ fn is_damage(error: &SupervisorError) -> bool {
     }
 }
 
+/// Removes a session's folder, or whatever somebody put in its place.
+async fn remove_folder(dir: &Path) -> io::Result<()> {
+    match tokio::fs::remove_dir_all(dir).await {
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            absent(tokio::fs::remove_file(dir).await)
+        }
+        removed => absent(removed),
+    }
+}
+
 /// What was not there is removed.
-pub(super) fn absent(removed: std::io::Result<()>) -> std::io::Result<()> {
+pub(super) fn absent(removed: io::Result<()>) -> io::Result<()> {
     match removed {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }

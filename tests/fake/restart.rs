@@ -4,8 +4,10 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 use trunkline::domain::Timestamp;
+use uuid::Uuid;
 
 use crate::{
     bed::{act, act_through, body, of_type, path, pid, records, session},
@@ -554,4 +556,45 @@ async fn a_session_may_have_a_policy_of_its_own() {
     assert_eq!(runs(&rest, id).await.len(), 2);
     body["restart"] = json!({ "max_restart": 1 });
     assert_eq!(rest.post("/v1/sessions", body).await.status, 422);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l13_what_is_sent_at_the_moment_of_a_death_is_taken_or_may_be_sent_again() {
+    let daemon = eager(9).await;
+    let id = session(&daemon, "a", json!({})).await;
+    let rest = daemon.rest();
+    let (mut asked, messages) = (Vec::new(), path(&id, "messages"));
+    for _ in 0..4 {
+        rest.in_state(&id, &["idle"]).await;
+        let mut sending = JoinSet::new();
+        proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
+        for _ in 0..10 {
+            let message = json!({ "uuid": Uuid::now_v7(), "text": "still there?" });
+            let (rest, messages) = (rest.clone(), messages.clone());
+            sending.spawn(async move { (rest.post(&messages, message.clone()).await, message) });
+        }
+        for (reply, message) in sending.join_all().await {
+            if !reply.status.is_success() {
+                assert_eq!(reply.body["retryable"], true, "{:#}", reply.body);
+                wait_for("it is taken", PATIENCE, async || {
+                    let again = rest.post(&messages, message.clone()).await;
+                    again.status.is_success().then_some(())
+                })
+                .await;
+            }
+            asked.push(message["uuid"].clone());
+        }
+    }
+    wait_for("no prompt is open", PATIENCE, async || {
+        let view = rest.in_state(&id, &["idle"]).await;
+        (view["open_prompts"] == json!([])).then_some(())
+    })
+    .await;
+    let records = records(&rest, &id).await;
+    for uuid in asked {
+        let is_there = records
+            .iter()
+            .any(|it| it["src"] == "client" && it["data"]["uuid"] == uuid);
+        assert!(is_there, "{uuid} was taken and is not there");
+    }
 }

@@ -7,6 +7,7 @@
 )]
 
 mod container;
+mod log;
 mod manager;
 mod notify;
 mod sockets;

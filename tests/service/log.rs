@@ -1,0 +1,41 @@
+//! Owns the tests of a daemon whose log lines nobody takes.
+
+use serde_json::json;
+
+use crate::support::{
+    daemon::TestDaemon,
+    programs::fake_prompt,
+    wait::{PATIENCE, wait_until},
+};
+
+/// What is tried: a full disk, and a reader that has left.
+const NOBODY: [&str; 2] = [
+    r#"exec "$@" 2>/dev/full"#,
+    // The shell becomes the daemon; the reader of its stderr ends at once.
+    r#"exec 3>&1; exec "$@" 2> >(exec true) >&3"#,
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_whose_log_nobody_takes_serves_and_ends_as_ever() {
+    for script in NOBODY {
+        let launcher = ["bash", "-c", script, "bash"];
+        let mut daemon = TestDaemon::with_fake().launcher(launcher).start().await;
+        let rest = daemon.rest();
+        let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+        for turn in 1..=3 {
+            let result = rest.ask(&session, "hello").await;
+            assert_eq!(result["turn"]["number"], turn, "{script}: {result:#}");
+        }
+        // What is worth an error in the log, too.
+        rest.ask(
+            &session,
+            &fake_prompt(&json!([{ "stderr": "a line of the agent\n" }])),
+        )
+        .await;
+        assert_eq!(daemon.stop().code(), Some(0), "{script}");
+        wait_until("nothing is left", PATIENCE, || {
+            daemon.session_processes().is_empty()
+        })
+        .await;
+    }
+}
