@@ -223,6 +223,7 @@ fn failure(error: &SupervisorError) -> WakeFailure {
     use SupervisorError as E;
     let code = match error {
         E::NoRoom(refusal) => refusal.code(),
+        E::TooFewFiles => "too_few_files",
         E::CwdMissing { .. } => "cwd_missing",
         E::CwdNotADirectory { .. } => "cwd_not_a_directory",
         E::CwdOutsideRoots { .. } => "cwd_outside_roots",

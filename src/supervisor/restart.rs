@@ -50,7 +50,10 @@ impl Supervisor {
         };
         let is_for_now = matches!(
             failure,
-            SupervisorError::Store(_) | SupervisorError::StoreBehind | SupervisorError::NoRoom(_)
+            SupervisorError::Store(_)
+                | SupervisorError::StoreBehind
+                | SupervisorError::NoRoom(_)
+                | SupervisorError::TooFewFiles
         );
         let detail = telemetry::chain(&failure).to_string();
         if is_for_now {

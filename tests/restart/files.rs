@@ -66,8 +66,8 @@ async fn a_daemon_that_cannot_look_at_its_sessions_ends_none_of_them_and_starts_
         let pid = pid_of(&rest.session(&id).await);
         sessions.insert(id, pid);
     }
-    // First some can be attached to, then none.
-    for few in [without + RESERVED + 6, without + 12] {
+    // First none can be attached to, then some.
+    for few in [without + 12, without + RESERVED + 6] {
         daemon.kill();
         fs::write(daemon.home().join("limit"), few.to_string()).unwrap();
         daemon.start().await;

@@ -56,10 +56,7 @@ impl From<SupervisorError> for ApiError {
                 .detail(error.to_string())
                 .member("link_version", theirs),
             E::KeeperUnresponsive { detail } => new(ErrorCode::KeeperUnresponsive).detail(detail),
-            E::TooFewFiles => new(ErrorCode::TooFewFiles).header(
-                header::RETRY_AFTER,
-                HeaderValue::from(Refusal::RETRY_AFTER_MS / 1_000),
-            ),
+            E::TooFewFiles => of_too_few_files(),
             E::StartFailed(reason) => of_failed_start(reason),
             E::WaitTimeout => new(ErrorCode::WaitTimeout),
             E::SessionEnded { state } => new(ErrorCode::SessionEnded).member("state", state.as_str()),
@@ -166,11 +163,21 @@ fn of_refusal(refusal: Refusal) -> ApiError {
         )
 }
 
+fn of_too_few_files() -> ApiError {
+    ApiError::new(ErrorCode::TooFewFiles).header(
+        header::RETRY_AFTER,
+        HeaderValue::from(Refusal::RETRY_AFTER_MS / 1_000),
+    )
+}
+
 fn of_failed_wake(failure: WakeFailure) -> ApiError {
     if let Some(refusal) = failure.room {
         return of_refusal(refusal);
     }
     let code = ErrorCode::named(failure.code).unwrap_or(ErrorCode::Internal);
+    if code == ErrorCode::TooFewFiles {
+        return of_too_few_files();
+    }
     ApiError::new(code).detail(failure.detail)
 }
 
