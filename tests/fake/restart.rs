@@ -564,12 +564,12 @@ async fn l13_what_is_sent_at_the_moment_of_a_death_is_taken_or_may_be_sent_again
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     let (mut asked, messages) = (Vec::new(), path(&id, "messages"));
-    for _ in 0..4 {
+    for death in 0..4 {
         rest.in_state(&id, &["idle"]).await;
         let mut sending = JoinSet::new();
         proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
-        for _ in 0..10 {
-            let message = json!({ "uuid": Uuid::now_v7(), "text": "still there?" });
+        for number in 1..=10 {
+            let message = json!({ "uuid": Uuid::from_u128(death * 10 + number), "text": "still there?" });
             let (rest, messages) = (rest.clone(), messages.clone());
             sending.spawn(async move { (rest.post(&messages, message.clone()).await, message) });
         }
