@@ -95,7 +95,11 @@ fn refusal(error: &WriteError, state: SessionState) -> SessionError {
         WriteError::Busy => SessionError::Busy,
         WriteError::Unjournalable => SessionError::SecretNotTaken,
         // The process died, and the next one takes it.
-        WriteError::Gone if state.is_live() => SessionError::Busy,
+        WriteError::Closed | WriteError::Exited | WriteError::Gone
+            if state.is_live() && state != SessionState::Stopping =>
+        {
+            SessionError::Busy
+        }
         _ => SessionError::NotLive { state },
     }
 }
