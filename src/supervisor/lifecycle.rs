@@ -299,8 +299,9 @@ impl Supervisor {
         let dir = self.shared.settings.session_dir(id);
         make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
         let waits = !admitted.turn.is_called();
-        if waits {
-            self.keep_queued(id, prompt.as_ref())?;
+        if waits && let Err(error) = self.keep_queued(id, prompt.as_ref()) {
+            absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+            return Err(error);
         }
         let (row, session) = {
             // Once it can be listed it can be asked for, and two actors on one journal must never be.

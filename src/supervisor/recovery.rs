@@ -1,7 +1,7 @@
 //! Owns the start of the daemon: every session that may have a process is reconciled with reality before anybody asks.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -390,9 +390,12 @@ impl Supervisor {
     /// Deals with a folder that belongs to no session. Records are kept, whatever they are of; a process is not.
     async fn disown(&self, id: SessionId, dir: &Path) {
         let queued = self.shared.settings.queued_file(id);
-        if holds_at_most(dir, &queued) {
+        let of_a_start = [queued.with_extension("new"), queued];
+        if holds_at_most(dir, &of_a_start) {
             // A daemon died before it had made the session, and told nobody of it. No other folder is ever removed here.
-            let _ = std::fs::remove_file(queued);
+            for file in of_a_start {
+                let _ = std::fs::remove_file(file);
+            }
             let _ = std::fs::remove_dir(dir);
             return;
         }
@@ -473,7 +476,8 @@ fn is_doubt(error: &SupervisorError) -> bool {
         .any(files::is_doubt)
 }
 
-fn holds_at_most(dir: &Path, file: &Path) -> bool {
-    let is_file = |entry: std::io::Result<std::fs::DirEntry>| entry.is_ok_and(|entry| entry.path() == file);
-    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.all(is_file))
+fn holds_at_most(dir: &Path, files: &[PathBuf]) -> bool {
+    let is_one =
+        |entry: std::io::Result<std::fs::DirEntry>| entry.is_ok_and(|entry| files.contains(&entry.path()));
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.all(is_one))
 }

@@ -10,6 +10,7 @@
 
 mod checks;
 mod client;
+mod full;
 mod journal;
 mod ledger;
 mod people;

@@ -217,7 +217,7 @@ pub(crate) fn round(seed: u64, number: u64, pace: Pace) -> Round {
             let parent = place(&mut chance, FAKES);
             (parent, guest(&mut chance, parent))
         },
-        last_death: chance.one_in(2),
+        last_death: !chance.one_in(4),
     }
 }
 

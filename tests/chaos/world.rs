@@ -66,6 +66,8 @@ struct Session {
     totals: Vec<f64>,
     /// The last one of its conversation of now.
     last_total: Option<f64>,
+    /// Whether it has ever had a process.
+    has_run: bool,
     /// How often somebody asked for its stop.
     stops: usize,
 }
@@ -234,6 +236,7 @@ impl World {
             cost: 0.0,
             totals: Vec::new(),
             last_total: None,
+            has_run: false,
             stops: 0,
         }
     }

@@ -157,6 +157,7 @@ async fn a_start_that_was_never_made_leaves_no_folder() {
         .join("sessions/0198c0de-1d1e-7000-8000-5ca1ab1e0000");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("queued.json"), r#"{"prompt":null}"#).unwrap();
+    fs::write(folder.join("queued.new"), r#"{"pro"#).unwrap();
     daemon.start().await;
     assert!(!folder.exists());
     let list = daemon.rest().get("/v1/sessions").await.expect(200);

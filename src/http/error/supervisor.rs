@@ -70,6 +70,9 @@ impl From<SupervisorError> for ApiError {
             E::PromptConflict { uuid } => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
             E::Read(error) => error.into(),
             E::Store(error) => error.into(),
+            E::Files { error: ref cause, .. } if cause.kind() == std::io::ErrorKind::StorageFull => {
+                new(ErrorCode::StorageUnavailable).caused_by(error)
+            }
             E::StoreBehind => new(ErrorCode::StorageUnavailable).caused_by(error),
             E::StoredOptions | E::StoredRules(_) | E::Files { .. } => {
                 new(ErrorCode::StorageFailed).caused_by(error)

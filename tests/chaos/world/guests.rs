@@ -251,16 +251,18 @@ impl World {
             cost: 0.0,
             totals: Vec::new(),
             last_total: None,
+            has_run: false,
             stops: 0,
         });
     }
 
-    /// Deletes the guests whose time is over: visits at the end of their round, others after another one.
+    /// Deletes the guests whose time is over: visits at the end of their round, if they have had a process, and others after
+    /// another one.
     pub(super) async fn send_home(&mut self) {
         let guests = std::mem::take(&mut self.guests);
         for mut guest in guests {
             guest.rounds += 1;
-            if matches!(guest.kind, Kind::Visit) || guest.rounds > 1 {
+            if (matches!(guest.kind, Kind::Visit) && guest.has_run) || guest.rounds > 1 {
                 guest.clients.clear();
                 self.delete(guest.id, guest.totals).await;
             } else {

@@ -72,6 +72,7 @@ impl World {
                     };
                     let books = ledger::books(&journal, origin.map(Vec::as_slice), begins_at);
                     session.last_total = books.last;
+                    session.has_run = !journal.runs.is_empty();
                     session.totals.clone_from(&books.totals);
                     session.totals.extend(origin.into_iter().flatten());
                     if session.is_fake {
