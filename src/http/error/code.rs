@@ -249,7 +249,7 @@ codes! {
         "The agent CLI would not accept this line",
         "Mend the line as the detail says.";
     Busy, "busy", SERVICE_UNAVAILABLE, retry, none,
-        "The agent CLI does not read its input and the queue is full",
+        "The agent CLI takes no input now: its queue is full, or it has just ended and starts again",
         "Try again later, or stop the session.";
     ControlRefused, "control_refused", CONFLICT, final, none,
         "The agent CLI refused the control request",
