@@ -255,7 +255,8 @@ mod tests {
                 | E::StartQueueFull
                 | E::ConversationInUse
                 | E::SessionNotParkable
-                | E::KeeperUnresponsive => Fate::Forgotten,
+                | E::KeeperUnresponsive
+                | E::TooFewFiles => Fate::Forgotten,
                 _ => Fate::Kept,
             };
             assert_eq!(fate(code), expected, "{}", code.as_str());
