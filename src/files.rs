@@ -76,6 +76,7 @@ pub fn is_doubt(error: &io::Error) -> bool {
         !matches!(
             number,
             Errno::ENOENT
+                | Errno::EEXIST
                 | Errno::ENOTDIR
                 | Errno::EISDIR
                 | Errno::ELOOP
