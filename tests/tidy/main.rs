@@ -2,6 +2,7 @@
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 mod source;
+mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,7 +104,7 @@ const FENCES: &[(&str, &[&str])] = &[
 const SCHEMAS: &[&str] = &["http", "domain", "claude", "journal"];
 
 /// Longer files do more than one thing. Tests at the end of a file do not count.
-const LONGEST_FILE: usize = 600;
+const LONGEST_FILE: usize = 900;
 
 /// Longer entry points hide something that belongs into the library.
 const LONGEST_MAIN: usize = 40;
