@@ -6,9 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The repository.
+/// The repository: the one that cargo runs the tests in, so that a built test can look at another checkout.
 pub(crate) fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
 }
 
 /// A Rust file.
