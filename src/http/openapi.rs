@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use utoipa::openapi::{
-    Components, Content, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, ResponseBuilder,
+    Components, Content, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, RefOr, ResponseBuilder,
     header::HeaderBuilder,
     path::{Operation, ParameterBuilder, ParameterIn, PathItem},
     schema::{ObjectBuilder, Type},
@@ -50,6 +50,7 @@ pub(super) fn frame() -> OpenApi {
     let info = InfoBuilder::new()
         .title("Trunkline")
         .version(env!("CARGO_PKG_VERSION"))
+        .license(Some(licence()))
         .description(Some(
             "One local daemon for all of a person's agent CLI sessions. Times are RFC 3339 in UTC. Fields and codes may \
              be added; readers ignore what they do not know. Every error is a problem (RFC 9457).",
@@ -60,6 +61,13 @@ pub(super) fn frame() -> OpenApi {
         .tags(Some(tags))
         .security(Some([SecurityRequirement::new(TOKEN, Vec::<String>::new())]))
         .build()
+}
+
+/// The licence that the package states.
+fn licence() -> License {
+    let mut licence = License::new(env!("CARGO_PKG_LICENSE"));
+    licence.identifier = Some(env!("CARGO_PKG_LICENSE").to_owned());
+    licence
 }
 
 /// The whole document.
