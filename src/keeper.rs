@@ -4,8 +4,9 @@
 //! the identity file. What the process prints is read from the journal; the link only carries commands, and how far the
 //! journal got.
 //!
-//! The stop ladder: close stdin if asked, wait; SIGTERM to the process group, wait; SIGKILL to the group; kill every
-//! descendant; read the pipes until they end or a deadline; write the `run_exited` record; tell the daemon; exit.
+//! The stop ladder: SIGINT to the process group if asked, wait; close stdin if asked, wait; SIGTERM to the group, wait;
+//! SIGKILL to the group; kill every descendant; read the pipes until they end or a deadline; write the `run_exited` record; tell
+//! the daemon; exit. While stdin is open, answers to what the process asks are written to it, and nothing else.
 
 mod capture;
 mod child;

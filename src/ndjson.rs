@@ -5,4 +5,4 @@ mod json;
 pub(crate) mod scan;
 
 pub use decoder::{Decoder, Item, OVERSIZED_HEAD_BYTES};
-pub use json::{is_json, is_json_object, is_object};
+pub use json::{has_type, is_json, is_json_object, is_object};

@@ -39,6 +39,8 @@ pub struct StopStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopRung {
+    /// The group got SIGINT, with stdin open: the process may still ask its host.
+    Sigint,
     /// Stdin was closed.
     CloseStdin,
     /// The group got SIGTERM.
@@ -53,6 +55,7 @@ impl StopRung {
     /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Sigint => "sigint",
             Self::CloseStdin => "close_stdin",
             Self::Sigterm => "sigterm",
             Self::Sigkill => "sigkill",

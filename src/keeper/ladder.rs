@@ -5,9 +5,13 @@ use std::time::{Duration, Instant};
 use super::wire::StopRequest;
 use crate::domain::{StopIntent, StopRung, StopStep};
 
-/// The next thing to do to a process that shall end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The next thing to do to a process that shall end, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Rung {
+    /// SIGINT to the group, with stdin open.
+    Interrupt,
+    /// The end of input.
+    CloseStdin,
     /// SIGTERM to the group.
     Terminate,
     /// SIGKILL to the group.
@@ -25,6 +29,10 @@ struct Stop {
     intent: StopIntent,
     began_at: Instant,
     steps: Vec<StopStep>,
+    /// Whether it begins with SIGINT.
+    interrupts: bool,
+    /// When stdin is closed; `None` when it stays open.
+    close_at: Option<Instant>,
     terminate_at: Instant,
     kill_at: Instant,
     last: Option<Rung>,
@@ -38,45 +46,62 @@ impl Stop {
             after_ms: u64::try_from(after).unwrap_or(u64::MAX),
         });
     }
+
+    /// The next rung, and when it comes.
+    fn next(&self) -> Option<(Rung, Instant)> {
+        if self.last.is_none() && self.interrupts {
+            return Some((Rung::Interrupt, self.began_at));
+        }
+        if self.last < Some(Rung::CloseStdin)
+            && let Some(at) = self.close_at.filter(|at| *at <= self.terminate_at)
+        {
+            return Some((Rung::CloseStdin, at));
+        }
+        match self.last {
+            Some(Rung::Kill) => None,
+            Some(Rung::Terminate) => Some((Rung::Kill, self.kill_at)),
+            _ => Some((Rung::Terminate, self.terminate_at)),
+        }
+    }
 }
 
 impl Ladder {
     /// Begins a stop. If one is under way, each rung comes at the earlier of the two times.
     pub(super) fn stop(&mut self, now: Instant, request: &StopRequest, intent: StopIntent) {
-        let eof_grace = if request.close_stdin_first {
-            request.eof_grace_ms
-        } else {
-            0
-        };
-        let terminate_at = now + Duration::from_millis(eof_grace);
-        let kill_at = terminate_at + Duration::from_millis(request.term_grace_ms);
+        let after = |at: Instant, ms: u64| at + Duration::from_millis(ms);
+        let interrupts = request.close_stdin_first && request.interrupt_grace_ms > 0;
+        let close_at = request.close_stdin_first.then(|| {
+            let grace = if interrupts { request.interrupt_grace_ms } else { 0 };
+            after(now, grace)
+        });
+        let terminate_at = close_at.map_or(now, |at| after(at, request.eof_grace_ms));
+        let kill_at = after(terminate_at, request.term_grace_ms);
         let stop = self.stop.get_or_insert_with(|| Stop {
             intent,
             began_at: now,
             steps: Vec::new(),
+            interrupts,
+            close_at,
             terminate_at,
             kill_at,
             last: None,
         });
+        // A stop without the end of input goes on to SIGTERM at once.
+        stop.close_at = stop.close_at.map(|at| close_at.map_or(at, |other| at.min(other)));
         stop.terminate_at = stop.terminate_at.min(terminate_at);
         stop.kill_at = stop.kill_at.min(kill_at);
-        if request.close_stdin_first && stop.steps.is_empty() {
-            stop.note(now, StopRung::CloseStdin);
-        }
     }
 
     /// The rung whose time has come, once each.
     pub(super) fn due(&mut self, now: Instant) -> Option<Rung> {
         let stop = self.stop.as_mut()?;
-        let rung = match stop.last {
-            None if now >= stop.terminate_at => Rung::Terminate,
-            Some(Rung::Terminate) if now >= stop.kill_at => Rung::Kill,
-            _ => return None,
-        };
+        let (rung, _) = stop.next().filter(|(_, at)| *at <= now)?;
         stop.last = Some(rung);
         stop.note(
             now,
             match rung {
+                Rung::Interrupt => StopRung::Sigint,
+                Rung::CloseStdin => StopRung::CloseStdin,
                 Rung::Terminate => StopRung::Sigterm,
                 Rung::Kill => StopRung::Sigkill,
             },
@@ -98,12 +123,8 @@ impl Ladder {
 
     /// When to ask [`Self::due`] again.
     pub(super) fn next(&self) -> Option<Instant> {
-        let stop = self.stop.as_ref()?;
-        match stop.last {
-            None => Some(stop.terminate_at),
-            Some(Rung::Terminate) => Some(stop.kill_at),
-            Some(Rung::Kill) => None,
-        }
+        let (_, at) = self.stop.as_ref()?.next()?;
+        Some(at)
     }
 
     /// Whether a stop is under way.
@@ -133,6 +154,14 @@ mod tests {
             close_stdin_first: eof_grace_ms.is_some(),
             eof_grace_ms: eof_grace_ms.unwrap_or(99_999),
             term_grace_ms,
+            interrupt_grace_ms: 0,
+        }
+    }
+
+    fn asking(interrupt_grace_ms: u64, eof_grace_ms: u64, term_grace_ms: u64) -> StopRequest {
+        StopRequest {
+            interrupt_grace_ms,
+            ..request(Some(eof_grace_ms), term_grace_ms)
         }
     }
 
@@ -162,7 +191,16 @@ mod tests {
         );
         assert_eq!(
             times(&[(0, request(Some(50), 0))]),
-            [(50, Rung::Terminate), (50, Rung::Kill)]
+            [(0, Rung::CloseStdin), (50, Rung::Terminate), (50, Rung::Kill)]
+        );
+        assert_eq!(
+            times(&[(3, asking(20, 50, 7))]),
+            [
+                (3, Rung::Interrupt),
+                (23, Rung::CloseStdin),
+                (73, Rung::Terminate),
+                (80, Rung::Kill)
+            ]
         );
     }
 
@@ -171,7 +209,20 @@ mod tests {
         let patient = request(Some(1_000), 5_000);
         assert_eq!(
             times(&[(0, patient), (10, request(None, 100))]),
-            [(10, Rung::Terminate), (110, Rung::Kill)]
+            [(0, Rung::CloseStdin), (10, Rung::Terminate), (110, Rung::Kill)]
+        );
+        assert_eq!(
+            times(&[(0, asking(1_000, 1_000, 5_000)), (10, request(None, 100))]),
+            [(0, Rung::Interrupt), (10, Rung::Terminate), (110, Rung::Kill)]
+        );
+        assert_eq!(
+            times(&[(0, asking(1_000, 1_000, 5_000)), (10, request(Some(5), 5))]),
+            [
+                (0, Rung::Interrupt),
+                (10, Rung::CloseStdin),
+                (15, Rung::Terminate),
+                (20, Rung::Kill)
+            ]
         );
         assert_eq!(
             times(&[(0, request(None, 100)), (10, patient)]),
@@ -192,6 +243,7 @@ mod tests {
         assert!(ladder.steps().is_empty(), "nobody asked");
         ladder.stop(at(1), &request(Some(50), 100), StopIntent::Stop);
         ladder.stop(at(2), &request(Some(50), 100), StopIntent::Stop);
+        ladder.due(at(1));
         ladder.due(at(51));
         ladder.due(at(152));
         ladder.exited(at(160));

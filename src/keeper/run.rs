@@ -236,17 +236,25 @@ impl Keeper {
             if self.ending.is_some() {
                 continue;
             }
-            let (lines, waiting) = self.stdin.refuse_queue();
-            self.unwritten_lines += lines;
-            self.refuse(waiting, Refusal::Closed);
-            // A group that is gone is what we want.
-            let _ = match rung {
-                Rung::Terminate => killpg(self.child, Signal::SIGTERM)
-                    // A stopped process must run to see it.
-                    .and_then(|()| killpg(self.child, Signal::SIGCONT)),
-                Rung::Kill => killpg(self.child, Signal::SIGKILL),
-            };
+            match rung {
+                Rung::Interrupt => self.signal_group(Signal::SIGINT),
+                Rung::CloseStdin => self.stdin.close_after_queue(),
+                Rung::Terminate | Rung::Kill => {
+                    let (lines, waiting) = self.stdin.refuse_queue();
+                    self.unwritten_lines += lines;
+                    self.refuse(waiting, Refusal::Closed);
+                    self.signal_group(match rung {
+                        Rung::Kill => Signal::SIGKILL,
+                        _ => Signal::SIGTERM,
+                    });
+                }
+            }
         }
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        // A stopped process must run to see it. A group that is gone is what we want.
+        let _ = killpg(self.child, signal).and_then(|()| killpg(self.child, Signal::SIGCONT));
     }
 
     /// Tells the daemon which steps were taken since it was told last.
@@ -262,9 +270,6 @@ impl Keeper {
         if self.ending.is_some() {
             return;
         }
-        if request.close_stdin_first {
-            self.stdin.close_after_queue();
-        }
         self.ladder.stop(now, request, intent);
     }
 
@@ -274,6 +279,8 @@ impl Keeper {
             close_stdin_first,
             eof_grace_ms: self.limits.eof_grace_ms,
             term_grace_ms: self.limits.term_grace_ms,
+            // Nobody is there to answer.
+            interrupt_grace_ms: 0,
         }
     }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::wire::{Refusal, Submission};
+use crate::ndjson;
 
 /// What a queued line costs beside its bytes.
 const LINE_OVERHEAD_BYTES: usize = 128;
@@ -34,6 +35,15 @@ impl Line {
     fn cost(&self) -> usize {
         self.buffer.len() + LINE_OVERHEAD_BYTES
     }
+
+    fn is_answer(&self) -> bool {
+        self.buffer.get(self.start..).is_some_and(is_answer)
+    }
+}
+
+/// Whether a line answers what the process asked.
+pub(super) fn is_answer(line: &[u8]) -> bool {
+    ndjson::has_type(line, "control_response")
 }
 
 /// How far a write got.
@@ -154,19 +164,23 @@ impl Stdin {
         self.close_if_done();
     }
 
-    /// Takes no more lines and forgets those that have not begun. Gives how many of them have a record, and who waits for the
-    /// others. The pipe stays open.
+    /// Forgets the lines that have not begun, but for answers. Gives how many of them have a record, and who waits for the
+    /// others. The pipe stays open, and takes more answers.
     pub(super) fn refuse_queue(&mut self) -> (u32, Vec<ReplyTo>) {
-        self.closing = true;
-        let waiting = self.forget(|_| true);
+        let waiting = self.forget(|line| !line.is_answer());
         let mut lines = 0;
-        while self.queue.len() > 1 {
-            if let Some(line) = self.queue.pop_back() {
+        let mut kept = VecDeque::new();
+        for line in self.queue.drain(..) {
+            // The front may be written in part.
+            if kept.is_empty() || line.is_answer() {
+                kept.push_back(line);
+            } else {
                 self.queued_bytes -= line.cost();
+                self.recorded = self.recorded.saturating_sub(1);
                 lines += 1;
             }
         }
-        self.recorded = self.queue.len();
+        self.queue = kept;
         (lines, waiting)
     }
 

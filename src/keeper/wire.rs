@@ -128,6 +128,15 @@ pub struct StopRequest {
     pub eof_grace_ms: u64,
     /// From SIGTERM to SIGKILL, in milliseconds.
     pub term_grace_ms: u64,
+    /// Send SIGINT before stdin is closed, and wait this many milliseconds with stdin open: the process may ask something
+    /// before it ends. 0 = not. An older keeper knows nothing of it and closes stdin at once.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub interrupt_grace_ms: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Default for StopRequest {
@@ -137,6 +146,7 @@ impl Default for StopRequest {
             close_stdin_first: false,
             eof_grace_ms: 0,
             term_grace_ms: 5_000,
+            interrupt_grace_ms: 0,
         }
     }
 }

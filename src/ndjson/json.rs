@@ -19,9 +19,58 @@ pub fn is_object(text: &str) -> bool {
     scan::is_object(text.as_bytes())
 }
 
+/// Whether this is an object whose member `type` is this text, spelled without escapes. Of several the last one holds.
+pub fn has_type(bytes: &[u8], wanted: &str) -> bool {
+    let mut found = false;
+    let mut at = scan::skip_space(bytes, 0);
+    if bytes.get(at) != Some(&b'{') {
+        return false;
+    }
+    loop {
+        // The brace, or the comma behind a member.
+        let start = scan::skip_space(bytes, at + 1);
+        let Some(colon) = scan::name_end(bytes, start) else {
+            return false;
+        };
+        let value = scan::skip_space(bytes, colon);
+        let Some(end) = scan::value_end(bytes, value) else {
+            return false;
+        };
+        if bytes[start..].starts_with(br#""type""#) {
+            let text = bytes[value..end].strip_prefix(b"\"");
+            let text = text.and_then(|text| text.strip_suffix(b"\""));
+            found = text == Some(wanted.as_bytes());
+        }
+        at = scan::skip_space(bytes, end);
+        match bytes.get(at) {
+            Some(b',') => {}
+            _ => return found,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_type_of_an_object_is_found_at_its_top() {
+        for (text, found) in [
+            (r#"{"type":"a"}"#, true),
+            (r#" { "b" : {"type":"b"} , "type" : "a" } "#, true),
+            (r#"{"type":"b","type":"a"}"#, true),
+            (r#"{"type":"a","type":"b"}"#, false),
+            (r#"{"type":"ab"}"#, false),
+            (r#"{"b":{"type":"a"}}"#, false),
+            (r#"{"b":"\"type\":\"a\""}"#, false),
+            (r#"{"type":["a"]}"#, false),
+            ("{}", false),
+            ("[]", false),
+            ("", false),
+        ] {
+            assert_eq!(has_type(text.as_bytes(), "a"), found, "{text}");
+        }
+    }
 
     #[test]
     fn objects_are_accepted() {

@@ -95,7 +95,7 @@ fn container_end(bytes: &[u8], mut at: usize) -> Option<usize> {
 
 /// The index after the colon of the name that starts at `at`.
 #[inline]
-fn name_end(bytes: &[u8], at: usize) -> Option<usize> {
+pub(super) fn name_end(bytes: &[u8], at: usize) -> Option<usize> {
     if bytes.get(at) != Some(&b'"') {
         return None;
     }

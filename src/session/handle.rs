@@ -24,6 +24,9 @@ pub(super) const COMMANDS: usize = 256;
 /// Stop requests that may wait.
 pub(super) const STOPS: usize = 32;
 
+/// From the end of a background task to the turn that the CLI begins with what came of it, at most.
+const TASK_TURN: Duration = Duration::from_secs(1);
+
 /// The decision on an approval, as a client gives it.
 #[derive(Clone, Debug)]
 pub enum Decision {
@@ -440,18 +443,31 @@ impl SessionHandle {
         }
     }
 
-    /// Waits until the turn that runs is over, or waits for a person. Returns at once when none runs.
+    /// Waits until the turn that runs is over, or waits for a person, and no agent or task runs in the background: the CLI
+    /// begins a turn with what comes of them. Returns at once when nothing runs.
     pub async fn wait_turn_over(&self) {
         let mut view = self.view.clone();
-        let mut running = None;
-        // An actor that is gone runs no turn.
-        let _ = view
-            .wait_for(|view| {
+        loop {
+            let (mut running, mut had_tasks) = (None, false);
+            let over = view.wait_for(|view| {
+                let may_work = matches!(view.state, SessionState::Idle | SessionState::Busy);
+                if may_work && view.background_tasks > 0 {
+                    (running, had_tasks) = (None, true);
+                    return false;
+                }
                 let turn = view.turn.as_ref().map(|turn| turn.number);
                 running = running.or(turn);
                 view.state != SessionState::Busy || (running.is_some() && turn != running)
-            })
-            .await;
+            });
+            // An actor that is gone runs no turn.
+            if over.await.is_err() || !had_tasks {
+                return;
+            }
+            let follows = view.wait_for(|view| view.state != SessionState::Idle);
+            if tokio::time::timeout(TASK_TURN, follows).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Waits for the turn that answers a prompt.

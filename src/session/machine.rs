@@ -366,7 +366,15 @@ impl Machine {
 
     /// Whether nothing runs that an end of input would cut short.
     pub(super) fn is_quiet(&self) -> bool {
-        self.turn.is_none() && self.prompts.is_empty() && self.approvals.is_empty()
+        self.turn.is_none()
+            && self.prompts.is_empty()
+            && self.approvals.is_empty()
+            && self.background_tasks == 0
+    }
+
+    /// Whether the CLI asks something of its host before it ends, if it can.
+    pub(super) fn has_last_words(&self) -> bool {
+        self.is_ready() && self.desk.registrations().has_event("SessionEnd")
     }
 
     /// Whether the prompt is open.

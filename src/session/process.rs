@@ -29,6 +29,9 @@ const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 /// From SIGTERM to SIGKILL at most, when somebody does not want to wait.
 const URGENT_TERM_GRACE_MS: u64 = 500;
 
+/// From SIGINT to the end of input, in a stop of an idle CLI that asks something at its end. It waits as long for the answers.
+const INTERRUPT_GRACE_MS: u64 = 1_500;
+
 /// How long after a stop its keeper is woken if it is still there: it may have been stopped, as by SIGSTOP.
 const WAKE_AFTER: Duration = Duration::from_secs(2);
 
@@ -437,16 +440,8 @@ impl Actor {
         let is_first = !matches!(cause, Cause::Again | Cause::Hasten)
             && (self.machine.state() != SessionState::Stopping
                 || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent)));
-        let term_grace_ms = self.settings.term_grace_ms;
-        let request = self.unclaimed_stop().unwrap_or(StopRequest {
-            close_stdin_first: self.machine.is_quiet() && !is_urgent,
-            eof_grace_ms: self.settings.eof_grace_ms,
-            term_grace_ms: if is_urgent {
-                term_grace_ms.min(URGENT_TERM_GRACE_MS)
-            } else {
-                term_grace_ms
-            },
-        });
+        let request = self.stop_request(is_urgent);
+        self.desk.stop(&request);
         let (start_timeout_ms, silent_for_ms) = match cause {
             Cause::Asked | Cause::Urgent | Cause::Again | Cause::Hasten => (None, None),
             Cause::StartTimeout { ms } => (Some(ms), None),
@@ -494,6 +489,26 @@ impl Actor {
                 identity.wake();
             }
         });
+    }
+
+    fn stop_request(&self, is_urgent: bool) -> StopRequest {
+        let term_grace_ms = self.settings.term_grace_ms;
+        let close_stdin_first = self.machine.is_quiet() && !is_urgent;
+        self.unclaimed_stop().unwrap_or(StopRequest {
+            close_stdin_first,
+            eof_grace_ms: self.settings.eof_grace_ms,
+            term_grace_ms: if is_urgent {
+                term_grace_ms.min(URGENT_TERM_GRACE_MS)
+            } else {
+                term_grace_ms
+            },
+            // At the end of input the CLI asks nothing any more.
+            interrupt_grace_ms: if close_stdin_first && self.machine.has_last_words() {
+                INTERRUPT_GRACE_MS
+            } else {
+                0
+            },
+        })
     }
 
     pub(super) fn on_deadline(&mut self) {

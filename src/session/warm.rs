@@ -50,6 +50,7 @@ impl Actor {
             close_stdin_first: false,
             eof_grace_ms: 0,
             term_grace_ms: TERM_GRACE_MS,
+            interrupt_grace_ms: 0,
         })
     }
 

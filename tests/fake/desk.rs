@@ -3,6 +3,7 @@
 mod mcp;
 mod outside;
 mod registered;
+mod stopping;
 
 use std::fs;
 

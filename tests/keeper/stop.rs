@@ -8,7 +8,7 @@ use nix::{
 };
 use trunkline::{
     domain::{StopIntent, StopRung},
-    keeper::{self, AttachError, StopRequest},
+    keeper::{self, AttachError, StopRequest, WriteError},
 };
 
 use crate::support::{Bed, exited, is_running, marked, wait_for};
@@ -30,6 +30,7 @@ async fn the_end_of_input_gives_time_to_finish() {
         close_stdin_first: true,
         eof_grace_ms: 15_000,
         term_grace_ms: 15_000,
+        interrupt_grace_ms: 0,
     };
     link.handle.stop(request).await.unwrap();
     let exit = bed.ended(&mut link).await;
@@ -50,6 +51,7 @@ async fn a_process_that_ignores_all_else_is_killed_in_time() {
         close_stdin_first: true,
         eof_grace_ms: 200,
         term_grace_ms: 300,
+        interrupt_grace_ms: 0,
     };
     link.handle.stop(request).await.unwrap();
     let exit = bed.ended(&mut link).await;
@@ -248,4 +250,37 @@ async fn a_daemon_that_is_there_is_no_orphanage() {
     let mut link = bed.launch(&plan).await;
     assert_eq!(exited(&mut link).await.intent, StopIntent::None);
     bed.is_swept().await;
+}
+
+/// A process that asks at SIGINT and says what it was told. Another line is no answer and is refused.
+#[tokio::test]
+async fn a_process_that_is_stopped_hears_answers_and_nothing_else() {
+    let bed = Bed::new();
+    let program = "
+def leave(*_):
+    say(type='asked')
+    say(type='heard', line=sys.stdin.readline())
+    sys.exit(0)
+signal.signal(signal.SIGINT, leave)
+say(type='up')
+while True: time.sleep(60)
+";
+    let mut link = bed.launch(&bed.python(program)).await;
+    bed.said("up").await;
+    let request = StopRequest {
+        close_stdin_first: true,
+        interrupt_grace_ms: 60_000,
+        ..StopRequest::default()
+    };
+    link.handle.stop(request).await.unwrap();
+    bed.said("asked").await;
+    let prompt = link.handle.write_line(None, r#"{"type":"user"}"#).await;
+    assert!(matches!(prompt, Err(WriteError::Closed)), "{prompt:?}");
+    let answer = r#"{"type":"control_response","response":{"request_id":"1"}}"#;
+    link.handle.write_line(None, answer).await.unwrap();
+    let exit = bed.ended(&mut link).await;
+    assert_eq!((exit.code, exit.killed), (Some(0), false));
+    let steps: Vec<_> = exit.stop_steps.iter().map(|it| it.step).collect();
+    assert_eq!(steps, [StopRung::Sigint, StopRung::Exited]);
+    bed.said("heard").await;
 }

@@ -128,7 +128,18 @@ class Fake(Actions, Controls):
             if policy.get("ignore"):
                 signal.signal(number, signal.SIG_IGN)
             else:
-                signal.signal(number, lambda *_, policy=policy, code=code: self.leave(policy, code))
+                signal.signal(number, lambda *_, policy=policy, code=code: self.leave_after(policy, code))
+
+    def leave_after(self, policy, code):
+        """A handler may interrupt the holder of a lock, so what is to be done first is done by another thread."""
+        if not policy.get("do"):
+            self.leave(policy, code)
+
+        def act():
+            self.act_all(policy["do"])
+            self.leave(policy, code)
+
+        threading.Thread(target=act, daemon=True).start()
 
     def leave(self, policy, code):
         """The end asked for by a signal or by end of input, as its policy says."""

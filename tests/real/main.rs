@@ -17,6 +17,7 @@ mod fork;
 mod hooks;
 mod host_controls;
 mod interrupts;
+mod last_words;
 mod limits;
 mod mcp;
 mod mcp_controls;

@@ -10,7 +10,7 @@ use crate::{
     journal::Source,
     keeper::{
         server::Change,
-        stdin::ReplyTo,
+        stdin::{self, ReplyTo},
         wire::{Answer, KeeperHello, Refusal, Submission, ToDaemon, ToKeeper},
     },
     ndjson,
@@ -53,7 +53,8 @@ impl Keeper {
         };
         let result = if self.ending.is_some() {
             Err(Refusal::Exited)
-        } else if self.ladder.is_stopping() {
+        } else if self.ladder.is_stopping() && !stdin::is_answer(submission.data()) {
+            // A process that ends takes nothing new. What it still asks is answered.
             Err(Refusal::Closed)
         } else if !is_record_data(submission.data()) || !is_record_data(submission.record()) {
             Err(Refusal::Invalid)

@@ -115,8 +115,16 @@ mod golden {
             close_stdin_first: true,
             eof_grace_ms: 5,
             term_grace_ms: 6,
+            interrupt_grace_ms: 0,
         };
         let asked = "{\"close_stdin_first\":true,\"eof_grace_ms\":5,\"term_grace_ms\":6}";
+        assert_eq!(stop(&request).unwrap(), frame(5, asked));
+        let request = StopRequest {
+            interrupt_grace_ms: 7,
+            ..request
+        };
+        let asked =
+            "{\"close_stdin_first\":true,\"eof_grace_ms\":5,\"term_grace_ms\":6,\"interrupt_grace_ms\":7}";
         assert_eq!(stop(&request).unwrap(), frame(5, asked));
         assert_eq!(signal(15).unwrap(), frame(4, "15"));
         assert_eq!(close_stdin().unwrap(), frame(6, "null"));

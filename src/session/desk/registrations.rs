@@ -115,6 +115,12 @@ impl Registrations {
         &self.hooks.matchers
     }
 
+    /// Whether the CLI asks anything at this event.
+    pub(in crate::session) fn has_event(&self, event: &str) -> bool {
+        let mut hooks = self.hooks().iter();
+        hooks.any(|matcher| matcher.event == event && !matcher.callback_ids.is_empty())
+    }
+
     /// Whether the hooks are those of this request, or newer ones.
     pub(in crate::session) fn has_hooks_of(&self, request_id: &str) -> bool {
         self.hooks_of.as_deref() == Some(request_id)

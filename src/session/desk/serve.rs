@@ -225,6 +225,7 @@ impl Actor {
         }
         self.desk.sent_hooks = None;
         self.desk.stopped_turn = None;
+        self.desk.stopping = None;
         self.desk.outside.close();
     }
 
@@ -244,7 +245,18 @@ impl Actor {
             Owner::Anyone if self.clients.is_empty() => Presence::Unseen { since: asked.at },
             _ => Presence::Attached,
         };
-        route.due(asked, presence, self.desk.times)
+        let due = route.due(asked, presence, self.desk.times);
+        let Some(stopping) = self.desk.stopping else {
+            return due;
+        };
+        // Nobody comes back in time, and nobody has asked for what an unclaimed process does.
+        let is_alone = presence != Presence::Attached || self.unclaimed.is_some();
+        let last = if is_alone {
+            (asked.at, FallbackReason::NoClient)
+        } else {
+            (stopping.due(asked.at), FallbackReason::Late)
+        };
+        due.into_iter().chain([last]).min_by_key(|(at, _)| *at)
     }
 
     /// When the turn that runs is interrupted because a hook said that it ends, and which one that is.

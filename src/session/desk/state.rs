@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::{
     claude::hooks::HookMatcher,
     domain::{ClientId, Clock, ConnectionId, Seq, Timestamp},
-    keeper::Line,
+    keeper::{Line, StopRequest},
     outbound::Outbound,
 };
 
@@ -25,6 +25,25 @@ pub struct DeskTimes {
     /// How long the owner of a request may stay away.
     pub return_grace_ms: u64,
 }
+
+/// How long owners have for what the process asks while it is being stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stopping {
+    since: Timestamp,
+    /// Later than this the process may be gone.
+    until: Timestamp,
+}
+
+impl Stopping {
+    /// When the stated answer to what was asked at `at` is due.
+    pub(super) fn due(self, at: Timestamp) -> Timestamp {
+        let patient = at.max(self.since).plus_millis(STOP_PATIENCE_MS);
+        patient.min(self.until.max(at))
+    }
+}
+
+/// The CLI waits 1.5 s for an answer when it ends.
+const STOP_PATIENCE_MS: u64 = 1_200;
 
 /// An answer on its way to the journal.
 #[derive(Debug)]
@@ -52,6 +71,8 @@ pub(in crate::session) struct Desk {
     pub(super) sent_hooks: Option<(String, Vec<HookMatcher>)>,
     /// The turn that an interrupt was sent to because a hook said stop.
     pub(super) stopped_turn: Option<u64>,
+    /// Set while the process is being stopped.
+    pub(super) stopping: Option<Stopping>,
     pub(super) outside: Outsiders,
 }
 
@@ -72,6 +93,7 @@ impl Desk {
             answering: HashMap::new(),
             sent_hooks: None,
             stopped_turn: None,
+            stopping: None,
             outside,
         };
         (desk, received)
@@ -86,7 +108,25 @@ impl Desk {
     pub(in crate::session) fn start(&mut self, routes: Routes) {
         self.routes = routes;
         self.since = Clock.now();
+        self.stopping = None;
         self.left.clear();
+    }
+
+    /// The process is told to end. What it asks from now on, or has asked, is answered while it can hear it.
+    pub(in crate::session) fn stop(&mut self, request: &StopRequest) {
+        let since = Clock.now();
+        let hears_ms = match request.interrupt_grace_ms {
+            0 => request.term_grace_ms,
+            grace_ms => grace_ms,
+        };
+        let until = since.plus_millis(hears_ms / 10 * 9);
+        self.stopping = Some(match self.stopping {
+            Some(earlier) => Stopping {
+                until: earlier.until.min(until),
+                ..earlier
+            },
+            None => Stopping { since, until },
+        });
     }
 
     /// The request that carried hooks is over: from now on the journal says which the CLI has.
