@@ -500,6 +500,9 @@ impl Actor {
                     self.ended_turns.pop_front();
                 }
             }
+            Effect::StrayResult(seq) => {
+                tracing::warn!(session.id = %self.id, seq = seq.get(), "a result of the CLI ends no turn");
+            }
             Effect::Claimed => self.on_claimed(),
             Effect::RunEnded => self.on_run_ended(),
             Effect::ParkVoid => self.park_is_off(),

@@ -130,6 +130,8 @@ pub(super) enum Effect {
     ApprovalClosed(ApprovalId, Box<Resolution>),
     /// A turn ended; `result` is the CLI's line, if there was one.
     TurnEnded(Box<crate::domain::TurnEnd>, Option<Box<RawValue>>),
+    /// A `result` that ends no turn.
+    StrayResult(Seq),
     /// A prompt was written to the CLI.
     PromptSent {
         uuid: PromptUuid,

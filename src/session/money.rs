@@ -1,5 +1,8 @@
 //! Owns the arithmetic of money: from the CLI's running totals to the cost of each turn. Pure.
 
+#[cfg(test)]
+mod tests;
+
 use crate::domain::{ModelUsage, TokenUsage, Usd, fact::CliTotals};
 
 /// What a `result` line says about money.
@@ -20,11 +23,23 @@ pub(super) struct TurnCost {
     pub(super) models: Vec<ModelUsage>,
 }
 
-/// The running totals of one process, and where they started.
+/// The running totals of one process, and where they started. They are the largest that it reported: a total that falls
+/// is a fault of the CLI, and what it reports next counts from the largest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     last: CliTotals,
     seen_in_run: bool,
+}
+
+/// What a total is, beside the last that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Total {
+    /// The counter goes on.
+    GoesOn,
+    /// The counter that the process started from was lost with the process before it.
+    StartsAgain,
+    /// It says nothing: less than is known, or nothing where something is known.
+    Spurious,
 }
 
 impl Ledger {
@@ -53,58 +68,78 @@ impl Ledger {
         &self.last
     }
 
+    /// Whether a `result` says that nothing was spent since the last one.
+    pub(super) fn adds_nothing(&self, reported: &Reported) -> bool {
+        let TurnCost { cost, models } = self.clone().book(reported);
+        cost.is_none_or(|cost| cost == Usd::ZERO) && models.is_empty()
+    }
+
     /// Books a `result`.
     pub(super) fn book(&mut self, reported: &Reported) -> TurnCost {
-        let first = !self.seen_in_run;
-        let cost = reported.total.map(|total| self.cost_of(total, first, reported));
-        let models = match (&reported.since_last, &reported.models) {
-            (Some(models), _) => models.clone(),
-            (None, Some(totals)) => self.models_of(totals, first, reported.total),
-            (None, None) => Vec::new(),
+        let kind = reported.total.map(|total| self.kind_of(total));
+        // The first result of a process can't be told from its total alone: a lost or foreign counter looks like any
+        // other. The per-turn figure settles it where the CLI prints one.
+        let alone = reported.since_last.as_deref().and_then(sum);
+        let alone = alone.filter(|_| !self.seen_in_run);
+        if kind == Some(Total::StartsAgain) {
+            self.last = CliTotals::default();
+        }
+        let cost = reported
+            .total
+            .map(|total| alone.unwrap_or_else(|| total - self.known()).max(Usd::ZERO));
+        let totals = reported.models.as_deref().unwrap_or_default();
+        let models = match &reported.since_last {
+            Some(models) => models.clone(),
+            None => self.shares_of(totals),
         };
         if let Some(total) = reported.total {
-            self.last.cost_usd = Some(total);
-            self.seen_in_run = true;
+            self.last.cost_usd = Some(self.known().max(total));
         }
-        if let Some(totals) = &reported.models {
-            self.last.models.clone_from(totals);
+        for now in totals {
+            self.raise(now);
         }
+        self.seen_in_run |= kind.is_some_and(|kind| kind != Total::Spurious);
         TurnCost { cost, models }
     }
 
-    fn cost_of(&self, total: Usd, first: bool, reported: &Reported) -> Usd {
-        if first {
-            // The first result of a process can't be told from its total alone: a lost or foreign counter looks like any
-            // other. The per-turn figure settles it where the CLI prints one.
-            if let Some(alone) = reported.since_last.as_deref().and_then(sum) {
-                return alone;
-            }
-        }
-        match self.last.cost_usd {
-            Some(last) if total >= last => total - last,
-            // A counter that fell at the start of a process was lost with the old one.
-            Some(_) if first => total,
-            // A counter that falls within a process is no refund.
-            Some(_) => Usd::ZERO,
-            None => total,
+    fn known(&self) -> Usd {
+        self.last.cost_usd.unwrap_or(Usd::ZERO).max(Usd::ZERO)
+    }
+
+    fn kind_of(&self, total: Usd) -> Total {
+        if total >= self.known() {
+            Total::GoesOn
+        } else if total <= Usd::ZERO || self.seen_in_run {
+            Total::Spurious
+        } else {
+            Total::StartsAgain
         }
     }
 
-    fn models_of(&self, totals: &[ModelUsage], first: bool, total: Option<Usd>) -> Vec<ModelUsage> {
-        let counter_lost =
-            first && matches!((total, self.last.cost_usd), (Some(now), Some(then)) if now < then);
-        totals
-            .iter()
-            .map(|now| {
-                let before = self
-                    .last
-                    .models
-                    .iter()
-                    .find(|then| then.model == now.model && !counter_lost);
-                before.map_or_else(|| now.clone(), |then| difference(now, then))
-            })
+    fn shares_of(&self, totals: &[ModelUsage]) -> Vec<ModelUsage> {
+        let shares = totals.iter().map(|now| {
+            let before = self.last.models.iter().find(|then| then.model == now.model);
+            difference(now, before)
+        });
+        shares
             .filter(|share| share.tokens != TokenUsage::default() || share.cost_usd != Some(Usd::ZERO))
             .collect()
+    }
+
+    /// Keeps the larger of what is known of a model and what is reported now.
+    fn raise(&mut self, now: &ModelUsage) {
+        let Some(then) = self.last.models.iter_mut().find(|then| then.model == now.model) else {
+            self.last.models.push(now.clone());
+            return;
+        };
+        let (known, tokens) = (&mut then.tokens, now.tokens);
+        known.input_tokens = known.input_tokens.max(tokens.input_tokens);
+        known.output_tokens = known.output_tokens.max(tokens.output_tokens);
+        known.cache_read_input_tokens = known.cache_read_input_tokens.max(tokens.cache_read_input_tokens);
+        known.cache_creation_input_tokens = known
+            .cache_creation_input_tokens
+            .max(tokens.cache_creation_input_tokens);
+        then.cost_usd = then.cost_usd.max(now.cost_usd);
     }
 }
 
@@ -114,162 +149,24 @@ fn sum(models: &[ModelUsage]) -> Option<Usd> {
         .try_fold(Usd::ZERO, |sum, model| model.cost_usd.map(|cost| sum + cost))
 }
 
-fn difference(now: &ModelUsage, then: &ModelUsage) -> ModelUsage {
+/// What a model used since `then`.
+fn difference(now: &ModelUsage, then: Option<&ModelUsage>) -> ModelUsage {
+    let tokens = then.map(|then| then.tokens).unwrap_or_default();
+    let cost = then.and_then(|then| then.cost_usd).unwrap_or(Usd::ZERO);
     ModelUsage {
         model: now.model.clone(),
         tokens: TokenUsage {
-            input_tokens: now.tokens.input_tokens.saturating_sub(then.tokens.input_tokens),
-            output_tokens: now.tokens.output_tokens.saturating_sub(then.tokens.output_tokens),
+            input_tokens: now.tokens.input_tokens.saturating_sub(tokens.input_tokens),
+            output_tokens: now.tokens.output_tokens.saturating_sub(tokens.output_tokens),
             cache_read_input_tokens: now
                 .tokens
                 .cache_read_input_tokens
-                .saturating_sub(then.tokens.cache_read_input_tokens),
+                .saturating_sub(tokens.cache_read_input_tokens),
             cache_creation_input_tokens: now
                 .tokens
                 .cache_creation_input_tokens
-                .saturating_sub(then.tokens.cache_creation_input_tokens),
+                .saturating_sub(tokens.cache_creation_input_tokens),
         },
-        cost_usd: match (now.cost_usd, then.cost_usd) {
-            (Some(now), Some(then)) => Some((now - then).max(Usd::ZERO)),
-            (now, _) => now,
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn usd(dollars: f64) -> Usd {
-        Usd::from_dollars(dollars).unwrap()
-    }
-
-    fn total(dollars: f64) -> Reported {
-        Reported {
-            total: Some(usd(dollars)),
-            ..Reported::default()
-        }
-    }
-
-    fn base(dollars: f64) -> CliTotals {
-        CliTotals {
-            cost_usd: Some(usd(dollars)),
-            models: Vec::new(),
-        }
-    }
-
-    fn model(name: &str, input: u64, output: u64, cost: f64) -> ModelUsage {
-        ModelUsage {
-            model: name.to_owned(),
-            tokens: TokenUsage {
-                input_tokens: input,
-                output_tokens: output,
-                cache_read_input_tokens: input * 2,
-                cache_creation_input_tokens: output * 2,
-            },
-            cost_usd: Some(usd(cost)),
-        }
-    }
-
-    /// Runs of totals, each with the base it starts from (`None`: what the run before left), against the turns they give.
-    fn check(runs: &[(Option<CliTotals>, &[f64])], expected: &[f64]) {
-        let mut left = CliTotals::default();
-        let mut turns = Vec::new();
-        for (start, totals) in runs {
-            let mut ledger = Ledger::start_run(start.clone().unwrap_or(left));
-            turns.extend(totals.iter().map(|dollars| ledger.book(&total(*dollars)).cost));
-            left = ledger.totals().clone();
-        }
-        let expected: Vec<_> = expected.iter().map(|dollars| Some(usd(*dollars))).collect();
-        assert_eq!(turns, expected);
-    }
-
-    #[test]
-    fn running_totals_become_turns() {
-        check(&[(None, &[0.10, 0.25, 0.40])], &[0.10, 0.15, 0.15]);
-    }
-
-    #[test]
-    fn a_lost_counter_starts_again() {
-        check(
-            &[(None, &[0.10, 0.25, 0.40]), (None, &[0.05, 0.08])],
-            &[0.10, 0.15, 0.15, 0.05, 0.03],
-        );
-    }
-
-    #[test]
-    fn a_clean_resume_goes_on() {
-        check(&[(None, &[0.10]), (None, &[0.25])], &[0.10, 0.15]);
-        check(&[(None, &[0.10]), (None, &[0.10])], &[0.10, 0.0]);
-    }
-
-    #[test]
-    fn a_fork_does_not_pay_for_its_parent() {
-        check(&[(Some(base(0.40)), &[0.45, 0.50])], &[0.05, 0.05]);
-    }
-
-    #[test]
-    fn a_fall_within_a_process_is_no_refund() {
-        check(&[(None, &[0.40, 0.30, 0.35])], &[0.40, 0.0, 0.05]);
-    }
-
-    #[test]
-    fn a_cleared_conversation_counts_from_nothing() {
-        let mut ledger = Ledger::start_run(CliTotals::default());
-        assert_eq!(ledger.book(&total(0.4)).cost, Some(usd(0.4)));
-        ledger.reset();
-        assert_eq!(ledger.book(&total(0.0)).cost, Some(usd(0.0)));
-        assert_eq!(ledger.book(&total(0.02)).cost, Some(usd(0.02)));
-    }
-
-    #[test]
-    fn missing_is_unknown_and_the_next_total_covers_it() {
-        let mut ledger = Ledger::start_run(CliTotals::default());
-        assert_eq!(ledger.book(&total(0.1)).cost, Some(usd(0.1)));
-        assert_eq!(ledger.book(&Reported::default()).cost, None);
-        assert_eq!(ledger.book(&total(0.3)).cost, Some(usd(0.2)));
-    }
-
-    #[test]
-    fn the_figure_of_the_turn_settles_a_first_result() {
-        // A fork of a parent that still runs: its counter starts from what the parent last saved, not from what it has now.
-        let mut ledger = Ledger::start_run(base(0.0016));
-        let reported = Reported {
-            total: Some(usd(0.0020)),
-            models: Some(vec![model("a", 250, 50, 0.0020)]),
-            since_last: Some(vec![model("a", 150, 30, 0.0012)]),
-        };
-        assert_eq!(ledger.book(&reported).cost, Some(usd(0.0012)));
-    }
-
-    #[test]
-    fn models_are_kept_apart() {
-        let mut ledger = Ledger::start_run(CliTotals::default());
-        let first = Reported {
-            total: Some(usd(0.3)),
-            models: Some(vec![model("big", 100, 10, 0.2), model("small", 50, 5, 0.1)]),
-            since_last: None,
-        };
-        assert_eq!(ledger.book(&first).models, first.models.clone().unwrap());
-        let second = Reported {
-            total: Some(usd(0.5)),
-            models: Some(vec![model("big", 100, 10, 0.2), model("small", 150, 15, 0.3)]),
-            since_last: None,
-        };
-        assert_eq!(ledger.book(&second).models, vec![model("small", 100, 10, 0.2)]);
-    }
-
-    #[test]
-    fn models_of_a_lost_counter_start_again() {
-        let mut ledger = Ledger::start_run(CliTotals {
-            cost_usd: Some(usd(0.4)),
-            models: vec![model("big", 100, 10, 0.4)],
-        });
-        let reported = Reported {
-            total: Some(usd(0.05)),
-            models: Some(vec![model("big", 10, 1, 0.05)]),
-            since_last: None,
-        };
-        assert_eq!(ledger.book(&reported).models, vec![model("big", 10, 1, 0.05)]);
+        cost_usd: now.cost_usd.map(|now| (now - cost.max(Usd::ZERO)).max(Usd::ZERO)),
     }
 }

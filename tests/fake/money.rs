@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, path, pid, plain, session, session_with},
+    bed::{act, act_through, of_type, path, pid, plain, records, session, session_with},
+    metrics::Scrape,
     support::{
         daemon::TestDaemon,
         proc,
@@ -222,4 +223,81 @@ async fn a_cost_that_is_missing_is_unknown_and_not_nothing() {
     assert_eq!(view["turns_with_unknown_cost"], 1);
     let page = rest.get(&path(&id, "turns?limit=1")).await.expect(200);
     assert_eq!(page["items"].as_array().unwrap().len(), 1);
+}
+
+fn of_model(input: u64, cost: f64) -> Value {
+    json!({ "big": {
+        "inputTokens": input, "outputTokens": 0, "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0, "costUSD": cost,
+    } })
+}
+
+/// A total of nothing, or less, where more is known was never the CLI's running total.
+#[tokio::test]
+async fn a_spurious_total_makes_no_money_count_twice() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    for (name, total, models) in [
+        ("zero", 0.0, json!({})),
+        ("less", 1.9, of_model(90, 1.9)),
+        ("negative", -5.0, of_model(0, -5.0)),
+    ] {
+        for over_a_resume in [false, true] {
+            let id = session(&daemon, &format!("{name}-{over_a_resume}"), json!({})).await;
+            let turns = [
+                (2.10, of_model(100, 2.10)),
+                (total, models.clone()),
+                (2.30, of_model(110, 2.30)),
+            ];
+            for (n, (total, models)) in turns.into_iter().enumerate() {
+                if n == 2 && over_a_resume {
+                    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+                    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+                        .await
+                        .expect(200);
+                }
+                let result = json!({ "result": { "total_cost_usd": total, "modelUsage": models } });
+                act_through(&rest, &id, json!([result])).await;
+            }
+            check_turns(&rest, &id, &[2.10, 0.0, 0.20]).await;
+            let turns = rest.turns(&id).await;
+            let models: Vec<_> = turns
+                .iter()
+                .flat_map(|turn| turn["models"].as_array().unwrap())
+                .collect();
+            assert_eq!(models.len(), 2, "{name}: {turns:#?}");
+            close(&models[1]["cost_usd"], 0.20);
+            assert_eq!(models[1]["tokens"]["input_tokens"], 10, "{name}: {turns:#?}");
+        }
+    }
+    let before = rest.get("/v1/usage").await.expect(200);
+    daemon.kill();
+    daemon.start().await;
+    let after = daemon.rest().get("/v1/usage").await.expect(200);
+    assert_eq!(before["items"], after["items"]);
+}
+
+/// Some versions of the CLI print an error behind the result that ended the turn.
+#[tokio::test]
+async fn a_second_result_is_a_record_and_no_turn() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let spurious = json!({ "line": {
+        "type": "result", "subtype": "error_during_execution", "is_error": true, "num_turns": 0, "total_cost_usd": 0,
+        "modelUsage": {}, "errors": ["x"], "session_id": "$SESSION_ID", "uuid": "$UUID",
+    } });
+    for total in [2.1, 2.3] {
+        let result = json!({ "result": { "total_cost_usd": total } });
+        act_through(&rest, &id, json!([result, spurious])).await;
+    }
+    rest.ask(&id, "and on").await;
+    let records = records(&rest, &id).await;
+    assert_eq!(of_type(&records, "cli", "result").len(), 5, "each is a record");
+    check_turns(&rest, &id, &[2.1, 0.2, 0.0008]).await;
+    let turns = rest.turns(&id).await;
+    assert!(turns.iter().all(|turn| turn["is_error"] == false), "{turns:#?}");
+    let scrape = Scrape::of(&rest).await;
+    scrape.expect(r#"trunkline_turns_total{outcome="success"}"#, 3.0);
+    scrape.expect(r#"trunkline_turns_total{outcome="error_during_execution"}"#, 0.0);
+    assert!(daemon.log().contains("a result of the CLI ends no turn"));
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::{Effect, INITIALIZE_ID, Machine, Outcome, own::OwnRequest, prompt_fact};
-use crate::session::{OpenPrompt, approvals, turns};
+use crate::session::{OpenPrompt, approvals, money::Reported, turns};
 
 impl Machine {
     pub(super) fn on_cli(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -145,6 +145,11 @@ impl Machine {
             return;
         }
         let run_id = run.id;
+        let reported = turns::reported(&facts);
+        if self.is_stray(&facts, &reported) {
+            out.effects.push(Effect::StrayResult(record.seq));
+            return;
+        }
         self.open_turn(record);
         let Some(turn) = self.turn.take() else {
             return;
@@ -152,7 +157,7 @@ impl Machine {
         self.desk.end_turn();
         self.calls.clear();
         let answered = turns::answered(&facts, &self.prompts);
-        let money = self.ledger.book(&turns::reported(&facts));
+        let money = self.ledger.book(&reported);
         let end = turns::ended(turn, run_id, facts, answered, money, record);
         self.turns = end.number;
         self.used_at = Some(record.at);
@@ -164,6 +169,15 @@ impl Machine {
         out.facts.push(Fact::TurnEnded(Box::new(end.clone())));
         let raw = RawValue::from_string(String::from_utf8_lossy(record.data).into_owned()).ok();
         out.effects.push(Effect::TurnEnded(Box::new(end), raw));
+    }
+
+    /// Some versions of the CLI print a second `result` behind the one that ended the turn. It is no turn of its own, and it
+    /// does not end the turn of the next prompt, which may have been written in between.
+    fn is_stray(&self, facts: &ResultFacts<'_>, reported: &Reported) -> bool {
+        self.turn.is_none()
+            && facts.num_turns == Some(0)
+            && !facts.user_message_uuids.iter().any(|uuid| self.has_prompt(*uuid))
+            && self.ledger.adds_nothing(reported)
     }
 
     fn on_asked(&mut self, line: &Envelope<'_>, record: &RecordRef<'_>, out: &mut Outcome) {

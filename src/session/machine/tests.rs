@@ -564,3 +564,55 @@ fn a_second_stop_does_not_take_the_reason_of_the_first_back() {
     let reason = bench.machine.reason().map(|reason| reason.code.as_str());
     assert_eq!(reason, Some("start_timed_out"));
 }
+
+#[test]
+fn a_second_result_is_no_turn_of_its_own() {
+    let mut bench = Bench::ready();
+    let first = bench.prompt(1);
+    bench.init();
+    bench.result(&format!(
+        r#","num_turns":1,"total_cost_usd":2.1,"user_message_uuids":["{first}"]"#
+    ));
+    for stray in [
+        r#","num_turns":0,"total_cost_usd":0"#.to_owned(),
+        format!(r#","num_turns":0,"total_cost_usd":0,"user_message_uuids":["{first}"]"#),
+        r#","num_turns":0"#.to_owned(),
+    ] {
+        bench.result(&stray);
+        bench.is(SessionState::Idle);
+    }
+    // A CLI that gives no receipts: the next prompt is written before the line comes.
+    let next = bench.prompt(2);
+    bench.result(r#","num_turns":0,"total_cost_usd":0"#);
+    bench.is(SessionState::Busy);
+    bench.init();
+    bench.result(r#","num_turns":1,"total_cost_usd":2.3"#);
+    bench.is(SessionState::Idle);
+    let turns: Vec<_> = bench
+        .turns()
+        .into_iter()
+        .map(|turn| (turn.number, turn.prompts, turn.cost_usd))
+        .collect();
+    assert_eq!(
+        turns,
+        [
+            (1, vec![first], Usd::from_dollars(2.1)),
+            (2, vec![next], Usd::from_dollars(0.2))
+        ]
+    );
+}
+
+#[test]
+fn a_result_without_a_model_call_may_end_a_turn() {
+    let mut bench = Bench::ready();
+    let named = bench.prompt(1);
+    bench.result(&format!(r#","num_turns":0,"user_message_uuids":["{named}"]"#));
+    bench.is(SessionState::Idle);
+    bench.prompt(2);
+    bench.init();
+    bench.result(r#","num_turns":0,"total_cost_usd":0"#);
+    bench.is(SessionState::Idle);
+    // Money that was spent is in some turn.
+    bench.result(r#","num_turns":0,"total_cost_usd":0.5"#);
+    assert_eq!(bench.turns().len(), 3);
+}
