@@ -1,6 +1,7 @@
 //! Owns everything that speaks HTTP: guards, routes, sockets, streams, errors on the wire and the OpenAPI document. It
 //! decides nothing about sessions; it asks the supervisor and the store.
 
+mod behind;
 mod closing;
 mod config;
 mod connections;

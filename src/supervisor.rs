@@ -144,7 +144,7 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// The store, for reads. Await [`Self::catch_up`] first, so that a client reads what it has seen.
+    /// The store, for reads. Await [`Self::settled`] first, so that a client reads what it has seen.
     pub fn store(&self) -> &Store {
         &self.shared.store
     }
@@ -159,7 +159,8 @@ impl Supervisor {
         &self.shared.metrics
     }
 
-    /// Waits until the store holds what the sessions had published when this was called.
+    /// Waits until the store holds what the sessions had published when this was called. What changes something on the word of
+    /// the store waits for this.
     ///
     /// # Errors
     /// `Store` when the store can't be written.
@@ -184,7 +185,7 @@ impl Supervisor {
             .into_iter()
             .map(|session| (session.id(), LiveView::clone(&session.view())))
             .collect();
-        self.catch_up().await?;
+        self.settled().await;
         let rows = self.shared.store.sessions(filter.clone(), page).await?;
         let items = rows
             .items
@@ -207,7 +208,7 @@ impl Supervisor {
     pub async fn session(&self, id: SessionId) -> Result<SessionView, SupervisorError> {
         // In this order the totals are never older than the state: who sees a turn end sees its cost too.
         let live = self.live(id);
-        self.catch_up().await?;
+        self.settled().await;
         let row = self.row(id).await?;
         Ok(self.joined(row, live))
     }

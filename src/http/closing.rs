@@ -20,7 +20,7 @@ pub(super) async fn refuse(State(state): State<AppState>, request: Request, next
         return next.run(request).await;
     }
     let mut response = if is_new_work(&request) {
-        ApiError::from(ErrorCode::ShuttingDown).into_response()
+        ApiError::from(ErrorCode::ShuttingDown).harmless().into_response()
     } else {
         next.run(request).await
     };

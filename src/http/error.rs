@@ -26,6 +26,8 @@ pub struct ApiError {
     detail: Option<String>,
     members: Map<String, Value>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// Whether this very request may have had an effect, where that is known better than by the code.
+    effect: Option<bool>,
     cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
@@ -37,6 +39,7 @@ impl ApiError {
             detail: None,
             members: Map::new(),
             headers: Vec::new(),
+            effect: None,
             cause: None,
         }
     }
@@ -60,6 +63,25 @@ impl ApiError {
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
+    }
+
+    /// Says that something may have been done before the request failed.
+    #[must_use]
+    pub const fn uncertain(mut self) -> Self {
+        self.effect = Some(true);
+        self
+    }
+
+    /// Says that the request failed before it did anything.
+    #[must_use]
+    pub const fn harmless(mut self) -> Self {
+        self.effect = Some(false);
+        self
+    }
+
+    /// Whether the request may have had an effect all the same.
+    pub fn side_effect_possible(&self) -> bool {
+        self.effect.unwrap_or(self.code.side_effect_possible())
     }
 
     /// Keeps what lies behind it for the log. Clients never see it.
@@ -92,7 +114,7 @@ impl ApiError {
         let detail = self.detail.as_deref().filter(|_| !code.is_internal());
         put("detail", detail.unwrap_or_else(|| code.advice()).into());
         put("retryable", code.retryable().into());
-        put("side_effect_possible", code.side_effect_possible().into());
+        put("side_effect_possible", self.side_effect_possible().into());
         if let Some(request) = request {
             put("instance", format!("urn:uuid:{request}").into());
         }

@@ -54,7 +54,7 @@ async fn answer(state: &AppState, request: Request, next: Next) -> Result<Respon
     let key = request_key(&request)?;
     if state.shutdown().is_cancelled() {
         // What would begin now might be cut off; the next daemon runs it.
-        return Err(ErrorCode::ShuttingDown.into());
+        return Err(ApiError::new(ErrorCode::ShuttingDown).harmless());
     }
     let (parts, body) = request.into_parts();
     let body = extract::read(Request::from_parts(parts.clone(), body), state).await?;
@@ -80,7 +80,8 @@ async fn answer(state: &AppState, request: Request, next: Next) -> Result<Respon
     };
     let now = Clock.now();
     let store = state.supervisor().store();
-    if let Some(known) = store.begin_request(key, digest, now, keep_from(now)).await? {
+    let begun = store.begin_request(key, digest, now, keep_from(now)).await;
+    if let Some(known) = begun.map_err(|error| ApiError::from(error).harmless())? {
         return repeated(&claim, known);
     }
     let request = Request::from_parts(parts, Body::from(body));
@@ -119,7 +120,9 @@ async fn carry_out(state: AppState, claim: Claim, request: Request, next: Next) 
     };
     let error = parts.extensions.get::<ApiError>();
     let problem = error.map(|error| Value::Object(error.problem(id)));
-    let written = match error.map_or(Fate::Kept, |error| fate(error.code())) {
+    let written = match error.map_or(Fate::Kept, |error| {
+        fate(error.code(), error.side_effect_possible())
+    }) {
         Fate::Forgotten => {
             let key = claim.key().clone();
             state.supervisor().store().forget_request(key).await
@@ -158,12 +161,12 @@ enum Fate {
     Unknown,
 }
 
-fn fate(code: ErrorCode) -> Fate {
+fn fate(code: ErrorCode, side_effect_possible: bool) -> Fate {
     let may_fare_better = code.retryable() || matches!(code.status().as_u16(), 429 | 503);
     match code {
         // These come from any depth, also after something was done.
         ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown => Fate::Unknown,
-        code if may_fare_better && !code.side_effect_possible() => Fate::Forgotten,
+        _ if may_fare_better && !side_effect_possible => Fate::Forgotten,
         _ => Fate::Kept,
     }
 }
@@ -259,7 +262,12 @@ mod tests {
                 | E::TooFewFiles => Fate::Forgotten,
                 _ => Fate::Kept,
             };
-            assert_eq!(fate(code), expected, "{}", code.as_str());
+            assert_eq!(
+                fate(code, code.side_effect_possible()),
+                expected,
+                "{}",
+                code.as_str()
+            );
         }
     }
 

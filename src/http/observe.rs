@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, time::Instant};
 
 use axum::{
     extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -26,6 +26,7 @@ pub(super) async fn observe(
     let id = RequestId::new();
     let started = Instant::now();
     let method = request.method().clone();
+    let reads = matches!(method, Method::GET | Method::HEAD);
     let route = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(id);
 
@@ -33,6 +34,7 @@ pub(super) async fn observe(
     let panicked = answered.is_err();
     let mut response = answered.unwrap_or_else(|_| ApiError::new(ErrorCode::Internal).into_response());
     let error = response.extensions_mut().remove::<ApiError>();
+    let error = error.map(|error| if reads { of_reading(error) } else { error });
     if let Some(error) = &error {
         let body = serde_json::Value::Object(error.problem(Some(id))).to_string();
         *response.body_mut() = body.into();
@@ -61,6 +63,15 @@ pub(super) async fn observe(
         tracing::info!(request.id = %id, %method, route, status, duration_ms, code, "request");
     }
     response
+}
+
+/// What fails in the daemon while it reads has changed nothing. The CLI may have, when it was asked.
+fn of_reading(error: ApiError) -> ApiError {
+    use ErrorCode as E;
+    match error.code() {
+        E::ShuttingDown | E::StorageUnavailable | E::StorageFailed | E::Internal => error.harmless(),
+        _ => error,
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    ApiError, AppState, ErrorCode, closing,
+    ApiError, AppState, ErrorCode, behind, closing,
     contract::{self, Contract},
     guard, idempotency, observe, openapi, ws,
 };
@@ -54,6 +54,7 @@ pub fn router(state: AppState) -> Router {
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(state.clone(), behind::mark))
         .layer(middleware::from_fn_with_state(state.clone(), closing::refuse))
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
         // What a session says is nobody's to keep, and never a page, whatever it looks like.

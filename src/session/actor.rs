@@ -368,6 +368,7 @@ impl Actor {
                 () = sleep_until(deadline) => self.on_deadline(),
                 command = commands.recv() => match command {
                     Some(Command::Close { reply }) => {
+                        self.cut_off_requests();
                         self.flush_facts().await;
                         self.feed.close();
                         // The asker may have left; the actor ends all the same.

@@ -57,7 +57,9 @@ pub(super) fn end_of(outcome: &Result<ControlResponse, SessionError>) -> Control
     match outcome {
         Ok(ControlResponse { outcome: Ok(_), .. }) => ControlEnd::Success,
         Ok(_) => ControlEnd::Refused,
-        Err(SessionError::ControlDeadline { .. }) => ControlEnd::Deadline,
+        Err(SessionError::Sent(sent)) if matches!(sent.error, SessionError::ControlDeadline { .. }) => {
+            ControlEnd::Deadline
+        }
         Err(SessionError::Busy) => ControlEnd::Unsent,
         Err(_) => ControlEnd::Lost,
     }
@@ -215,8 +217,8 @@ impl Controls {
         self.waiting.remove(id)
     }
 
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> + use<> {
-        std::mem::take(&mut self.waiting).into_values()
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = (String, Waiting)> + use<> {
+        std::mem::take(&mut self.waiting).into_iter()
     }
 
     /// Has the asker wait for the answer to an interrupt that does what is asked and was sent or is held back, or for the

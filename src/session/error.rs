@@ -113,16 +113,56 @@ pub enum SessionError {
     /// The session is gone.
     #[error("the session has ended")]
     Ended,
-    /// The daemon ends and has let go of the session.
+    /// The daemon ends and has let go of the session; nothing was done.
     #[error("the daemon is shutting down")]
     LetGo,
+    /// The daemon ended while the session worked on what was asked.
+    #[error("the daemon is shutting down, and what became of the request is not known")]
+    CutOff,
+    /// The process ended after it was asked.
+    #[error("the session is {state}, and what became of the request is not known", state = state.as_str())]
+    Died {
+        /// The state it is in.
+        state: SessionState,
+    },
+    /// A control request that was sent has no answer.
+    #[error(transparent)]
+    Sent(Box<SentError>),
+}
+
+/// Why there is no answer to a control request that was sent.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct SentError {
+    /// The id under which the CLI knows the request.
+    pub request_id: String,
+    /// Why.
+    #[source]
+    pub error: SessionError,
 }
 
 impl SessionError {
-    /// The stable name, as clients on a WebSocket see it.
-    pub const fn code(&self) -> &'static str {
+    /// As it is for a control request that was sent under this id.
+    pub(super) fn of_sent(self, request_id: &str) -> Self {
+        Self::Sent(Box::new(SentError {
+            request_id: request_id.to_owned(),
+            error: self,
+        }))
+    }
+
+    /// Whether there is no process that could do anything, or there soon will be none.
+    pub(crate) fn is_of_no_process(&self) -> bool {
         match self {
-            Self::NotLive { .. } => "session_not_live",
+            Self::NotLive { .. } | Self::Died { .. } | Self::Stopping => true,
+            Self::Sent(sent) => sent.error.is_of_no_process(),
+            _ => false,
+        }
+    }
+
+    /// The stable name, as clients on a WebSocket see it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotLive { .. } | Self::Died { .. } => "session_not_live",
             Self::AlreadyLive { .. } => "session_already_live",
             Self::NotParkable(_) => "session_not_parkable",
             Self::NotWoken(failure) => failure.code,
@@ -147,7 +187,8 @@ impl SessionError {
             Self::RequestIdInUse => "request_id_in_use",
             Self::Journal(_) | Self::JournalWrite(_) => "journal",
             Self::Ended => "session_ended",
-            Self::LetGo => "shutting_down",
+            Self::LetGo | Self::CutOff => "shutting_down",
+            Self::Sent(sent) => sent.error.code(),
         }
     }
 }

@@ -438,7 +438,7 @@ impl SessionHandle {
     ) -> Result<(), SessionError> {
         self.stops.send(stop).await.map_err(|_| self.gone())?;
         match tokio::time::timeout(deadline, stopped).await {
-            Ok(ended) => ended.map_err(|_| self.gone()),
+            Ok(ended) => ended.map_err(|_| self.cut_off()),
             Err(_) => Err(SessionError::StopTimedOut),
         }
     }
@@ -582,12 +582,20 @@ impl SessionHandle {
         }
     }
 
+    /// Why the actor does not answer what it was asked.
+    fn cut_off(&self) -> SessionError {
+        match self.gone() {
+            SessionError::LetGo => SessionError::CutOff,
+            error => error,
+        }
+    }
+
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.commands
             .send(command(reply))
             .await
             .map_err(|_| self.gone())?;
-        answer.await.map_err(|_| self.gone())?
+        answer.await.map_err(|_| self.cut_off())?
     }
 }

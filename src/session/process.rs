@@ -299,15 +299,15 @@ impl Actor {
 
     pub(super) fn on_run_ended(&mut self) {
         let state = self.machine.state();
-        for waiting in self.controls.take_all() {
-            self.answer_waiting(waiting, &|| Err(SessionError::NotLive { state }));
+        for (id, waiting) in self.controls.take_all() {
+            self.answer_waiting(waiting, &|| Err(SessionError::Died { state }.of_sent(&id)));
         }
         self.on_turn_ended(u64::MAX);
         let state = self.machine.state();
         let carried = |prompt: &PromptUuid| self.machine.carried().iter().any(|it| it.uuid == *prompt);
         for (_, waiters) in self.turn_waiters.extract_if(|prompt, _| !carried(prompt)) {
             for waiter in waiters {
-                waiter.send(Err(SessionError::NotLive { state })).ok();
+                waiter.send(Err(SessionError::Died { state })).ok();
             }
         }
         self.refuse_claim(&|| SessionError::NotLive { state });

@@ -210,6 +210,13 @@ impl Actor {
         self.answer_waiting(waiting, &|| Ok(answer.clone()));
     }
 
+    /// Tells who waits for the CLI that this daemon will not hear the answer.
+    pub(super) fn cut_off_requests(&mut self) {
+        for (id, waiting) in self.controls.take_all() {
+            self.answer_waiting(waiting, &|| Err(SessionError::CutOff.of_sent(&id)));
+        }
+    }
+
     /// Gives up what is overdue.
     pub(super) fn on_requests_deadline(&mut self, now: Instant) {
         // The turn goes on: those who asked a second time have their way.
@@ -226,7 +233,7 @@ impl Actor {
             let (subtype, ms) = (waiting.subtype.clone(), waiting.deadline.1);
             self.answer_waiting(waiting, &|| {
                 let subtype = subtype.clone();
-                Err(SessionError::ControlDeadline { subtype, ms })
+                Err(SessionError::ControlDeadline { subtype, ms }.of_sent(&id))
             });
         }
     }

@@ -217,6 +217,24 @@ pub struct ApprovalFilter {
     pub to: Option<Timestamp>,
 }
 
+impl ApprovalFilter {
+    /// Whether it lets an approval through.
+    pub fn matches(&self, row: &ApprovalRow) -> bool {
+        let (approval, end) = (&row.approval, row.resolution.as_ref());
+        self.session.is_none_or(|session| session == row.session)
+            && self.state.is_none_or(|state| state == row.state())
+            && self.kind.is_none_or(|kind| kind == approval.kind)
+            && self.subject.as_ref().is_none_or(|it| *it == approval.subject)
+            && self.how.is_none_or(|how| end.is_some_and(|end| end.how == how))
+            && self
+                .by
+                .as_ref()
+                .is_none_or(|by| end.is_some_and(|end| end.by == *by))
+            && self.from.is_none_or(|from| approval.requested_at >= from)
+            && self.to.is_none_or(|to| approval.requested_at < to)
+    }
+}
+
 /// An id that the CLI gave the conversation, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CliSessionSpan {

@@ -43,6 +43,11 @@ impl PageRequest {
         }
     }
 
+    /// Whether no page came before.
+    pub fn is_first(&self) -> bool {
+        self.cursor.is_none()
+    }
+
     /// How many rows to read: one more than the limit, to learn whether there is a next page.
     pub(super) fn rows_to_read(&self) -> i64 {
         i64::from(self.limit) + 1

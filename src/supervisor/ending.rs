@@ -142,6 +142,11 @@ impl Supervisor {
         self.shared.store.close().await;
     }
 
+    /// As [`Self::refuse_when_closing`], before anything is done.
+    pub(super) fn refuse_new(&self) -> Result<(), SupervisorError> {
+        self.refuse_when_closing().map_err(|_| SupervisorError::Closing)
+    }
+
     pub(super) fn refuse_when_closing(&self) -> Result<(), SupervisorError> {
         if self.shared.closing.is_cancelled() {
             return Err(SupervisorError::ShuttingDown);

@@ -183,6 +183,15 @@ pub enum SupervisorError {
     /// The daemon is ending.
     #[error("the daemon is shutting down")]
     ShuttingDown,
+    /// The daemon is ending, and has done nothing of what was asked.
+    #[error("the daemon is shutting down")]
+    Closing,
+    /// Part of what was asked was done before this.
+    #[error(transparent)]
+    Partly(Box<Self>),
+    /// What had been done of what was asked was undone after this.
+    #[error(transparent)]
+    Undone(Box<Self>),
 }
 
 impl From<StoreError> for SupervisorError {
@@ -195,6 +204,21 @@ impl From<StoreError> for SupervisorError {
 }
 
 impl SupervisorError {
+    /// As it is after all that had been done was undone. Other errors say by themselves what stays.
+    pub(super) fn undone(self) -> Self {
+        match self {
+            Self::Store(_) | Self::StoreBehind | Self::Files { .. } | Self::ShuttingDown => {
+                Self::Undone(Box::new(self))
+            }
+            error => error,
+        }
+    }
+
+    /// As it is after part of what was asked was done.
+    pub(super) fn partly(self) -> Self {
+        Self::Partly(Box::new(self))
+    }
+
     pub(super) fn files(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |error| Self::Files { path, error }

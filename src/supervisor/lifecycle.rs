@@ -142,7 +142,7 @@ impl Supervisor {
     /// # Errors
     /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `Cwd…`, `CliNotFound`, `NoRoom`, `ConversationInUse`.
     pub async fn resume(&self, id: SessionId, fresh: bool) -> Result<SessionView, SupervisorError> {
-        self.refuse_when_closing()?;
+        self.refuse_new()?;
         let session = self.handle(id).await?;
         let _exclusive = self.shared.registry.exclusive(id).await;
         self.catch_up().await?;
@@ -173,7 +173,8 @@ impl Supervisor {
             self.forget_queued_once_started(session.clone());
         }
         if must_look {
-            self.start_otherwise_if_unknown(&session, earlier).await?;
+            let started = self.start_otherwise_if_unknown(&session, earlier).await;
+            started.map_err(SupervisorError::partly)?;
         }
         self.session(id).await
     }
@@ -189,7 +190,7 @@ impl Supervisor {
         fresh: bool,
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
-        self.refuse_when_closing()?;
+        self.refuse_new()?;
         let row = self.row(id).await?;
         self.check_cwd(&row.cwd).await?;
         self.shared.cli.look(&self.shared.settings).await?;
@@ -197,7 +198,10 @@ impl Supervisor {
         // Also when the asker leaves between the two.
         self.to_the_end(async move {
             supervisor.stop(id, &by).await?;
-            supervisor.resume(id, fresh).await
+            supervisor
+                .resume(id, fresh)
+                .await
+                .map_err(SupervisorError::partly)
         })
         .await
     }
@@ -274,14 +278,17 @@ impl Supervisor {
                         tracing::warn!(session.id = %id, %error, "what a start has waited with stays");
                     }
                     // Who gets an error has no session; in a shutdown the next daemon marks it, and starts nothing for it.
-                    if !supervisor.shared.closing.is_cancelled()
-                        && let Err(error) = supervisor.remove(id, &by).await
-                        && !matches!(error, SupervisorError::SessionNotFound(_))
-                    {
-                        let error = crate::telemetry::chain(&error);
-                        tracing::error!(session.id = %id, error, "what is left of a failed session stays");
+                    if supervisor.shared.closing.is_cancelled() {
+                        return Err(error);
                     }
-                    Err(error)
+                    match supervisor.remove(id, &by).await {
+                        Ok(()) | Err(SupervisorError::SessionNotFound(_)) => Err(error.undone()),
+                        Err(left) => {
+                            let left = crate::telemetry::chain(&left);
+                            tracing::error!(session.id = %id, error = left, "what is left of a failed session stays");
+                            Err(error)
+                        }
+                    }
                 }
             }
         })

@@ -69,7 +69,7 @@ impl Supervisor {
         }
         match self.control(id, "interrupt", &fields, by).await {
             Ok(answer) => Ok(Some(answer)),
-            Err(SupervisorError::Session(SessionError::NotLive { .. } | SessionError::Stopping)) => Ok(None),
+            Err(SupervisorError::Session(error)) if error.is_of_no_process() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -116,16 +116,28 @@ impl Supervisor {
         by: &str,
     ) -> Result<ApprovalRow, SupervisorError> {
         let session = self.handle(id).await?;
+        let open = self.open_approval(id, approval);
         let outcome = session.decide(approval, decision, by).await;
-        self.catch_up().await?;
-        let row = self.shared.store.approval(approval).await?;
-        let row = row
-            .filter(|row| row.session == id)
-            .ok_or(SupervisorError::ApprovalNotFound(approval))?;
+        self.settled().await;
+        let stored = self.shared.store.approval(approval).await;
+        let stored = stored.map(|row| row.filter(|row| row.session == id));
         match outcome {
-            Ok(_) => Ok(row),
-            Err(SessionError::AlreadyDecided(_) | SessionError::ApprovalNotPending(_)) => {
-                Err(SupervisorError::AlreadyDecided(Box::new(row)))
+            // The record of the answer is what counts, whatever the store says of it.
+            Ok(resolution) => match (stored, open) {
+                (Ok(Some(row)), _) if row.resolution.is_some() => Ok(row),
+                (Ok(Some(row)), _) | (_, Some(row)) => Ok(ApprovalRow {
+                    resolution: Some(resolution),
+                    ..row
+                }),
+                (Ok(None), None) => Err(SupervisorError::ApprovalNotFound(approval)),
+                (Err(error), None) => Err(error.into()),
+            },
+            Err(error @ (SessionError::AlreadyDecided(_) | SessionError::ApprovalNotPending(_))) => {
+                Err(match stored? {
+                    Some(row) if row.resolution.is_some() => SupervisorError::AlreadyDecided(Box::new(row)),
+                    Some(_) => error.into(),
+                    None => SupervisorError::ApprovalNotFound(approval),
+                })
             }
             Err(error) => Err(error.into()),
         }
@@ -163,10 +175,12 @@ impl Supervisor {
         let session = self.handle(id).await?;
         let outcome = tokio::time::timeout(deadline, session.wait_turn(prompt)).await;
         let outcome = outcome.map_err(|_| SupervisorError::WaitTimeout)?;
-        self.catch_up().await?;
         match outcome {
             // Its turn may have ended long ago, perhaps under an earlier daemon.
-            Err(SessionError::PromptNotOpen(_)) => self.past_turn(id, prompt).await.map(Arc::new),
+            Err(SessionError::PromptNotOpen(_)) => {
+                self.settled().await;
+                self.past_turn(id, prompt).await.map(Arc::new)
+            }
             outcome => Ok(outcome?),
         }
     }

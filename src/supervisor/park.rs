@@ -233,7 +233,7 @@ fn failure(error: &SupervisorError) -> WakeFailure {
         E::ParentDeleted => "conversation_not_started",
         E::ConversationInUse(_) => "conversation_in_use",
         E::Store(_) | E::StoreBehind => "storage_unavailable",
-        E::ShuttingDown => "shutting_down",
+        E::ShuttingDown | E::Closing => "shutting_down",
         E::Session(SessionError::Ended) | E::SessionNotFound(_) => "session_ended",
         _ => "internal",
     };

@@ -28,13 +28,24 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// The longest that somebody who only reads waits for the store.
+const READER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A batch that the store has not taken yet.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
+    since: Instant,
+    /// Whether a try to store it has failed.
+    is_refused: bool,
+}
+
 /// A handle on the projecting task.
 #[derive(Clone, Debug)]
 pub(super) struct Projector {
     projections: mpsc::Sender<Projection>,
     barriers: mpsc::Sender<oneshot::Sender<bool>>,
-    /// Since when the store is given what it has not taken yet.
-    behind: watch::Receiver<Option<Instant>>,
+    /// What the store is given and has not taken yet.
+    behind: watch::Receiver<Option<Behind>>,
     closing: CancellationToken,
 }
 
@@ -64,7 +75,13 @@ impl Projector {
     pub(super) fn lag(&self) -> Duration {
         self.behind
             .borrow()
-            .map_or(Duration::ZERO, |since| since.elapsed())
+            .map_or(Duration::ZERO, |behind| behind.since.elapsed())
+    }
+
+    /// How long the store has refused what it is given; `None` while it takes it.
+    pub(super) fn refused_for(&self) -> Option<Duration> {
+        let behind = (*self.behind.borrow())?;
+        behind.is_refused.then(|| behind.since.elapsed())
     }
 
     /// Ends the task. What it has not stored is in the journals; the next start reads it again.
@@ -75,6 +92,15 @@ impl Projector {
     /// Where sessions send their facts.
     pub(super) fn sink(&self) -> mpsc::Sender<Projection> {
         self.projections.clone()
+    }
+
+    /// Waits until all that was sent before is in the store, or is known not to get there for now.
+    pub(super) async fn settled(&self) {
+        if self.refused_for().is_some() {
+            return;
+        }
+        // A caller that only reads gets what there is.
+        tokio::time::timeout(READER_PATIENCE, self.barrier()).await.ok();
     }
 
     /// Waits until all that was sent before is in the store.
@@ -96,7 +122,7 @@ async fn run(
     store: Store,
     mut projections: mpsc::Receiver<Projection>,
     mut barriers: mpsc::Receiver<oneshot::Sender<bool>>,
-    behind: watch::Sender<Option<Instant>>,
+    behind: watch::Sender<Option<Behind>>,
 ) {
     let mut batch = Vec::new();
     let mut set_aside = HashSet::new();
@@ -118,8 +144,12 @@ async fn run(
             }
         }
         if !batch.is_empty() {
-            behind.send_replace(Some(Instant::now()));
-            apply(&store, &mut batch, &mut set_aside, &mut waiting, &mut barriers).await;
+            behind.send_replace(Some(Behind {
+                since: Instant::now(),
+                is_refused: false,
+            }));
+            let barriers = (&mut waiting, &mut barriers);
+            apply(&store, &mut batch, &mut set_aside, barriers, &behind).await;
             behind.send_replace(None);
             batch.clear();
         }
@@ -133,8 +163,11 @@ async fn apply(
     store: &Store,
     batch: &mut Vec<Projection>,
     set_aside: &mut HashSet<SessionId>,
-    waiting: &mut Vec<oneshot::Sender<bool>>,
-    barriers: &mut mpsc::Receiver<oneshot::Sender<bool>>,
+    (waiting, barriers): (
+        &mut Vec<oneshot::Sender<bool>>,
+        &mut mpsc::Receiver<oneshot::Sender<bool>>,
+    ),
+    behind: &watch::Sender<Option<Behind>>,
 ) {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -143,6 +176,11 @@ async fn apply(
             return;
         };
         tracing::error!(error = %telemetry::chain(&error), "facts could not be stored yet");
+        behind.send_modify(|behind| {
+            if let Some(behind) = behind {
+                behind.is_refused = true;
+            }
+        });
         match error {
             StoreError::Closed => {
                 answer(std::mem::take(waiting), false);

@@ -118,7 +118,10 @@ impl Supervisor {
             // It was deleted meanwhile; or the journal says why it did not start.
             Err(SupervisorError::Session(SessionError::Ended | SessionError::StartFailed(_))) => {}
             // It is still in its file, and the next daemon goes on with it.
-            Err(SupervisorError::ShuttingDown | SupervisorError::Session(SessionError::LetGo)) => {}
+            Err(
+                SupervisorError::ShuttingDown
+                | SupervisorError::Session(SessionError::LetGo | SessionError::CutOff),
+            ) => {}
             Err(error) => {
                 say(row.id, &error);
                 let _exclusive = self.shared.registry.exclusive(row.id).await;

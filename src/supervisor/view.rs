@@ -1,15 +1,15 @@
 //! Owns what the supervisor shows: a session as the store and its actor know it, and the health of the whole.
 
-use std::sync::atomic::Ordering;
+use std::{collections::HashSet, sync::atomic::Ordering, time::Duration};
 
 use crate::{
-    domain::{SessionId, SessionState, Timestamp},
+    domain::{Approval, ApprovalId, SessionId, SessionState, Timestamp},
     metrics::Levels,
     session::LiveView,
-    store::SessionRow,
+    store::{ApprovalFilter, ApprovalRow, Page, PageRequest, SessionRow},
 };
 
-use super::{CliFound, CliMissing, Supervisor, VERSION, WarmHealth};
+use super::{CliFound, CliMissing, Supervisor, SupervisorError, VERSION, WarmHealth};
 
 /// A session: its row, and its state now.
 #[derive(Clone, Debug)]
@@ -56,6 +56,70 @@ impl Supervisor {
             version: VERSION,
             started_at: self.shared.started_at,
         }
+    }
+
+    /// As [`Self::catch_up`], for those who only read: while the store takes nothing, they read what it has.
+    pub async fn settled(&self) {
+        self.shared.projector.settled().await;
+    }
+
+    /// How long the store has refused what the sessions say; `None` while it takes it. What is read meanwhile may be that old.
+    pub fn store_refuses_for(&self) -> Option<Duration> {
+        self.shared.projector.refused_for()
+    }
+
+    /// One approval, as the store or the session knows it.
+    ///
+    /// # Errors
+    /// `ApprovalNotFound`, `Store`.
+    pub async fn approval(&self, session: SessionId, id: ApprovalId) -> Result<ApprovalRow, SupervisorError> {
+        let open = self.open_approval(session, id);
+        self.settled().await;
+        let row = self.shared.store.approval(id).await?;
+        let row = row.filter(|row| row.session == session).or(open);
+        row.ok_or(SupervisorError::ApprovalNotFound(id))
+    }
+
+    /// The approvals that match, newest first. While the store takes nothing, those that came since are on the first page.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        page: PageRequest,
+    ) -> Result<Page<ApprovalRow>, SupervisorError> {
+        self.settled().await;
+        let is_first = page.is_first();
+        let mut rows = self.shared.store.approvals(filter.clone(), page).await?;
+        if self.store_refuses_for().is_none() {
+            return Ok(rows);
+        }
+        let mut open: Vec<ApprovalRow> = Vec::new();
+        for session in self.shared.registry.all() {
+            let (id, view) = (session.id(), session.view());
+            let is_open = |row: &ApprovalRow| view.approvals.iter().any(|it| it.id == row.approval.id);
+            // It was answered, which the store does not know yet.
+            rows.items
+                .retain(|row| row.session != id || row.resolution.is_some() || is_open(row));
+            let approvals = view.approvals.iter();
+            open.extend(approvals.map(|approval| pending(id, approval)));
+        }
+        if is_first {
+            let known: HashSet<ApprovalId> = rows.items.iter().map(|row| row.approval.id).collect();
+            open.retain(|row| !known.contains(&row.approval.id) && filter.matches(row));
+            open.sort_by_key(|row| std::cmp::Reverse(row.approval.requested_at));
+            open.append(&mut rows.items);
+            rows.items = open;
+        }
+        Ok(rows)
+    }
+
+    /// An approval that is open, as its session knows it.
+    pub(super) fn open_approval(&self, session: SessionId, id: ApprovalId) -> Option<ApprovalRow> {
+        let view = self.shared.registry.get(session)?.view();
+        let approval = view.approvals.iter().find(|approval| approval.id == id)?;
+        Some(pending(session, approval))
     }
 
     /// How things stand now, clients apart. States without a process are of the store, which may not answer; then they are
@@ -117,6 +181,14 @@ impl Supervisor {
             simulated,
             start_queue_position,
         }
+    }
+}
+
+fn pending(session: SessionId, approval: &Approval) -> ApprovalRow {
+    ApprovalRow {
+        session,
+        approval: approval.clone(),
+        resolution: None,
     }
 }
 

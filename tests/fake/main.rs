@@ -4,6 +4,7 @@
 mod adoption;
 mod approvals;
 mod bed;
+mod behind;
 mod clients;
 mod control;
 mod credentials;

@@ -49,7 +49,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => codes!(@ $retry)),* }
             }
 
-            /// Whether the request may have had an effect all the same.
+            /// Whether the request may have had an effect all the same. An error may know better.
             pub const fn side_effect_possible(self) -> bool {
                 match self { $(Self::$variant => codes!(@ $effect)),* }
             }
@@ -290,7 +290,7 @@ codes! {
         "A rule cannot be used",
         "Mend the named member.";
     // The daemon.
-    ShuttingDown, "shutting_down", SERVICE_UNAVAILABLE, retry, none,
+    ShuttingDown, "shutting_down", SERVICE_UNAVAILABLE, retry, effect,
         "The daemon is shutting down",
         "Try again when it is back.";
     RestartRefused, "restart_refused", CONFLICT, final, none,
@@ -299,7 +299,7 @@ codes! {
     NotReady, "not_ready", SERVICE_UNAVAILABLE, retry, none,
         "The daemon cannot work now",
         "The body says what is wrong.";
-    StorageUnavailable, "storage_unavailable", SERVICE_UNAVAILABLE, retry, none,
+    StorageUnavailable, "storage_unavailable", SERVICE_UNAVAILABLE, retry, effect,
         "The daemon's storage cannot be used now",
         "Look for a full or read-only disk; the daemon's log has the cause.";
     StorageFailed, "storage_failed", INTERNAL_SERVER_ERROR, final, effect,

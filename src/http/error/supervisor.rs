@@ -87,6 +87,9 @@ impl From<SupervisorError> for ApiError {
             E::Processes(_) => new(ErrorCode::Internal).caused_by(error),
             E::NotInitialized => new(ErrorCode::NotInitialized),
             E::ShuttingDown => new(ErrorCode::ShuttingDown),
+            E::Closing => new(ErrorCode::ShuttingDown).harmless(),
+            E::Undone(error) => Self::from(*error).harmless(),
+            E::Partly(error) => Self::from(*error).uncertain(),
         }
     }
 }
@@ -140,7 +143,15 @@ impl From<SessionError> for ApiError {
             E::Journal(error) => error.into(),
             E::JournalWrite(_) => new(ErrorCode::StorageUnavailable).caused_by(error),
             E::Ended => new(ErrorCode::SessionEnded),
-            E::LetGo => new(ErrorCode::ShuttingDown),
+            E::LetGo => new(ErrorCode::ShuttingDown).harmless(),
+            E::CutOff => new(ErrorCode::ShuttingDown),
+            E::Died { state } => new(ErrorCode::SessionNotLive)
+                .detail(error.to_string())
+                .member("state", state.as_str())
+                .uncertain(),
+            E::Sent(sent) => Self::from(sent.error)
+                .uncertain()
+                .member("request_id", sent.request_id),
         }
     }
 }
@@ -181,7 +192,12 @@ fn of_failed_wake(failure: WakeFailure) -> ApiError {
     if code == ErrorCode::TooFewFiles {
         return of_too_few_files();
     }
-    ApiError::new(code).detail(failure.detail)
+    // What was held back for the process is not sent any more.
+    let error = ApiError::new(code).detail(failure.detail);
+    if code == ErrorCode::StartFailed {
+        return error;
+    }
+    error.harmless()
 }
 
 fn of_failed_start(reason: FailReason) -> ApiError {

@@ -109,12 +109,11 @@ async fn read(state: &AppState, params: ListParams, headers: &HeaderMap) -> Resu
             let wrong = ApiError::new(ErrorCode::InvalidQuery);
             return Err(wrong.detail("limit and cursor do not go with an export, which holds all that match"));
         }
-        state.supervisor().catch_up().await?;
+        state.supervisor().settled().await;
         return export::open(state, filter, form).await;
     }
     let page = page(params.limit, params.cursor)?;
-    state.supervisor().catch_up().await?;
-    let page = state.supervisor().store().approvals(filter, page).await?;
+    let page = state.supervisor().approvals(filter, page).await?;
     let page = ApprovalPage {
         items: page.items.into_iter().map(Into::into).collect(),
         next_cursor: page.next,
@@ -133,11 +132,7 @@ pub(super) async fn get(
     OfApproval(session, id): OfApproval,
 ) -> Result<Json<Approval>, ApiError> {
     state.supervisor().session(session).await?;
-    state.supervisor().catch_up().await?;
-    let row = state.supervisor().store().approval(id).await?;
-    let row = row.filter(|row| row.session == session);
-    row.map(|row| Json(row.into()))
-        .ok_or_else(|| ErrorCode::ApprovalNotFound.into())
+    Ok(Json(state.supervisor().approval(session, id).await?.into()))
 }
 
 /// Decide an approval.

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
+use uuid::Uuid;
 
 use super::{
     sessions::BY,
@@ -58,12 +59,23 @@ pub(super) async fn send(
         return Err(ApiError::new(ErrorCode::InvalidQuery).detail("wait: expected result"));
     }
     let message = request.into_message(*request_id.as_uuid())?;
-    let accepted = state.supervisor().send(id, message, BY).await?;
+    let uuid = message.uuid;
+    let accepted = state.supervisor().send(id, message, BY).await;
+    let accepted = accepted.map_err(|error| of_first_try(error.into(), uuid))?;
     if params.wait.is_none() {
         return Ok((StatusCode::ACCEPTED, Json(SendReply::new(&accepted, None))).into_response());
     }
-    let outcome = wait::turn(&state, id, accepted.uuid, deadline).await?;
+    let outcome = wait::turn(&state, id, accepted.uuid, deadline).await;
+    let outcome = outcome.map_err(|error| error.member("seq", accepted.seq.get()))?;
     Ok(Json(SendReply::new(&accepted, Some(outcome))).into_response())
+}
+
+/// Names the message of a request that may have sent it: under its uuid it is not run twice.
+fn of_first_try(error: ApiError, uuid: Option<Uuid>) -> ApiError {
+    match uuid {
+        Some(uuid) if error.side_effect_possible() => error.member("uuid", uuid.to_string()),
+        _ => error,
+    }
 }
 
 /// Which part of the conversation to read.

@@ -39,7 +39,7 @@ pub(super) async fn list_turns(
 ) -> Result<Json<TurnPage>, ApiError> {
     let page = page(params.limit, params.cursor)?;
     state.supervisor().session(id).await?;
-    state.supervisor().catch_up().await?;
+    state.supervisor().settled().await;
     let page = state.supervisor().store().turns(id, page).await?;
     Ok(Json(TurnPage {
         items: page.items.into_iter().map(Into::into).collect(),
@@ -60,7 +60,7 @@ pub(super) async fn list_runs(
     OfSession(id): OfSession,
 ) -> Result<Json<RunPage>, ApiError> {
     state.supervisor().session(id).await?;
-    state.supervisor().catch_up().await?;
+    state.supervisor().settled().await;
     let runs = state.supervisor().store().runs(id).await?;
     Ok(Json(RunPage {
         items: runs.into_iter().map(Into::into).collect(),
@@ -106,7 +106,7 @@ pub(super) async fn sum(
         from: instant("from", params.from.as_deref())?,
         to: instant("to", params.to.as_deref())?,
     };
-    state.supervisor().catch_up().await?;
+    state.supervisor().settled().await;
     let page = state.supervisor().store().usage(query, page).await?;
     Ok(Json(UsagePage {
         items: page.items.into_iter().map(Into::into).collect(),

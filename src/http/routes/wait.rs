@@ -65,10 +65,18 @@ pub(super) async fn turn(
     };
     let dropped = matches!(
         error,
-        SupervisorError::Session(SessionError::PromptDropped { .. } | SessionError::NotLive { .. })
+        SupervisorError::Session(
+            SessionError::PromptDropped { .. } | SessionError::NotLive { .. } | SessionError::Died { .. }
+        )
     );
-    let mut problem = ApiError::from(error).member("uuid", prompt.to_string());
-    if dropped && let Some(reason) = state.supervisor().session(id).await?.live.reason {
+    // The message was taken before the wait began.
+    let mut problem = ApiError::from(error)
+        .uncertain()
+        .member("uuid", prompt.to_string());
+    if dropped
+        && let Ok(view) = state.supervisor().session(id).await
+        && let Some(reason) = view.live.reason
+    {
         problem = problem.detail(reason.detail).member("reason", reason.code);
     }
     Err(problem)
