@@ -194,7 +194,8 @@ pub struct LaunchOptions {
     /// Whether prompts reach the model as they are: no `@path` expansion, no slash commands. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verbatim_prompts: Option<bool>,
-    /// Whether the CLI keeps the conversation on disk; without it the session cannot be resumed. Default: true.
+    /// Whether the CLI keeps the conversation on disk; without it the session is never parked, and with a turn in it it cannot
+    /// be resumed, restarted or forked. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persist_session: Option<bool>,
 

@@ -63,6 +63,8 @@ pub enum ParkObstacle {
     Timers,
     /// A client serves hooks or MCP servers; the next process would not know of them.
     ClientCallbacks,
+    /// The CLI keeps no conversation; all that was said would end with the process.
+    ConversationNotKept,
     /// It was used a moment ago.
     RecentlyUsed,
 }
@@ -81,6 +83,7 @@ impl ParkObstacle {
             Self::BackgroundTasks => "background_tasks",
             Self::Timers => "timers",
             Self::ClientCallbacks => "client_callbacks",
+            Self::ConversationNotKept => "conversation_not_kept",
             Self::RecentlyUsed => "recently_used",
         }
     }
@@ -100,6 +103,7 @@ impl ParkObstacle {
             Self::ClientCallbacks => {
                 "has hooks or MCP servers that a client serves and that end with its process"
             }
+            Self::ConversationNotKept => "keeps no conversation, which would be lost with its process",
             Self::RecentlyUsed => "was used a moment ago",
         }
     }

@@ -101,6 +101,9 @@ pub struct RestartTerms {
     /// Nothing of the conversation may have been kept; then it begins anew.
     #[serde(default)]
     pub may_begin_anew: bool,
+    /// The CLI keeps no conversation: with a turn in it there is nothing to go on from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_nothing: bool,
 }
 
 impl RestartTerms {
@@ -112,6 +115,7 @@ impl RestartTerms {
             recent: Vec::new(),
             failed_resumes: 0,
             may_begin_anew,
+            keeps_nothing: false,
         })
     }
 }
@@ -135,6 +139,8 @@ pub struct Death {
     pub earlier_id: Option<CliSessionId>,
     /// Whether a turn had begun.
     pub has_worked: bool,
+    /// Whether a turn had begun in this run or an earlier one.
+    pub has_conversation: bool,
 }
 
 /// A restart that is due.
@@ -193,6 +199,9 @@ pub fn decide(terms: &RestartTerms, death: Death) -> Verdict {
     if death.is_permanent || policy.max_restarts == 0 {
         return Verdict::Fail(death.reason);
     }
+    if terms.keeps_nothing && death.has_conversation {
+        return Verdict::Fail(not_kept(&death.reason));
+    }
     let was_stable = death.ready_for_ms.is_some_and(|ms| ms >= policy.stable_ms);
     let died_at_once = !death.has_worked && death.ready_for_ms.is_none_or(|ms| ms < AT_ONCE_MS);
     let (attempt, mut recent, failed_resumes) = if was_stable {
@@ -223,6 +232,7 @@ pub fn decide(terms: &RestartTerms, death: Death) -> Verdict {
             recent,
             failed_resumes,
             may_begin_anew: false,
+            keeps_nothing: terms.keeps_nothing,
         },
     }))
 }
@@ -240,6 +250,17 @@ fn given_up(restarts: usize, attempt: u32, failed_resumes: u32, last: FailReason
         code: code.to_owned(),
         detail: format!(
             "{what}; {restarts} restarts were tried. The last end ({}): {}",
+            last.code, last.detail
+        ),
+    }
+}
+
+fn not_kept(last: &FailReason) -> FailReason {
+    FailReason {
+        code: FailReason::CONVERSATION_NOT_KEPT.to_owned(),
+        detail: format!(
+            "the session keeps no conversation (persist_session is false), so there is nothing to go on from. \
+             The process ended ({}): {}",
             last.code, last.detail
         ),
     }
@@ -264,11 +285,12 @@ pub enum WayOut {
     Resume,
 }
 
-/// The ways out of a state, best first. Only a failed session needs one.
-pub fn ways_out(state: SessionState, reason: Option<&FailReason>, turns: u64) -> Vec<WayOut> {
+/// The ways out of a state, best first. Only a failed session needs one. `is_kept` says whether the CLI keeps the conversation.
+pub fn ways_out(state: SessionState, reason: Option<&FailReason>, turns: u64, is_kept: bool) -> Vec<WayOut> {
     let code = reason.map(|reason| reason.code.as_str()).unwrap_or_default();
     let ways: &[WayOut] = match (state, code) {
         (SessionState::Failed, FailReason::CONVERSATION_NOT_FOUND) => &[WayOut::FreshStart],
+        (SessionState::Failed, _) if !is_kept && turns > 0 => &[WayOut::FreshStart],
         (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => {
             &[WayOut::Fork, WayOut::FreshStart, WayOut::Resume]
         }
@@ -307,6 +329,7 @@ mod tests {
             resumed: true,
             earlier_id: None,
             has_worked: true,
+            has_conversation: true,
         }
     }
 
@@ -474,12 +497,34 @@ mod tests {
     #[test]
     fn ways_out_fit_the_failure() {
         use WayOut::{Fork, FreshStart, Resume};
-        let ways = |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns);
+        let ways = |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, true);
+        let ways_of_unkept = |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, false);
         assert_eq!(ways("conversation_unusable", 2), [Fork, FreshStart, Resume]);
         assert_eq!(ways("crash_loop", 2), [Resume, Fork, FreshStart]);
         assert_eq!(ways("start_failed", 0), [Resume, FreshStart]);
         assert_eq!(ways("conversation_not_found", 2), [FreshStart]);
-        assert!(ways_out(SessionState::Stopped, None, 2).is_empty());
+        assert_eq!(ways_of_unkept("conversation_not_kept", 2), [FreshStart]);
+        assert_eq!(ways_of_unkept("cli_killed", 2), [FreshStart]);
+        assert_eq!(ways_of_unkept("start_failed", 0), [Resume, FreshStart]);
+        assert!(ways_out(SessionState::Stopped, None, 2, true).is_empty());
+    }
+
+    #[test]
+    fn a_conversation_that_is_not_kept_is_not_gone_on_with() {
+        let terms = RestartTerms {
+            keeps_nothing: true,
+            ..asked()
+        };
+        let given_up = failure(decide(&terms, death(0)));
+        assert_eq!(given_up.code, FailReason::CONVERSATION_NOT_KEPT);
+        assert!(given_up.detail.contains("cli_killed"), "{}", given_up.detail);
+        // Without a turn the next process begins as the first one did.
+        let before_a_turn = Death {
+            has_worked: false,
+            has_conversation: false,
+            ..death(0)
+        };
+        assert!(restart(decide(&terms, before_a_turn)).terms.keeps_nothing);
     }
 
     proptest! {

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Why a session failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FailReason {
-    /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`, `cli_exited`, `cli_killed`,
+    /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`,
+    /// `conversation_not_kept`, `cli_exited`, `cli_killed`,
     /// `keeper_lost`, `permission_mode_refused`, `cli_silent`; after restarts that did not help `crash_loop`, or
     /// `conversation_unusable` when the CLI died each time it went on with the conversation.
     pub code: String,
@@ -24,6 +25,8 @@ impl FailReason {
     pub const CRASH_LOOP: &'static str = "crash_loop";
     /// The same, where each restart died as soon as it went on with the conversation.
     pub const CONVERSATION_UNUSABLE: &'static str = "conversation_unusable";
+    /// The process died, and the CLI was told to keep nothing: there is no conversation to go on with.
+    pub const CONVERSATION_NOT_KEPT: &'static str = "conversation_not_kept";
 }
 
 /// What a session is doing. Its state machine in `session` is the only writer.

@@ -88,6 +88,8 @@ pub struct SessionParts {
     pub restarts: mpsc::Sender<SessionId>,
     /// Where it is said that a parked session needs a process.
     pub wakes: mpsc::Sender<SessionId>,
+    /// Whether the CLI keeps the conversation, so that a later process can go on with it.
+    pub keeps_conversation: bool,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
@@ -262,7 +264,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         ended_turns: VecDeque::new(),
         launching: None,
         restarting: Restarting::new(parts.restarts),
-        parking: Parking::new(parts.wakes),
+        parking: Parking::new(parts.wakes, parts.keeps_conversation),
         listening: Listening::default(),
         place: parts.place,
         start_turn: None,

@@ -82,6 +82,8 @@ pub struct Launch {
     pub routes: Routes,
     /// What decides whether it is restarted when it dies; `None` when it never is.
     pub restart: Option<RestartTerms>,
+    /// Whether the CLI keeps the conversation, so that a later process can go on with it.
+    pub keeps_conversation: bool,
     /// What it is started for.
     pub occasion: Occasion,
 }

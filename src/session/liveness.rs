@@ -63,6 +63,12 @@ impl Actor {
         // What starts is not interrupted, and has a time limit of its own.
         let action = match self.machine.state() {
             SessionState::Starting => SilenceAction::Report,
+            // No other process could go on with a conversation that is not kept.
+            _ if self.settings.liveness.action == SilenceAction::Restart
+                && !self.parking.keeps_conversation =>
+            {
+                SilenceAction::Interrupt
+            }
             _ => self.settings.liveness.action,
         };
         let note = Note::Notice(Notice::Silence(Silence {

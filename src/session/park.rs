@@ -56,6 +56,8 @@ impl WakeFailure {
 #[derive(Debug)]
 pub(super) struct Parking {
     sink: mpsc::Sender<SessionId>,
+    /// Whether a later process can go on with the conversation.
+    pub(super) keeps_conversation: bool,
     /// Decided, and not in the journal yet.
     decided: Option<ParkReason>,
     /// Whether the keeper was told.
@@ -73,9 +75,10 @@ pub(super) struct Parking {
 }
 
 impl Parking {
-    pub(super) fn new(sink: mpsc::Sender<SessionId>) -> Self {
+    pub(super) fn new(sink: mpsc::Sender<SessionId>, keeps_conversation: bool) -> Self {
         Self {
             sink,
+            keeps_conversation,
             decided: None,
             stop_sent: false,
             waiting: Vec::new(),
@@ -127,6 +130,9 @@ impl Actor {
         }
         if self.link.is_none() || self.takeover.is_some() {
             return Err(ParkObstacle::NotLive);
+        }
+        if !self.parking.keeps_conversation {
+            return Err(ParkObstacle::ConversationNotKept);
         }
         let is_under_way = self.prompts.any_is_on_its_way()
             || !self.turn_waiters.is_empty()

@@ -136,6 +136,7 @@ impl Actor {
             }
         }
         self.desk.start(launch.routes.clone());
+        self.parking.keeps_conversation = launch.keeps_conversation;
         let carried = self.carry_on(&mut launch);
         if self.machine.state() == SessionState::Parked {
             self.metrics.woken();

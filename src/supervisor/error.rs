@@ -109,6 +109,11 @@ pub enum SupervisorError {
     /// The session has no conversation that could be copied yet.
     #[error("the session has no finished turn to fork from")]
     ConversationNotStarted,
+    /// The CLI was told to keep nothing, so what was said ended with the process.
+    #[error(
+        "the session keeps no conversation (persist_session is false), so there is nothing to go on from"
+    )]
+    ConversationNotKept,
     /// The session that a fork without a turn would copy was deleted.
     #[error("the session that this fork copies was deleted")]
     ParentDeleted,

@@ -11,7 +11,8 @@ use crate::{
     },
     keeper::{self, Outsider, StdinLine},
     session::{
-        self, Admitted, AtRest, Launch, Routes, SessionError, SessionHandle, SessionParts, SessionSettings,
+        self, Admitted, AtRest, Launch, LiveView, Routes, SessionError, SessionHandle, SessionParts,
+        SessionSettings,
     },
     store::{MetaPatch, NewSession, SessionRow},
 };
@@ -20,7 +21,7 @@ use super::{
     CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
     adoption::adopted,
     messages::{CheckedPrompt, read_options},
-    plan::LaunchParts,
+    plan::{LaunchParts, keeps_conversation},
     removal::absent,
     settings::make_private_dir,
 };
@@ -99,6 +100,7 @@ impl Supervisor {
         if row.turns == 0 && adopted(&row)?.is_none() {
             return Err(SupervisorError::ConversationNotStarted);
         }
+        refuse_unkept(&row, row.turns > 0)?;
         let cwd = self.check_cwd(&row.cwd).await?;
         if let Some(asked) = &request.cwd {
             // The CLI finds a conversation only from the directory that it began in.
@@ -194,6 +196,13 @@ impl Supervisor {
         let row = self.row(id).await?;
         self.check_cwd(&row.cwd).await?;
         self.shared.cli.look(&self.shared.settings).await?;
+        if !fresh {
+            // The turn that runs is in no row yet.
+            let live = self.live(id);
+            let has_begun =
+                |live: &LiveView| live.turns > 0 || live.turn.is_some() || !live.open_prompts.is_empty();
+            refuse_unkept(&row, row.turns > 0 || live.as_ref().is_some_and(has_begun))?;
+        }
         let (supervisor, by) = (self.clone(), by.to_owned());
         // Also when the asker leaves between the two.
         self.to_the_end(async move {
@@ -424,6 +433,7 @@ impl Supervisor {
 
     /// How the conversation of a session is opened again.
     pub(super) async fn start_of(&self, row: &SessionRow) -> Result<Start, SupervisorError> {
+        refuse_unkept(row, row.turns > 0)?;
         if row.turns > 0 || adopted(row)?.is_some() {
             return Ok(Start::Resume {
                 id: row.cli_session_id,
@@ -468,6 +478,7 @@ impl Supervisor {
     ) -> Result<SessionHandle, SupervisorError> {
         let settings = &self.shared.settings;
         let before_run = row.run_seq.get().saturating_sub(1);
+        let options = read_options(&row.options)?;
         let totals = self.shared.store.cli_totals(row.cli_session_id).await?;
         let parts = SessionParts {
             rest: AtRest {
@@ -498,9 +509,10 @@ impl Supervisor {
             warm,
             outbound: self.shared.outbound.clone(),
             // A process that lives was started with the options as they are stored.
-            routes: Routes::of(&read_options(&row.options)?),
+            routes: Routes::of(&options),
             restarts: self.shared.restarts.clone(),
             wakes: self.shared.wakes.clone(),
+            keeps_conversation: keeps_conversation(&options),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),
@@ -521,6 +533,14 @@ impl Supervisor {
         };
         Ok(Box::pin(session::open(parts)).await?)
     }
+}
+
+/// Refuses to go on with a conversation that ended with its process.
+fn refuse_unkept(row: &SessionRow, has_conversation: bool) -> Result<(), SupervisorError> {
+    if has_conversation && !keeps_conversation(&read_options(&row.options)?) {
+        return Err(SupervisorError::ConversationNotKept);
+    }
+    Ok(())
 }
 
 fn fork_start(parent: CliSessionId, id: CliSessionId, at: Option<Uuid>) -> Start {

@@ -231,6 +231,7 @@ fn failure(error: &SupervisorError) -> WakeFailure {
         E::InvalidOption(_) => "invalid_option",
         E::CliNotFound { .. } => "cli_not_found",
         E::ParentDeleted => "conversation_not_started",
+        E::ConversationNotKept => "conversation_not_kept",
         E::ConversationInUse(_) => "conversation_in_use",
         E::Store(_) | E::StoreBehind => "storage_unavailable",
         E::ShuttingDown | E::Closing => "shutting_down",

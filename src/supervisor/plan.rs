@@ -77,9 +77,15 @@ impl Supervisor {
             routes: Routes::of(start.options),
             restart: start.restart,
             permission_mode: start.options.permission_mode.map(|mode| mode.as_str().to_owned()),
+            keeps_conversation: keeps_conversation(start.options),
             occasion: Occasion::Asked,
         })
     }
+}
+
+/// Whether the CLI keeps the conversation of a session with these options.
+pub(super) fn keeps_conversation(options: &LaunchOptions) -> bool {
+    options.persist_session.unwrap_or(true)
 }
 
 pub(super) fn environment(

@@ -11,7 +11,9 @@ use crate::{
     telemetry,
 };
 
-use super::{Supervisor, SupervisorError, adoption::adopted};
+use super::{
+    Supervisor, SupervisorError, adoption::adopted, messages::read_options, plan::keeps_conversation,
+};
 
 /// Sessions whose restart may wait to be begun; one that finds no room asks again.
 pub(super) const DUE: usize = 256;
@@ -63,7 +65,11 @@ impl Supervisor {
             tracing::warn!(session.id = %id, detail, "a restart did not come about");
         }
         let reason = (!is_for_now).then(|| FailReason {
-            code: "start_failed".to_owned(),
+            code: match failure {
+                SupervisorError::ConversationNotKept => FailReason::CONVERSATION_NOT_KEPT,
+                _ => "start_failed",
+            }
+            .to_owned(),
             detail,
         });
         if !matches!(failure, SupervisorError::ShuttingDown) {
@@ -104,7 +110,12 @@ impl Supervisor {
             may_begin_anew,
             ..terms
         });
-        Ok(earlier.or_else(|| RestartTerms::asked(policy, may_begin_anew)))
+        let keeps_nothing = !keeps_conversation(&read_options(&row.options)?);
+        let terms = earlier.or_else(|| RestartTerms::asked(policy, may_begin_anew));
+        Ok(terms.map(|terms| RestartTerms {
+            keeps_nothing,
+            ..terms
+        }))
     }
 
     /// Whether the CLI may have kept nothing of the conversation that is to go on.

@@ -35,4 +35,5 @@ mod silence;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;
+mod unkept;
 mod warm;

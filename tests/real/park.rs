@@ -90,3 +90,22 @@ async fn a_parked_cli_is_woken_with_its_memory_of_the_conversation_and_its_setti
         .collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn a_cli_that_keeps_nothing_is_not_parked_and_not_resumed() {
+    let world = World::start().await;
+    let id = world.session(json!({ "persist_session": false })).await;
+    assert_eq!(
+        world.answer(&id, json!([{ "text": "the word is plum" }])).await,
+        "the word is plum"
+    );
+    let refused = world.rest.lifecycle(&id, "park", json!({})).await.expect(409);
+    assert_eq!(refused["obstacle"], "conversation_not_kept", "{refused:#}");
+    assert_eq!(
+        world.answer(&id, json!([{ "text": "it was plum" }])).await,
+        "it was plum"
+    );
+    world.stop(&id).await;
+    let refused = world.rest.lifecycle(&id, "resume", json!({})).await;
+    assert_eq!(refused.problem(409), "conversation_not_kept");
+}

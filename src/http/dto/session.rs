@@ -180,7 +180,12 @@ impl Session {
             labels: row.labels,
             cwd: row.cwd,
             state: live.state,
-            ways_out: restart::ways_out(live.state, live.reason.as_ref(), row.turns),
+            ways_out: restart::ways_out(
+                live.state,
+                live.reason.as_ref(),
+                row.turns,
+                keeps_conversation(&row.options),
+            ),
             start_queue_position: None,
             reason: live.reason,
             restart: live.restart.map(|restart| DueRestart {
@@ -239,6 +244,15 @@ impl Session {
             outcome: None,
         }
     }
+}
+
+/// Whether the launch options let the CLI keep the conversation.
+fn keeps_conversation(options: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Kept {
+        persist_session: Option<bool>,
+    }
+    serde_json::from_str::<Kept>(options).map_or(true, |kept| kept.persist_session.unwrap_or(true))
 }
 
 /// Whether the launch options allow a tool that changes files.

@@ -181,6 +181,9 @@ codes! {
     ConversationNotStarted, "conversation_not_started", CONFLICT, final, none,
         "The session has no turn to go on from",
         "Send a message first.";
+    ConversationNotKept, "conversation_not_kept", CONFLICT, final, none,
+        "The session keeps no conversation to go on from",
+        "Resume it with fresh: true, which begins a new conversation with the same settings.";
     ConversationInUse, "conversation_in_use", CONFLICT, retry, none,
         "Another process works on the session's conversation",
         "End that process, or fork the session.";

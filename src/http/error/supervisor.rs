@@ -63,6 +63,7 @@ impl From<SupervisorError> for ApiError {
             E::ConversationNotStarted | E::ParentDeleted => {
                 new(ErrorCode::ConversationNotStarted).detail(error.to_string())
             }
+            E::ConversationNotKept => new(ErrorCode::ConversationNotKept).detail(error.to_string()),
             E::ConversationTaken(by) => new(ErrorCode::ConversationTaken)
                 .detail(error.to_string())
                 .member("session_id", by.to_string()),

@@ -74,6 +74,7 @@ impl Machine {
             resumed: run.resumed,
             earlier_id: self.earlier,
             has_worked: self.turns > run.turns_before,
+            has_conversation: self.turns > 0,
         };
         self.judge(restart::decide(terms, death));
     }
@@ -101,6 +102,7 @@ impl Machine {
                 resumed: false,
                 earlier_id: None,
                 has_worked: false,
+                has_conversation: self.turns > 0,
             };
             self.judge(restart::decide(&due.terms, death));
             if let Some(next) = &mut self.restart {
