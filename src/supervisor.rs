@@ -2,6 +2,7 @@
 //! to them over a restart of the daemon. The only place that holds all sessions.
 
 mod adoption;
+mod budget;
 mod cli;
 mod cwd;
 mod ending;

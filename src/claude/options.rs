@@ -54,7 +54,8 @@ pub struct LaunchOptions {
     /// Most model calls for one prompt, at least 1. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
-    /// Most US dollars for the session, above 0. Default: no limit.
+    /// Most US dollars for the session, above 0. Each process gets what the session's `cost_usd` has left of it, and none is
+    /// started when nothing is left. A fork has the limit anew, from zero. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
     pub max_budget_usd: Option<Usd>,

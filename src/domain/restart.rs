@@ -290,6 +290,9 @@ pub fn ways_out(state: SessionState, reason: Option<&FailReason>, turns: u64, is
     let code = reason.map(|reason| reason.code.as_str()).unwrap_or_default();
     let ways: &[WayOut] = match (state, code) {
         (SessionState::Failed, FailReason::CONVERSATION_NOT_FOUND) => &[WayOut::FreshStart],
+        // A fork has the limit anew. Of a conversation that is not kept there is none.
+        (SessionState::Failed, FailReason::BUDGET_SPENT) if is_kept => &[WayOut::Fork],
+        (SessionState::Failed, FailReason::BUDGET_SPENT) => &[],
         (SessionState::Failed, _) if !is_kept && turns > 0 => &[WayOut::FreshStart],
         (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => {
             &[WayOut::Fork, WayOut::FreshStart, WayOut::Resume]
@@ -503,6 +506,8 @@ mod tests {
         assert_eq!(ways("crash_loop", 2), [Resume, Fork, FreshStart]);
         assert_eq!(ways("start_failed", 0), [Resume, FreshStart]);
         assert_eq!(ways("conversation_not_found", 2), [FreshStart]);
+        assert_eq!(ways("budget_spent", 2), [Fork]);
+        assert!(ways_of_unkept("budget_spent", 2).is_empty());
         assert_eq!(ways_of_unkept("conversation_not_kept", 2), [FreshStart]);
         assert_eq!(ways_of_unkept("cli_killed", 2), [FreshStart]);
         assert_eq!(ways_of_unkept("start_failed", 0), [Resume, FreshStart]);

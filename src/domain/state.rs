@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FailReason {
     /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`,
-    /// `conversation_not_kept`, `cli_exited`, `cli_killed`,
+    /// `conversation_not_kept`, `budget_spent`, `cli_exited`, `cli_killed`,
     /// `keeper_lost`, `permission_mode_refused`, `cli_silent`; after restarts that did not help `crash_loop`, or
     /// `conversation_unusable` when the CLI died each time it went on with the conversation.
     pub code: String,
@@ -27,6 +27,8 @@ impl FailReason {
     pub const CONVERSATION_UNUSABLE: &'static str = "conversation_unusable";
     /// The process died, and the CLI was told to keep nothing: there is no conversation to go on with.
     pub const CONVERSATION_NOT_KEPT: &'static str = "conversation_not_kept";
+    /// The process died, and the turns so far have cost what the session may cost.
+    pub const BUDGET_SPENT: &'static str = "budget_spent";
 }
 
 /// What a session is doing. Its state machine in `session` is the only writer.

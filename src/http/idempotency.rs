@@ -164,6 +164,8 @@ enum Fate {
 fn fate(code: ErrorCode, side_effect_possible: bool) -> Fate {
     let may_fare_better = code.retryable() || matches!(code.status().as_u16(), 429 | 503);
     match code {
+        // A refusal that did nothing; the limit may be another one the next time.
+        ErrorCode::BudgetSpent => Fate::Forgotten,
         // These come from any depth, also after something was done.
         ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown => Fate::Unknown,
         _ if may_fare_better && !side_effect_possible => Fate::Forgotten,
@@ -257,6 +259,7 @@ mod tests {
                 E::TooManySessions
                 | E::StartQueueFull
                 | E::ConversationInUse
+                | E::BudgetSpent
                 | E::SessionNotParkable
                 | E::KeeperUnresponsive
                 | E::TooFewFiles => Fate::Forgotten,

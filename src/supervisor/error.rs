@@ -4,12 +4,16 @@ use std::path::PathBuf;
 
 use crate::{
     claude::InvalidOption,
-    domain::{ApprovalId, CliSessionId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
+    domain::{
+        ApprovalId, CliSessionId, FailReason, PromptUuid, SessionId, SessionState, Usd, rule::InvalidRule,
+    },
     journal::ReadError,
     keeper::{self, Outsider},
     session::{Refusal, SessionError},
     store::{ApprovalRow, StoreError},
 };
+
+use super::budget::unknown_words;
 
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +118,21 @@ pub enum SupervisorError {
         "the session keeps no conversation (persist_session is false), so there is nothing to go on from"
     )]
     ConversationNotKept,
+    /// The turns of the session have cost what it may cost.
+    #[error(
+        "the session may cost {} dollars (max_budget_usd) and has cost {}{}",
+        limit.as_dollars(),
+        spent.as_dollars(),
+        unknown_words(*unknown_turns)
+    )]
+    BudgetSpent {
+        /// What it may cost.
+        limit: Usd,
+        /// What it has cost.
+        spent: Usd,
+        /// Turns whose cost is not known and so is not in the sum.
+        unknown_turns: u64,
+    },
     /// The session that a fork without a turn would copy was deleted.
     #[error("the session that this fork copies was deleted")]
     ParentDeleted,

@@ -20,6 +20,7 @@ use crate::{
 use super::{
     CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
     adoption::adopted,
+    budget::{self, refuse_spent},
     messages::{CheckedPrompt, read_options},
     plan::{LaunchParts, keeps_conversation},
     removal::absent,
@@ -142,7 +143,8 @@ impl Supervisor {
     /// one begins with them. A restart that is due is not waited for.
     ///
     /// # Errors
-    /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `Cwd…`, `CliNotFound`, `NoRoom`, `ConversationInUse`.
+    /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `BudgetSpent`, `ConversationNotKept`, `Cwd…`, `CliNotFound`,
+    /// `NoRoom`, `ConversationInUse`.
     pub async fn resume(&self, id: SessionId, fresh: bool) -> Result<SessionView, SupervisorError> {
         self.refuse_new()?;
         let session = self.handle(id).await?;
@@ -154,6 +156,7 @@ impl Supervisor {
         if state.is_live() && view.restart.is_none() {
             return Err(SessionError::AlreadyLive { state }.into());
         }
+        refuse_spent(&row)?;
         let start = if fresh {
             Start::New {
                 id: CliSessionId::new(),
@@ -193,7 +196,9 @@ impl Supervisor {
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
         self.refuse_new()?;
+        self.catch_up().await?;
         let row = self.row(id).await?;
+        refuse_spent(&row)?;
         self.check_cwd(&row.cwd).await?;
         self.shared.cli.look(&self.shared.settings).await?;
         if !fresh {
@@ -381,6 +386,7 @@ impl Supervisor {
         options
             .check(&self.shared.settings.policy)
             .map_err(SupervisorError::InvalidOption)?;
+        options.max_budget_usd = budget::left(&options, row)?;
         if let Start::Resume { id, .. } = start {
             self.refuse_when_in_use(row.id, id).await?;
         }

@@ -11,7 +11,7 @@ use crate::{
     telemetry,
 };
 
-use super::{SessionView, Supervisor, SupervisorError};
+use super::{SessionView, Supervisor, SupervisorError, budget::refuse_spent};
 
 /// Sessions whose wake may wait to be begun; one that finds no room asks again.
 pub(super) const WAKES: usize = 256;
@@ -207,6 +207,7 @@ impl Supervisor {
         self.refuse_when_closing()?;
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
+        refuse_spent(&row)?;
         let start = self.start_of(&row).await?;
         let terms = self.terms(&row, &start, None).await?;
         let admitted = self.admit(row.id, &row.cwd).await?;
@@ -232,6 +233,7 @@ fn failure(error: &SupervisorError) -> WakeFailure {
         E::CliNotFound { .. } => "cli_not_found",
         E::ParentDeleted => "conversation_not_started",
         E::ConversationNotKept => "conversation_not_kept",
+        E::BudgetSpent { .. } => "budget_spent",
         E::ConversationInUse(_) => "conversation_in_use",
         E::Store(_) | E::StoreBehind => "storage_unavailable",
         E::ShuttingDown | E::Closing => "shutting_down",

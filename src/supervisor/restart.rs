@@ -12,7 +12,8 @@ use crate::{
 };
 
 use super::{
-    Supervisor, SupervisorError, adoption::adopted, messages::read_options, plan::keeps_conversation,
+    Supervisor, SupervisorError, adoption::adopted, budget::refuse_spent, messages::read_options,
+    plan::keeps_conversation,
 };
 
 /// Sessions whose restart may wait to be begun; one that finds no room asks again.
@@ -67,6 +68,7 @@ impl Supervisor {
         let reason = (!is_for_now).then(|| FailReason {
             code: match failure {
                 SupervisorError::ConversationNotKept => FailReason::CONVERSATION_NOT_KEPT,
+                SupervisorError::BudgetSpent { .. } => FailReason::BUDGET_SPENT,
                 _ => "start_failed",
             }
             .to_owned(),
@@ -81,6 +83,7 @@ impl Supervisor {
         self.refuse_when_closing()?;
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
+        refuse_spent(&row)?;
         let start = match (restart.earlier_id, restart.anew) {
             (Some(id), _) => Start::Resume { id, at: None },
             (None, true) => self.first_start_of(&row).await?,

@@ -5,6 +5,7 @@ mod adoption;
 mod approvals;
 mod bed;
 mod behind;
+mod budget;
 mod clients;
 mod control;
 mod credentials;

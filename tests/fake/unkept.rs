@@ -21,6 +21,13 @@ async fn talked(builder: TestDaemonBuilder) -> (TestDaemon, String) {
     (daemon, id)
 }
 
+/// Restarts come at once.
+fn eager() -> TestDaemonBuilder {
+    TestDaemon::with_fake()
+        .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
+        .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
+}
+
 fn code(body: &Value) -> &str {
     body["code"].as_str().unwrap()
 }
@@ -107,7 +114,7 @@ async fn without_a_turn_an_unkept_session_is_resumed() {
 
 #[tokio::test]
 async fn a_crash_that_ends_an_unkept_conversation_says_so() {
-    let builder = TestDaemon::with_fake().env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20");
+    let builder = eager();
     let (daemon, id) = talked(builder).await;
     let rest = daemon.rest();
     proc::signal(pid(&rest, &id).await, Signal::SIGKILL);

@@ -88,3 +88,30 @@ async fn a_stream_that_breaks_is_tried_again_and_heard_once() {
     assert_eq!(world.api.message_requests().await, 2);
     assert!(nanos(&view["cost_usd"]) > 0);
 }
+
+#[tokio::test]
+async fn a_budget_holds_over_the_processes_of_a_session() {
+    let world = World::start().await;
+    let steps = || json!([{ "text": "hello" }]);
+    let free = world.session(json!({})).await;
+    let reply = world.ask(&free, steps()).await;
+    let price = nanos(&reply["turn"]["cost_usd"]);
+    assert!(price > 0, "{reply:#}");
+    #[expect(clippy::cast_precision_loss, reason = "some millionths of a dollar")]
+    let limit = price as f64 * 1.5 / 1e9;
+    let id = world.session(json!({ "max_budget_usd": limit })).await;
+    let reply = world.ask(&id, steps()).await;
+    assert_eq!(reply["turn"]["subtype"], "success", "{reply:#}");
+    world.rest.lifecycle(&id, "park", json!({})).await.expect(200);
+    // The second process has half a turn's price left.
+    let reply = world
+        .ask(&id, json!([bash("true"), { "text": "too late" }]))
+        .await;
+    assert_eq!(reply["turn"]["subtype"], "error_max_budget_usd", "{reply:#}");
+    world.rest.lifecycle(&id, "park", json!({})).await.expect(200);
+    let path = format!("/v1/sessions/{id}/messages");
+    let refused = world.rest.post(&path, json!({ "text": "more" })).await;
+    assert_eq!(refused.problem(409), "budget_spent");
+    let refused = world.rest.lifecycle(&id, "resume", json!({})).await;
+    assert_eq!(refused.problem(409), "budget_spent");
+}

@@ -184,6 +184,9 @@ codes! {
     ConversationNotKept, "conversation_not_kept", CONFLICT, final, none,
         "The session keeps no conversation to go on from",
         "Resume it with fresh: true, which begins a new conversation with the same settings.";
+    BudgetSpent, "budget_spent", CONFLICT, final, none,
+        "The session has cost what it may cost",
+        "Fork the session: a fork has the limit anew.";
     ConversationInUse, "conversation_in_use", CONFLICT, retry, none,
         "Another process works on the session's conversation",
         "End that process, or fork the session.";

@@ -64,6 +64,15 @@ impl From<SupervisorError> for ApiError {
                 new(ErrorCode::ConversationNotStarted).detail(error.to_string())
             }
             E::ConversationNotKept => new(ErrorCode::ConversationNotKept).detail(error.to_string()),
+            E::BudgetSpent {
+                limit,
+                spent,
+                unknown_turns,
+            } => new(ErrorCode::BudgetSpent)
+                .detail(error.to_string())
+                .member("limit_usd", limit.as_dollars())
+                .member("cost_usd", spent.as_dollars())
+                .member("turns_with_unknown_cost", unknown_turns),
             E::ConversationTaken(by) => new(ErrorCode::ConversationTaken)
                 .detail(error.to_string())
                 .member("session_id", by.to_string()),
