@@ -9,6 +9,7 @@ mod doctor;
 mod error;
 mod messages;
 mod output;
+mod request;
 mod resolve;
 mod restart;
 mod rules;
@@ -18,6 +19,7 @@ mod settings;
 mod usage;
 mod view;
 mod warm;
+mod words;
 
 use std::process::ExitCode;
 

@@ -2,13 +2,18 @@
 
 pub(super) mod form;
 
+use std::io::{self, IsTerminal as _};
+
+use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
 use super::{
     CliError, args,
     client::Client,
-    output::{Output, note},
+    output::{Output, Tone, note},
+    request::{self, Room},
     resolve, view,
+    words::{exact, one_line},
 };
 
 /// `approvals`
@@ -46,11 +51,25 @@ pub(super) async fn list(client: &Client, output: &Output, list: &args::Approval
                     by => format!("{} by {by}", view::text(approval, &["state"])),
                 },
                 view::ago(view::text(approval, &["requested_at"])),
-                resolve::describe_approval(approval),
             ]
         })
         .collect();
-    output.table(&["SESSION", "APPROVAL", "KIND", "STATE", "ASKED", "WHAT"], &rows)
+    let room = if list.full { Room::ALL } else { Room::LIST };
+    let mut is_cut = false;
+    let heading = ["SESSION", "APPROVAL", "KIND", "STATE", "ASKED"];
+    let mut table = Output::rows(&heading, &rows).into_iter();
+    output.text(Tone::Dim, &table.next().unwrap_or_default())?;
+    output.line("")?;
+    for (row, approval) in table.zip(approvals) {
+        output.line(&row)?;
+        let shown = request::shown(approval, room);
+        output.text(Tone::Plain, &shown.text)?;
+        is_cut |= shown.is_cut;
+    }
+    if is_cut {
+        note("not everything is shown; `trunkline approvals --full` shows it");
+    }
+    Ok(())
 }
 
 /// `approve`
@@ -62,7 +81,24 @@ pub(super) async fn approve(
     let session = resolve::session(client, &approve.session).await?;
     let approval = resolve::approval(client, &session, approve.approval.as_deref()).await?;
     let decision = approval_of(&approval, approve)?;
+    // Without its name, the request may be another than the person has seen.
+    let is_seen = approve.yes || approve.approval.is_some() || !io::stdin().is_terminal();
+    if !is_seen && !confirmed(&approval)? {
+        return Err(CliError::Usage("nothing was decided".into()));
+    }
     settle(client, output, &session, &approval, &decision).await
+}
+
+/// Shows the whole request and asks. Only what is typed after the request was shown counts.
+fn confirmed(approval: &Value) -> Result<bool, CliError> {
+    note(request::shown(approval, Room::ALL).text.trim_end());
+    let _typed_before = nix::sys::termios::tcflush(io::stdin(), nix::sys::termios::FlushArg::TCIFLUSH);
+    note("approve this? y or n:");
+    let mut line = String::new();
+    io::stdin()
+        .read_line(&mut line)
+        .context("cannot read the answer")?;
+    Ok(matches!(line.as_str(), "y\n" | "Y\n" | "yes\n"))
 }
 
 /// The decision that approves; an option that does not go with the kind of request is refused.
@@ -121,7 +157,7 @@ fn answers(approval: &Value, approve: &args::Approve) -> Result<Value, CliError>
             },
             questions
                 .iter()
-                .map(describe_question)
+                .flat_map(describe_question)
                 .collect::<Vec<_>>()
                 .join("\n")
         )));
@@ -214,7 +250,7 @@ async fn settle(
         return output.value(&decided);
     }
     let word = view::text(&decided, &["state"]);
-    note(&format!("{word}: {}", resolve::describe_approval(approval)));
+    note(&format!("{word}: {}", one_line(&request::in_a_line(approval))));
     Ok(())
 }
 
@@ -259,17 +295,22 @@ pub(super) fn questions(approval: &Value) -> Vec<Value> {
     }
 }
 
-/// A question with its numbered options.
-pub(super) fn describe_question(question: &Value) -> String {
-    let mut lines = vec![format!("  {}", view::text(question, &["question"]))];
+/// A question with its numbered options, as lines.
+pub(super) fn describe_question(question: &Value) -> Vec<String> {
+    let mut lines: Vec<String> = exact(view::text(question, &["question"]))
+        .into_iter()
+        .map(|line| format!("  {line}"))
+        .collect();
     for (index, option) in view::list(question, &["options"]).iter().enumerate() {
-        let label = view::text(option, &["label"]);
-        lines.push(match view::text(option, &["description"]) {
-            "" => format!("    {} {label}", index + 1),
+        let label = exact(view::text(option, &["label"])).join(" ");
+        lines.push(match exact(view::text(option, &["description"])).join(" ") {
+            description if description.is_empty() => format!("    {} {label}", index + 1),
             description => format!("    {} {label} - {description}", index + 1),
         });
+        let preview = exact(view::text(option, &["preview"]));
+        lines.extend(preview.into_iter().map(|line| format!("        | {line}")));
     }
-    lines.join("\n")
+    lines
 }
 
 /// What was typed: numbers of options become their labels, anything else is an answer in the person's own words.

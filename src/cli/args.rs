@@ -360,6 +360,10 @@ pub(super) struct Approvals {
     #[arg(long, value_name = "NAME")]
     pub(super) tool: Option<String>,
 
+    /// Show all of what is asked, however long.
+    #[arg(long)]
+    pub(super) full: bool,
+
     /// At most this many.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
     pub(super) limit: u32,
@@ -420,6 +424,10 @@ pub(super) struct Approve {
     /// JSON that a dialog is completed with.
     #[arg(long, value_name = "JSON")]
     pub(super) result: Option<String>,
+
+    /// Do not ask again. On a terminal, a request that is not named by its id is shown and asked about.
+    #[arg(short, long)]
+    pub(super) yes: bool,
 }
 
 /// `deny`

@@ -2,7 +2,7 @@
 //!
 //! Without a terminal on stdin it only watches.
 
-mod dialog;
+mod answering;
 mod keyboard;
 mod render;
 mod socket;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::{
-    dialog::{Dialog, Reply},
+    answering::{Dialog, Reply},
     keyboard::Keyboard,
     render::{Event, Screen},
     socket::{Frame, Socket},
@@ -27,7 +27,7 @@ use super::{
     args::Common,
     client::Client,
     output::{Output, Tone, note},
-    view,
+    request, view,
 };
 
 /// How long a lost daemon is looked for before `attach` gives up.
@@ -147,7 +147,7 @@ impl Terminal {
     }
 
     fn frame(&mut self, text: &str) -> Result<(), CliError> {
-        let Ok(frame) = serde_json::from_str::<Value>(text) else {
+        let Ok(frame) = request::parse(text.as_bytes()) else {
             return Ok(());
         };
         let seq = frame.get("seq").and_then(Value::as_u64);
@@ -169,8 +169,7 @@ impl Terminal {
                     self.ask(question.as_deref())?;
                 }
                 Event::Settled(approval) => {
-                    let next = self.dialog.settled(&approval);
-                    self.ask(next.as_deref())?;
+                    self.settled(&approval)?;
                 }
             }
         }
@@ -185,6 +184,9 @@ impl Terminal {
 
     fn ask(&self, question: Option<&str>) -> Result<(), CliError> {
         let Some(question) = question else { return Ok(()) };
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.forget();
+        }
         self.output.text(Tone::Strong, question)?;
         if self.keyboard.is_none() {
             self.output
@@ -193,16 +195,24 @@ impl Terminal {
         Ok(())
     }
 
+    /// A question is answered, by us or by somebody else: what is half typed for it dies with it.
+    fn settled(&mut self, approval: &str) -> Result<(), CliError> {
+        if self.dialog.is_asking(approval)
+            && let Some(keyboard) = &self.keyboard
+        {
+            keyboard.forget();
+        }
+        let next = self.dialog.settled(approval);
+        self.ask(next.as_deref())
+    }
+
     async fn typed(&mut self, client: &Client, line: &str) -> Result<(), CliError> {
         match self.dialog.reply(line) {
             Reply::Again(question) => self.ask(Some(&question)),
             Reply::Decided { approval, decision } => {
                 match approvals::decide(client, &self.session, &approval, &decision).await {
                     // Its record may come later than the next line is typed, which is no answer to it any more.
-                    Ok(_) => {
-                        let next = self.dialog.settled(&approval);
-                        self.ask(next.as_deref())
-                    }
+                    Ok(_) => self.settled(&approval),
                     // It may fit no field of a form: it is asked again. When somebody else was faster, the records say so.
                     Err(error) => {
                         note(&error.chain());

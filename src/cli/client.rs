@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 
-use super::{CliError, daemon_file::DaemonFile};
+use super::{CliError, daemon_file::DaemonFile, request};
 use crate::{domain::RequestId, files};
 
 /// Longest time for an answer to a request that does not wait for a turn.
@@ -183,7 +183,7 @@ impl Client {
             if bytes.is_empty() {
                 return Ok(Value::Null);
             }
-            return Ok(serde_json::from_slice(&bytes).context("the answer is no JSON")?);
+            return Ok(request::parse(&bytes).context("the answer is no JSON")?);
         }
         Err(refusal(
             status,

@@ -5,7 +5,10 @@ use std::io::{self, IsTerminal as _, Write};
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::CliError;
+use super::{
+    CliError,
+    words::{one_line, printable},
+};
 
 /// Where a command prints.
 #[derive(Debug)]
@@ -63,6 +66,14 @@ impl Output {
 
     /// Prints rows under a heading, in columns that are as wide as they need to be.
     pub(super) fn table(&self, heading: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+        let mut lines = Self::rows(heading, rows).into_iter();
+        self.text(Tone::Dim, &lines.next().unwrap_or_default())?;
+        self.line("")?;
+        lines.try_for_each(|line| self.line(&line))
+    }
+
+    /// The lines of a table, the heading first.
+    pub(super) fn rows(heading: &[&str], rows: &[Vec<String>]) -> Vec<String> {
         let clean: Vec<Vec<String>> = rows
             .iter()
             .map(|row| row.iter().map(|cell| one_line(cell)).collect())
@@ -86,12 +97,13 @@ impl Output {
             }
             line.trim_end().to_owned()
         };
-        self.text(Tone::Dim, &format_row(&mut heading.iter().copied()))?;
-        self.line("")?;
-        for row in &clean {
-            self.line(&format_row(&mut row.iter().map(String::as_str)))?;
-        }
-        Ok(())
+        let mut lines = vec![format_row(&mut heading.iter().copied())];
+        lines.extend(
+            clean
+                .iter()
+                .map(|row| format_row(&mut row.iter().map(String::as_str))),
+        );
+        lines
     }
 }
 
@@ -108,54 +120,10 @@ pub(super) fn failure(error: &CliError) {
     }
 }
 
-/// Text of the agent must not drive the terminal: control characters but line breaks and tabs become visible.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' => c,
-            c if c.is_control() => char::REPLACEMENT_CHARACTER,
-            c => c,
-        })
-        .collect()
-}
-
-/// The beginning of a text as one line.
-pub(super) fn one_line(text: &str) -> String {
-    const LONGEST: usize = 60;
-    let joined = printable(&text.split_whitespace().collect::<Vec<_>>().join(" "));
-    if joined.chars().count() <= LONGEST {
-        return joined;
-    }
-    let mut short: String = joined.chars().take(LONGEST - 1).collect();
-    short.push('…');
-    short
-}
-
 /// A reader that went away (`| head`) is no failure: there is just nothing more to print.
 fn settle(result: io::Result<()>) -> Result<(), CliError> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(CliError::ReaderGone),
         other => Ok(other.context("cannot write to stdout")?),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_of_the_agent_cannot_drive_the_terminal() {
-        assert_eq!(
-            printable("a\x1b[31mb\r\n\tc\u{9b}"),
-            "a\u{fffd}[31mb\u{fffd}\n\tc\u{fffd}"
-        );
-    }
-
-    #[test]
-    fn long_text_is_cut_on_character_bounds() {
-        assert_eq!(one_line("a\n  b"), "a b");
-        let cut = one_line(&"ä".repeat(100));
-        assert_eq!(cut.chars().count(), 60);
-        assert!(cut.ends_with('…'));
     }
 }

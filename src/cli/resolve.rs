@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{CliError, client::Client, output::one_line, view};
+use super::{CliError, client::Client, request, view, words::one_line};
 
 /// Sessions asked for in one page.
 const PAGE: &str = "500";
@@ -58,11 +58,11 @@ pub(super) async fn approval(client: &Client, session: &str, name: Option<&str>)
         .get(&["v1", "sessions", session, "approvals"], &[("state", "pending")])
         .await?;
     let pending = view::list(&page, &["items"]);
-    let describe = |approval: &Value| one_line(&describe_approval(approval));
+    let describe = |approval: &Value| one_line(&request::in_a_line(approval));
     let id = match name {
         Some(name) => only("pending approval", name, pending, describe)?,
         None => match pending {
-            [] => return Err(CliError::NotFound("the session waits for nobody".into())),
+            [] => return Err(CliError::NotFound("the session asks nothing now".into())),
             [one] => return Ok(one.clone()),
             several => {
                 let choices = choices(several, describe);
@@ -77,29 +77,6 @@ pub(super) async fn approval(client: &Client, session: &str, name: Option<&str>)
         .find(|approval| view::text(approval, &["id"]) == id)
         .cloned()
         .ok_or_else(|| CliError::NotFound(format!("no pending approval {id}")))
-}
-
-/// What an approval asks for, in a few words.
-pub(super) fn describe_approval(approval: &Value) -> String {
-    let subject = view::text(approval, &["subject"]);
-    let input = view::at(approval, &["request", "input"]).unwrap_or(&Value::Null);
-    match view::text(approval, &["kind"]) {
-        "question" => view::list(input, &["questions"])
-            .iter()
-            .map(|question| view::text(question, &["question"]))
-            .collect::<Vec<_>>()
-            .join(" / "),
-        "plan" => "carry out the plan?".into(),
-        "elicitation" => format!(
-            "{subject} asks: {}",
-            [&["request", "message"], &["request", "url"]]
-                .map(|path| view::text(approval, path))
-                .join(" ")
-                .trim_end()
-        ),
-        "dialog" => format!("dialog {subject}"),
-        _ => format!("{subject} {}", view::tool_input(input)),
-    }
 }
 
 fn check_beginning(name: &str) -> Result<(), CliError> {

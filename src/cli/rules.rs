@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::{
     CliError, args,
     client::Client,
-    output::{Output, note, one_line},
+    output::{Output, note},
     resolve, view,
+    words::one_line,
 };
 
 /// `rules`

@@ -9,8 +9,10 @@ use super::{
     CliError, args,
     client::Client,
     messages,
-    output::{Output, note},
+    output::{Output, Tone, note},
+    request::{self, Room},
     resolve, view,
+    words::exact,
 };
 
 /// `new`: returns the id of the session.
@@ -206,20 +208,26 @@ pub(super) async fn show(client: &Client, output: &Output, name: &str) -> Result
         }
     }
     for (key, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
-        output.line(&format!("{key:<16} {value}"))?;
+        output.line(&format!("{key:<16} {}", in_one(&value)))?;
     }
     let page = client
         .get(&["v1", "sessions", &id, "approvals"], &[("state", "pending")])
         .await?;
     for approval in view::list(&page, &["items"]) {
         output.line(&format!(
-            "{:<16} {} ({})",
+            "{:<16} {} {}",
             "waits for you",
-            resolve::describe_approval(approval),
+            view::text(approval, &["kind"]),
             view::text(approval, &["id"])
         ))?;
+        output.text(Tone::Plain, &request::shown(approval, Room::ALL).text)?;
     }
     Ok(())
+}
+
+/// A value as one line, whole.
+fn in_one(value: &str) -> String {
+    exact(value).join(" ")
 }
 
 /// `stop`, `park` and `resume`: all answer with the session as it is afterwards.

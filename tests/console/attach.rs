@@ -127,15 +127,17 @@ async fn a_person_talks_answers_and_leaves() {
     .await;
     let asks = json!([{"ask": {"input": {"command": "make test"}}}, {"text": "tests are green"}]);
     terminal.types(&format!("{}\n", fake_prompt(&asks)));
-    terminal.shows("may it run Bash make test?").await;
+    terminal.shows("command: make test").await;
+    terminal.shows("y allows").await;
     terminal.types("y\n");
     terminal.shows_times("tests are green", 2).await;
     daemon.rest().in_state(&id, &["idle"]).await;
 
     let asks = json!([{"ask": {"input": {"command": "rm -r /"}}}, {"text": "then not"}]);
     terminal.types(&format!("{}\n", fake_prompt(&asks)));
-    terminal.shows("may it run Bash rm -r /?").await;
-    terminal.types("use trash instead\n");
+    terminal.shows("command: rm -r /").await;
+    terminal.shows_times("y allows", 2).await;
+    terminal.types("n use trash instead\n");
     terminal.shows_times("then not", 2).await;
     daemon.rest().in_state(&id, &["idle"]).await;
     let events = daemon.rest().events(&id, 0).await;
@@ -198,7 +200,7 @@ async fn without_a_terminal_it_only_watches() {
     drop(watching.keys.take());
     let asks = fake_prompt(&json!([{"ask": {"input": {"command": "make"}}}, {"text": "made"}]));
     tl(&daemon, &["send", &id, &asks]).good();
-    watching.shows("may it run Bash make?").await;
+    watching.shows("command: make").await;
     watching.shows("trunkline approve").await;
     tl(&daemon, &["approve", &id]).good();
     watching.shows("made").await;
@@ -208,4 +210,61 @@ async fn without_a_terminal_it_only_watches() {
     tl(&daemon, &["rm", &id]).good();
     assert_eq!(watching.code().await, 0, "{}", watching.shown());
     assert!(watching.shown().contains("deleted"), "{}", watching.shown());
+}
+
+/// Commands that wait for a decision, by the id of the request.
+async fn pending(daemon: &TestDaemon, id: &str, count: usize) -> Vec<(String, String)> {
+    let what = format!("{count} requests are pending");
+    let limit = Duration::from_secs(60);
+    wait_for(&what, limit, async || {
+        let path = format!("/v1/sessions/{id}/approvals?state=pending");
+        let list = daemon.rest().get(&path).await.expect(200);
+        let found: Vec<(String, String)> = list["items"].as_array()?.iter().map(command_of).collect();
+        (found.len() == count).then_some(found)
+    })
+    .await
+}
+
+fn command_of(approval: &serde_json::Value) -> (String, String) {
+    let command = approval["request"]["input"]["command"]
+        .as_str()
+        .unwrap_or_default();
+    (approval["id"].as_str().unwrap().to_owned(), command.to_owned())
+}
+
+#[tokio::test]
+async fn an_answer_half_typed_meets_no_other_question() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let id = tl(&daemon, &["new"]).line();
+    let asks = fake_prompt(&json!([
+        {"ask": {"input": {"command": "touch one.txt"}, "wait": false}},
+        {"ask": {"input": {"command": "rm -rf precious"}}},
+    ]));
+    tl(&daemon, &["send", &id, &asks]).good();
+    let both = pending(&daemon, &id, 2).await;
+    let first = &both
+        .iter()
+        .find(|(_, command)| command == "touch one.txt")
+        .unwrap()
+        .0;
+    let mut terminal = Typed::attach(&daemon, &["attach", &id]);
+    terminal.shows("command: touch one.txt").await;
+    terminal.shows("says why: ").await;
+    terminal.types("yy");
+    terminal.shows("says why: yy").await;
+    terminal.types("\u{8}");
+    daemon
+        .rest()
+        .decide(&id, first, json!({"decision": "allow"}))
+        .await
+        .expect(200);
+    terminal.shows("command: rm -rf precious").await;
+    terminal.shows_times("says why: ", 2).await;
+    terminal.types("\n");
+    terminal.shows_times("says why: ", 3).await;
+    let left = pending(&daemon, &id, 1).await;
+    assert_eq!(left[0].1, "rm -rf precious");
+    // An answer typed for this one is taken.
+    terminal.types("n\n");
+    daemon.rest().in_state(&id, &["idle"]).await;
 }

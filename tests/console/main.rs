@@ -13,4 +13,5 @@ mod attach;
 mod common;
 mod configuration;
 mod newcomer;
+mod requests;
 mod sessions;

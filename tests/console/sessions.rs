@@ -217,7 +217,7 @@ async fn what_a_session_asks_is_decided_from_the_command_line() {
         })
         .await;
     let shown = tl(&daemon, &["show", "last"]).good();
-    assert_eq!(shown.matches("Bash make test").count(), 2, "{shown}");
+    assert_eq!(shown.matches("command: make test").count(), 2, "{shown}");
     let several = tl(&daemon, &["approve", "last"]).failed(2);
     let first = list["items"][0]["id"].as_str().unwrap();
     assert!(several.contains(first), "{several}");

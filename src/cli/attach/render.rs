@@ -2,11 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{
-    messages,
-    output::{Tone, one_line},
-    view,
-};
+use super::super::{messages, output::Tone, view, words::one_line};
 use crate::domain::{ApprovalId, Seq, SessionId};
 
 /// What a frame means for the terminal.

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::super::{
     approvals::{self, form},
-    resolve, view,
+    request::{self, Room},
+    view,
 };
 
 /// What waits for the person, and how far the answer to the first has come.
@@ -14,6 +15,8 @@ use super::super::{
 pub(super) struct Dialog {
     waiting: VecDeque<Value>,
     typed: Vec<String>,
+    /// Whether the person has asked for all of the first.
+    is_whole: bool,
 }
 
 /// What a typed line meant.
@@ -54,7 +57,15 @@ impl Dialog {
             return None;
         }
         self.typed.clear();
+        self.is_whole = false;
         self.question()
+    }
+
+    /// Whether the question on the screen is about this approval.
+    pub(super) fn is_asking(&self, id: &str) -> bool {
+        self.waiting
+            .front()
+            .is_some_and(|approval| view::text(approval, &["id"]) == id)
     }
 
     /// A line was typed.
@@ -63,6 +74,10 @@ impl Dialog {
             return Reply::NotAsked;
         };
         let text = line.trim();
+        if text == "v" && self.typed.is_empty() && self.shown(approval).is_cut {
+            self.is_whole = true;
+            return self.again();
+        }
         let kind = view::text(approval, &["kind"]);
         let questions = approvals::questions(approval);
         let decision = match kind {
@@ -73,13 +88,18 @@ impl Dialog {
             _ if text.is_empty() => return self.again(),
             "dialog" => match serde_json::from_str::<Value>(text) {
                 _ if text == "c" => json!({"decision": "cancel"}),
-                Ok(result) => json!({"decision": "complete", "result": result}),
+                Ok(result) if !self.shown(approval).is_cut => {
+                    json!({"decision": "complete", "result": result})
+                }
+                Ok(_) => return self.again(),
                 Err(_) => return self.again(),
             },
-            _ if questions.is_empty() => match text {
-                "y" | "Y" | "yes" => approvals::allow(None).unwrap_or_else(|_| approvals::refuse(None)),
-                "n" | "N" | "no" => approvals::refuse(None),
-                message => approvals::refuse(Some(message)),
+            _ if questions.is_empty() => match refusal(text) {
+                Some("") => approvals::refuse(None),
+                Some(why) => approvals::refuse(Some(why)),
+                // What was not shown is not allowed.
+                None if is_yes(text) && !self.shown(approval).is_cut => json!({"decision": "allow"}),
+                None => return self.again(),
             },
             _ => {
                 self.typed.push(text.to_owned());
@@ -106,8 +126,9 @@ impl Dialog {
         let fields = form::fields(self.waiting.front()?);
         let Some(field) = self.typed.len().checked_sub(1) else {
             match text {
-                "y" | "Y" | "yes" if fields.is_empty() => return Some(json!({"decision": "accept"})),
-                "y" | "Y" | "yes" => self.typed.push(text.to_owned()),
+                yes if is_yes(yes) && self.shown(self.waiting.front()?).is_cut => {}
+                yes if is_yes(yes) && fields.is_empty() => return Some(json!({"decision": "accept"})),
+                yes if is_yes(yes) => self.typed.push(text.to_owned()),
                 "n" | "N" | "no" => return Some(json!({"decision": "decline"})),
                 "c" => return Some(json!({"decision": "cancel"})),
                 _ => {}
@@ -137,55 +158,56 @@ impl Dialog {
             } else {
                 "a number, or your own words"
             };
-            return Some(format!(
-                "\n? {}\n  {how}: ",
-                approvals::describe_question(question).trim_start()
-            ));
+            let lines = approvals::describe_question(question);
+            return Some(format!("\n? {}\n  {how}: ", lines.join("\n").trim_start()));
         }
-        let subject = view::text(approval, &["subject"]);
-        match view::text(approval, &["kind"]) {
-            "elicitation" => return Some(self.form_question(approval)),
-            "dialog" => {
-                let payload = view::at(approval, &["request", "payload"]).unwrap_or(&Value::Null);
-                return Some(format!(
-                    "\n? dialog {subject}: {payload}\n  its result as JSON, or c to cancel: "
-                ));
-            }
-            _ => {}
+        let field = self.typed.len().checked_sub(1);
+        if let Some(field) = field.and_then(|field| form::fields(approval).into_iter().nth(field)) {
+            return Some(format!("\n? {}", field.describe()));
         }
-        let what = match view::text(approval, &["kind"]) {
-            "plan" => format!(
-                "the agent has a plan:\n{}\n  carry it out?",
-                view::text(approval, &["request", "input", "plan"])
+        let shown = self.shown(approval);
+        let (what, yes, no) = match view::text(approval, &["kind"]) {
+            "elicitation" if form::fields(approval).is_empty() => (
+                "it asks for your consent",
+                "y accepts",
+                ", n declines, c closes it",
             ),
-            _ => format!("may it run {}?", resolve::describe_approval(approval)),
+            "elicitation" => (
+                "it has a form for you",
+                "y fills it in",
+                ", n declines, c closes it",
+            ),
+            "dialog" => ("it shows a dialog", "its result as JSON", ", or c to cancel"),
+            "plan" => (
+                "carry it out?",
+                "y carries it out",
+                ", n denies, `n` and a reason says why",
+            ),
+            _ => (
+                "may it run this?",
+                "y allows",
+                ", n denies, `n` and a reason says why",
+            ),
         };
-        Some(format!(
-            "\n? {what}\n  y allows, n denies, anything else denies with that message: "
-        ))
+        let yes = if shown.is_cut { "v shows all of it" } else { yes };
+        Some(format!("\n? {}  {what}\n  {yes}{no}: ", shown.text))
     }
 
-    /// What is to be typed next for a form.
-    fn form_question(&self, approval: &Value) -> String {
-        let fields = form::fields(approval);
-        match self
-            .typed
-            .len()
-            .checked_sub(1)
-            .and_then(|field| fields.get(field))
-        {
-            Some(field) => format!("\n? {}", field.describe()),
-            None => format!(
-                "\n? {}\n  y {}, n declines, c closes it: ",
-                resolve::describe_approval(approval),
-                if fields.is_empty() {
-                    "accepts"
-                } else {
-                    "fills it in"
-                }
-            ),
-        }
+    fn shown(&self, approval: &Value) -> request::Shown {
+        let room = if self.is_whole { Room::ALL } else { Room::SCREEN };
+        request::shown(approval, room)
     }
+}
+
+fn is_yes(text: &str) -> bool {
+    matches!(text, "y" | "Y" | "yes")
+}
+
+/// The reason of a refusal; nothing if it is none.
+fn refusal(text: &str) -> Option<&str> {
+    let word = text.split([' ', ',', ':']).next()?;
+    let rest = text.get(word.len()..)?;
+    matches!(word, "n" | "N" | "no").then(|| rest.trim_start_matches([' ', ',', ':']))
 }
 
 #[cfg(test)]
@@ -202,14 +224,35 @@ mod tests {
         for (line, decision) in [
             ("y", json!({"decision": "allow"})),
             (" n ", json!({"decision": "deny"})),
-            ("use rg", json!({"decision": "deny", "message": "use rg"})),
+            ("n use rg", json!({"decision": "deny", "message": "use rg"})),
+            ("no, use rg", json!({"decision": "deny", "message": "use rg"})),
         ] {
             let mut dialog = Dialog::default();
-            assert!(dialog.asked(tool("a")).unwrap().contains("Bash ls"));
-            assert!(matches!(dialog.reply(""), Reply::Again(_)));
+            assert!(dialog.asked(tool("a")).unwrap().contains("Bash\n  command: ls\n"));
+            for nothing in ["", "use rg", "nope", "yy"] {
+                assert!(matches!(dialog.reply(nothing), Reply::Again(_)), "{nothing}");
+            }
             let approval = "a".into();
             assert_eq!(dialog.reply(line), Reply::Decided { approval, decision });
         }
+    }
+
+    #[test]
+    fn what_was_cut_is_allowed_once_all_of_it_was_shown() {
+        let mut dialog = Dialog::default();
+        let mut long = tool("a");
+        long["request"]["input"]["command"] = "line\n".repeat(500).into();
+        let question = dialog.asked(long).unwrap();
+        assert!(
+            question.contains("cut here") && question.contains("v shows all"),
+            "{question}"
+        );
+        assert!(matches!(dialog.reply("y"), Reply::Again(_)));
+        let Reply::Again(all) = dialog.reply("v") else {
+            panic!("nothing more is shown");
+        };
+        assert_eq!(all.matches("| line").count(), 500);
+        assert!(matches!(dialog.reply("y"), Reply::Decided { .. }));
     }
 
     #[test]
@@ -253,7 +296,7 @@ mod tests {
                     "name": {"type": "string"}, "note": {"type": "string"}, "sure": {"type": "boolean"}}}}})
         };
         let mut dialog = Dialog::default();
-        assert!(dialog.asked(form()).unwrap().contains("shop asks: Who?"));
+        assert!(dialog.asked(form()).unwrap().contains("shop asks:\n    | Who?"));
         assert!(matches!(dialog.reply("y"), Reply::Again(next) if next.contains("name")));
         assert!(matches!(dialog.reply(""), Reply::Again(next) if next.contains("name")));
         assert!(matches!(dialog.reply("Ada"), Reply::Again(next) if next.contains("note")));
