@@ -137,6 +137,11 @@ pub struct CanUseTool<'a> {
     pub requires_user_interaction: bool,
     /// The sub-agent that asks.
     pub agent_id: Option<Cow<'a, str>>,
+    /// Why the CLI asks: `rule`, `mode`, `safetyCheck`, …
+    pub reason_type: Option<Cow<'a, str>>,
+    /// Whether a part of the request failed a safety check. The CLI says so (`classifier_approvable`) also where it names
+    /// another reason, as for a line of several commands.
+    pub has_safety_check: bool,
     /// The tool's input, byte for byte.
     pub input: &'a str,
 }
@@ -154,11 +159,15 @@ impl<'a> CanUseTool<'a> {
                 "input",
             ],
         )?;
+        let [reason_type, approvable] =
+            json::members(request, ["decision_reason_type", "classifier_approvable"])?;
         Some(Self {
             tool_name: json::decode_lossy(tool_name?)?,
             tool_use_id: tool_use_id.and_then(json::decode_lossy),
             requires_user_interaction: interaction.and_then(json::boolean).unwrap_or(false),
             agent_id: agent_id.and_then(json::decode_lossy),
+            reason_type: reason_type.and_then(json::decode_lossy),
+            has_safety_check: approvable.is_some_and(|approvable| approvable != "null"),
             input: input.filter(|input| json::is_object(input))?,
         })
     }

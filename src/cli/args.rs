@@ -386,6 +386,10 @@ pub(super) struct Rules {
     /// The sub-agent that asks.
     #[arg(long, value_name = "ID", requires = "test")]
     pub(super) agent: Option<String>,
+
+    /// Why the CLI asks, as an approval says: safetyCheck, rule, ...
+    #[arg(long, value_name = "REASON", requires = "test")]
+    pub(super) reason_type: Option<String>,
 }
 
 /// `approve`

@@ -77,6 +77,9 @@ async fn test(
     if let Some(agent) = &rules.agent {
         query["agent"] = agent.as_str().into();
     }
+    if let Some(reason) = &rules.reason_type {
+        query["reason_type"] = reason.as_str().into();
+    }
     let verdict = match session {
         Some(id) => {
             client

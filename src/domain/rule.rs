@@ -4,6 +4,7 @@
 
 mod conditions;
 mod evaluate;
+mod held;
 mod matcher;
 mod path;
 mod shell;

@@ -379,6 +379,10 @@ fn asked(approval: &Approval, cwd: PathBuf, mode: Option<String>) -> Asked {
         needs_person,
         input: Input::read(tool.as_ref().map_or(request, |tool| tool.input)),
         cwd: Some(cwd),
+        reason_type: tool
+            .as_ref()
+            .and_then(|tool| tool.reason_type.as_deref().map(str::to_owned)),
+        has_safety_check: tool.as_ref().is_some_and(|tool| tool.has_safety_check),
         agent: tool.and_then(|tool| tool.agent_id.map(std::borrow::Cow::into_owned)),
         mode,
     }
@@ -438,6 +442,8 @@ mod tests {
                 cwd: Some(root.join("in")),
                 agent: None,
                 mode: None,
+                reason_type: None,
+                has_safety_check: false,
             };
             let verdict = rules.decide(&asked, Clock.now(), &where_it_leads);
             assert_eq!(verdict.decided.is_some(), expected, "{name}");

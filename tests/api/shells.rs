@@ -36,6 +36,8 @@ fn matches(rules: &Rules, line: &str) -> bool {
         cwd: None,
         agent: None,
         mode: None,
+        reason_type: None,
+        has_safety_check: false,
     };
     rules
         .decide(&asked, Clock.now(), &|_| Leads::Unknown)

@@ -99,3 +99,62 @@ async fn a_question_is_never_answered_by_a_rule() {
         (&json!("denied"), &json!("expiry"))
     );
 }
+
+/// The file would say what the agent may do from then on.
+#[tokio::test]
+async fn a_rule_over_a_directory_allows_no_safety_check() {
+    let world = World::start().await;
+    let here = json!({ "file_path": { "path_prefix": "." } });
+    let rule = json!({ "id": "edits", "action": "allow", "tool": "{Edit,Write}", "input": here });
+    let id = session(&world, json!([rule])).await;
+    let settings = world.dir().join(".claude/settings.local.json");
+    let write = json!({ "tool": "Write", "input": { "file_path": settings, "content": "{}" } });
+    let plain =
+        json!({ "tool": "Write", "input": { "file_path": world.dir().join("plain.txt"), "content": "x" } });
+    let steps = json!([plain, write, bash("touch x; echo {} > .mcp.json"), { "text": "Done." }]);
+    world.prompt(&id, steps).await;
+    let approval = wait_for("the settings wait", PATIENCE, async || {
+        let approval = world.rest.pending_approval(&id).await;
+        (approval["reason_type"] == "safetyCheck").then_some(approval)
+    })
+    .await;
+    assert_eq!(approval["rule"], Value::Null, "{approval:#}");
+    assert!(world.exists("plain.txt"), "the rule does hold");
+    let query = json!({ "tool": "Write", "input": { "file_path": settings }, "reason_type": "safetyCheck" });
+    let path = format!("/v1/sessions/{id}/rules/test");
+    let verdict = world.rest.post(&path, query.clone()).await.expect(200);
+    assert_eq!(verdict["decision"], "ask");
+    assert!(
+        verdict["passed"][0]["why_not"]
+            .to_string()
+            .contains("safetyCheck"),
+        "{verdict:#}"
+    );
+
+    // By its name it is allowed. A line of several commands has another reason, and waits all the same.
+    let named = json!({ "id": "named", "action": "allow", "tool": "Write", "input": here, "reason_type": ["safetyCheck"] });
+    let all = json!({ "id": "all", "action": "allow", "tool": "Bash" });
+    let rules = format!("/v1/sessions/{id}/rules");
+    world
+        .rest
+        .put(&rules, json!({ "items": [named, all] }))
+        .await
+        .expect(200);
+    let approval = wait_for("the line waits", PATIENCE, async || {
+        let approval = world.rest.pending_approval(&id).await;
+        (approval["tool_name"] == "Bash").then_some(approval)
+    })
+    .await;
+    assert!(settings.exists());
+    assert_eq!(
+        world.rest.post(&path, query).await.expect(200)["rule"]["id"],
+        "named"
+    );
+    assert_eq!(
+        (&approval["rule"], &approval["state"]),
+        (&Value::Null, &json!("pending"))
+    );
+    world.decide(&id, &approval, json!({ "decision": "deny" })).await;
+    world.idle_after(&id, 1).await;
+    assert!(!world.exists(".mcp.json"));
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{
-    Asked, Input, InvalidRule, Lookup, RuleSpec,
+    Asked, Input, InvalidRule, Lookup, RuleSpec, held,
     matcher::{Doubt, Glob, Test, check_path},
 };
 use crate::domain::ApprovalKind;
@@ -27,6 +27,7 @@ pub(super) struct Conditions {
     cwd: Option<PathBuf>,
     agent: Option<Agent>,
     mode: Option<Vec<String>>,
+    reason_type: Option<Vec<String>>,
 }
 
 impl Conditions {
@@ -59,23 +60,24 @@ impl Conditions {
                 .mode
                 .as_ref()
                 .map(|modes| modes.iter().map(|mode| of_one_name(mode).to_owned()).collect()),
+            reason_type: spec.reason_type.clone(),
         })
     }
 
     /// The conditions that hold; else the first one that does not.
     pub(super) fn hold(&self, asked: &Asked, doubt: Doubt, lookup: Lookup<'_>) -> Result<String, String> {
-        let mut held = Vec::new();
+        let mut held_conditions = Vec::new();
         if let Some(kind) = self.kind {
             if kind != asked.kind {
                 return Err(format!("it is no {}", kind.as_str()));
             }
-            held.push("kind");
+            held_conditions.push("kind");
         }
         if let Some(tool) = &self.tool {
             if !tool.matches(&asked.subject) {
                 return Err("another tool".to_owned());
             }
-            held.push("tool");
+            held_conditions.push("tool");
         }
         if let Some(cwd) = &self.cwd {
             let is_in = match &asked.cwd {
@@ -85,7 +87,7 @@ impl Conditions {
             if !is_in {
                 return Err("the session works in another directory".to_owned());
             }
-            held.push("cwd");
+            held_conditions.push("cwd");
         }
         if let Some(agent) = &self.agent {
             let is_who = match (agent, &asked.agent) {
@@ -97,7 +99,7 @@ impl Conditions {
             if !is_who {
                 return Err("another agent asks".to_owned());
             }
-            held.push("agent");
+            held_conditions.push("agent");
         }
         if let Some(modes) = &self.mode {
             let is_mode = match asked.mode.as_deref() {
@@ -107,13 +109,23 @@ impl Conditions {
             if !is_mode {
                 return Err("the session is in another permission mode".to_owned());
             }
-            held.push("mode");
+            held_conditions.push("mode");
+        }
+        if let Some(reasons) = &self.reason_type {
+            if !held::is_one_of(asked, reasons) {
+                return Err("it is asked for another reason".to_owned());
+            }
+            held_conditions.push("reason_type");
         }
         for (name, test) in &self.input {
             self.field_holds(name, test, asked, doubt, lookup)?;
         }
         let fields = self.input.iter().map(|(name, _)| format!("input.{name}"));
-        let all: Vec<String> = held.into_iter().map(str::to_owned).chain(fields).collect();
+        let all: Vec<String> = held_conditions
+            .into_iter()
+            .map(str::to_owned)
+            .chain(fields)
+            .collect();
         Ok(if all.is_empty() {
             "the rule has no conditions".to_owned()
         } else {
@@ -140,6 +152,13 @@ impl Conditions {
             .filter(|(known, _)| known == name)
             .map(|(_, value)| value)
             .collect();
+        if let Test::IsSet(is_set) = test {
+            return if set_holds(&values, *is_set, doubt) {
+                Ok(())
+            } else {
+                Err(format!("input.{name} does not match"))
+            };
+        }
         if values.is_empty() {
             return Err(format!("input.{name} is missing"));
         }
@@ -158,6 +177,20 @@ impl Conditions {
         } else {
             Err(format!("input.{name} does not match"))
         }
+    }
+}
+
+/// Whether a field is set, or is not, by its values: it may come several times, or not at all.
+fn set_holds(values: &[&Value], is_set: bool, doubt: Doubt) -> bool {
+    let is_off = |value: &&Value| **value == Value::Bool(false);
+    match (doubt, is_set, values) {
+        (_, false, []) => true,
+        (_, true, []) => false,
+        (Doubt::Fails, false, [value]) => is_off(value),
+        (Doubt::Fails, true, [value]) => !is_off(value) && !value.is_null(),
+        (Doubt::Fails, _, _) => false,
+        (Doubt::Holds, false, values) => values.iter().any(|value| is_off(value) || value.is_null()),
+        (Doubt::Holds, true, values) => !values.iter().all(is_off),
     }
 }
 

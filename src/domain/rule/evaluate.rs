@@ -1,14 +1,14 @@
 //! Owns the decision: the first rule that matches, and why those before it did not.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, marker::PhantomData, path::PathBuf, sync::Arc};
 
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{MapAccess, Visitor},
 };
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
-use super::{Lookup, OnDeadline, Rule, RuleAction, RuleSet, RuleSpec, matcher::Doubt};
+use super::{Lookup, OnDeadline, Rule, RuleAction, RuleSet, RuleSpec, held, matcher::Doubt};
 use crate::domain::{ApprovalKind, Timestamp};
 
 /// What somebody is asked, as far as rules look at it.
@@ -28,6 +28,10 @@ pub struct Asked {
     pub agent: Option<String>,
     /// The session's permission mode, if it is known.
     pub mode: Option<String>,
+    /// Why the CLI asks, in its own words: `rule`, `mode`, `safetyCheck`, …
+    pub reason_type: Option<String>,
+    /// Whether a part of what is asked failed a safety check, whatever the reason of the whole is.
+    pub has_safety_check: bool,
 }
 
 /// The fields of an input.
@@ -35,31 +39,48 @@ pub struct Asked {
 pub enum Input {
     /// In their order; the same name may come twice.
     Fields(Vec<(String, Value)>),
-    /// It is no object, or holds text that cannot be decoded.
-    Unreadable,
+    /// It is no object, or holds text that cannot be decoded. The names of its fields, if at least these can be read.
+    Unreadable(Option<Vec<String>>),
 }
 
 impl Input {
     /// Reads the text of a JSON object.
     pub fn read(json: &str) -> Self {
-        serde_json::from_str::<Fields>(json).map_or(Self::Unreadable, |fields| Self::Fields(fields.0))
+        match serde_json::from_str::<Fields<Value>>(json) {
+            Ok(fields) => Self::Fields(fields.0),
+            Err(_) => Self::Unreadable(
+                serde_json::from_str::<Fields<&RawValue>>(json)
+                    .ok()
+                    .map(|fields| fields.0.into_iter().map(|(name, _)| name).collect()),
+            ),
+        }
+    }
+
+    /// Whether it has a field of this name, or may have one.
+    pub(super) fn may_have(&self, name: &str) -> bool {
+        match self {
+            Self::Fields(fields) => fields.iter().any(|(known, _)| known == name),
+            Self::Unreadable(names) => names
+                .as_ref()
+                .is_none_or(|names| names.iter().any(|known| known == name)),
+        }
     }
 }
 
-struct Fields(Vec<(String, Value)>);
+struct Fields<T>(Vec<(String, T)>);
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs;
+        struct Pairs<T>(PhantomData<T>);
 
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = Fields;
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
+            type Value = Fields<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<T>, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
@@ -68,7 +89,7 @@ impl<'de> Deserialize<'de> for Fields {
             }
         }
 
-        deserializer.deserialize_map(Pairs)
+        deserializer.deserialize_map(Pairs(PhantomData))
     }
 }
 
@@ -193,9 +214,16 @@ impl Rule {
             RuleAction::Allow => Doubt::Fails,
             RuleAction::Deny | RuleAction::Ask => Doubt::Holds,
         };
+        let held_back = held::unnamed(asked, self.spec.reason_type.as_deref());
+        if let (RuleAction::Allow, Some(reason)) = (self.spec.action, held_back) {
+            return Err(format!(
+                "the reason is {reason}, which is for a person, and reason_type does not name it"
+            ));
+        }
         let why = self.conditions.hold(asked, doubt, lookup)?;
         let may_allow = self.spec.on_deadline == Some(OnDeadline::Allow)
             && !asked.needs_person
+            && held_back.is_none()
             && self.conditions.hold(asked, Doubt::Fails, lookup).is_ok();
         let on_deadline = if may_allow {
             OnDeadline::Allow

@@ -51,6 +51,7 @@ pub(super) enum Test {
     },
     Path(PathBuf),
     Command(Vec<String>),
+    IsSet(bool),
 }
 
 impl Test {
@@ -91,6 +92,7 @@ impl Test {
                 }
                 Ok(Self::Command(words.clone()))
             }
+            Matcher::IsSet(is_set) => Ok(Self::IsSet(*is_set)),
         }
     }
 
@@ -107,6 +109,8 @@ impl Test {
             (Self::Path(prefix), Doubt::Holds) => path::may_be_below(text, prefix, cwd, lookup),
             (Self::Command(prefix), Doubt::Fails) => shell::runs_only(text, prefix),
             (Self::Command(prefix), Doubt::Holds) => shell::may_run(text, prefix),
+            // It is about the field and not about a text.
+            (Self::IsSet(_), _) => false,
         }
     }
 
@@ -117,7 +121,7 @@ impl Test {
             (Self::Glob(glob), Doubt::Holds) => glob.matches(text),
             (Self::Regex { fails, .. }, Doubt::Fails) => fails.is_match(text),
             (Self::Regex { holds, .. }, Doubt::Holds) => holds.is_match(text),
-            (Self::Path(_) | Self::Command(_), _) => false,
+            (Self::Path(_) | Self::Command(_) | Self::IsSet(_), _) => false,
         }
     }
 }
@@ -126,7 +130,7 @@ impl Test {
 pub(super) fn check_all<'a>(matchers: impl Iterator<Item = &'a Matcher>) -> Result<(), InvalidRule> {
     let patterns = matchers.filter_map(|matcher| match matcher {
         Matcher::Regex(pattern) => Some(pattern),
-        Matcher::Glob(_) | Matcher::PathPrefix(_) | Matcher::CommandPrefix(_) => None,
+        Matcher::Glob(_) | Matcher::PathPrefix(_) | Matcher::CommandPrefix(_) | Matcher::IsSet(_) => None,
     });
     let patterns: Vec<&String> = patterns.collect();
     if patterns.len() <= ALL_REGEX_BYTES / REGEX_BYTES {

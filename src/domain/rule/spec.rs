@@ -16,6 +16,8 @@ const MAX_ID_BYTES: usize = 64;
 const MAX_FIELDS: usize = 32;
 /// Modes that one rule may name.
 const MAX_MODES: usize = 16;
+/// Reasons that one rule may name.
+const MAX_REASONS: usize = 16;
 /// The longest deadline: 30 days.
 const MAX_DEADLINE_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
@@ -65,6 +67,8 @@ pub enum Matcher {
     PathPrefix(String),
     /// The text is a shell command that runs only this program with these first arguments.
     CommandPrefix(Vec<String>),
+    /// `false`: the field is absent or `false`; `true`: it is there, and is not `false`.
+    IsSet(bool),
 }
 
 /// A rule as it is written. All conditions that are there must hold.
@@ -92,6 +96,10 @@ pub struct RuleSpec {
     /// Condition: the session is in one of these permission modes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Vec<String>>,
+    /// Condition: why the CLI asks, as an approval's `reason_type` says. Only an allow rule that names them here allows
+    /// what the CLI holds back for `safetyCheck` or `sandboxOverride`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason_type: Option<Vec<String>>,
     /// Condition: the kind of approval. Without it a rule is about tools that need no person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ApprovalKind>,
@@ -159,6 +167,7 @@ impl RuleSpec {
             cwd: None,
             agent: None,
             mode: None,
+            reason_type: None,
             kind: None,
             expires_at: None,
             deadline_ms: None,
@@ -179,6 +188,14 @@ impl RuleSpec {
             && (modes.is_empty() || modes.len() > MAX_MODES || !modes.iter().all(|mode| is_id(mode)))
         {
             return refuse("mode", "must be a list of permission modes");
+        }
+        if let Some(reasons) = &self.reason_type
+            && (reasons.is_empty() || reasons.len() > MAX_REASONS || !reasons.iter().all(|it| is_id(it)))
+        {
+            return refuse(
+                "reason_type",
+                "must be a list of reasons, such as [\"safetyCheck\"]",
+            );
         }
         let of_tool = matches!(self.kind, None | Some(ApprovalKind::Tool));
         if !of_tool && self.action != RuleAction::Ask {

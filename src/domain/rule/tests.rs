@@ -1,5 +1,6 @@
 //! Checks conditions and their order, and what all of these tests share.
 
+mod held;
 mod path;
 mod shell;
 
@@ -35,6 +36,8 @@ fn asked(tool: &str, input: &Value) -> Asked {
         cwd: Some(PathBuf::from("/work/here")),
         agent: None,
         mode: Some("default".to_owned()),
+        reason_type: None,
+        has_safety_check: false,
     }
 }
 
@@ -273,6 +276,11 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         (json!({ "action": "allow", "cwd": "/a/../b" }), "cwd"),
         (json!({ "action": "allow", "agent": "{" }), "agent"),
         (json!({ "action": "allow", "mode": [] }), "mode"),
+        (json!({ "action": "allow", "reason_type": [] }), "reason_type"),
+        (
+            json!({ "action": "allow", "reason_type": ["a b"] }),
+            "reason_type",
+        ),
         (json!({ "action": "allow", "deadline_ms": 5 }), "deadline_ms"),
         (json!({ "action": "ask", "deadline_ms": 0 }), "deadline_ms"),
         (json!({ "action": "ask", "on_deadline": "deny" }), "on_deadline"),

@@ -37,6 +37,8 @@ pub(in crate::http) struct RuleTestRequest {
     agent: Option<String>,
     /// The session's permission mode.
     mode: Option<String>,
+    /// Why the CLI asks, as an approval's `reason_type` says.
+    reason_type: Option<String>,
     /// The kind of approval; by default the tool's.
     kind: Option<ApprovalKind>,
 }
@@ -53,6 +55,8 @@ impl RuleTestRequest {
             cwd: self.cwd.map(PathBuf::from),
             agent: self.agent,
             mode: self.mode,
+            reason_type: self.reason_type,
+            has_safety_check: false,
         }
     }
 }
