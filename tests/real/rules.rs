@@ -158,3 +158,29 @@ async fn a_rule_over_a_directory_allows_no_safety_check() {
     world.idle_after(&id, 1).await;
     assert!(!world.exists(".mcp.json"));
 }
+
+#[tokio::test]
+async fn a_denied_command_is_denied_to_monitor_too() {
+    let world = World::start().await;
+    let rm = json!({ "command": { "command_prefix": ["rm"] } });
+    let id = session(
+        &world,
+        json!([{ "id": "no-rm", "action": "deny", "tool": "Bash", "input": rm }, { "id": "all", "action": "allow" }]),
+    )
+    .await;
+    world.write("victim", "x");
+    let monitor = json!({ "tool": "Monitor", "input": {
+        "command": "rm victim; echo hi", "description": "watch", "timeout_ms": 5000, "persistent": false } });
+    world
+        .answer(&id, json!([monitor, bash("touch made.txt"), { "text": "Done." }]))
+        .await;
+    assert!(world.exists("victim") && world.exists("made.txt"));
+    let path = format!("/v1/sessions/{id}/approvals?how=rule");
+    let decided = world.rest.get(&path).await.expect(200);
+    let denied = decided["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["subject"] == "Monitor");
+    assert_eq!(denied.unwrap()["resolution"]["by"], "rule:no-rm");
+}

@@ -10,6 +10,9 @@ use super::{
 };
 use crate::domain::ApprovalKind;
 
+/// The field of the input of tools that run a shell command.
+const COMMAND: &str = "command";
+
 /// Who asks.
 #[derive(Clone, Debug)]
 enum Agent {
@@ -74,10 +77,11 @@ impl Conditions {
             held_conditions.push("kind");
         }
         if let Some(tool) = &self.tool {
-            if !tool.matches(&asked.subject) {
+            if tool.matches(&asked.subject) {
+                held_conditions.push("tool");
+            } else if doubt == Doubt::Fails || !self.is_about_commands_of(asked) {
                 return Err("another tool".to_owned());
             }
-            held_conditions.push("tool");
         }
         if let Some(cwd) = &self.cwd {
             let is_in = match &asked.cwd {
@@ -131,6 +135,13 @@ impl Conditions {
         } else {
             format!("all conditions hold: {}", all.join(", "))
         })
+    }
+
+    /// Whether the rule is about commands and the tool takes one: there are many shells, and more to come.
+    fn is_about_commands_of(&self, asked: &Asked) -> bool {
+        asked.kind == ApprovalKind::Tool
+            && self.input.iter().any(|(name, _)| name == COMMAND)
+            && asked.input.may_have(COMMAND)
     }
 
     fn field_holds(

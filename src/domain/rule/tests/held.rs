@@ -1,4 +1,4 @@
-//! Checks what is held back for a person, and fields that are set or not.
+//! Checks what is held back for a person, fields that are set or not, and rules about every tool with a command.
 
 use super::*;
 
@@ -156,4 +156,54 @@ fn a_rule_can_ask_for_a_field_that_is_not_set() {
         assert_eq!(field("allow", on.clone(), input), on_allows, "allow on {input}");
         assert_eq!(field("ask", on.clone(), input), on_denies, "ask on {input}");
     }
+}
+
+#[test]
+fn a_denied_command_is_denied_to_every_tool_that_runs_one() {
+    let rm = json!({ "command": { "command_prefix": ["rm"] } });
+    let run = |tool: &str, input: &str| {
+        let mut asked = asked(tool, &json!({}));
+        asked.input = Input::read(input);
+        asked
+    };
+    for (tool, input, held, allowed) in [
+        ("Bash", r#"{"command":"rm x"}"#, true, true),
+        ("Monitor", r#"{"command":"rm x","description":"d"}"#, true, false),
+        ("mcp__shell__run", r#"{"command":["rm x"]}"#, true, false),
+        ("Monitor", r#"{"command":"ls"}"#, false, false),
+        ("Monitor", r#"{"ws":"rm x"}"#, false, false),
+        (
+            "Monitor",
+            r#"{"command":"rm x","description":"\ud83d"}"#,
+            true,
+            false,
+        ),
+        (
+            "Write",
+            r#"{"file_path":"rm x","content":"\ud83d"}"#,
+            false,
+            false,
+        ),
+    ] {
+        for action in ["deny", "ask"] {
+            let rule = json!({ "action": action, "tool": "Bash", "input": rm });
+            assert_eq!(matches(rule, &run(tool, input)), held, "{action} {tool} {input}");
+        }
+        let rule = json!({ "action": "allow", "tool": "Bash", "input": rm });
+        assert_eq!(matches(rule, &run(tool, input)), allowed, "allow {tool} {input}");
+    }
+    // Without a condition on the command a rule is about the tool that it names.
+    assert!(!matches(
+        json!({ "action": "deny", "tool": "Bash" }),
+        &run("Monitor", r#"{"command":"rm x"}"#)
+    ));
+    // What is allowed at a deadline is allowed.
+    let late =
+        json!({ "action": "ask", "tool": "Bash", "input": rm, "deadline_ms": 5, "on_deadline": "allow" });
+    let rules = Rules {
+        session: std::sync::Arc::new(RuleSet::new(vec![serde_json::from_value(late).unwrap()]).unwrap()),
+        config: std::sync::Arc::default(),
+    };
+    let verdict = rules.decide(&run("Monitor", r#"{"command":"rm x"}"#), now(), &plain);
+    assert_eq!(verdict.decided.unwrap().on_deadline, OnDeadline::Deny);
 }
