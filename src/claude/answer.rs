@@ -5,6 +5,8 @@
 mod dialog;
 mod elicitation;
 mod form;
+mod hook;
+mod keys;
 mod permissions;
 mod plan;
 mod questions;
@@ -19,9 +21,21 @@ use super::{
 pub use self::{
     dialog::{cancel_dialog, complete_dialog, complete_dialog_answer},
     elicitation::{ElicitationAction, answer_elicitation, complete_elicitation},
+    hook::check_hook_output,
     plan::accept_plan,
     questions::{Chosen, QuestionAnswers, answer_questions},
 };
+
+/// The keys of an answer about a tool.
+const KEYS: [&str; 7] = [
+    "behavior",
+    "updatedInput",
+    "updatedPermissions",
+    "message",
+    "interrupt",
+    "toolUseID",
+    "decisionClassification",
+];
 
 /// What a person is told to have said who denied without a word.
 pub const DEFAULT_DENIAL: &str = "The user denied this request.";
@@ -35,6 +49,14 @@ pub enum BadAnswer {
     /// The answer is no JSON object.
     #[error("the answer is not a JSON object")]
     NotAnObject,
+    /// A key that the CLI would overlook, as it is not spelt as it should be.
+    #[error("{given:?} is no key of the answer, {known:?} is")]
+    MisspeltKey {
+        /// The key as it was given.
+        given: String,
+        /// The key that was meant.
+        known: &'static str,
+    },
     /// `behavior` is missing or unknown.
     #[error("behavior must be allow or deny")]
     UnknownBehavior,
@@ -124,11 +146,15 @@ pub fn behavior(answer: &RawValue) -> Option<Behavior> {
 /// Completes a client's answer to `request` (the whole `request` object of a `can_use_tool` request).
 ///
 /// An allowance without `updatedInput` gets the tool's input as it was asked, a denial without a message gets one. All
-/// else stays byte for byte.
+/// else stays byte for byte. `may_bypass` says whether the session may come into the mode `bypassPermissions`.
 ///
 /// # Errors
-/// The answer is one that the CLI would not take.
-pub fn complete_answer(request: &RawValue, answer: &RawValue) -> Result<Box<RawValue>, BadAnswer> {
+/// The answer is one that the CLI would not take, or would take for another.
+pub fn complete_answer(
+    request: &RawValue,
+    answer: &RawValue,
+    may_bypass: bool,
+) -> Result<Box<RawValue>, BadAnswer> {
     let tool = CanUseTool::read(request.get()).ok_or(BadAnswer::NotATool)?;
     let names = [
         "updatedInput",
@@ -138,6 +164,7 @@ pub fn complete_answer(request: &RawValue, answer: &RawValue) -> Result<Box<RawV
         "toolUseID",
     ];
     let given = json::members(answer.get(), names).ok_or(BadAnswer::NotAnObject)?;
+    keys::check(answer.get(), &KEYS)?;
     let [.., interrupt_given, id_given] = given;
     let [input, permissions, message, interrupt, id] = given.map(|raw| raw.filter(|raw| *raw != "null"));
     let mut additions = Vec::new();
@@ -146,7 +173,7 @@ pub fn complete_answer(request: &RawValue, answer: &RawValue) -> Result<Box<RawV
             if input.is_some_and(|input| !json::is_object(input)) {
                 return Err(BadAnswer::BadInput);
             }
-            permissions::check(permissions)?;
+            permissions::check(permissions, may_bypass)?;
             if input.is_none() {
                 additions.push(("updatedInput", tool.input.to_owned()));
             }
@@ -187,18 +214,19 @@ pub fn complete_answer(request: &RawValue, answer: &RawValue) -> Result<Box<RawV
 /// The answer that lets the tool of `request` run, with its own input or another.
 ///
 /// # Errors
-/// `request` asks for no tool, the input is no object, or the permissions are no list of objects.
+/// `request` asks for no tool, the input is no object, or the CLI would ignore the permissions.
 pub fn allow(
     request: &RawValue,
     updated_input: Option<&RawValue>,
     updated_permissions: Option<&RawValue>,
+    may_bypass: bool,
 ) -> Result<Box<RawValue>, BadAnswer> {
     let tool = CanUseTool::read(request.get()).ok_or(BadAnswer::NotATool)?;
     let input = updated_input.map_or(tool.input, RawValue::get);
     if !json::is_object(input) {
         return Err(BadAnswer::BadInput);
     }
-    permissions::check(updated_permissions.map(RawValue::get))?;
+    permissions::check(updated_permissions.map(RawValue::get), may_bypass)?;
     let permissions = updated_permissions.map_or_else(String::new, |permissions| {
         format!(r#","updatedPermissions":{permissions}"#)
     });
@@ -262,7 +290,7 @@ mod tests {
     }
 
     fn completed(answer: &str) -> Result<String, BadAnswer> {
-        complete_answer(&raw(TOOL), &raw(answer)).map(|answer| answer.get().to_owned())
+        complete_answer(&raw(TOOL), &raw(answer), false).map(|answer| answer.get().to_owned())
     }
 
     #[test]
@@ -332,6 +360,20 @@ mod tests {
             ),
             (r#"{"behavior":"allow","toolUseID":7}"#, BadAnswer::BadToolUseId),
             (
+                r#"{"behavior":"allow","updated_input":{}}"#,
+                BadAnswer::MisspeltKey {
+                    given: "updated_input".to_owned(),
+                    known: "updatedInput",
+                },
+            ),
+            (
+                r#"{"behavior":"deny","message":"x","Interrupt":true}"#,
+                BadAnswer::MisspeltKey {
+                    given: "Interrupt".to_owned(),
+                    known: "interrupt",
+                },
+            ),
+            (
                 r#"{"behavior":"deny","message":"x","toolUseID":[]}"#,
                 BadAnswer::BadToolUseId,
             ),
@@ -345,27 +387,30 @@ mod tests {
         }
         let other = raw(r#"{"subtype":"hook_callback"}"#);
         let answer = raw(r#"{"behavior":"allow"}"#);
-        assert_eq!(complete_answer(&other, &answer).unwrap_err(), BadAnswer::NotATool);
+        assert_eq!(
+            complete_answer(&other, &answer, false).unwrap_err(),
+            BadAnswer::NotATool
+        );
     }
 
     #[test]
     fn our_own_answers_are_complete() {
         let request = raw(TOOL);
-        let plain = allow(&request, None, None).unwrap();
+        let plain = allow(&request, None, None, false).unwrap();
         assert_eq!(completed(plain.get()).unwrap(), plain.get());
         assert_eq!(behavior(&plain), Some(Behavior::Allow));
         let rules = raw(r#"[{"type":"setMode","mode":"plan","destination":"session"}]"#);
-        let changed = allow(&request, Some(&raw(r#"{"command":"y"}"#)), Some(&rules)).unwrap();
+        let changed = allow(&request, Some(&raw(r#"{"command":"y"}"#)), Some(&rules), false).unwrap();
         assert_eq!(
             changed.get(),
             r#"{"behavior":"allow","updatedInput":{"command":"y"},"updatedPermissions":[{"type":"setMode","mode":"plan","destination":"session"}]}"#
         );
         assert_eq!(
-            allow(&request, Some(&raw("[]")), None).unwrap_err(),
+            allow(&request, Some(&raw("[]")), None, false).unwrap_err(),
             BadAnswer::BadInput
         );
         assert_eq!(
-            allow(&request, None, Some(&raw("{}"))).unwrap_err(),
+            allow(&request, None, Some(&raw("{}")), false).unwrap_err(),
             BadAnswer::BadPermissions
         );
         assert_eq!(

@@ -71,13 +71,17 @@ pub(super) fn from_request(
     })
 }
 
-/// The answer that the CLI gets.
-pub(super) fn complete(approval: &Approval, decision: &Decision) -> Result<Box<RawValue>, BadAnswer> {
+/// The answer that the CLI gets. `may_bypass` says whether the session may come into the mode `bypassPermissions`.
+pub(super) fn complete(
+    approval: &Approval,
+    decision: &Decision,
+    may_bypass: bool,
+) -> Result<Box<RawValue>, BadAnswer> {
     use ApprovalKind as Kind;
     let request = &approval.request;
     match (approval.kind, decision) {
         (Kind::Tool | Kind::Question | Kind::Plan, Decision::Raw(raw)) => {
-            answer::complete_answer(request, raw)
+            answer::complete_answer(request, raw, may_bypass)
         }
         (Kind::Elicitation, Decision::Raw(raw)) => answer::complete_elicitation(request, raw),
         (Kind::Dialog, Decision::Raw(raw)) => answer::complete_dialog_answer(raw),
@@ -87,18 +91,27 @@ pub(super) fn complete(approval: &Approval, decision: &Decision) -> Result<Box<R
                 updated_input,
                 updated_permissions,
             },
-        ) => answer::allow(request, updated_input.as_deref(), updated_permissions.as_deref()),
+        ) => answer::allow(
+            request,
+            updated_input.as_deref(),
+            updated_permissions.as_deref(),
+            may_bypass,
+        ),
         (Kind::Tool | Kind::Question | Kind::Plan, Decision::Deny { message, interrupt }) => {
             answer::deny(message.as_deref(), *interrupt)
         }
         (Kind::Plan, Decision::Plan { plan, next_mode }) => {
-            answer::accept_plan(request, plan.as_deref(), *next_mode)
+            answer::accept_plan(request, plan.as_deref(), *next_mode, may_bypass)
         }
         (Kind::Question, Decision::Answers(answers)) => answer::answer_questions(request, answers),
         (Kind::Elicitation, Decision::Accept(content)) => {
             answer::answer_elicitation(request, ElicitationAction::Accept, content.as_deref())
         }
-        (Kind::Elicitation, Decision::Decline) => {
+        (Kind::Tool | Kind::Question | Kind::Plan, Decision::Fail(message)) => {
+            answer::deny(Some(message), false)
+        }
+        (Kind::Dialog, Decision::Fail(_)) => answer::cancel_dialog(),
+        (Kind::Elicitation, Decision::Fail(_) | Decision::Decline) => {
             answer::answer_elicitation(request, ElicitationAction::Decline, None)
         }
         (Kind::Elicitation, Decision::Cancel) => {

@@ -104,11 +104,21 @@ impl Clients {
         error: &SessionError,
         about: Option<(&str, &str)>,
     ) {
+        self.error_about(connection, error, about.as_slice());
+    }
+
+    /// As [`Self::error`], with all that the client may know it by.
+    pub(super) fn error_about(
+        &mut self,
+        connection: ConnectionId,
+        error: &SessionError,
+        about: &[(&str, &str)],
+    ) {
         let mut frame = json!({
             "type": "trunkline.error", "code": error.code(), "detail": crate::telemetry::chain(error),
         });
-        if let (Some((name, value)), Some(fields)) = (about, frame.as_object_mut()) {
-            fields.insert(name.to_owned(), value.into());
+        for (name, value) in about {
+            frame[*name] = (*value).into();
         }
         if let SessionError::NotWoken(WakeFailure { room: Some(_), .. }) = error {
             frame["retry_after_ms"] = Refusal::RETRY_AFTER_MS.into();

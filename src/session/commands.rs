@@ -27,6 +27,9 @@ use super::{
     prompts::{Admission, PromptReply},
 };
 
+/// The mode that asks nobody.
+const BYPASS: &str = "bypassPermissions";
+
 impl Actor {
     pub(super) fn on_command(&mut self, command: Command) {
         match command {
@@ -152,7 +155,7 @@ impl Actor {
             self.deciding.add(id, reply);
             return;
         }
-        let answer = match approvals::complete(&approval, decision) {
+        let answer = match approvals::complete(&approval, decision, self.may_bypass()) {
             Ok(answer) => answer,
             Err(bad) => {
                 self.answer_decision(reply, id, Err(SessionError::InvalidDecision(bad)));
@@ -165,6 +168,11 @@ impl Actor {
         }
         let line = Bytes::from(stdin::control_success(&approval.request_id, Some(&answer)));
         self.enqueue(Entry::new(Payload::line(by, line), Subject::Answer(id)));
+    }
+
+    /// Whether the session may come into the mode that asks nobody: it was made for that, or is in it.
+    pub(super) fn may_bypass(&self) -> bool {
+        self.desk.may_bypass() || self.machine.permission_mode() == Some(BYPASS)
     }
 
     pub(super) fn answer_decision(
@@ -196,7 +204,8 @@ impl Actor {
                 Some(ended) => self.clients.late_answer(connection, ended),
                 None => {
                     let id = id.to_string();
-                    self.clients.error(connection, &error, Some(("approval_id", &id)));
+                    let about = [("request_id", request_id.as_str()), ("approval_id", &id)];
+                    self.clients.error_about(connection, &error, &about);
                 }
             },
         }
@@ -334,7 +343,6 @@ impl Actor {
         request_id: String,
         outcome: Result<Option<Box<RawValue>>, ClientError>,
     ) {
-        let about = Some(("request_id", request_id.as_str()));
         let approval = self
             .machine
             .approvals()
@@ -348,16 +356,22 @@ impl Actor {
             }
             return;
         };
-        let Some(answer) = outcome.ok().flatten() else {
-            let bad = SessionError::InvalidDecision(BadAnswer::NotAnObject);
-            self.clients.error(connection, &bad, about);
-            return;
+        let decision = match outcome {
+            Ok(Some(answer)) => Decision::Raw(answer),
+            Ok(None) => {
+                let id = id.to_string();
+                let about = [("request_id", request_id.as_str()), ("approval_id", &id)];
+                let bad = SessionError::InvalidDecision(BadAnswer::NotAnObject);
+                self.clients.error_about(connection, &bad, &about);
+                return;
+            }
+            Err(error) => Decision::Fail(error.error),
         };
         let reply = DecisionReply::Client {
             connection,
             request_id,
         };
-        self.decide(id, &Decision::Raw(answer), by, reply);
+        self.decide(id, &decision, by, reply);
     }
 }
 

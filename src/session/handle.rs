@@ -63,6 +63,8 @@ pub enum Decision {
     Complete(Box<RawValue>),
     /// An answer as the CLI takes it.
     Raw(Box<RawValue>),
+    /// Who was asked could not answer, and says why: it is denied.
+    Fail(String),
 }
 
 /// A process to be started for a session.

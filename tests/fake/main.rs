@@ -21,6 +21,7 @@ mod life;
 mod limits;
 mod load;
 mod metrics;
+mod misfits;
 mod money;
 mod one_process;
 mod parity;

@@ -362,6 +362,7 @@ async fn p1_an_answer_is_such_that_the_cli_takes_it() {
         json!({ "behavior": "allow", "toolUseID": 5 }),
         json!({ "behavior": "deny", "interrupt": "yes" }),
         json!({ "behavior": "allow", "updatedInput": [] }),
+        json!({ "behavior": "allow", "updated_input": { "command": "touch three" } }),
         json!({ "behavior": "allow", "updatedPermissions": [{ "type": "addRules", "rules": [rule], "behavior": "allow" }] }),
         json!({ "behavior": "allow", "updatedPermissions": [
             { "type": "addRules", "rules": vec![&rule; 4096], "behavior": "allow", "destination": "session" }] }),
@@ -371,6 +372,7 @@ async fn p1_an_answer_is_such_that_the_cli_takes_it() {
             .find("the refusal", |frame| frame["type"] == "trunkline.error")
             .await;
         assert_eq!(error["code"], "invalid_decision", "{wrong}");
+        assert_eq!(error["request_id"], first["request_id"], "{wrong}");
     }
     assert_eq!(world.rest.session(&id).await["state"], "waiting");
     let allow =

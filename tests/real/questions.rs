@@ -235,16 +235,16 @@ async fn a_plan_is_edited_and_goes_on_in_another_mode() {
     assert!(world.last_request().await.to_string().contains("# A better plan"));
 }
 
-/// A mode that a session must be started for cannot be had by way of a plan.
+/// A mode that a session must be started for cannot be had by way of a plan: the CLI would drop it without a word.
 #[tokio::test]
 async fn a_plan_does_not_lead_to_a_mode_that_was_not_launched() {
     let world = World::start().await;
     let (id, approval) = plan(&world).await;
     let decision = json!({ "decision": "allow", "next_mode": "bypassPermissions" });
-    world
-        .rest
-        .decide(&id, approval["id"].as_str().unwrap(), decision)
-        .await;
+    let plan = approval["id"].as_str().unwrap();
+    let refused = world.rest.decide(&id, plan, decision).await;
+    assert_eq!(refused.problem(400), "invalid_decision");
+    world.decide(&id, &approval, json!({ "decision": "allow" })).await;
     let view = world.idle_after(&id, 1).await;
     assert_ne!(view["permission_mode"], "bypassPermissions");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::BadAnswer;
+use super::{BadAnswer, keys};
 use crate::claude::{control::raw_value, json};
 
 /// The answer that completes a dialog.
@@ -32,6 +32,7 @@ pub fn cancel_dialog() -> Result<Box<RawValue>, BadAnswer> {
 pub fn complete_dialog_answer(answer: &RawValue) -> Result<Box<RawValue>, BadAnswer> {
     let [behavior, result] =
         json::members(answer.get(), ["behavior", "result"]).ok_or(BadAnswer::NotAnObject)?;
+    keys::check(answer.get(), &["behavior", "result"])?;
     match behavior.and_then(json::string).as_deref() {
         Some("completed") if result.is_none() => Err(BadAnswer::NoResult),
         Some("completed" | "cancelled") => Ok(answer.to_owned()),

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{BadAnswer, form};
+use super::{BadAnswer, form, keys};
 use crate::claude::{control::raw_value, json};
 
 /// What a person does with an elicitation.
@@ -56,6 +56,7 @@ pub fn answer_elicitation(
 /// The answer is one that the CLI would not take, or its content is not what the request's schema asks for.
 pub fn complete_elicitation(request: &RawValue, answer: &RawValue) -> Result<Box<RawValue>, BadAnswer> {
     let [content] = json::members(answer.get(), ["content"]).ok_or(BadAnswer::NotAnObject)?;
+    keys::check(answer.get(), &["action", "content"])?;
     let action = ElicitationAction::of(answer).ok_or(BadAnswer::UnknownAction)?;
     let [mode, schema] =
         json::members(request.get(), ["mode", "requested_schema"]).ok_or(BadAnswer::NotAnObject)?;

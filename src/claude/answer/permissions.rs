@@ -1,24 +1,50 @@
 //! Owns what permission updates must look like (PROTOCOL: `PermissionUpdate`). The CLI drops one that is malformed without
 //! a word, so a person who said "always" would be asked again; with too many it refuses the whole answer.
 
-use super::BadAnswer;
+use super::{BadAnswer, keys};
 use crate::claude::json;
 
 /// Updates, rules and directories that the CLI takes in one answer (its own message names the limit).
 const MOST: usize = 4096;
 
-/// Checks the updates of an answer, if it has any. Types and values that are new pass; what a known type needs must be there.
+/// The keys of an update.
+const KEYS: [&str; 6] = ["type", "rules", "behavior", "destination", "mode", "directories"];
+/// The keys of a rule.
+const RULE_KEYS: [&str; 2] = ["toolName", "ruleContent"];
+/// Where an update goes.
+const DESTINATIONS: [&str; 5] = [
+    "session",
+    "localSettings",
+    "projectSettings",
+    "userSettings",
+    "cliArg",
+];
+/// The modes; `manual` is another name of `default`.
+const MODES: [&str; 7] = [
+    "default",
+    "manual",
+    "acceptEdits",
+    "bypassPermissions",
+    "plan",
+    "dontAsk",
+    "auto",
+];
+/// Why a session does not come into the mode that asks nobody.
+pub(super) const NO_BYPASS: &str = "asks for bypassPermissions, which the session was not made for";
+
+/// Checks the updates of an answer, if it has any. For one that the CLI does not know it drops the whole list.
 ///
 /// # Errors
-/// The CLI would not take them, or would drop one.
-pub(super) fn check(updates: Option<&str>) -> Result<(), BadAnswer> {
+/// The CLI would not take them, or would drop them.
+pub(super) fn check(updates: Option<&str>, may_bypass: bool) -> Result<(), BadAnswer> {
     let Some(updates) = updates else {
         return Ok(());
     };
     let updates = json::items(updates).ok_or(BadAnswer::BadPermissions)?;
     let mut count = updates.len();
     for (place, update) in updates.into_iter().enumerate() {
-        count += check_one(update).map_err(|needs| BadAnswer::BadPermission { place, needs })?;
+        count += check_one(update, may_bypass).map_err(|needs| BadAnswer::BadPermission { place, needs })?;
+        check_keys(update)?;
     }
     if count > MOST {
         return Err(BadAnswer::TooManyPermissions { most: MOST });
@@ -26,11 +52,20 @@ pub(super) fn check(updates: Option<&str>) -> Result<(), BadAnswer> {
     Ok(())
 }
 
+/// A rule whose content is misspelt would be one for the whole tool.
+fn check_keys(update: &str) -> Result<(), BadAnswer> {
+    keys::check(update, &KEYS)?;
+    let rules = json::members(update, ["rules"]).and_then(|[rules]| rules);
+    for rule in rules.and_then(json::items).unwrap_or_default() {
+        keys::check(rule, &RULE_KEYS)?;
+    }
+    Ok(())
+}
+
 /// Gives how many rules or directories the update names.
-fn check_one(update: &str) -> Result<usize, &'static str> {
-    let names = ["type", "destination", "rules", "behavior", "mode", "directories"];
-    let [kind, destination, rules, behavior, mode, directories] =
-        json::members(update, names).ok_or("must be an object")?;
+fn check_one(update: &str, may_bypass: bool) -> Result<usize, &'static str> {
+    let [kind, rules, behavior, destination, mode, directories] =
+        json::members(update, KEYS).ok_or("must be an object")?;
     let kind = kind.and_then(json::string).ok_or("needs a type")?;
     let count = match kind.as_ref() {
         "addRules" | "replaceRules" | "removeRules" => {
@@ -47,7 +82,13 @@ fn check_one(update: &str) -> Result<usize, &'static str> {
             rules.len()
         }
         "setMode" => {
-            mode.and_then(json::string).ok_or("needs a mode")?;
+            let mode = mode.and_then(json::string).ok_or("needs a mode")?;
+            if !MODES.contains(&mode.as_ref()) {
+                return Err("needs a mode that the CLI knows");
+            }
+            if mode == "bypassPermissions" && !may_bypass {
+                return Err(NO_BYPASS);
+            }
             0
         }
         "addDirectories" | "removeDirectories" => {
@@ -59,11 +100,14 @@ fn check_one(update: &str) -> Result<usize, &'static str> {
             }
             directories.len()
         }
-        _ => return Ok(0),
+        _ => return Err("needs a type that the CLI knows, such as addRules"),
     };
-    destination
+    let destination = destination
         .and_then(json::string)
         .ok_or("needs a destination, such as session")?;
+    if !DESTINATIONS.contains(&destination.as_ref()) {
+        return Err("needs a destination that the CLI knows, such as session");
+    }
     Ok(count)
 }
 
@@ -82,19 +126,20 @@ fn is_text(raw: &str) -> bool {
 mod tests {
     use super::*;
 
+    const GOOD: &str = r#"{"type":"setMode","mode":"plan","destination":"session"}"#;
+
     #[test]
-    fn what_the_cli_suggests_passes_and_so_does_what_is_new() {
+    fn what_the_cli_suggests_passes() {
         for updates in [
             "[]",
             r#"[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"ls \ud83d"}],"behavior":"allow","destination":"localSettings"}]"#,
             r#"[{"type":"removeRules","rules":[],"behavior":"ask","destination":"session"},
-                {"type":"setMode","mode":"brandNew","destination":"session"},
-                {"type":"addDirectories","directories":["/a"],"destination":"brandNew"}]"#,
-            r#"[{"type":"brandNew"}]"#,
+                {"type":"setMode","mode":"manual","destination":"session","brandNew":1},
+                {"type":"addDirectories","directories":["/a"],"destination":"cliArg"}]"#,
         ] {
-            assert_eq!(check(Some(updates)), Ok(()), "{updates}");
+            assert_eq!(check(Some(updates), false), Ok(()), "{updates}");
         }
-        assert_eq!(check(None), Ok(()));
+        assert_eq!(check(None, false), Ok(()));
     }
 
     #[test]
@@ -127,6 +172,23 @@ mod tests {
                 r#"{"type":"addRules","rules":[],"behavior":"deny"}"#,
                 "destination",
             ),
+            (
+                r#"{"type":"addRule","rules":[],"behavior":"allow","destination":"session"}"#,
+                "a type",
+            ),
+            (r#"{"type":"brandNew"}"#, "a type"),
+            (
+                r#"{"type":"setMode","mode":"weird","destination":"session"}"#,
+                "a mode",
+            ),
+            (
+                r#"{"type":"setMode","mode":"plan","destination":"nowhere"}"#,
+                "a destination",
+            ),
+            (
+                r#"{"type":"setMode","mode":"bypassPermissions","destination":"session"}"#,
+                "bypassPermissions",
+            ),
             (r#"{"type":"setMode","destination":"session"}"#, "a mode"),
             (r#"{"type":"setMode","mode":"acceptEdits"}"#, "destination"),
             (
@@ -138,14 +200,31 @@ mod tests {
                 "a text for each",
             ),
         ] {
-            let error = check(Some(&format!(r#"[{{"type":"brandNew"}},{update}]"#))).unwrap_err();
+            let error = check(Some(&format!("[{GOOD},{update}]")), false).unwrap_err();
             let text = error.to_string();
             assert!(
                 text.starts_with("updatedPermissions[1] ") && text.contains(said),
                 "{update}: {text}"
             );
         }
-        assert_eq!(check(Some("{}")), Err(BadAnswer::BadPermissions));
+        assert_eq!(check(Some("{}"), false), Err(BadAnswer::BadPermissions));
+        let bypass = r#"[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]"#;
+        assert_eq!(check(Some(bypass), true), Ok(()));
+    }
+
+    /// The CLI would take the rule for one over the whole tool.
+    #[test]
+    fn a_misspelt_part_of_a_rule_is_refused() {
+        for rule in [
+            r#"{"toolName":"Bash","rule_content":"ls"}"#,
+            r#"{"toolName":"Bash","rulecontent":"ls"}"#,
+        ] {
+            let update = format!(
+                r#"[{{"type":"addRules","rules":[{rule}],"behavior":"allow","destination":"session"}}]"#
+            );
+            let error = check(Some(&update), false).unwrap_err();
+            assert!(matches!(error, BadAnswer::MisspeltKey { .. }), "{error}");
+        }
     }
 
     #[test]
@@ -156,8 +235,8 @@ mod tests {
                 r#"[{{"type":"addRules","rules":[{rules}],"behavior":"allow","destination":"session"}},{{"type":"addDirectories","directories":["/a"],"destination":"session"}}]"#
             )
         };
-        assert_eq!(check(Some(&updates(MOST - 3))), Ok(()));
+        assert_eq!(check(Some(&updates(MOST - 3)), false), Ok(()));
         let too_many = BadAnswer::TooManyPermissions { most: MOST };
-        assert_eq!(check(Some(&updates(MOST - 2))), Err(too_many));
+        assert_eq!(check(Some(&updates(MOST - 2)), false), Err(too_many));
     }
 }

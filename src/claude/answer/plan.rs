@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{BadAnswer, quoted};
+use super::{BadAnswer, permissions::NO_BYPASS, quoted};
 use crate::claude::{
     control::{CanUseTool, raw_value},
     json,
@@ -15,12 +15,19 @@ use crate::claude::{
 /// `next_mode` the CLI goes back to the mode from before the plan.
 ///
 /// # Errors
-/// `request` is about no tool.
+/// `request` is about no tool, or the session was not made for the mode.
 pub fn accept_plan(
     request: &RawValue,
     plan: Option<&str>,
     next_mode: Option<PermissionMode>,
+    may_bypass: bool,
 ) -> Result<Box<RawValue>, BadAnswer> {
+    if next_mode == Some(PermissionMode::BypassPermissions) && !may_bypass {
+        return Err(BadAnswer::BadPermission {
+            place: 0,
+            needs: NO_BYPASS,
+        });
+    }
     let tool = CanUseTool::read(request.get()).ok_or(BadAnswer::NotATool)?;
     let input = match plan {
         Some(plan) => with_plan(tool.input, plan).ok_or(BadAnswer::BadInput)?,
@@ -58,7 +65,7 @@ mod tests {
 
     fn accepted(input: &str, plan: Option<&str>, mode: Option<PermissionMode>) -> Value {
         let request = format!(r#"{{"subtype":"can_use_tool","tool_name":"ExitPlanMode","input":{input}}}"#);
-        let answer = accept_plan(&RawValue::from_string(request).unwrap(), plan, mode).unwrap();
+        let answer = accept_plan(&RawValue::from_string(request).unwrap(), plan, mode, false).unwrap();
         serde_json::from_str(answer.get()).unwrap()
     }
 

@@ -51,6 +51,22 @@ fn invalid(field: impl Into<String>, reason: impl Into<String>) -> InvalidOption
 }
 
 impl LaunchOptions {
+    /// Whether the session is made so that it may come into the mode `bypassPermissions`.
+    pub fn may_bypass(&self) -> bool {
+        self.permission_mode == Some(PermissionMode::BypassPermissions)
+            || self.allow_dangerously_skip_permissions == Some(true)
+            || self.default_mode().as_deref() == Some("bypassPermissions")
+    }
+
+    /// The permission mode of the inline settings.
+    fn default_mode(&self) -> Option<std::borrow::Cow<'_, str>> {
+        let Some(Settings::Inline(settings)) = &self.settings else {
+            return None;
+        };
+        let [mode] = json::members(settings.member("permissions")?, ["defaultMode"])?;
+        json::string(mode?)
+    }
+
     /// Checks every field.
     ///
     /// # Errors
@@ -211,10 +227,7 @@ impl LaunchOptions {
                 if self.sandbox.is_some() && settings.member("sandbox").is_some() {
                     return Err(invalid("sandbox", "is given here and in settings"));
                 }
-                let mode = settings.member("permissions").and_then(|permissions| {
-                    let [mode] = json::members(permissions, ["defaultMode"])?;
-                    json::string(mode?)
-                });
+                let mode = self.default_mode();
                 if !policy.allow_bypass_permissions && mode.as_deref() == Some("bypassPermissions") {
                     return Err(bypass("settings.permissions.defaultMode"));
                 }

@@ -251,6 +251,14 @@ impl Actor {
                 if self.desk.answering.contains_key(&request_id) {
                     return;
                 }
+                let outcome = outcome.and_then(|payload| match self.check_output(&asked.about, &payload) {
+                    Ok(()) => Ok(payload),
+                    Err(error) => {
+                        let (session, error) = (self.id, error.to_string());
+                        tracing::warn!(session.id = %session, error, "the answer of a webhook was refused");
+                        Err(FallbackReason::WebhookFailed)
+                    }
+                });
                 match outcome {
                     Ok(payload) => {
                         let line = crate::claude::stdin::control_success(&request_id, Some(&payload));

@@ -25,6 +25,8 @@ use super::{
 pub struct Routes {
     pub(super) hooks: Vec<Hook>,
     pub(super) servers: BTreeMap<String, SdkMcpServer>,
+    /// Whether the session may come into the mode `bypassPermissions`.
+    pub(super) may_bypass: bool,
 }
 
 impl Routes {
@@ -33,6 +35,7 @@ impl Routes {
         Self {
             hooks: options.hooks.clone().unwrap_or_default(),
             servers: options.sdk_mcp_servers.clone().unwrap_or_default(),
+            may_bypass: options.may_bypass(),
         }
     }
 

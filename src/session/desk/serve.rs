@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     claude::{
-        BadLine,
+        BadAnswer, BadLine, answer,
         control::Fields,
         glance, json,
         options::HookTarget,
@@ -128,6 +128,11 @@ impl Actor {
             .get(&request_id)
             .and_then(|asked| unfit(&asked.about, &outcome))
             .map(|why| SessionError::InvalidLine(BadLine::BadControl(why)));
+        let misfit = match (&outcome, self.machine.desk().get(&request_id)) {
+            (Ok(Some(output)), Some(asked)) => self.check_output(&asked.about, output).err(),
+            _ => None,
+        };
+        let unfit = unfit.or_else(|| misfit.map(SessionError::InvalidDecision));
         let is_secret = match (is_secret, unfit) {
             (Ok(is_secret), None) => is_secret,
             (Err(error), _) | (Ok(_), Some(error)) => {
@@ -149,6 +154,14 @@ impl Actor {
         let answering = Answering { by, line, client };
         self.desk.answering.insert(request_id.clone(), answering);
         self.write_answer(request_id);
+    }
+
+    /// Refuses a hook's output of which the CLI would drop a part without a word.
+    pub(super) fn check_output(&self, about: &About, output: &RawValue) -> Result<(), BadAnswer> {
+        match about {
+            About::Hook { .. } => answer::check_hook_output(output.get(), self.may_bypass()),
+            _ => Ok(()),
+        }
     }
 
     /// Gives the CLI an answer of the daemon's.

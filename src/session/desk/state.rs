@@ -129,6 +129,11 @@ impl Desk {
         });
     }
 
+    /// Whether the session was made to come into the mode `bypassPermissions`.
+    pub(in crate::session) const fn may_bypass(&self) -> bool {
+        self.routes.may_bypass
+    }
+
     /// The request that carried hooks is over: from now on the journal says which the CLI has.
     pub(in crate::session) fn forget_hooks_of(&mut self, request_id: &str) {
         self.sent_hooks.take_if(|(id, _)| id == request_id);

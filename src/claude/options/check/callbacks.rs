@@ -5,8 +5,9 @@ use super::{
     single_line,
 };
 use crate::claude::{
+    answer::check_hook_output,
     hooks::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS},
-    options::{Hook, HookTarget, McpTarget, SdkMcpServer},
+    options::{Hook, HookTarget, JsonObject, McpTarget, SdkMcpServer},
 };
 use crate::domain::{WebUrl, WebUrlError};
 
@@ -32,7 +33,7 @@ impl LaunchOptions {
         let hooks = self.hooks.as_deref().unwrap_or_default();
         few("hooks", hooks.len())?;
         for (index, hook) in hooks.iter().enumerate() {
-            check_hook(&format!("hooks[{index}]"), hook)?;
+            check_hook(&format!("hooks[{index}]"), hook, self.may_bypass())?;
         }
         for (server, config) in entries("sdk_mcp_servers", self.sdk_mcp_servers.as_ref())? {
             name("sdk_mcp_servers", server)?;
@@ -50,7 +51,7 @@ impl LaunchOptions {
     }
 }
 
-fn check_hook(field: &str, hook: &Hook) -> Checked {
+fn check_hook(field: &str, hook: &Hook, may_bypass: bool) -> Checked {
     let event = format!("{field}.event");
     if hook.event.trim().is_empty() {
         return Err(invalid(event, "must not be empty"));
@@ -68,7 +69,7 @@ fn check_hook(field: &str, hook: &Hook) -> Checked {
             format!("must be from {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS}"),
         ));
     }
-    object(&format!("{field}.fallback"), hook.fallback.as_ref())?;
+    check_output(&format!("{field}.fallback"), hook.fallback.as_ref(), may_bypass)?;
     match &hook.target {
         HookTarget::Client { client_id: _ } => Ok(()),
         HookTarget::Webhook {
@@ -91,8 +92,17 @@ fn check_hook(field: &str, hook: &Hook) -> Checked {
                 short(&field, secret, MAX_SECRET_BYTES)
             })
         }
-        HookTarget::Fixed { output } => object(&format!("{field}.target.output"), Some(output)),
+        HookTarget::Fixed { output } => {
+            check_output(&format!("{field}.target.output"), Some(output), may_bypass)
+        }
     }
+}
+
+fn check_output(field: &str, output: Option<&JsonObject>, may_bypass: bool) -> Checked {
+    object(field, output)?;
+    optional(output, |output| {
+        check_hook_output(output.get(), may_bypass).map_err(|error| invalid(field, error.to_string()))
+    })
 }
 
 fn check_server(field: &str, config: &SdkMcpServer) -> Checked {

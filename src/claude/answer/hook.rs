@@ -1,0 +1,115 @@
+//! Owns the checks of a hook's output: what the CLI would drop of it without a word is refused first.
+
+use super::{BadAnswer, keys, permissions};
+use crate::claude::json;
+
+/// The keys of an output.
+const OUTPUT: [&str; 10] = [
+    "continue",
+    "suppressOutput",
+    "stopReason",
+    "decision",
+    "systemMessage",
+    "terminalSequence",
+    "reason",
+    "hookSpecificOutput",
+    "async",
+    "asyncTimeout",
+];
+
+/// The keys of the part that goes with an event, of all events.
+const SPECIFIC: [&str; 20] = [
+    "hookEventName",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "updatedInput",
+    "updatedPermissions",
+    "additionalContext",
+    "classifierContext",
+    "updatedToolOutput",
+    "updatedMCPToolOutput",
+    "decision",
+    "retry",
+    "sessionTitle",
+    "suppressOriginalPrompt",
+    "initialUserMessage",
+    "watchPaths",
+    "reloadSkills",
+    "action",
+    "content",
+    "displayContent",
+    "worktreePath",
+];
+
+/// The keys of the decision of a `PermissionRequest` hook.
+const DECISION: [&str; 5] = [
+    "behavior",
+    "updatedInput",
+    "updatedPermissions",
+    "message",
+    "interrupt",
+];
+
+/// Checks the output of a hook, which passes byte for byte. `may_bypass` says whether the session may come into the mode
+/// `bypassPermissions`.
+///
+/// # Errors
+/// A key is misspelt, or a permission update is one that the CLI would ignore.
+pub fn check_hook_output(output: &str, may_bypass: bool) -> Result<(), BadAnswer> {
+    keys::check(output, &OUTPUT)?;
+    let Some([Some(specific)]) = json::members(output, ["hookSpecificOutput"]) else {
+        return Ok(());
+    };
+    keys::check(specific, &SPECIFIC)?;
+    let Some([decision, updates]) = json::members(specific, ["decision", "updatedPermissions"]) else {
+        return Ok(());
+    };
+    permissions::check(given(updates), may_bypass)?;
+    let Some(decision) = decision.filter(|decision| json::is_object(decision)) else {
+        return Ok(());
+    };
+    keys::check(decision, &DECISION)?;
+    let updates = json::members(decision, ["updatedPermissions"]).and_then(|[updates]| updates);
+    permissions::check(given(updates), may_bypass)
+}
+
+fn given(raw: Option<&str>) -> Option<&str> {
+    raw.filter(|raw| *raw != "null")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_cli_takes_passes_and_so_does_what_is_new() {
+        for output in [
+            "{}",
+            r#"{"continue":false,"stopReason":"x","brandNew":1}"#,
+            r#"{"decision":"block","reason":"x"}"#,
+            r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"updated_input":1}}}"#,
+            r#"{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"acceptEdits","destination":"session"}]}}}"#,
+            r#"{"hookSpecificOutput":{"hookEventName":"Elicitation","action":"accept","content":{"a":1}}}"#,
+        ] {
+            assert_eq!(check_hook_output(output, false), Ok(()), "{output}");
+        }
+    }
+
+    #[test]
+    fn what_the_cli_would_drop_of_an_output_is_refused() {
+        let bypass = r#"{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]}}}"#;
+        for output in [
+            r#"{"hook_specific_output":{}}"#,
+            r#"{"stop_reason":"x"}"#,
+            r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permission_decision":"deny"}}"#,
+            r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","updated_input":{"command":"ls"}}}"#,
+            r#"{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedinput":{}}}}"#,
+            r#"{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedPermissions":[{"type":"addRule"}]}}}"#,
+            r#"{"hookSpecificOutput":{"updatedPermissions":[{"type":"setMode","mode":"weird","destination":"session"}]}}"#,
+            bypass,
+        ] {
+            assert!(check_hook_output(output, false).is_err(), "{output}");
+        }
+        assert_eq!(check_hook_output(bypass, true), Ok(()));
+    }
+}
