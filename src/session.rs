@@ -7,6 +7,7 @@ mod clients;
 mod commands;
 mod control;
 mod counted;
+mod covered;
 mod credentials;
 mod damage;
 mod decisions;

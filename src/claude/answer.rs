@@ -5,6 +5,7 @@
 mod dialog;
 mod elicitation;
 mod form;
+mod grants;
 mod hook;
 mod keys;
 mod permissions;
@@ -21,6 +22,7 @@ use super::{
 pub use self::{
     dialog::{cancel_dialog, complete_dialog, complete_dialog_answer},
     elicitation::{ElicitationAction, answer_elicitation, complete_elicitation},
+    grants::{Grants, RuleGrant},
     hook::check_hook_output,
     plan::accept_plan,
     questions::{Chosen, QuestionAnswers, answer_questions},

@@ -137,6 +137,8 @@ pub enum ApprovalHow {
     Rule,
     /// Nobody answered before the deadline of a rule.
     Expiry,
+    /// What another answer allowed, or the mode, covers it too.
+    Covered,
     /// The CLI took the request back.
     Withdrawal,
     /// The process ended first.
@@ -150,6 +152,8 @@ impl ApprovalHow {
             Self::Rule
         } else if by.starts_with("expiry:") {
             Self::Expiry
+        } else if by.starts_with("covered:") {
+            Self::Covered
         } else {
             Self::Person
         }
@@ -161,6 +165,7 @@ impl ApprovalHow {
             Self::Person => "person",
             Self::Rule => "rule",
             Self::Expiry => "expiry",
+            Self::Covered => "covered",
             Self::Withdrawal => "withdrawal",
             Self::Abandonment => "abandonment",
         }
@@ -174,7 +179,7 @@ pub struct Resolution {
     pub state: ApprovalState,
     /// By what.
     pub how: ApprovalHow,
-    /// Who answered (`rest`, `ws:<connection>`, `rule:<rule>`, `expiry:<rule>`, …); `cli` for a withdrawal, `daemon` for an abandonment.
+    /// Who answered (`rest`, `ws:<connection>`, `rule:<rule>`, `expiry:<rule>`, `covered:<by what>`, …); `cli` for a withdrawal, `daemon` for an abandonment.
     pub by: String,
     /// The answer that was given to the CLI, byte for byte.
     pub response: Option<Box<RawValue>>,

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 pub use self::{
     evaluate::{Asked, Decided, Input, Passed, RuleSource, Rules, Verdict},
-    path::{Leads, Lookup},
+    path::{Leads, Lookup, is_certainly_below},
     spec::{InvalidRule, Matcher, OnDeadline, RuleAction, RuleSpec},
 };
 

@@ -489,6 +489,7 @@ impl Actor {
             Effect::ControlAnswered(answer) => self.on_control_answered(answer),
             Effect::AskedClosed(id, is_answered) => self.on_asked_closed(&id, is_answered),
             Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
+            Effect::Granted(granted) => self.ruling.grant(granted),
             Effect::TurnEnded(turn, result) => {
                 self.metrics.turn_ended(&turn);
                 self.on_turn_ended(turn.number);

@@ -39,6 +39,7 @@ use park::Timers;
 use super::{
     LiveView, Offers, OpenPrompt, OpenTurn,
     counted::Counted,
+    covered::Granted,
     desk::{Book, FallbackReason},
     money::Ledger,
     notes::{Note, Notice},
@@ -126,6 +127,8 @@ pub(super) enum Effect {
     ControlAnswered(ControlResponse),
     /// A request of the CLI that is no approval is open no longer; whether it was answered.
     AskedClosed(String, bool),
+    /// Something was allowed that may cover other approvals that are open.
+    Granted(Granted),
     /// An approval ended.
     ApprovalClosed(ApprovalId, Box<Resolution>),
     /// A turn ended; `result` is the CLI's line, if there was one.
@@ -567,6 +570,10 @@ impl Machine {
     fn set_permission_mode(&mut self, mode: Option<String>, out: &mut Outcome) {
         if mode.is_some() && self.permission_mode != mode {
             self.permission_mode.clone_from(&mode);
+            let granted = mode
+                .as_deref()
+                .and_then(|mode| Granted::by_mode(mode, self.open_approvals()));
+            out.effects.extend(granted.map(Effect::Granted));
             out.facts.extend(mode.map(Fact::PermissionMode));
         }
     }

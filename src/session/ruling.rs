@@ -19,7 +19,12 @@ use crate::{
     },
 };
 
-use super::{actor::Actor, decisions::DecisionReply, handle::Decision};
+use super::{
+    actor::Actor,
+    covered::{Granted, Place, covered_by},
+    decisions::DecisionReply,
+    handle::Decision,
+};
 
 /// How long a look at the file system may hold up an approval. Later it is shown as if no rule matched, until the look
 /// ends.
@@ -43,12 +48,14 @@ enum Then {
     Person,
     /// An answer at once.
     Answer(Decision),
+    /// The same, by what was allowed already.
+    Cover(String),
     /// An answer at the deadline.
     Expire(Decision),
 }
 
-/// The outcome of one look: the rules it was made by, and what they say.
-pub(super) type Looked = (u64, Vec<(ApprovalId, Verdict)>);
+/// The outcome of one look: the rules it was made by, what they say, and by what each approval is covered already.
+pub(super) type Looked = (u64, Vec<(ApprovalId, Verdict, Option<String>)>);
 
 /// A look that runs.
 #[derive(Debug)]
@@ -67,6 +74,8 @@ pub(super) struct Ruling {
     /// Counts the changes of rules and mode. What was said before the last change does not hold.
     generation: u64,
     ruled: HashMap<ApprovalId, (u64, Ruled)>,
+    /// What was allowed while approvals were open that still are.
+    granted: Vec<Granted>,
     /// Rules that were changed: their deadlines begin anew.
     changed: HashSet<String>,
     look: Option<Look>,
@@ -89,6 +98,7 @@ impl Ruling {
             mode: None,
             generation: 0,
             ruled: HashMap::new(),
+            granted: Vec::new(),
             changed: HashSet::new(),
             look: None,
             guessed: HashSet::new(),
@@ -115,13 +125,21 @@ impl Ruling {
         Some((ruled.rule.as_ref(), ruled.deadline))
     }
 
+    /// Something was allowed that may cover what is open.
+    pub(super) fn grant(&mut self, granted: Granted) {
+        self.granted.push(granted);
+        self.generation += 1;
+    }
+
     pub(super) fn forget(&mut self, id: ApprovalId) {
+        self.granted.retain_mut(|granted| granted.forget(id));
         self.ruled.remove(&id);
         self.guessed.remove(&id);
         self.paused.remove(&id);
     }
 
     pub(super) fn forget_all(&mut self) {
+        self.granted.clear();
         self.ruled.clear();
         self.guessed.clear();
         self.paused.clear();
@@ -146,9 +164,12 @@ impl Ruling {
     }
 
     /// What follows from a verdict. A deadline that runs goes on running while its rule stays as it is.
-    fn read(&self, approval: &Approval, verdict: Verdict, now: Timestamp) -> Ruled {
+    fn read(&self, approval: &Approval, verdict: Verdict, covered: Option<String>, now: Timestamp) -> Ruled {
         let Some(decided) = verdict.decided else {
-            return Ruled::default();
+            return Ruled {
+                then: covered.map_or(Then::Person, Then::Cover),
+                ..Ruled::default()
+            };
         };
         let then = follow(approval.kind, &decided);
         let before = match self.ruled.get(&approval.id) {
@@ -184,7 +205,7 @@ impl Actor {
         if unseen.is_empty() {
             return;
         }
-        if self.ruling.rules.is_empty() {
+        if self.ruling.rules.is_empty() && self.ruling.granted.is_empty() {
             for approval in unseen {
                 self.rule_on(approval.id, Ruled::default());
             }
@@ -201,6 +222,7 @@ impl Actor {
     fn look(&mut self, approvals: Vec<Arc<Approval>>) {
         let (rules, generation) = (self.ruling.rules.clone(), self.ruling.generation);
         let (cwd, mode) = (self.ruling.cwd.clone(), self.ruling.mode.clone());
+        let granted = self.ruling.granted.clone();
         let outcome = self.ruling.looked.clone();
         self.ruling.expires_at = rules.next_expiry(Clock.now());
         self.ruling.look = Some(Look {
@@ -213,7 +235,13 @@ impl Actor {
                 .iter()
                 .map(|approval| {
                     let asked = asked(approval, cwd.clone(), mode.clone());
-                    (approval.id, rules.decide(&asked, now, &where_it_leads))
+                    let verdict = rules.decide(&asked, now, &where_it_leads);
+                    let place = Place {
+                        cwd: &cwd,
+                        mode: mode.as_deref(),
+                        lookup: &where_it_leads,
+                    };
+                    (approval.id, verdict, covered_by(approval, &granted, &place))
                 })
                 .collect();
             // There is one look at a time, and an actor that is gone needs no answer.
@@ -238,10 +266,10 @@ impl Actor {
             return;
         }
         let now = Clock.now();
-        for (id, verdict) in verdicts {
+        for (id, verdict, covered) in verdicts {
             let approval = self.machine.approvals().iter().find(|approval| approval.id == id);
             if let Some(approval) = approval.cloned() {
-                let ruled = self.ruling.read(&approval, verdict, now);
+                let ruled = self.ruling.read(&approval, verdict, covered, now);
                 self.rule_on(id, ruled);
             }
         }
@@ -266,9 +294,10 @@ impl Actor {
             })
             .filter_map(|approval| {
                 let ruled = self.ruling.fresh(approval.id)?;
-                let rule = ruled.rule.as_deref()?;
+                let rule = ruled.rule.as_deref().unwrap_or_default();
                 match &ruled.then {
                     Then::Answer(decision) => Some((approval.id, format!("rule:{rule}"), decision.clone())),
+                    Then::Cover(by) => Some((approval.id, format!("covered:{by}"), allowance())),
                     Then::Expire(decision) if ruled.deadline.is_some_and(|at| at <= now) => {
                         Some((approval.id, format!("expiry:{rule}"), decision.clone()))
                     }
@@ -332,12 +361,16 @@ impl Actor {
     }
 }
 
-/// What follows from the rule that matched.
-fn follow(kind: ApprovalKind, decided: &Decided) -> Then {
-    let allow = || Decision::Allow {
+/// The answer that allows what is asked, and no more.
+const fn allowance() -> Decision {
+    Decision::Allow {
         updated_input: None,
         updated_permissions: None,
-    };
+    }
+}
+
+/// What follows from the rule that matched.
+fn follow(kind: ApprovalKind, decided: &Decided) -> Then {
     let deny = |message: String| match kind {
         ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan => Decision::Deny {
             message: Some(message),
@@ -347,13 +380,13 @@ fn follow(kind: ApprovalKind, decided: &Decided) -> Then {
     };
     let (id, message) = (&decided.id, decided.rule.message.as_deref());
     match decided.rule.action {
-        RuleAction::Allow => Then::Answer(allow()),
+        RuleAction::Allow => Then::Answer(allowance()),
         RuleAction::Deny => Then::Answer(deny(
             message.map_or_else(|| format!("The rule {id} denies this."), str::to_owned),
         )),
         RuleAction::Ask if decided.rule.deadline_ms.is_none() => Then::Person,
         RuleAction::Ask => Then::Expire(match decided.on_deadline {
-            OnDeadline::Allow => allow(),
+            OnDeadline::Allow => allowance(),
             OnDeadline::Deny => {
                 let message = message.map(|text| format!(" {text}")).unwrap_or_default();
                 deny(format!(

@@ -394,3 +394,85 @@ async fn p1_an_answer_is_such_that_the_cli_takes_it() {
         "{told}"
     );
 }
+
+/// The CLI does not look again at what it has asked.
+#[tokio::test]
+async fn what_always_allow_covers_is_asked_no_more() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let other = world.daemon.work_dir("other");
+    for name in ["a", "b", "c"] {
+        std::fs::write(other.join(name), name).unwrap();
+    }
+    let read = |name: &str| json!({ "name": "Read", "input": { "file_path": other.join(name) } });
+    let hostname = json!({ "name": "Read", "input": { "file_path": "/etc/hostname" } });
+    let steps = json!([{ "tools": [read("a"), read("b"), read("c"), hostname] }, { "text": "read" }]);
+    world.prompt(&id, steps).await;
+    let path = format!("/v1/sessions/{id}/approvals?state=pending");
+    let open = wait_for("all four are asked for", PATIENCE, async || {
+        let list = world.rest.get(&path).await.expect(200);
+        let items = list["items"].as_array().unwrap().clone();
+        (items.len() == 4).then_some(items)
+    })
+    .await;
+    let of = |name: &str| {
+        let file = if name == "hostname" {
+            "/etc/hostname".into()
+        } else {
+            other.join(name)
+        };
+        let is = |item: &&Value| item["request"]["input"]["file_path"] == json!(file);
+        open.iter().find(is).unwrap()
+    };
+    let first = of("a");
+    allow_with(&world, &id, first, suggested(first, "addRules")).await;
+    let rest = wait_for("the siblings are covered", PATIENCE, async || {
+        let list = world.rest.get(&path).await.expect(200);
+        let items = list["items"].as_array().unwrap().clone();
+        (items.len() == 1).then_some(items)
+    })
+    .await;
+    assert_eq!(
+        rest[0]["id"],
+        of("hostname")["id"],
+        "a file elsewhere is a person's"
+    );
+    for name in ["b", "c"] {
+        let ended = world.approval(&id, of(name)).await;
+        assert_eq!(ended["state"], "allowed");
+        assert_eq!(ended["resolution"]["how"], "covered");
+        assert_eq!(
+            ended["resolution"]["by"],
+            format!("covered:{}", text(first, "id"))
+        );
+    }
+    world.decide(&id, &rest[0], json!({ "decision": "deny" })).await;
+    world.idle_after(&id, 1).await;
+}
+
+#[tokio::test]
+async fn accepting_edits_settles_an_open_write_of_the_session() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let write = |path: PathBuf| json!({ "tool": "Write", "input": { "file_path": path, "content": "x" } });
+    let steps = json!([
+        write(world.dir().join("made.txt")),
+        write(world.dir().join(".claude/settings.local.json")),
+        { "text": "written" },
+    ]);
+    world.prompt(&id, steps).await;
+    let first = world.rest.pending_approval(&id).await;
+    let path = format!("/v1/sessions/{id}/permission_mode");
+    world.rest.put(&path, json!({ "mode": "acceptEdits" })).await;
+    let second = wait_for("the next one is asked for", PATIENCE, async || {
+        let next = world.rest.pending_approval(&id).await;
+        (next["id"] != first["id"]).then_some(next)
+    })
+    .await;
+    assert!(world.exists("made.txt"));
+    let ended = world.approval(&id, &first).await;
+    assert_eq!(ended["resolution"]["by"], "covered:acceptEdits", "{ended:#}");
+    assert_eq!(second["reason_type"], "safetyCheck");
+    world.decide(&id, &second, json!({ "decision": "deny" })).await;
+    world.idle_after(&id, 1).await;
+}

@@ -124,6 +124,11 @@ pub(super) fn is_below(text: &str, prefix: &Path, cwd: Option<&Path>, lookup: Lo
     below().unwrap_or(false)
 }
 
+/// Whether it is certain that the text is a path at or below `prefix` for a process that works in `cwd`.
+pub fn is_certainly_below(text: &str, prefix: &Path, cwd: &Path, lookup: Lookup<'_>) -> bool {
+    is_below(text, prefix, Some(cwd), lookup)
+}
+
 /// Whether the text may be a path at or below `prefix`: by its text or by where it leads, or because that is not certain.
 pub(super) fn may_be_below(text: &str, prefix: &Path, cwd: Option<&Path>, lookup: Lookup<'_>) -> bool {
     let outside = || {

@@ -112,7 +112,7 @@ pub(in crate::http) struct Approval {
 struct Resolution {
     /// By what it ended.
     how: ApprovalHow,
-    /// Who answered: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`, `cli` for a withdrawal, `daemon` when the process ended first.
+    /// Who answered: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`, `covered:<approval id or mode>`, `cli` for a withdrawal, `daemon` when the process ended first.
     by: String,
     /// The answer that the CLI was given, byte for byte.
     #[schema(value_type = Option<Object>)]

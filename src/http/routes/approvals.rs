@@ -37,7 +37,8 @@ pub(super) struct ListParams {
     tool: Option<String>,
     /// Only approvals that ended in this way.
     how: Option<ApprovalHow>,
-    /// Only approvals that this hand ended: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`, `cli`,
+    /// Only approvals that this hand ended: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`,
+    /// `covered:<approval id or mode>`, `cli`,
     /// `daemon`.
     by: Option<String>,
     /// Only approvals that were asked for at this time or later.

@@ -36,6 +36,10 @@ impl Machine {
         Some(self.approvals.remove(at))
     }
 
+    pub(super) fn open_approvals(&self) -> Vec<ApprovalId> {
+        self.approvals.iter().map(|approval| approval.id).collect()
+    }
+
     pub(super) fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));

@@ -7,7 +7,7 @@ use crate::{
 };
 
 use super::{Effect, Machine, Outcome, OwnRequest, PROMPT_START_CHARS, digest};
-use crate::session::{OpenPrompt, approvals};
+use crate::session::{OpenPrompt, approvals, covered::Granted};
 
 impl Machine {
     pub(super) fn on_client(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -33,7 +33,15 @@ impl Machine {
                     if let Some(approval) = self.take_approval(&answer.request_id) {
                         let by = record.by.unwrap_or("daemon");
                         let resolution = approvals::resolution_of(&approval, answer, by, record.at);
+                        let response = resolution
+                            .response
+                            .clone()
+                            .filter(|_| resolution.permissions_updated);
                         self.close_approval(&approval, resolution, out);
+                        let granted = response.and_then(|response| {
+                            Granted::by_answer(&approval, response.get(), self.open_approvals())
+                        });
+                        out.effects.extend(granted.map(Effect::Granted));
                     }
                 }
             }

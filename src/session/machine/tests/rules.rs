@@ -48,6 +48,7 @@ fn how_an_approval_ended_follows_from_who_answered() {
         ("ws:x", ApprovalHow::Person),
         ("rule:x", ApprovalHow::Rule),
         ("expiry:x", ApprovalHow::Expiry),
+        ("covered:x", ApprovalHow::Covered),
     ] {
         assert_eq!(ApprovalHow::of_answer(by), how, "{by}");
     }

@@ -1,0 +1,85 @@
+//! Owns what the permission updates of an answer allow from then on, where that is certain.
+
+use crate::claude::json;
+
+/// Where an allowance holds at once. What stands in the settings of a project holds once the project is trusted.
+const AT_ONCE: [&str; 3] = ["session", "localSettings", "cliArg"];
+
+/// A rule that allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleGrant {
+    /// The tool.
+    pub tool: String,
+    /// Which of its calls; `None`: all.
+    pub content: Option<String>,
+}
+
+/// What updates allow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// The rules.
+    pub rules: Vec<RuleGrant>,
+    /// The directories.
+    pub directories: Vec<String>,
+}
+
+impl Grants {
+    /// What an answer allows beyond its own request. `None` when that is nothing, or not certain: when one of its updates
+    /// takes something away, or is of a kind that is not known.
+    pub fn of_answer(answer: &str) -> Option<Self> {
+        let [updates] = json::members(answer, ["updatedPermissions"])?;
+        let mut all = Self::default();
+        for update in Self::each(updates?) {
+            let update = update?;
+            all.rules.extend(update.rules);
+            all.directories.extend(update.directories);
+        }
+        (!all.rules.is_empty() || !all.directories.is_empty()).then_some(all)
+    }
+
+    /// What each of these updates allows; `None` for one of which that is not certain.
+    pub fn each(updates: &str) -> Vec<Option<Self>> {
+        let updates = json::items(updates).unwrap_or_default();
+        updates.into_iter().map(Self::of_update).collect()
+    }
+
+    fn of_update(update: &str) -> Option<Self> {
+        let names = ["type", "rules", "behavior", "destination", "directories"];
+        let [kind, rules, behavior, destination, directories] = json::members(update, names)?;
+        let kind = json::string(kind?)?;
+        let is_now = AT_ONCE.contains(&json::string(destination?)?.as_ref());
+        match kind.as_ref() {
+            "addRules" if json::string(behavior?)? == "allow" => {
+                let rules: Option<Vec<_>> = json::items(rules?)?.into_iter().map(rule).collect();
+                Some(Self {
+                    rules: rules?.into_iter().filter(|_| is_now).collect(),
+                    directories: Vec::new(),
+                })
+            }
+            "addDirectories" => {
+                let directories = json::items(directories?)?.into_iter();
+                let directories: Option<Vec<_>> = directories
+                    .map(|directory| Some(json::string(directory)?.into_owned()))
+                    .collect();
+                Some(Self {
+                    rules: Vec::new(),
+                    directories: directories?.into_iter().filter(|_| is_now).collect(),
+                })
+            }
+            // The mode counts once the CLI reports it.
+            "setMode" => Some(Self::default()),
+            _ => None,
+        }
+    }
+}
+
+fn rule(rule: &str) -> Option<RuleGrant> {
+    let [tool, content] = json::members(rule, ["toolName", "ruleContent"])?;
+    Some(RuleGrant {
+        tool: json::string(tool?)?.into_owned(),
+        content: match content {
+            None => None,
+            Some(content) => Some(json::string(content)?.into_owned()),
+        },
+    })
+}
