@@ -297,3 +297,59 @@ async fn a_url_that_fails_is_an_error_to_the_model() {
     exchange.answer("400 Bad Request", "").await;
     assert!(told(&world, &id).await.contains("cannot be reached"));
 }
+
+/// An interrupt cancels the call of a tool: its server is told, and it is open no longer.
+#[tokio::test]
+async fn an_interrupted_call_of_a_client_is_open_no_longer() {
+    let world = World::start().await;
+    let servers = json!({ "calc": { "target": { "type": "client", "client_id": "x" } } });
+    let options = json!({ "sdk_mcp_servers": servers, "allowed_tools": [TOOL] });
+    let id = world.session(options).await;
+    let mut client = world.daemon.attach_as("x", &id, Some(0)).await;
+    world.prompt(&id, calls()).await;
+    let call = serve_to_the_call(&mut client).await;
+    world
+        .rest
+        .lifecycle(&id, "interrupt", json!({}))
+        .await
+        .expect(200);
+    let cancelled = asked(&mut client).await;
+    let message = &cancelled["request"]["message"];
+    assert_eq!(message["method"], "notifications/cancelled", "{message:#}");
+    assert_eq!(
+        message["params"]["requestId"], call["request"]["message"]["id"],
+        "{message:#}"
+    );
+    let done = json!({ "jsonrpc": "2.0", "result": {}, "id": 0 });
+    respond(&mut client, &cancelled, done).await;
+    world.idle_after(&id, 1).await;
+    let snapshot = world.daemon.attach(&id, None).await.next().await;
+    assert_eq!(snapshot["pending_requests"], json!([]), "{snapshot:#}");
+    let parked = world.rest.lifecycle(&id, "park", json!({})).await.expect(200);
+    assert_eq!(parked["state"], "parked");
+}
+
+#[tokio::test]
+async fn an_interrupted_call_of_a_url_is_hung_up() {
+    let world = World::start().await;
+    let mut server = Server::start().await;
+    let id = world.session(url_server(&server, None)).await;
+    world.prompt(&id, calls()).await;
+    let (exchange, _) = serve_http_to_the_call(&mut server).await;
+    world
+        .rest
+        .lifecycle(&id, "interrupt", json!({}))
+        .await
+        .expect(200);
+    exchange.gone().await;
+    let cancelled = server.next().await;
+    assert!(
+        cancelled.body.contains("notifications/cancelled"),
+        "{}",
+        cancelled.body
+    );
+    cancelled.answer("202 Accepted", "").await;
+    world.idle_after(&id, 1).await;
+    let parked = world.rest.lifecycle(&id, "park", json!({})).await.expect(200);
+    assert_eq!(parked["state"], "parked");
+}

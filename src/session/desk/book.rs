@@ -131,10 +131,12 @@ impl Book {
         self.hook_stop
     }
 
-    /// The CLI asks. Whether it does so in the place of an open request with the same id.
-    pub(in crate::session) fn ask(&mut self, request: ControlRequest, record: &RecordRef<'_>) -> bool {
-        let replaces = self.close(&request.request_id).is_some();
+    /// The CLI asks. Gives the ids of the open requests that are over with that: one that has the same id, and a call of an MCP
+    /// server that is cancelled, which nobody answers any more.
+    pub(in crate::session) fn ask(&mut self, request: ControlRequest, record: &RecordRef<'_>) -> Vec<String> {
+        let replaced = self.close(&request.request_id);
         let about = About::of(&request);
+        let cancelled = self.cancelled_by(&about, &request);
         if let About::Mcp { server, id: Some(_) } = &about
             && let Some(message) = glance::member(request.request.get(), "message")
             && glance::member_text(message, "method").as_deref() == Some("initialize")
@@ -149,7 +151,28 @@ impl Book {
             at: record.at,
             about,
         }));
-        replaces
+        let over = replaced.into_iter().chain(cancelled);
+        over.map(|asked| asked.request.request_id.clone()).collect()
+    }
+
+    /// Takes out the request to the same server that a message of the CLI cancels.
+    fn cancelled_by(&mut self, about: &About, request: &ControlRequest) -> Option<Arc<Asked>> {
+        let About::Mcp { server, id: None } = about else {
+            return None;
+        };
+        let message = glance::member(request.request.get(), "message")?;
+        if glance::member_text(message, "method")? != "notifications/cancelled" {
+            return None;
+        }
+        let of = glance::member(glance::member(message, "params")?, "requestId")?;
+        let at = self.open.iter().position(|asked| match &asked.about {
+            About::Mcp {
+                server: other,
+                id: Some(id),
+            } => other == server && same_value(id.get(), of),
+            _ => false,
+        })?;
+        Some(self.open.remove(at))
     }
 
     /// Somebody answered; `turn` is the one that runs. Whether that request was open.
@@ -206,5 +229,60 @@ impl Book {
             .iter()
             .position(|asked| asked.request.request_id == request_id)?;
         Some(self.open.remove(at))
+    }
+}
+
+/// Whether two raw values are the same, however they are spelled.
+pub(super) fn same_value(one: &str, other: &str) -> bool {
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    one == other || value(one).is_some_and(|one| Some(one) == value(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{claude::scan, journal::Source};
+
+    fn ask(book: &mut Book, id: &str, server: &str, message: &str) -> Vec<String> {
+        let line = format!(
+            r#"{{"type":"control_request","request_id":"{id}","request":{{"subtype":"mcp_message","server_name":"{server}","message":{message}}}}}"#
+        );
+        let record = RecordRef {
+            seq: Seq::new(1),
+            at: Timestamp::from_micros(1),
+            source: Source::Cli,
+            by: None,
+            data: line.as_bytes(),
+            line: line.as_bytes(),
+        };
+        book.ask(
+            ControlRequest::read(&scan(line.as_bytes()).unwrap()).unwrap(),
+            &record,
+        )
+    }
+
+    #[test]
+    fn a_cancelled_call_is_open_no_longer() {
+        let mut book = Book::default();
+        let call = |id: &str| format!(r#"{{"id":{id},"method":"tools/call"}}"#);
+        let cancel =
+            |id: &str| format!(r#"{{"method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+        for (request, server, id) in [
+            ("a", "one", "1"),
+            ("b", "two", "1"),
+            ("c", "one", r#""1""#),
+            ("d", "one", r#""\u0078""#),
+        ] {
+            assert!(ask(&mut book, request, server, &call(id)).is_empty());
+        }
+        assert!(ask(&mut book, "n1", "one", &cancel("2")).is_empty(), "nobody's");
+        assert_eq!(ask(&mut book, "n2", "one", &cancel("1")), ["a"]);
+        assert_eq!(ask(&mut book, "n3", "one", &cancel(r#""x""#)), ["d"]);
+        let open: Vec<_> = book
+            .open()
+            .iter()
+            .map(|it| it.request.request_id.as_str())
+            .collect();
+        assert_eq!(open, ["b", "c", "n1", "n2", "n3"]);
     }
 }

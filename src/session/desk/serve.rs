@@ -25,7 +25,7 @@ use crate::{
 };
 
 use super::{
-    book::{About, Asked},
+    book::{About, Asked, same_value},
     fallback::{self, FallbackReason},
     route::{self, Owner, Presence, Route},
     state::Answering,
@@ -319,9 +319,4 @@ fn unfit(about: &About, outcome: &Result<Option<Box<RawValue>>, ClientError>) ->
         }
         _ => None,
     }
-}
-
-fn same_value(one: &str, other: &str) -> bool {
-    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
-    one == other || value(one).is_some_and(|one| Some(one) == value(other))
 }

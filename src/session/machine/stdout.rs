@@ -192,10 +192,8 @@ impl Machine {
             self.approvals.push(Arc::new(approval.clone()));
             out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
         } else {
-            let id = request.request_id.clone();
-            if self.desk.ask(request, record) {
-                out.effects.push(Effect::AskedClosed(id, false));
-            }
+            let over = self.desk.ask(request, record).into_iter();
+            out.effects.extend(over.map(|id| Effect::AskedClosed(id, false)));
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
     bed::{act, answer_heard, body, of_type, plain, records, session_with},
     support::{
         daemon::TestDaemon,
+        server::Server,
         wait::{PATIENCE, wait_for},
     },
 };
@@ -212,4 +213,75 @@ async fn an_answer_that_the_cli_could_not_use_is_refused_and_the_request_waits_o
         assert_eq!(written.len(), 1);
         assert_eq!(written[0]["data"]["response"]["response"], payload);
     }
+}
+
+/// As the specification of MCP says, nobody answers a call that was cancelled.
+#[tokio::test]
+async fn a_cancelled_call_holds_nothing_up() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut server = Server::start().await;
+    let target = json!({ "type": "url", "url": server.url("/mcp").uri().to_string() });
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": { "name": "web", "version": "1" } });
+    let options = json!({ "sdk_mcp_servers": {
+        "calc": { "target": { "type": "client", "client_id": "x" } },
+        "web": { "target": target, "manifest": { "initializeResult": hello, "toolsListResult": { "tools": [] } } },
+    } });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut client = daemon.attach_as("x", &id, None).await;
+    let cancel = |id: u64| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+    let gate = daemon.home().join("gate");
+    let actions = json!([
+        message("m-1", "calc", call(1)), message("m-2", "calc", call(2)), message("m-3", "web", call(1)),
+        { "wait_file": gate },
+        message("c-1", "calc", cancel(1)), message("c-3", "web", cancel(1)), { "text": "done" },
+    ]);
+    act(&rest, &id, actions).await;
+    // The server is greeted, and called; it does not answer.
+    let call = loop {
+        let exchange = server.next().await;
+        let message: Value = serde_json::from_str(&exchange.body).unwrap_or_default();
+        match message["method"].as_str() {
+            Some("tools/call") => break exchange,
+            Some("initialize") => {
+                let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": hello });
+                let head = "200 OK\ncontent-type: application/json";
+                exchange.answer(head, &answer.to_string()).await;
+            }
+            Some(_) => exchange.answer("202 Accepted", "").await,
+            None => exchange.answer("405 Method Not Allowed", "").await,
+        }
+    };
+    asked(&mut client, "m-2").await;
+    fs::write(&gate, "").unwrap();
+    // The bridge hangs up.
+    call.gone().await;
+    asked(&mut client, "c-1").await;
+    client.send(&answer("m-1", result_of(1, "late"))).await;
+    assert_eq!(error_code(&mut client).await, "request_not_pending");
+    for (request, payload) in [
+        ("m-2", result_of(2, "two")),
+        ("c-1", json!({ "mcp_response": {} })),
+    ] {
+        client.send(&answer(request, payload)).await;
+        acked(&mut client, request).await;
+    }
+    let told = async {
+        loop {
+            let exchange = server.next().await;
+            if exchange.body.contains("notifications/cancelled") {
+                return exchange.answer("202 Accepted", "").await;
+            }
+            exchange.answer("405 Method Not Allowed", "").await;
+        }
+    };
+    told.await;
+    wait_for("nothing is open", PATIENCE, async || {
+        let view = rest.session(&id).await;
+        (view["state"] == "idle" && !view["silent_for_ms"].is_null()).then_some(())
+    })
+    .await;
+    let snapshot = daemon.attach(&id, None).await.next().await;
+    assert_eq!(snapshot["pending_requests"], json!([]), "{snapshot:#}");
+    rest.lifecycle(&id, "park", json!({})).await.expect(200);
 }
