@@ -1,5 +1,7 @@
 //! Owns hooks as `initialize` carries them: which callbacks the CLI makes, and how long it waits for each answer.
 
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 
 use super::{
@@ -94,6 +96,20 @@ pub fn of_options(hooks: &[Hook]) -> Vec<HookMatcher> {
         .collect()
 }
 
+/// Whether these are the same hooks. Events have no order among each other.
+pub fn are_same(one: &[HookMatcher], other: &[HookMatcher]) -> bool {
+    let by_event = |matchers: &[HookMatcher]| {
+        let mut events = BTreeMap::<String, Vec<String>>::new();
+        for matcher in matchers {
+            let raw = matcher.to_raw().map(|raw| raw.get().to_owned());
+            let of_event = events.entry(matcher.event.clone()).or_default();
+            of_event.push(raw.unwrap_or_default());
+        }
+        events
+    };
+    one.len() == other.len() && by_event(one) == by_event(other)
+}
+
 /// The matchers in the `hooks` of an `initialize` request; `None` when it is no map of lists of matchers.
 pub fn read(hooks: &str) -> Option<Vec<HookMatcher>> {
     let mut matchers = Some(Vec::new());
@@ -164,6 +180,18 @@ mod tests {
             to_raw(&read).unwrap().get(),
             r#"{"PreToolUse":[{"matcher":"Edit|Write","new":1.50,"onFailure":"block","hookCallbackIds":["a","b"],"timeout":60},{"hookCallbackIds":["c"],"timeout":1.5}],"Stop":[{"hookCallbackIds":[],"timeout":60}]}"#
         );
+    }
+
+    #[test]
+    fn the_order_of_events_makes_no_difference() {
+        let stop = r#""Stop":[{"hookCallbackIds":["s"]}]"#;
+        let tools = r#""PreToolUse":[{"hookCallbackIds":["a"]},{"hookCallbackIds":["b"],"timeout":60}]"#;
+        let other = r#""PreToolUse":[{"hookCallbackIds":["b"]},{"hookCallbackIds":["a"]}]"#;
+        let read = |events: [&str; 2]| read(&format!("{{{}}}", events.join(","))).unwrap();
+        assert!(are_same(&read([stop, tools]), &read([tools, stop])));
+        assert!(!are_same(&read([stop, tools]), &read([stop, other])));
+        assert!(!are_same(&read([stop, tools]), &[]));
+        assert!(are_same(&[], &[]));
     }
 
     #[test]

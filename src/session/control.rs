@@ -6,11 +6,12 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{
     claude::{ControlResponse, catalogue},
-    domain::ConnectionId,
+    domain::{ClientId, ConnectionId},
     metrics::ControlEnd,
 };
 
@@ -74,6 +75,19 @@ pub(super) struct Request {
     /// Set for an interrupt.
     pub(super) interrupt: Option<Interrupt>,
     pub(super) askers: Vec<Asker>,
+    /// Set for an `initialize` with hooks, whose line is made when it is sent.
+    pub(super) registers: Option<Registration>,
+}
+
+/// A client's `initialize` with new hooks. The CLI ends all hooks that are open when it gets new ones.
+#[derive(Debug)]
+pub(super) struct Registration {
+    pub(super) client: ClientId,
+    /// As the client sent it.
+    pub(super) request: Bytes,
+    pub(super) by: String,
+    /// How long it waits at most until no hook is open.
+    pub(super) until: Instant,
 }
 
 /// What is held back. A prompt is, when it came after a request, as it is meant for what that makes of the session; and in the
@@ -90,6 +104,10 @@ impl Held {
             Self::Request(request) => Some(request),
             Self::Prompt(_) => None,
         }
+    }
+
+    fn registration(&self) -> Option<&Registration> {
+        self.request()?.registers.as_ref()
     }
 
     fn request_mut(&mut self) -> Option<&mut Request> {
@@ -199,11 +217,12 @@ impl Controls {
         self.held.pop_front()
     }
 
-    /// Takes what was held back first, if it may be sent now: a request to a process that is ready, a prompt when no interrupt
-    /// waits for its answer.
-    pub(super) fn take_sendable(&mut self, is_ready: bool) -> Option<Held> {
+    /// Takes what was held back first, if it may be sent now: a request to a process that is ready, new hooks when none is open,
+    /// a prompt when no interrupt waits for its answer.
+    pub(super) fn take_sendable(&mut self, is_ready: bool, may_register: bool) -> Option<Held> {
         let is_interrupting = self.is_interrupting();
         self.held.pop_front_if(|held| match held {
+            Held::Request(request) if request.registers.is_some() => may_register,
             Held::Request(_) => is_ready,
             Held::Prompt(_) => !is_interrupting,
         })
@@ -366,11 +385,25 @@ impl Controls {
             .collect()
     }
 
+    /// Takes registrations that have waited too long.
+    pub(super) fn take_unregistered(&mut self, now: Instant) -> Vec<Held> {
+        let is_overdue = |held: &Held| held.registration().is_some_and(|it| it.until <= now);
+        let (overdue, held) = std::mem::take(&mut self.held).into_iter().partition(is_overdue);
+        self.held = held;
+        overdue.into()
+    }
+
+    /// The registrations that are held back.
+    pub(super) fn registrations(&self) -> impl Iterator<Item = &Registration> {
+        self.held.iter().filter_map(Held::registration)
+    }
+
     /// The next deadline.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let ending = self.ending.as_ref().map(|ending| ending.until);
         let waiting = self.waiting.values().map(|waiting| waiting.deadline.0);
-        waiting.chain(ending).min()
+        let registrations = self.registrations().map(|registration| registration.until);
+        waiting.chain(ending).chain(registrations).min()
     }
 
     /// Takes what is overdue.
@@ -433,6 +466,7 @@ mod tests {
             entry: entry(),
             interrupt: Some(interrupt(0, false)),
             askers: vec![client(a, "1")],
+            registers: None,
         };
         assert!(controls.hold(Held::Request(first)).is_none());
         let now = Instant::now();
@@ -508,6 +542,7 @@ mod tests {
             entry: Entry::new(Payload::Note(Vec::new()), Subject::Nobody),
             interrupt: None,
             askers: vec![client(ConnectionId::new(), "1")],
+            registers: None,
         };
         for id in 0..HELD {
             assert!(controls.hold(Held::Request(request(id))).is_none());

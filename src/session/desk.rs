@@ -8,6 +8,7 @@ mod book;
 mod bridge;
 mod clients;
 mod fallback;
+mod greetings;
 mod outside;
 mod registrations;
 mod route;
@@ -18,6 +19,7 @@ pub use route::Routes;
 pub use state::DeskTimes;
 
 pub(super) use book::{Asked, Book};
+pub(super) use clients::own_hooks;
 pub(super) use fallback::FallbackReason;
 pub(super) use outside::Outside;
 pub(super) use state::Desk;

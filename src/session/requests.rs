@@ -8,19 +8,23 @@ use tokio::time::Instant;
 
 use crate::{
     claude::{BadLine, ControlResponse, catalogue, control::Fields, glance, json, stdin},
-    domain::{ConnectionId, RunId, SessionState},
+    domain::{ClientId, ConnectionId, RunId, SessionState},
 };
 
 use super::{
     SessionError,
     actor::Actor,
-    control::{Asker, Held, Interrupt, Place, Request, Waiting, end_of},
+    control::{Asker, Held, Interrupt, Place, Registration, Request, Waiting, end_of},
+    desk::own_hooks,
     machine::INITIALIZE_ID,
     outbox::{Entry, Payload, Subject},
 };
 
 /// How long a turn that was told to end is given, before it is told again when somebody asks for that.
 const ENDING: Duration = Duration::from_secs(2);
+
+/// How long new hooks wait until none is open.
+const REGISTRATION_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Actor {
     pub(super) fn control(&mut self, subtype: String, request: &[u8], by: String, asker: Asker) {
@@ -57,6 +61,65 @@ impl Actor {
             self.answer_asker(asker, Err(SessionError::NotLive { state }));
             return;
         }
+        if subtype == "initialize"
+            && let Asker::Client { connection, .. } = &asker
+            && let Some(client) = self.clients.client(*connection).cloned()
+        {
+            match own_hooks(&client, request) {
+                Err(bad) => self.answer_asker(asker, Err(SessionError::InvalidLine(bad))),
+                Ok(None) => self.send_control(subtype, request, by, asker, None),
+                Ok(Some(_)) => self.register(&client, request, by, asker),
+            }
+            return;
+        }
+        self.send_control(subtype, request, by, asker, interrupt);
+    }
+
+    /// A client registers hooks. Those that it has are no news to the CLI.
+    fn register(&mut self, client: &ClientId, request: &str, by: String, asker: Asker) {
+        let is_free = self.controls.registrations().next().is_none() && !self.machine.desk().has_open_hook();
+        let is_first = self.controls.registrations().all(|it| it.client != *client);
+        if is_free || (is_first && self.answer_unchanged(client, request).is_some()) {
+            self.send_registration(client, request, by, asker);
+            return;
+        }
+        let id = RunId::new().to_string();
+        let request = Bytes::copy_from_slice(request.as_bytes());
+        self.hold(Held::Request(Request {
+            entry: Entry::new(
+                Payload::line(by.clone(), request.clone()),
+                Subject::Control(id.clone()),
+            ),
+            id,
+            subtype: "initialize".to_owned(),
+            interrupt: None,
+            askers: vec![asker],
+            registers: Some(Registration {
+                client: client.clone(),
+                request,
+                by,
+                until: Instant::now() + REGISTRATION_PATIENCE,
+            }),
+        }));
+    }
+
+    fn send_registration(&mut self, client: &ClientId, request: &str, by: String, asker: Asker) {
+        match self.answer_unchanged(client, request) {
+            Some(answer) => self.answer_asker(asker, Ok(answer)),
+            None => self.send_control("initialize".to_owned(), request, by, asker, None),
+        }
+    }
+
+    /// Sends a request, or holds it back.
+    fn send_control(
+        &mut self,
+        subtype: String,
+        request: &str,
+        by: String,
+        asker: Asker,
+        interrupt: Option<Interrupt>,
+    ) {
+        let wakes = self.wakes();
         let asker = match interrupt {
             Some(wanted) => self.controls.join(wanted, asker, Instant::now()),
             None => Some(asker),
@@ -78,6 +141,7 @@ impl Actor {
             subtype,
             interrupt,
             askers: vec![asker],
+            registers: None,
         };
         let is_ready = self.machine.is_ready();
         let subtype = request.subtype.as_str();
@@ -152,7 +216,19 @@ impl Actor {
             entry,
             interrupt,
             askers,
+            registers,
         } = request;
+        if let Some(registration) = registers {
+            // What holds now may be another thing than when it came.
+            let Registration {
+                client, request, by, ..
+            } = registration;
+            let request = String::from_utf8_lossy(&request);
+            for asker in askers {
+                self.send_registration(&client, &request, by.clone(), asker);
+            }
+            return;
+        }
         self.controls.add(id, Waiting::new(askers, subtype, interrupt));
         self.enqueue(entry);
     }
@@ -167,7 +243,8 @@ impl Actor {
             return;
         }
         let is_ready = self.machine.is_ready() && !self.wakes();
-        while let Some(held) = self.controls.take_sendable(is_ready) {
+        let may_register = !self.machine.desk().has_open_hook() && !self.wakes();
+        while let Some(held) = self.controls.take_sendable(is_ready, may_register) {
             match held {
                 Held::Request(request) => self.send_request(request),
                 Held::Prompt(entry) => self.enqueue(entry),
@@ -226,6 +303,9 @@ impl Actor {
                 Asker::Client { connection, .. } => self.name_of(*connection),
             };
             self.control("interrupt".to_owned(), br#"{"subtype":"interrupt"}"#, by, asker);
+        }
+        for held in self.controls.take_unregistered(now) {
+            self.refuse_held_back(held, &|| SessionError::Busy);
         }
         for (id, waiting) in self.controls.take_overdue(now) {
             tracing::debug!(session.id = %self.id, request = id, subtype = waiting.subtype, "no answer in time");

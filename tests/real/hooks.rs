@@ -351,3 +351,59 @@ async fn a_client_registers_hooks_by_its_own_initialize() {
     world.idle_after(&id, 1).await;
     assert!(!world.exists("mine.txt"));
 }
+
+fn initialize(id: &str, hooks: &Value) -> Value {
+    json!({ "type": "control_request", "request_id": id, "request": { "subtype": "initialize", "hooks": hooks } })
+}
+
+async fn initialized(client: &mut Ws, id: &str) -> Value {
+    let wanted = |frame: &Value| frame["type"] == "control_response" && frame["response"]["request_id"] == id;
+    client.find("the answer", wanted).await["response"].take()
+}
+
+/// The CLI ends the hooks that are open when it gets new ones, and drops the prompt with them.
+#[tokio::test]
+async fn hooks_of_another_client_end_none_that_is_open() {
+    let world = World::start().await;
+    let hook = json!({ "event": "UserPromptSubmit", "target": { "type": "client", "client_id": "x" } });
+    let id = world.session(json!({ "hooks": [hook] })).await;
+    let mut owner = world.daemon.attach_as("x", &id, None).await;
+    let mut other = world.daemon.attach_as("y", &id, None).await;
+    world.prompt(&id, json!([{ "text": "heard" }])).await;
+    let asked = hook_asked(&mut owner).await;
+    let hooks = json!({ "PostToolUse": [{ "hookCallbackIds": ["s"] }] });
+    other.send(&initialize("1", &hooks)).await;
+    owner.send(&answer(&asked["request_id"], json!({}))).await;
+    let answered = initialized(&mut other, "1").await;
+    assert_eq!(answered["response"]["hooks_applied"], true, "{answered:#}");
+    world.idle_after(&id, 1).await;
+    let results = world.lines(&id, "result").await;
+    assert_eq!(results[0]["result"], "heard", "{results:#?}");
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_with_its_hooks_keeps_what_is_open() {
+    let world = World::start().await;
+    let id = world.session(json!({ "allowed_tools": ["Bash"] })).await;
+    let hooks = json!({ "PreToolUse": [{ "matcher": "Bash", "hookCallbackIds": ["hook_0"] }] });
+    let mut client = world.daemon.attach_as("editor", &id, None).await;
+    client.send(&initialize("1", &hooks)).await;
+    initialized(&mut client, "1").await;
+    world
+        .prompt(&id, json!([bash("touch run.txt"), { "text": "ok" }]))
+        .await;
+    let asked = hook_asked(&mut client).await;
+    drop(client);
+    let mut again = world.daemon.attach_as("editor", &id, None).await;
+    again.send(&initialize("2", &hooks)).await;
+    let answered = initialized(&mut again, "2").await;
+    assert_eq!(answered["response"]["hooks_applied"], true, "{answered:#}");
+    again.send(&answer(&asked["request_id"], json!({}))).await;
+    world.idle_after(&id, 1).await;
+    assert!(world.exists("run.txt"));
+    assert_eq!(
+        world.lines(&id, "control_cancel_request").await,
+        Vec::<Value>::new(),
+        "nothing was taken back"
+    );
+}

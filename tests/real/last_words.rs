@@ -37,7 +37,7 @@ async fn ended(rest: &Rest, id: &str, first: &str) -> Value {
     let asked = records
         .iter()
         .find(|it| it["src"] == "cli" && it["data"]["request"]["callback_id"] == "trunkline/1");
-    let asked = &asked.expect("the fixed hook is asked")["data"]["request_id"];
+    let asked = &asked.unwrap()["data"]["request_id"];
     let answers = records
         .iter()
         .filter(|it| it["src"] == "client" && it["data"]["response"]["request_id"] == *asked);

@@ -6,11 +6,11 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{ControlRequest, ControlResponse, Envelope, glance},
-    domain::{Seq, Timestamp},
+    domain::{ClientId, Seq, Timestamp},
     journal::RecordRef,
 };
 
-use super::registrations::Registrations;
+use super::{greetings::Greetings, registrations::Registrations};
 
 /// A request that waits for its answer.
 #[derive(Clone, Debug)]
@@ -98,6 +98,7 @@ pub(in crate::session) struct HookStop {
 pub(in crate::session) struct Book {
     open: Vec<Arc<Asked>>,
     registrations: Registrations,
+    greetings: Greetings,
     hook_stop: Option<HookStop>,
     /// How the CLI greeted each MCP server that is no process of its own.
     handshakes: HashMap<String, Box<RawValue>>,
@@ -119,6 +120,17 @@ impl Book {
     /// How the CLI greeted an MCP server in this run: its `initialize`.
     pub(in crate::session) fn handshake(&self, server: &str) -> Option<&RawValue> {
         self.handshakes.get(server).map(AsRef::as_ref)
+    }
+
+    /// Whether a hook waits for its answer. New hooks would end it.
+    pub(in crate::session) fn has_open_hook(&self) -> bool {
+        let mut open = self.open.iter();
+        open.any(|asked| matches!(asked.about, About::Hook { .. }))
+    }
+
+    /// The record of the CLI's answer to what a client says again, hooks and servers apart.
+    pub(super) fn answer_to_greeting(&self, client: &ClientId, request: &str) -> Option<Seq> {
+        self.greetings.answer_to(client, request)
     }
 
     /// Who registered what.
@@ -203,14 +215,18 @@ impl Book {
     pub(in crate::session) fn sent(&mut self, line: &Envelope<'_>, by: Option<&str>) {
         match glance::request_subtype(line).as_deref() {
             Some("interrupt") => self.hook_stop = None,
-            Some("initialize") => self.registrations.initialized(line, by),
+            Some("initialize") => {
+                self.registrations.initialized(line, by);
+                self.greetings.sent(line, by);
+            }
             Some("mcp_set_servers") => self.registrations.set_servers(line, by),
             _ => {}
         }
     }
 
     /// The CLI answered a request of ours.
-    pub(in crate::session) fn settled(&mut self, request_id: &str, is_done: bool) {
+    pub(in crate::session) fn settled(&mut self, request_id: &str, is_done: bool, seq: Seq) {
+        self.greetings.settled(request_id, is_done, seq);
         if is_done {
             self.registrations.accepted(request_id);
         } else {

@@ -1,12 +1,40 @@
 //! Owns what changes with the clients of a session: they come, go, come back, and register hooks and servers.
 
+use serde_json::value::RawValue;
+
 use crate::{
-    claude::{BadLine, control::Fields, glance, hooks},
+    claude::{
+        BadLine, ControlResponse,
+        control::Fields,
+        glance,
+        hooks::{self, HookMatcher},
+        scan,
+    },
     domain::{ClientId, Clock, ConnectionId},
     session::actor::Actor,
 };
 
-use super::registrations::{CLIENT_PREFIX, HookOwner, minted};
+use super::registrations::{CLIENT_PREFIX, HookOwner, Server, minted};
+
+/// What an `initialize` is answered beside the payload: the requests that are open.
+const PENDING: &str = "pending_permission_requests";
+
+const NO_HOOKS: BadLine = BadLine::BadControl("has hooks that are no map of lists of matchers");
+
+/// The hooks that a client's `initialize` registers, as the CLI gets them; `None` when it leaves them as they are.
+pub(in crate::session) fn own_hooks(
+    client: &ClientId,
+    request: &str,
+) -> Result<Option<Vec<HookMatcher>>, BadLine> {
+    let Some(given) = glance::member(request, "hooks").filter(|hooks| *hooks != "null") else {
+        return Ok(None);
+    };
+    let mut own = hooks::read(given).ok_or(NO_HOOKS)?;
+    for callback in own.iter_mut().flat_map(|matcher| &mut matcher.callback_ids) {
+        *callback = minted(client, callback);
+    }
+    Ok(Some(own))
+}
 
 impl Actor {
     /// A client's connection is over.
@@ -47,27 +75,51 @@ impl Actor {
         client: &ClientId,
         request: &str,
     ) -> Result<Fields, BadLine> {
-        let bad = BadLine::BadControl("has hooks that are no map of lists of matchers");
         let mut fields = Fields::of_object(request).ok_or(BadLine::BadControl("has no request object"))?;
-        let Some(given) = glance::member(request, "hooks").filter(|hooks| *hooks != "null") else {
+        let Some(mut own) = own_hooks(client, request)? else {
             // As with the CLI: without new hooks the old ones stay.
             fields.remove("hooks");
             return Ok(fields);
         };
-        let mut own = hooks::read(given).ok_or_else(|| bad.clone())?;
-        for callback in own.iter_mut().flat_map(|matcher| &mut matcher.callback_ids) {
-            *callback = minted(client, callback);
-        }
         let mut all = hooks::of_options(&self.desk.routes.hooks);
         all.extend(self.hooks_of_others(client));
         all.append(&mut own);
-        fields.set_raw("hooks", hooks::to_raw(&all).ok_or(bad)?);
+        fields.set_raw("hooks", hooks::to_raw(&all).ok_or(NO_HOOKS)?);
         self.desk.sent_hooks = Some((id.to_owned(), all));
         Ok(fields)
     }
 
+    /// What the CLI would say to a client's `initialize` that changes nothing: it says the same as the last one that the CLI has
+    /// taken. New hooks, also if they are the old ones, would end those that are open. `None` when the CLI is to be asked.
+    pub(in crate::session) fn answer_unchanged(
+        &self,
+        client: &ClientId,
+        request: &str,
+    ) -> Option<ControlResponse> {
+        let book = self.machine.desk();
+        let registrations = book.registrations();
+        let own = own_hooks(client, request).ok()??;
+        let servers = glance::member(request, "sdkMcpServers").and_then(glance::texts);
+        let is_own = |name: &String| registrations.server(name) == Some(&Server::OfClient(client.clone()));
+        let is_same = self.desk.sent_hooks.is_none()
+            && registrations.are_settled()
+            && hooks::are_same(&own, &registrations.hooks_of(client))
+            && servers.unwrap_or_default().iter().all(is_own);
+        let seq = book.answer_to_greeting(client, request).filter(|_| is_same)?;
+        let answer = self.record_data(seq)?;
+        let mut answer = ControlResponse::read(&scan(&answer)?)?;
+        // What was open then may be answered by now.
+        let open = self.machine.approvals().iter();
+        let open: Vec<_> = open
+            .filter_map(|approval| self.record_data(approval.seq))
+            .filter_map(|line| RawValue::from_string(String::from_utf8(line).ok()?).ok())
+            .collect();
+        answer.beside.set(PENDING, &open);
+        Some(answer)
+    }
+
     /// The hooks of all other clients that are there or may come back.
-    fn hooks_of_others(&self, client: &ClientId) -> Vec<hooks::HookMatcher> {
+    fn hooks_of_others(&self, client: &ClientId) -> Vec<HookMatcher> {
         let registrations = self.machine.desk().registrations();
         let known = match &self.desk.sent_hooks {
             // The newest that were sent may not be in the journal yet.

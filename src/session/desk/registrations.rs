@@ -83,7 +83,7 @@ pub(in crate::session) struct Registrations {
     hooks: Arc<Hooks>,
     servers: HashMap<String, Server>,
     /// The newest `initialize` that carried hooks.
-    hooks_of: Option<String>,
+    newest_hooks: Option<String>,
     /// Changes since the oldest one that the CLI has not answered.
     changes: VecDeque<(String, Change)>,
     /// What held before these.
@@ -121,9 +121,25 @@ impl Registrations {
         hooks.any(|matcher| matcher.event == event && !matcher.callback_ids.is_empty())
     }
 
+    /// Whether the CLI has taken all that was asked of it.
+    pub(in crate::session) fn are_settled(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The hooks of one client, as the CLI has them.
+    pub(super) fn hooks_of(&self, client: &ClientId) -> Vec<HookMatcher> {
+        let owner = Some(HookOwner::Client(client.clone()));
+        let mut own = self.hooks().to_vec();
+        for matcher in &mut own {
+            matcher.callback_ids.retain(|id| HookOwner::of(id) == owner);
+        }
+        own.retain(|matcher| !matcher.callback_ids.is_empty());
+        own
+    }
+
     /// Whether the hooks are those of this request, or newer ones.
     pub(in crate::session) fn has_hooks_of(&self, request_id: &str) -> bool {
-        self.hooks_of.as_deref() == Some(request_id)
+        self.newest_hooks.as_deref() == Some(request_id)
     }
 
     /// The matcher that a callback belongs to; of several the one that waits least.
@@ -194,7 +210,8 @@ impl Registrations {
         if self.changes.len() < known {
             let before = self.before.as_deref().cloned().unwrap_or_default();
             let changes = std::mem::take(&mut self.changes);
-            (self.hooks, self.servers, self.hooks_of) = (before.hooks, before.servers, before.hooks_of);
+            (self.hooks, self.servers, self.newest_hooks) =
+                (before.hooks, before.servers, before.newest_hooks);
             for (id, change) in &changes {
                 self.apply(id, change);
             }
@@ -225,7 +242,7 @@ impl Registrations {
             Kind::Initialize { hooks, servers } => {
                 if let Some(hooks) = hooks {
                     self.hooks = Arc::clone(hooks);
-                    self.hooks_of = Some(id.to_owned());
+                    self.newest_hooks = Some(id.to_owned());
                 }
                 if let Some(owner) = &change.owner {
                     let owned = servers.iter().map(|name| (name.clone(), owner.clone()));

@@ -202,7 +202,8 @@ impl Machine {
             return;
         };
         let asked = self.own_requests.remove(&answer.request_id);
-        self.desk.settled(&answer.request_id, answer.outcome.is_ok());
+        self.desk
+            .settled(&answer.request_id, answer.outcome.is_ok(), record.seq);
         if let Ok(payload) = &answer.outcome {
             self.offers.see(asked.as_ref(), record.seq);
             let payload = payload.as_deref().map_or("{}", RawValue::get);

@@ -123,3 +123,91 @@ async fn hooks_and_servers_of_the_options_are_registered_at_every_start() {
         assert_eq!(last["request"]["sdkMcpServers"], json!(["calc"]));
     }
 }
+
+fn initialize(id: &str, hooks: &Value) -> Value {
+    let request = json!({ "subtype": "initialize", "hooks": hooks, "appendSystemPrompt": "be brief" });
+    json!({ "type": "control_request", "request_id": id, "request": request })
+}
+
+async fn initialized(client: &mut Ws, id: &str) -> Value {
+    let wanted = |frame: &Value| frame["type"] == "control_response" && frame["response"]["request_id"] == id;
+    client.find("the answer to initialize", wanted).await["response"].take()
+}
+
+/// The records of the `initialize` requests that were written to the CLI.
+async fn initializes(rest: &Rest, session: &str) -> Vec<Value> {
+    let mut records = records(rest, session).await;
+    records
+        .retain(|record| record["src"] == "client" && record["data"]["request"]["subtype"] == "initialize");
+    records
+}
+
+/// Every SDK registers first thing, also when it comes back.
+#[tokio::test]
+async fn the_same_hooks_once_more_ask_the_cli_nothing() {
+    let (daemon, rest, id) = plain().await;
+    let hooks = json!({
+        "Stop": [{ "hookCallbackIds": ["s"] }],
+        "PreToolUse": [{ "matcher": "Bash", "hookCallbackIds": ["p"], "timeout": 600 }],
+    });
+    let mut client = daemon.attach_as("x", &id, None).await;
+    client.send(&initialize("1", &hooks)).await;
+    let first = initialized(&mut client, "1").await;
+    assert_eq!(initializes(&rest, &id).await.len(), 2);
+    act(&rest, &id, json!([callback("h-1", "x/p"), { "text": "done" }])).await;
+    asked(&mut client, "h-1").await;
+    drop(client);
+    let mut again = daemon.attach_as("x", &id, None).await;
+    again.send(&initialize("2", &hooks)).await;
+    let second = initialized(&mut again, "2").await;
+    assert_eq!(second["response"], first["response"], "{second:#}");
+    assert_eq!(second["pending_permission_requests"], json!([]));
+    assert_eq!(initializes(&rest, &id).await.len(), 2, "the CLI was not asked");
+    again.send(&answer("h-1", json!({}))).await;
+    acked(&mut again, "h-1").await;
+    rest.in_state(&id, &["idle"]).await;
+    again
+        .send(&initialize(
+            "3",
+            &json!({ "Stop": [{ "hookCallbackIds": ["s"] }] }),
+        ))
+        .await;
+    initialized(&mut again, "3").await;
+    assert_eq!(initializes(&rest, &id).await.len(), 3, "these are others");
+}
+
+/// New hooks would end all that are open.
+#[tokio::test]
+async fn new_hooks_wait_until_no_hook_is_open() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({ "hooks": [hook_of("x", json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    let mut other = daemon.attach_as("y", &id, None).await;
+    act(
+        &rest,
+        &id,
+        json!([callback("h-1", "trunkline/0"), { "text": "done" }]),
+    )
+    .await;
+    asked(&mut owner, "h-1").await;
+    let hooks = json!({ "Stop": [{ "hookCallbackIds": ["s"] }] });
+    other.send(&initialize("1", &hooks)).await;
+    // It was looked at by the time that a later request is answered.
+    other
+        .send(
+            &json!({ "type": "control_request", "request_id": "2", "request": { "subtype": "mcp_status" } }),
+        )
+        .await;
+    let status = |frame: &Value| frame["response"]["request_id"] == "2";
+    other.find("the answer to what may overtake it", status).await;
+    assert_eq!(initializes(&rest, &id).await.len(), 1);
+    owner.send(&answer("h-1", json!({}))).await;
+    acked(&mut owner, "h-1").await;
+    initialized(&mut other, "1").await;
+    let answered = written(&rest, &id, "h-1").await[0]["seq"].as_u64();
+    let registered = initializes(&rest, &id).await.pop().unwrap();
+    assert!(registered["seq"].as_u64() > answered, "{registered:#}");
+    assert_eq!(registered["by"], "ws:y");
+}
