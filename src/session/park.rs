@@ -134,6 +134,9 @@ impl Actor {
         if !self.parking.keeps_conversation {
             return Err(ParkObstacle::ConversationNotKept);
         }
+        if self.serves_callbacks() {
+            return Err(ParkObstacle::ClientCallbacks);
+        }
         let is_under_way = self.prompts.any_is_on_its_way()
             || !self.turn_waiters.is_empty()
             || !self.controls.is_empty()

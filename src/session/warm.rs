@@ -80,6 +80,7 @@ impl Actor {
 
     pub(super) fn on_claimed(&mut self) {
         let state = self.shown_state();
+        self.desk.claim();
         // What the CLI printed before the record of the claim is read by now.
         let answer = match self.has_turned() {
             true => Err(SessionError::NotLive { state }),

@@ -10,11 +10,14 @@ use crate::{
         hooks::{self, HookMatcher},
         scan,
     },
-    domain::{ClientId, Clock, ConnectionId},
+    domain::{ClientId, Clock, ConnectionId, Timestamp},
     session::actor::Actor,
 };
 
-use super::registrations::{CLIENT_PREFIX, HookOwner, Server, minted};
+use super::{
+    registrations::{CLIENT_PREFIX, HookOwner, Server, minted},
+    route::Presence,
+};
 
 /// What an `initialize` is answered beside the payload: the requests that are open.
 const PENDING: &str = "pending_permission_requests";
@@ -116,6 +119,37 @@ impl Actor {
             .collect();
         answer.beside.set(PENDING, &open);
         Some(answer)
+    }
+
+    /// Whether a client that registered something in this process is there, or is still waited for.
+    pub(in crate::session) fn serves_callbacks(&self) -> bool {
+        let now = Clock.now();
+        let mut clients = self.machine.desk().registrations().clients();
+        clients.any(|client| {
+            self.clients.is_attached(client) || self.awaited_until(client).is_some_and(|until| until > now)
+        })
+    }
+
+    /// When the next client that registered something is waited for no longer.
+    pub(super) fn next_given_up(&self) -> Option<Timestamp> {
+        let now = Clock.now();
+        let clients = self.machine.desk().registrations().clients();
+        let away = clients.filter(|client| !self.clients.is_attached(client));
+        let until = away.filter_map(|client| self.awaited_until(client));
+        until.filter(|until| *until > now).min()
+    }
+
+    /// Until when a client that is not there is waited for; `None` when it cannot come back.
+    fn awaited_until(&self, client: &ClientId) -> Option<Timestamp> {
+        match self.desk.absence(client) {
+            Presence::Left {
+                may_return: false, ..
+            } => None,
+            Presence::Left { at: since, .. } | Presence::Unseen { since } => {
+                Some(self.desk.times.return_by(since))
+            }
+            Presence::Attached => None,
+        }
     }
 
     /// The hooks of all other clients that are there or may come back.

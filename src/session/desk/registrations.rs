@@ -1,7 +1,7 @@
 //! Owns who registered which hooks and MCP servers in this run, as the lines that were written to the CLI say.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -56,6 +56,8 @@ struct Hooks {
     matchers: Vec<HookMatcher>,
     /// The place of the matcher of each callback. There may be thousands, and each is looked for often.
     by_callback: HashMap<String, usize>,
+    /// The clients that own some.
+    clients: HashSet<ClientId>,
 }
 
 impl Hooks {
@@ -70,7 +72,13 @@ impl Hooks {
                 }
             }
         }
+        let owners = by_callback.keys().filter_map(|id| HookOwner::of(id));
+        let clients = owners.filter_map(|owner| match owner {
+            HookOwner::Client(client) => Some(client),
+            HookOwner::Option(_) => None,
+        });
         Self {
+            clients: clients.collect(),
             matchers,
             by_callback,
         }
@@ -153,20 +161,18 @@ impl Registrations {
         self.servers.get(name)
     }
 
-    /// Whether any client owns anything.
-    pub(in crate::session) fn has_clients(&self) -> bool {
-        let is_client = |id: &String| matches!(HookOwner::of(id), Some(HookOwner::Client(_)));
-        let mut servers = self.servers.values();
-        servers.any(|server| matches!(server, Server::OfClient(_)))
-            || self.hooks.by_callback.keys().any(is_client)
+    /// The clients that own something; some may come twice.
+    pub(in crate::session) fn clients(&self) -> impl Iterator<Item = &ClientId> {
+        let servers = self.servers.values().filter_map(|server| match server {
+            Server::OfClient(client) => Some(client),
+            Server::OfOptions => None,
+        });
+        self.hooks.clients.iter().chain(servers)
     }
 
     /// Whether a client owns anything.
     pub(in crate::session) fn names(&self, client: &ClientId) -> bool {
-        let owns = |server: &Server| matches!(server, Server::OfClient(owner) if owner == client);
-        let mut callbacks = self.hooks.by_callback.keys();
-        self.servers.values().any(owns)
-            || callbacks.any(|id| HookOwner::of(id) == Some(HookOwner::Client(client.clone())))
+        self.clients().any(|owner| owner == client)
     }
 
     /// An `initialize` was written.

@@ -159,6 +159,11 @@ impl Route {
         }
     }
 
+    /// The same when the owner has ended what it registered.
+    pub(super) fn ended(self) -> Self {
+        Self::to(Owner::Nobody(FallbackReason::NoClient))
+    }
+
     #[cfg(test)]
     pub(super) fn without_answer(blocks: bool, fallback: Option<Box<RawValue>>) -> Self {
         Self {
@@ -194,11 +199,11 @@ impl Route {
             ) => absent(asked.at.max(at)),
             (Owner::Client(_), Presence::Left { at, may_return: true }) => match &asked.about {
                 About::Mcp { .. } => absent(asked.at.max(at)),
-                _ => absent(asked.at.max(at).plus_millis(times.return_grace_ms)),
+                _ => absent(asked.at.max(times.return_by(at))),
             },
             (Owner::Client(_), Presence::Unseen { since }) => match &asked.about {
                 About::Mcp { id: None, .. } => absent(asked.at),
-                _ => absent(asked.at.max(since).plus_millis(times.return_grace_ms)),
+                _ => absent(asked.at.max(times.return_by(since))),
             },
             (Owner::Client(_) | Owner::Webhook(_) | Owner::Url | Owner::Fixed(_), _) => None,
         };

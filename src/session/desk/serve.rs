@@ -80,7 +80,10 @@ impl Actor {
         let open = self.machine.desk().open().iter();
         let waiting = open.filter(|asked| !self.desk.answering.contains_key(&asked.request.request_id));
         let due = waiting.filter_map(|asked| Some(self.due(asked, &self.route(asked))?.0));
-        let next = due.chain(self.hook_stop_due().map(|(at, _)| at)).min()?;
+        let next = due
+            .chain(self.hook_stop_due().map(|(at, _)| at))
+            .chain(self.next_given_up())
+            .min()?;
         Some(Instant::now() + Duration::from_millis(next.millis_since(Clock.now()).saturating_add(1)))
     }
 
@@ -249,7 +252,12 @@ impl Actor {
 
     pub(super) fn route(&self, asked: &Asked) -> Route {
         let registrations = self.machine.desk().registrations();
-        route::route(asked, registrations, &self.desk.routes, self.takes_secrets())
+        let route = route::route(asked, registrations, &self.desk.routes, self.takes_secrets());
+        match &route.owner {
+            // What it registered has ended with it.
+            Owner::Client(client) if self.desk.was_lost(client, asked.at) => route.ended(),
+            _ => route,
+        }
     }
 
     fn due(&self, asked: &Asked, route: &Route) -> Option<(Timestamp, FallbackReason)> {

@@ -26,6 +26,13 @@ pub struct DeskTimes {
     pub return_grace_ms: u64,
 }
 
+impl DeskTimes {
+    /// Until when one that left, or was not seen, is waited for: once, whatever is asked meanwhile and later.
+    pub(super) fn return_by(self, since: Timestamp) -> Timestamp {
+        since.plus_millis(self.return_grace_ms)
+    }
+}
+
 /// How long owners have for what the process asks while it is being stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stopping {
@@ -112,6 +119,11 @@ impl Desk {
         self.left.clear();
     }
 
+    /// Somebody asked for a process that had been started in advance: its clients come from now on.
+    pub(in crate::session) fn claim(&mut self) {
+        self.since = Clock.now();
+    }
+
     /// The process is told to end. What it asks from now on, or has asked, is answered while it can hear it.
     pub(in crate::session) fn stop(&mut self, request: &StopRequest) {
         let since = Clock.now();
@@ -161,6 +173,11 @@ impl Desk {
             Some(&(at, may_return)) => Presence::Left { at, may_return },
             None => Presence::Unseen { since: self.since },
         }
+    }
+
+    /// Whether a client had left before, and cannot come back.
+    pub(super) fn was_lost(&self, client: &ClientId, at: Timestamp) -> bool {
+        matches!(self.left.get(client), Some((left, false)) if *left <= at)
     }
 
     /// Whether a client left and cannot come back.

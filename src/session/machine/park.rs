@@ -46,7 +46,6 @@ impl Machine {
             SessionState::Idle if !desk.open().is_empty() => ParkObstacle::RequestOpen,
             SessionState::Idle if self.background_tasks > 0 => ParkObstacle::BackgroundTasks,
             SessionState::Idle if self.timers.0 => ParkObstacle::Timers,
-            SessionState::Idle if desk.registrations().has_clients() => ParkObstacle::ClientCallbacks,
             SessionState::Idle => return None,
         })
     }

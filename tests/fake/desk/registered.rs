@@ -211,3 +211,65 @@ async fn new_hooks_wait_until_no_hook_is_open() {
     assert!(registered["seq"].as_u64() > answered, "{registered:#}");
     assert_eq!(registered["by"], "ws:y");
 }
+
+/// A client that is away for good costs the wait once, and no park.
+#[tokio::test]
+async fn a_client_that_left_for_good_is_waited_for_once() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SESSIONS_RETURN_GRACE_MS", "4000")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let id = session_with(&daemon, "a", json!({}), json!({})).await;
+    let hooks = json!({ "PreToolUse": [{ "hookCallbackIds": ["p"], "onFailure": "block" }] });
+    let mut client = daemon.attach_as("x", &id, None).await;
+    client.send(&initialize("1", &hooks)).await;
+    initialized(&mut client, "1").await;
+    drop(client);
+    let mut actions: Vec<_> = (1..=5).map(|n| callback(&format!("h-{n}"), "x/p")).collect();
+    actions.push(json!({ "text": "done" }));
+    act_through(&rest, &id, json!(actions)).await;
+    let records = records(&rest, &id).await;
+    let of = |source: &str, id: &str| {
+        let is_it = |record: &&Value| {
+            let data = &record["data"];
+            record["src"] == source && (data["request_id"] == id || data["response"]["request_id"] == id)
+        };
+        records.iter().find(is_it).unwrap()
+    };
+    for n in 2..=5 {
+        let id = format!("h-{n}");
+        let waited = between(of("cli", &id), of("client", &id));
+        assert!(waited < 3_000, "{id}: {waited} ms");
+        let given = &of("client", &id)["data"]["response"]["response"];
+        assert_eq!(given["hookSpecificOutput"]["permissionDecision"], "deny");
+    }
+    rest.lifecycle(&id, "park", json!({})).await.expect(200);
+}
+
+/// A client without a name cannot come back: what it registered is over with it.
+#[tokio::test]
+async fn the_callbacks_of_a_client_without_a_name_end_with_it() {
+    let (daemon, rest, id) = plain().await;
+    let hooks = json!({ "PreToolUse": [{ "hookCallbackIds": ["p"], "onFailure": "block" }] });
+    let mut client = daemon.attach(&id, None).await;
+    let name = client.next().await["client_id"].as_str().unwrap().to_owned();
+    client.send(&initialize("1", &hooks)).await;
+    initialized(&mut client, "1").await;
+    let refused = rest.lifecycle(&id, "park", json!({})).await;
+    assert_eq!(refused.body["obstacle"], "client_callbacks", "{:#}", refused.body);
+    drop(client);
+    let mut asks = 0;
+    // What was asked before it was gone is refused, as it registered.
+    wait_for("its callbacks have no opinion", PATIENCE, async || {
+        asks += 1;
+        let request = format!("h-{asks}");
+        let actions = json!([callback(&request, &format!("{name}/p")), { "text": "done" }]);
+        act_through(&rest, &id, actions).await;
+        assert_eq!(reason(&rest, &id, &request).await, "no_client");
+        let written = written(&rest, &id, &request).await;
+        (written[0]["data"]["response"]["response"] == json!({})).then_some(())
+    })
+    .await;
+    rest.lifecycle(&id, "park", json!({})).await.expect(200);
+}

@@ -150,13 +150,14 @@ fn the_stated_answer_is_due_before_the_clis_patience_ends() {
         (hook("trunkline/1"), here, Some((1_001.0, Late))),
         (hook("y/h"), here, Some((1_027.0, Late))),
         // Its client is away: before the request, since then, for ever.
-        (hook("y/h"), left(900.0, true), Some((1_015.0, NoClient))),
+        (hook("y/h"), left(900.0, true), Some((1_000.0, NoClient))),
+        (hook("y/h"), left(990.0, true), Some((1_005.0, NoClient))),
         (hook("y/h"), left(1_005.0, true), Some((1_020.0, NoClient))),
         (hook("y/h"), left(1_020.0, true), Some((1_027.0, Late))),
         (hook("y/h"), left(900.0, false), Some((1_000.0, NoClient))),
         (hook("y/h"), left(1_005.0, false), Some((1_005.0, NoClient))),
         // The daemon began before the request, and after it.
-        (hook("y/h"), unseen(900.0), Some((1_015.0, NoClient))),
+        (hook("y/h"), unseen(900.0), Some((1_000.0, NoClient))),
         (hook("y/h"), unseen(1_008.0), Some((1_023.0, NoClient))),
         (hook("y/h"), unseen(1_500.0), Some((1_027.0, Late))),
         (hook("h"), here, Some((1_000.0, Unregistered))),
