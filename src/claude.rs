@@ -8,6 +8,7 @@ pub mod binary;
 pub mod catalogue;
 pub mod control;
 pub mod controls;
+pub mod denials;
 pub mod envelope;
 pub mod environment;
 pub mod facts;

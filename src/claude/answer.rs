@@ -23,7 +23,7 @@ pub use self::{
     dialog::{cancel_dialog, complete_dialog, complete_dialog_answer},
     elicitation::{ElicitationAction, answer_elicitation, complete_elicitation},
     grants::{Grants, RuleGrant},
-    hook::check_hook_output,
+    hook::{HookVerdict, check_hook_output},
     plan::accept_plan,
     questions::{Chosen, QuestionAnswers, answer_questions},
 };
@@ -257,6 +257,11 @@ pub fn changes_input(asked: &str, answer: &RawValue) -> bool {
     let Some([Some(given)]) = json::members(answer.get(), ["updatedInput"]) else {
         return false;
     };
+    is_other_input(asked, given)
+}
+
+/// Whether an input differs from the one that was asked about; `null` is none.
+pub fn is_other_input(asked: &str, given: &str) -> bool {
     if given == asked || given == "null" {
         return false;
     }

@@ -64,6 +64,8 @@ pub enum ApprovalState {
     Withdrawn,
     /// The process ended before an answer came.
     Abandoned,
+    /// A hook gave the call another input, and left it to others whether it may run.
+    Changed,
 }
 
 impl ApprovalState {
@@ -76,12 +78,16 @@ impl ApprovalState {
             Self::Cancelled => "cancelled",
             Self::Withdrawn => "withdrawn",
             Self::Abandoned => "abandoned",
+            Self::Changed => "changed",
         }
     }
 
     /// Whether somebody's answer ended it.
     pub const fn is_answered(self) -> bool {
-        matches!(self, Self::Allowed | Self::Denied | Self::Cancelled)
+        matches!(
+            self,
+            Self::Allowed | Self::Denied | Self::Cancelled | Self::Changed
+        )
     }
 
     /// The state with this JSON name.
@@ -93,6 +99,7 @@ impl ApprovalState {
             Self::Cancelled,
             Self::Withdrawn,
             Self::Abandoned,
+            Self::Changed,
         ]
         .into_iter()
         .find(|state| state.as_str() == name)
@@ -139,6 +146,10 @@ pub enum ApprovalHow {
     Expiry,
     /// What another answer allowed, or the mode, covers it too.
     Covered,
+    /// A hook decided, and nobody was asked, or the hook changed what was asked.
+    Hook,
+    /// The CLI denied it by itself.
+    Cli,
     /// The CLI took the request back.
     Withdrawal,
     /// The process ended first.
@@ -166,6 +177,8 @@ impl ApprovalHow {
             Self::Rule => "rule",
             Self::Expiry => "expiry",
             Self::Covered => "covered",
+            Self::Hook => "hook",
+            Self::Cli => "cli",
             Self::Withdrawal => "withdrawal",
             Self::Abandonment => "abandonment",
         }
@@ -187,6 +200,9 @@ pub struct Resolution {
     pub input_changed: bool,
     /// Whether the answer changed permission rules or the mode.
     pub permissions_updated: bool,
+    /// SHA-256, in hex, of the input that was let through, byte for byte; `None` where none was, and for one that was stored
+    /// before these were kept.
+    pub ran_sha256: Option<String>,
     /// When it ended.
     pub at: Timestamp,
 }

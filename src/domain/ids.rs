@@ -89,6 +89,14 @@ impl ApprovalId {
             format!("approval:{seq}").as_bytes(),
         ))
     }
+
+    /// The id of an entry of the audit log, of which the record `seq` may give several.
+    pub fn of_part(session: SessionId, seq: super::Seq, place: usize) -> Self {
+        Self(Uuid::new_v5(
+            session.as_uuid(),
+            format!("approval:{seq}:{place}").as_bytes(),
+        ))
+    }
 }
 
 /// A name for a rule that nobody named.

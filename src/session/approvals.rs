@@ -7,8 +7,9 @@ use serde_json::value::RawValue;
 use crate::{
     claude::{
         BadAnswer, ControlRequest, ControlResponse,
-        answer::{self, Behavior, ElicitationAction},
+        answer::{self, Behavior, ElicitationAction, HookVerdict},
         control::CanUseTool,
+        denials::Denial,
         glance,
     },
     domain::{
@@ -18,7 +19,7 @@ use crate::{
     journal::RecordRef,
 };
 
-use super::{handle::Decision, machine::digest};
+use super::{desk::Asked, handle::Decision, machine::digest};
 
 /// The kind of approval that the use of a tool needs.
 pub fn kind_of_tool(name: &str) -> ApprovalKind {
@@ -64,7 +65,7 @@ pub(super) fn from_request(
         kind,
         subject,
         request: request.request.clone(),
-        input_sha256: Some(hex(&digest(asked.as_bytes()))),
+        input_sha256: Some(sha256(asked)),
         requested_at: record.at,
         deadline: None,
         rule: None,
@@ -168,10 +169,89 @@ pub(super) fn resolution_of(
         input_changed: allowed_tool
             .as_ref()
             .is_some_and(|(given, tool)| answer::changes_input(tool.input, given)),
+        ran_sha256: allowed_tool
+            .as_ref()
+            .map(|(given, tool)| sha256(glance::member(given.get(), "updatedInput").unwrap_or(tool.input))),
         permissions_updated: allowed_tool.is_some_and(|(given, _)| answer::updates_permissions(given)),
         response,
         at,
     }
+}
+
+/// The entry of a call that the CLI denied by itself, at this place among those of its record.
+pub(super) fn of_denial(
+    denial: Denial,
+    session: SessionId,
+    run: RunId,
+    record: &RecordRef<'_>,
+    place: usize,
+) -> (Approval, Resolution) {
+    let approval = Approval {
+        id: ApprovalId::of_part(session, record.seq, place),
+        run_id: run,
+        seq: record.seq,
+        request_id: denial.tool_use_id,
+        kind: kind_of_tool(&denial.tool),
+        subject: denial.tool,
+        input_sha256: denial.input.map(|input| sha256(input.get())),
+        request: denial.said,
+        requested_at: record.at,
+        deadline: None,
+        rule: None,
+    };
+    let resolution = unanswered(ApprovalState::Denied, ApprovalHow::Cli, "cli", record.at);
+    (approval, resolution)
+}
+
+/// The entry of a hook that decided about a call, or changed its input; `None` for one without an opinion.
+pub(super) fn of_hook(
+    asked: &Asked,
+    answer: &ControlResponse,
+    session: SessionId,
+    run: RunId,
+    record: &RecordRef<'_>,
+) -> Option<(Approval, Resolution)> {
+    let event = asked.about.hook_event()?;
+    let output = answer.outcome.as_ref().ok()?.as_deref()?;
+    let verdict = HookVerdict::read(event, output.get())?;
+    let request = &asked.request;
+    let input = glance::member(request.request.get(), "input")?;
+    let tool = glance::member_text(input, "tool_name")?;
+    let given = glance::member(input, "tool_input").unwrap_or("{}");
+    let input_changed = verdict
+        .updated_input
+        .is_some_and(|updated| answer::is_other_input(given, updated));
+    let state = match verdict.behavior {
+        Some(Behavior::Allow) => ApprovalState::Allowed,
+        Some(Behavior::Deny) => ApprovalState::Denied,
+        None if input_changed => ApprovalState::Changed,
+        None => return None,
+    };
+    let ran = (state != ApprovalState::Denied).then(|| sha256(verdict.updated_input.unwrap_or(given)));
+    let approval = Approval {
+        id: ApprovalId::of_record(session, asked.seq),
+        run_id: run,
+        seq: asked.seq,
+        request_id: request.request_id.clone(),
+        kind: kind_of_tool(&tool),
+        subject: tool,
+        request: request.request.clone(),
+        input_sha256: Some(sha256(given)),
+        requested_at: asked.at,
+        deadline: None,
+        rule: None,
+    };
+    let resolution = Resolution {
+        state,
+        how: ApprovalHow::Hook,
+        by: record.by.unwrap_or("daemon").to_owned(),
+        response: Some(output.to_owned()),
+        input_changed: input_changed && state != ApprovalState::Denied,
+        permissions_updated: verdict.updates_permissions,
+        ran_sha256: ran,
+        at: record.at,
+    };
+    Some((approval, resolution))
 }
 
 /// The end of an approval that the CLI took back.
@@ -192,8 +272,13 @@ fn unanswered(state: ApprovalState, how: ApprovalHow, by: &str, at: Timestamp) -
         response: None,
         input_changed: false,
         permissions_updated: false,
+        ran_sha256: None,
         at,
     }
+}
+
+fn sha256(text: &str) -> String {
+    hex(&digest(text.as_bytes()))
 }
 
 fn hex(bytes: &[u8]) -> String {

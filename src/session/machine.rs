@@ -1,6 +1,7 @@
 //! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
 //! that starts again and reads the same records is in the same state.
 
+mod audit;
 mod conversation;
 mod ended;
 mod liveness;
@@ -44,8 +45,8 @@ use super::{
     money::Ledger,
     notes::{Note, Notice},
 };
+use audit::Audit;
 pub(super) use ended::EndedApproval;
-use ended::EndedApprovals;
 use liveness::Calls;
 use unasked::Unasked;
 
@@ -183,7 +184,7 @@ pub(super) struct Machine {
     turn: Option<OpenTurn>,
     prompts: Vec<OpenPrompt>,
     approvals: Vec<Arc<Approval>>,
-    ended_approvals: EndedApprovals,
+    audit: Audit,
     /// Requests of the CLI that are no approvals, and who answers them.
     desk: Book,
     /// Control requests of ours that the CLI has not answered and whose answers change something here.
@@ -239,7 +240,7 @@ impl Machine {
             turn: None,
             prompts: Vec::new(),
             approvals: Vec::new(),
-            ended_approvals: EndedApprovals::default(),
+            audit: Audit::default(),
             desk: Book::default(),
             own_requests: HashMap::new(),
             ledger: Ledger::default(),
@@ -335,7 +336,7 @@ impl Machine {
 
     /// How the approval of this request ended, unless that is long ago.
     pub(super) fn ended_approval(&self, request_id: &str) -> Option<&EndedApproval> {
-        self.ended_approvals.of_request(request_id)
+        self.audit.ended_of(request_id)
     }
 
     /// Whether an `approval` record announced it.

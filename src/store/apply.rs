@@ -368,7 +368,7 @@ impl Session {
         }
         sqlx::query(
             "UPDATE approvals SET state = ?2, resolved_by = ?3, response = ?4, resolved_at = ?5, how = ?8,
-                input_changed = ?9, permissions_updated = ?10
+                input_changed = ?9, permissions_updated = ?10, ran_sha256 = ?11
              WHERE id = ?1 AND session_id = ?6 AND state = ?7",
         )
         .bind(id.to_string())
@@ -381,6 +381,7 @@ impl Session {
         .bind(resolution.how.as_str())
         .bind(resolution.input_changed)
         .bind(resolution.permissions_updated)
+        .bind(&resolution.ran_sha256)
         .execute(connection)
         .await?;
         Ok(())

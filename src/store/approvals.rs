@@ -92,13 +92,15 @@ fn approval(row: &SqliteRow) -> Result<ApprovalRow, QueryError> {
         | ApprovalState::Denied
         | ApprovalState::Cancelled
         | ApprovalState::Withdrawn
-        | ApprovalState::Abandoned => Some(Resolution {
+        | ApprovalState::Abandoned
+        | ApprovalState::Changed => Some(Resolution {
             state,
             how: columns.named("how")?,
             by: columns.get("resolved_by")?,
             response: columns.raw_json_opt("response")?,
             input_changed: columns.get("input_changed")?,
             permissions_updated: columns.get("permissions_updated")?,
+            ran_sha256: columns.get("ran_sha256")?,
             at: columns.time("resolved_at")?,
         }),
     };

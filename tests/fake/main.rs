@@ -3,6 +3,7 @@
 
 mod adoption;
 mod approvals;
+mod audit;
 mod bed;
 mod behind;
 mod budget;

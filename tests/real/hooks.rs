@@ -407,3 +407,47 @@ async fn a_client_that_comes_back_with_its_hooks_keeps_what_is_open() {
         "nothing was taken back"
     );
 }
+
+/// Nobody is asked in either case.
+#[tokio::test]
+async fn the_log_has_what_a_hook_changed_and_what_the_cli_denied() {
+    let world = World::start().await;
+    let log = async |id: &str, how: &str| {
+        let path = format!("/v1/sessions/{id}/approvals?how={how}");
+        let list = world.rest.get(&path).await.expect(200);
+        list["items"].as_array().unwrap().clone()
+    };
+    let output = json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "permissionDecision": "allow",
+        "updatedInput": { "command": "touch safe" } } });
+    let hook =
+        json!({ "event": "PreToolUse", "matcher": "Bash", "target": { "type": "fixed", "output": output } });
+    let id = world.session(json!({ "hooks": [hook] })).await;
+    world
+        .answer(&id, json!([bash("touch danger"), { "text": "done" }]))
+        .await;
+    assert!(world.exists("safe") && !world.exists("danger"));
+    let entries = log(&id, "hook").await;
+    assert_eq!(entries.len(), 1, "{entries:#?}");
+    let end = &entries[0]["resolution"];
+    assert_eq!(
+        (&end["by"], &end["input_changed"]),
+        (&json!("fixed:0"), &json!(true))
+    );
+    assert_ne!(entries[0]["input_sha256"], end["ran_sha256"]);
+
+    let id = world.session(json!({ "permission_mode": "dontAsk" })).await;
+    world
+        .answer(&id, json!([bash("node -e 1"), { "text": "done" }]))
+        .await;
+    let entries = log(&id, "cli").await;
+    assert_eq!(entries.len(), 1, "{entries:#?}");
+    assert_eq!(
+        (
+            &entries[0]["state"],
+            &entries[0]["reason_type"],
+            &entries[0]["subject"]
+        ),
+        (&json!("denied"), &json!("mode"), &json!("Bash"))
+    );
+    assert_eq!(entries[0]["request"]["tool_input"]["command"], "node -e 1");
+}

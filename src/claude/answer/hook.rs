@@ -1,6 +1,6 @@
 //! Owns the checks of a hook's output: what the CLI would drop of it without a word is refused first.
 
-use super::{BadAnswer, keys, permissions};
+use super::{BadAnswer, Behavior, keys, permissions};
 use crate::claude::json;
 
 /// The keys of an output.
@@ -73,6 +73,64 @@ pub fn check_hook_output(output: &str, may_bypass: bool) -> Result<(), BadAnswer
     permissions::check(given(updates), may_bypass)
 }
 
+/// What a hook's output decides about the call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookVerdict<'a> {
+    /// Whether the tool may run; `None`: the CLI decides, or asks.
+    pub behavior: Option<Behavior>,
+    /// The input that the tool is given instead, byte for byte.
+    pub updated_input: Option<&'a str>,
+    /// Whether permission rules or the mode change.
+    pub updates_permissions: bool,
+}
+
+impl<'a> HookVerdict<'a> {
+    /// Reads an output; `None` for an event that decides about no call.
+    pub fn read(event: &str, output: &'a str) -> Option<Self> {
+        let [specific, decision, goes_on] =
+            json::members(output, ["hookSpecificOutput", "decision", "continue"])?;
+        let specific = specific
+            .filter(|specific| json::is_object(specific))
+            .unwrap_or("{}");
+        let stops = (goes_on == Some("false")).then_some(Behavior::Deny);
+        match event {
+            "PreToolUse" => {
+                let [said, updated] = json::members(specific, ["permissionDecision", "updatedInput"])?;
+                let said = said.or(decision).and_then(json::string);
+                Some(Self {
+                    behavior: stops.or(match said.as_deref() {
+                        Some("allow" | "approve") => Some(Behavior::Allow),
+                        Some("deny" | "block") => Some(Behavior::Deny),
+                        _ => None,
+                    }),
+                    updated_input: given(updated),
+                    updates_permissions: false,
+                })
+            }
+            "PermissionRequest" => {
+                let [decision] = json::members(specific, ["decision"])?;
+                let decision = decision
+                    .filter(|decision| json::is_object(decision))
+                    .unwrap_or("{}");
+                let [behavior, updated, updates] =
+                    json::members(decision, ["behavior", "updatedInput", "updatedPermissions"])?;
+                Some(Self {
+                    behavior: match behavior.and_then(json::string).as_deref() {
+                        Some("allow") => Some(Behavior::Allow),
+                        Some("deny") => Some(Behavior::Deny),
+                        _ => stops,
+                    },
+                    updated_input: given(updated),
+                    updates_permissions: updates
+                        .and_then(json::items)
+                        .is_some_and(|updates| !updates.is_empty()),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
 fn given(raw: Option<&str>) -> Option<&str> {
     raw.filter(|raw| *raw != "null")
 }
@@ -93,6 +151,42 @@ mod tests {
         ] {
             assert_eq!(check_hook_output(output, false), Ok(()), "{output}");
         }
+    }
+
+    #[test]
+    fn what_a_hook_decides_is_read() {
+        use Behavior::{Allow, Deny};
+        for (event, output, behavior, updated) in [
+            ("PreToolUse", "{}", None, None),
+            ("PreToolUse", r#"{"decision":"block"}"#, Some(Deny), None),
+            ("PreToolUse", r#"{"continue":false}"#, Some(Deny), None),
+            (
+                "PreToolUse",
+                r#"{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"a":1.0}}}"#,
+                Some(Allow),
+                Some(r#"{"a":1.0}"#),
+            ),
+            (
+                "PreToolUse",
+                r#"{"hookSpecificOutput":{"permissionDecision":"ask","updatedInput":{}}}"#,
+                None,
+                Some("{}"),
+            ),
+            (
+                "PermissionRequest",
+                r#"{"hookSpecificOutput":{"decision":{"behavior":"deny"}}}"#,
+                Some(Deny),
+                None,
+            ),
+        ] {
+            let verdict = HookVerdict::read(event, output).unwrap();
+            assert_eq!(
+                (verdict.behavior, verdict.updated_input),
+                (behavior, updated),
+                "{output}"
+            );
+        }
+        assert!(HookVerdict::read("Stop", r#"{"decision":"block"}"#).is_none());
     }
 
     #[test]

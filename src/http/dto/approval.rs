@@ -112,7 +112,7 @@ pub(in crate::http) struct Approval {
 struct Resolution {
     /// By what it ended.
     how: ApprovalHow,
-    /// Who answered: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`, `covered:<approval id or mode>`, `cli` for a withdrawal, `daemon` when the process ended first.
+    /// Who answered: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`, `covered:<approval id or mode>`, `webhook:<place in options.hooks>`, `fixed:<place>`, `cli` for a withdrawal and a denial of its own, `daemon` when the process ended first.
     by: String,
     /// The answer that the CLI was given, byte for byte.
     #[schema(value_type = Option<Object>)]
@@ -121,6 +121,8 @@ struct Resolution {
     input_changed: bool,
     /// Whether the answer changed permission rules or the mode.
     permissions_updated: bool,
+    /// SHA-256 of the input that was let through, byte for byte, in hex; `null` where none was.
+    ran_sha256: Option<String>,
     /// When it ended.
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
@@ -232,6 +234,7 @@ impl From<ApprovalRow> for Approval {
                 response: resolution.response,
                 input_changed: resolution.input_changed,
                 permissions_updated: resolution.permissions_updated,
+                ran_sha256: resolution.ran_sha256,
                 at: resolution.at,
             }),
         }

@@ -222,7 +222,8 @@ fn of_ended_approval(row: ApprovalRow) -> ApiError {
         ApprovalState::Pending
         | ApprovalState::Allowed
         | ApprovalState::Denied
-        | ApprovalState::Cancelled => ErrorCode::AlreadyDecided,
+        | ApprovalState::Cancelled
+        | ApprovalState::Changed => ErrorCode::AlreadyDecided,
     };
     let approval = serde_json::to_value(dto::Approval::from(row)).unwrap_or(Value::Null);
     ApiError::new(code).member("approval", approval)

@@ -50,6 +50,14 @@ impl About {
         matches!(self, Self::Credentials)
     }
 
+    /// The event of a hook.
+    pub(in crate::session) fn hook_event(&self) -> Option<&str> {
+        match self {
+            Self::Hook { event, .. } => Some(event),
+            _ => None,
+        }
+    }
+
     fn of(request: &ControlRequest) -> Self {
         let whole = request.request.get();
         match request.subtype.as_str() {

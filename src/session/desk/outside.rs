@@ -29,7 +29,8 @@ use super::{
     book::{About, Asked},
     bridge::{self, Bridge, Order},
     fallback::FallbackReason,
-    route::Route,
+    route::{Owner, Route},
+    serve::DAEMON,
 };
 
 /// Results that wait for the actor.
@@ -262,7 +263,11 @@ impl Actor {
                 match outcome {
                     Ok(payload) => {
                         let line = crate::claude::stdin::control_success(&request_id, Some(&payload));
-                        self.give(request_id, line);
+                        let by = match self.route(&asked).owner {
+                            Owner::Webhook(index) => format!("webhook:{index}"),
+                            _ => DAEMON.to_owned(),
+                        };
+                        self.give(request_id, by, line);
                     }
                     Err(reason) => {
                         let route: Route = self.route(&asked);

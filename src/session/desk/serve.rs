@@ -35,7 +35,7 @@ use super::{
 const HOOK_STOP_MS: u64 = 5_000;
 
 /// Who answers when nobody else does.
-const DAEMON: &str = "daemon";
+pub(super) const DAEMON: &str = "daemon";
 
 impl Actor {
     /// Answers what can be answered now.
@@ -70,7 +70,7 @@ impl Actor {
         let target = self.desk.routes.hooks.get(index).map(|hook| &hook.target);
         if let Some(HookTarget::Fixed { output }) = target {
             let line = stdin::control_success(request_id, Some(output.raw()));
-            self.give(request_id.to_owned(), line);
+            self.give(request_id.to_owned(), format!("fixed:{index}"), line);
         }
     }
 
@@ -167,10 +167,10 @@ impl Actor {
         }
     }
 
-    /// Gives the CLI an answer of the daemon's.
-    pub(super) fn give(&mut self, request_id: String, line: impl Into<Line>) {
+    /// Gives the CLI an answer that is no client's.
+    pub(super) fn give(&mut self, request_id: String, by: String, line: impl Into<Line>) {
         let answering = Answering {
-            by: DAEMON.to_owned(),
+            by,
             line: line.into(),
             client: None,
         };
@@ -182,7 +182,7 @@ impl Actor {
     pub(super) fn fall_back(&mut self, asked: &Asked, route: &Route, reason: FallbackReason) {
         self.desk.outside.forget(&asked.request.request_id);
         let line = fallback::answer(asked, route, reason);
-        self.give(asked.request.request_id.clone(), line);
+        self.give(asked.request.request_id.clone(), DAEMON.to_owned(), line);
         let note = Note::Fallback {
             request_id: asked.request.request_id.clone(),
             subtype: asked.request.subtype.clone(),

@@ -36,6 +36,13 @@ impl Machine {
         Some(self.approvals.remove(at))
     }
 
+    /// Enters a decision into the log that is no approval's end.
+    pub(super) fn log_decision(&self, (approval, resolution): (Approval, Resolution), out: &mut Outcome) {
+        let id = approval.id;
+        out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
+        out.facts.push(Fact::ApprovalClosed { id, resolution });
+    }
+
     pub(super) fn open_approvals(&self) -> Vec<ApprovalId> {
         self.approvals.iter().map(|approval| approval.id).collect()
     }
@@ -43,7 +50,7 @@ impl Machine {
     pub(super) fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));
-        self.ended_approvals.push(approval, &resolution);
+        self.audit.ended(approval, &resolution);
         out.counted.approval_ended(approval.kind, resolution.how);
         out.facts.push(Fact::ApprovalClosed {
             id: approval.id,

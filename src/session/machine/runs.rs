@@ -6,7 +6,7 @@ use crate::{
     session::{Offers, approvals, desk::Book, exit, money::Ledger, notes::RunStarted, turns},
 };
 
-use super::{Calls, Effect, EndedApprovals, Machine, Outcome, Run, Timers, Unasked};
+use super::{Audit, Calls, Effect, Machine, Outcome, Run, Timers, Unasked};
 
 impl Machine {
     pub(super) fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -40,7 +40,7 @@ impl Machine {
         self.earlier = started.earlier_session_id;
         self.carry(&started.carried, record, out);
         self.approvals.clear();
-        self.ended_approvals = EndedApprovals::default();
+        self.audit = Audit::default();
         self.desk = Book::default();
         self.own_requests.clear();
         self.background_tasks = 0;

@@ -2,7 +2,7 @@
 
 use crate::{
     claude::{ControlResponse, Envelope, glance, scan},
-    domain::{Fact, PromptState},
+    domain::{ApprovalState, Fact, PromptState},
     journal::RecordRef,
 };
 
@@ -26,6 +26,17 @@ impl Machine {
             }
             Some("control_response") => {
                 if let Some(answer) = ControlResponse::read(&line) {
+                    let asked = self.desk.get(&answer.request_id).cloned();
+                    if let (Some(asked), Some(run)) = (asked, &self.run)
+                        && let Some(entry) = approvals::of_hook(&asked, &answer, self.session, run.id, record)
+                    {
+                        if entry.1.state == ApprovalState::Denied {
+                            let whole = asked.request.request.get();
+                            self.audit
+                                .on_hook_denied(glance::member_text(whole, "tool_use_id"));
+                        }
+                        self.log_decision(entry, out);
+                    }
                     if self.desk.answer(&answer, self.running_turn(), record.at) {
                         out.effects
                             .push(Effect::AskedClosed(answer.request_id.clone(), true));

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use crate::{
     claude::{
         ControlRequest, ControlResponse, Envelope, catalogue,
+        denials::Denial,
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
         glance, scan,
     },
@@ -31,6 +32,7 @@ impl Machine {
             Some("assistant") => {
                 self.open_turn(record);
                 self.calls.on_assistant(&line);
+                self.audit.on_assistant(&line);
                 self.timers.on_assistant(&line);
                 self.unasked.on_assistant(&line, self.permission_mode.as_deref());
             }
@@ -99,8 +101,21 @@ impl Machine {
                 out.effects.extend(done.map(dropped));
                 self.close_prompts(begun, record.at, out);
             }
+        } else if let Some(denial) = self.audit.on_denied(line) {
+            self.enter_denials(vec![denial], record, out);
         } else {
             self.set_permission_mode(facts::status_permission_mode(line), out);
+        }
+    }
+
+    /// What the CLI denied by itself is in the log like what it asked about.
+    fn enter_denials(&self, denials: Vec<Denial>, record: &RecordRef<'_>, out: &mut Outcome) {
+        let Some(run) = &self.run else {
+            return;
+        };
+        for (place, denial) in denials.into_iter().enumerate() {
+            let entry = approvals::of_denial(denial, self.session, run.id, record, place);
+            self.log_decision(entry, out);
         }
     }
 
@@ -156,6 +171,8 @@ impl Machine {
         };
         self.desk.end_turn();
         self.calls.clear();
+        let denials = self.audit.on_result(line);
+        self.enter_denials(denials, record, out);
         let answered = turns::answered(&facts, &self.prompts);
         let money = self.ledger.book(&reported);
         let end = turns::ended(turn, run_id, facts, answered, money, record);
@@ -189,6 +206,8 @@ impl Machine {
             out.counted.unknown(UnknownKind::ControlRequest, &request.subtype);
         }
         if let Some(approval) = approvals::from_request(&request, self.session, run.id, record) {
+            self.audit
+                .on_asked(glance::member_text(request.request.get(), "tool_use_id"));
             self.approvals.push(Arc::new(approval.clone()));
             out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
         } else {

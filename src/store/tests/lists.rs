@@ -365,6 +365,7 @@ async fn the_inbox_is_the_pending_approvals_of_all_sessions() {
                 response: None,
                 input_changed: false,
                 permissions_updated: false,
+                ran_sha256: None,
                 at: at(9),
             },
         },

@@ -323,6 +323,7 @@ async fn an_approval_keeps_the_bytes_of_both_sides_and_its_first_end() {
             response: Some(raw(r#"{"behavior": "allow"}"#)),
             input_changed: true,
             permissions_updated: false,
+            ran_sha256: None,
             at: at(seconds),
         },
     };

@@ -57,6 +57,7 @@ async fn what_a_rule_says_is_kept_with_the_approval() {
         response: None,
         input_changed: false,
         permissions_updated: false,
+        ran_sha256: None,
         at: at(at_second),
     };
     let closed = Fact::ApprovalClosed {

@@ -53,7 +53,7 @@ async fn a_webhook_is_called_again_by_the_next_daemon() {
     rest.in_state(&id, &["idle"]).await;
     let written = written(&rest, &id, "h-1").await;
     assert_eq!(written.len(), 1);
-    assert_eq!(written[0]["by"], "daemon");
+    assert_eq!(written[0]["by"], "webhook:0");
     assert_eq!(
         written[0]["data"]["response"]["response"],
         json!({ "systemMessage": "heard" })

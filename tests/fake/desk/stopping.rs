@@ -96,8 +96,8 @@ async fn whatever_is_asked_in_a_stop_is_answered() {
     let (stopped, ()) = tokio::join!(stop, answers);
     assert_eq!(stopped.expect(200)["state"], "stopped");
     for (id_of, by) in [
-        ("h-0", "daemon"),
-        ("h-1", "daemon"),
+        ("h-0", "fixed:0"),
+        ("h-1", "webhook:1"),
         ("h-3", "daemon"),
         ("p-1", "rest"),
     ] {

@@ -12,7 +12,7 @@ const FORMULA_STARTS: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝',
 
 /// The names of the columns.
 pub(in crate::http) const HEADING: &str = "id,session_id,run_id,seq,request_id,kind,subject,state,requested_at,how,by,\
-    resolved_at,input_sha256,input_changed,permissions_updated,agent_id,tool_use_id,reason,deadline,rule,request,response\r\n";
+    resolved_at,input_sha256,input_changed,permissions_updated,agent_id,tool_use_id,reason,deadline,rule,request,response,ran_sha256\r\n";
 
 impl Approval {
     /// The line of this approval, in the order of [`HEADING`]. What is not known is empty.
@@ -23,7 +23,7 @@ impl Approval {
             let text = raw.as_deref().and_then(|raw| json::decode_lossy(raw.get()));
             Cow::Owned(text.unwrap_or_default().into_owned())
         };
-        let cells: [Cow<'_, str>; 22] = [
+        let cells: [Cow<'_, str>; 23] = [
             self.id.to_string().into(),
             self.session_id.to_string().into(),
             self.run_id.to_string().into(),
@@ -47,6 +47,9 @@ impl Approval {
             self.request.get().into(),
             end.and_then(|end| end.response.as_deref())
                 .map_or("", RawValue::get)
+                .into(),
+            end.and_then(|end| end.ran_sha256.as_deref())
+                .unwrap_or_default()
                 .into(),
         ];
         let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();

@@ -1,0 +1,198 @@
+//! Owns the tests of the audit log where nobody was asked: what hooks decide, and what the CLI denies by itself.
+
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{act, act_through, plain, session_with},
+    rules::approvals,
+    support::{
+        daemon::TestDaemon,
+        server::Server,
+        wait::{PATIENCE, wait_for},
+    },
+};
+
+/// printf '{"command":"rm x"}' | sha256sum
+const RM: &str = "18a68d0668b04425a7440e38876f9a1f63c5b5e38cc058bc2edd35d6fc9831f0";
+/// printf '{"command":"ls"}' | sha256sum
+const LS: &str = "4cf29611a66934862f29acfcc817e30b905c1ab73d5e65831413eb6b454d49db";
+
+fn output(decision: Option<&str>, updated: Option<Value>) -> Value {
+    let mut specific = json!({ "hookEventName": "PreToolUse" });
+    if let Some(decision) = decision {
+        specific["permissionDecision"] = json!(decision);
+    }
+    if let Some(updated) = updated {
+        specific["updatedInput"] = updated;
+    }
+    json!({ "hookSpecificOutput": specific })
+}
+
+fn hook(target: Value) -> Value {
+    json!({ "event": "PreToolUse", "target": target })
+}
+
+fn call(id: &str, callback: &str) -> Value {
+    let input = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": "rm x" },
+        "tool_use_id": format!("use-{id}") });
+    json!({ "request": { "subtype": "hook_callback", "callback_id": callback, "input": input,
+        "tool_use_id": format!("use-{id}") }, "id": id })
+}
+
+#[tokio::test]
+async fn each_decision_of_a_hook_is_in_the_log() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut server = Server::start().await;
+    let url = server.url("/hook").uri().to_string();
+    let fixed = |output: Value| hook(json!({ "type": "fixed", "output": output }));
+    let options = json!({ "hooks": [
+        hook(json!({ "type": "webhook", "url": url })),
+        fixed(output(Some("deny"), None)),
+        fixed(json!({})),
+        fixed(output(None, Some(json!({ "command": "ls" })))),
+        hook(json!({ "type": "client", "client_id": "x" })),
+    ] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut client = daemon.attach_as("x", &id, None).await;
+    let calls: Vec<Value> = (0..5)
+        .map(|n| call(&format!("h-{n}"), &format!("trunkline/{n}")))
+        .collect();
+    // The host's denial is listed by the result too, and is one entry all the same.
+    let listed =
+        json!([{ "tool_name": "Bash", "tool_use_id": "use-h-1", "tool_input": { "command": "rm x" } }]);
+    let mut actions = calls;
+    actions.push(json!({ "result": { "permission_denials": listed } }));
+    act(&rest, &id, Value::Array(actions)).await;
+    let rewritten = output(Some("allow"), Some(json!({ "command": "ls" }))).to_string();
+    let asked = server.next().await;
+    asked
+        .answer("200 OK\ncontent-type: application/json", &rewritten)
+        .await;
+    client
+        .find("the client's hook", |frame| frame["data"]["request_id"] == "h-4")
+        .await;
+    let allow = json!({ "type": "control_response", "response": {
+        "subtype": "success", "request_id": "h-4", "response": output(Some("allow"), None) } });
+    client.send(&allow).await;
+    rest.in_state(&id, &["idle"]).await;
+    let log = approvals(&rest, &id, "how=hook").await;
+    let by: Vec<&str> = log
+        .iter()
+        .map(|it| it["resolution"]["by"].as_str().unwrap())
+        .collect();
+    assert_eq!(by[..3], ["webhook:0", "fixed:1", "fixed:3"], "{log:#?}");
+    assert!(by[3].starts_with("ws:") && by.len() == 4, "{by:?}");
+    for (entry, state, ran, changed) in [
+        (&log[0], "allowed", json!(LS), true),
+        (&log[1], "denied", Value::Null, false),
+        (&log[2], "changed", json!(LS), true),
+        (&log[3], "allowed", json!(RM), false),
+    ] {
+        assert_eq!(
+            (&entry["state"], &entry["subject"]),
+            (&json!(state), &json!("Bash"))
+        );
+        assert_eq!(entry["input_sha256"], RM);
+        assert_eq!(entry["resolution"]["ran_sha256"], ran, "{entry:#}");
+        assert_eq!(entry["resolution"]["input_changed"], changed, "{entry:#}");
+        assert!(entry["tool_use_id"].as_str().unwrap().starts_with("use-h-"));
+    }
+    assert!(approvals(&rest, &id, "how=cli").await.is_empty());
+    assert!(approvals(&rest, &id, "state=pending").await.is_empty());
+    let csv = rest
+        .get(&format!("/v1/sessions/{id}/approvals?by=webhook:0"))
+        .await
+        .expect(200);
+    assert_eq!(csv["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_denial_of_the_cli_is_in_the_log_once() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session_with(&daemon, "a", json!({}), json!({})).await;
+    let content =
+        json!([{ "type": "tool_use", "id": "use-1", "name": "Bash", "input": { "command": "rm x" } }]);
+    let calls = json!({ "type": "assistant", "message": { "role": "assistant", "content": content } });
+    let denied = json!({ "type": "system", "subtype": "permission_denied", "tool_name": "Bash", "tool_use_id": "use-1",
+        "decision_reason_type": "mode", "message": "not in this mode" });
+    let listed = json!([
+        { "tool_name": "Bash", "tool_use_id": "use-1", "tool_input": { "command": "rm x" } },
+        { "tool_name": "Write", "tool_use_id": "use-2", "tool_input": { "command": "ls" } },
+        { "tool_name": "Edit", "tool_use_id": "use-3", "tool_input": {} },
+    ]);
+    act_through(
+        &rest,
+        &id,
+        json!([{ "line": calls }, { "line": denied }, { "result": { "permission_denials": listed } }]),
+    )
+    .await;
+    let check = |log: &[Value]| {
+        let what: Vec<_> = log
+            .iter()
+            .map(|it| {
+                (
+                    it["subject"].as_str().unwrap(),
+                    it["tool_use_id"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(what, [("Bash", "use-1"), ("Write", "use-2"), ("Edit", "use-3")]);
+        assert_eq!(
+            (&log[0]["reason_type"], &log[0]["input_sha256"]),
+            (&json!("mode"), &json!(RM))
+        );
+        assert_eq!(log[0]["request"]["tool_input"]["command"], "rm x");
+        assert_eq!(log[1]["input_sha256"], LS);
+        for entry in log {
+            let end = &entry["resolution"];
+            assert_eq!(
+                (&entry["state"], &end["by"], &end["ran_sha256"]),
+                (&json!("denied"), &json!("cli"), &Value::Null)
+            );
+        }
+    };
+    let mut log = approvals(&rest, &id, "how=cli").await;
+    log.sort_by_key(|it| it["tool_use_id"].to_string());
+    check(&log);
+    // A daemon that reads the journal again makes no second entries.
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
+    let mut log = wait_for("the log is read", PATIENCE, async || {
+        let log = approvals(&rest, &id, "how=cli").await;
+        (!log.is_empty()).then_some(log)
+    })
+    .await;
+    log.sort_by_key(|it| it["tool_use_id"].to_string());
+    check(&log);
+}
+
+#[tokio::test]
+async fn an_answer_has_the_hash_of_what_ran() {
+    let (_daemon, rest, id) = plain().await;
+    for (decision, ran) in [
+        (json!({ "decision": "allow" }), json!(RM)),
+        (
+            json!({ "decision": "allow", "updated_input": { "command": "ls" } }),
+            json!(LS),
+        ),
+        (json!({ "decision": "deny" }), Value::Null),
+    ] {
+        act(
+            &rest,
+            &id,
+            json!([{ "ask": { "tool": "Bash", "input": { "command": "rm x" } } }]),
+        )
+        .await;
+        let approval = rest.pending_approval(&id).await;
+        let decided = rest
+            .decide(&id, approval["id"].as_str().unwrap(), decision)
+            .await
+            .expect(200);
+        assert_eq!(decided["input_sha256"], RM);
+        assert_eq!(decided["resolution"]["ran_sha256"], ran, "{decided:#}");
+        rest.in_state(&id, &["idle"]).await;
+    }
+}
