@@ -38,6 +38,7 @@ impl Supervisor {
         request
             .options
             .check(&self.shared.settings.policy)
+            .and_then(|()| request.options.check_outputs())
             .map_err(SupervisorError::InvalidOption)?;
         let prompt = request
             .prompt

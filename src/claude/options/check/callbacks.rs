@@ -1,8 +1,8 @@
 //! Owns the checks of hooks and of MCP servers outside of the CLI.
 
 use super::{
-    Checked, LaunchOptions, MAX_ITEM_BYTES, entries, few, invalid, json, name, object, optional, short,
-    single_line,
+    Checked, InvalidOption, LaunchOptions, MAX_ITEM_BYTES, entries, few, invalid, json, name, object,
+    optional, short, single_line,
 };
 use crate::claude::{
     answer::check_hook_output,
@@ -29,11 +29,31 @@ const OWN_HEADERS: [&str; 7] = [
 const MAX_ATTEMPTS: u8 = 10;
 
 impl LaunchOptions {
+    /// Checks the outputs of hooks that are the same each time. Sessions that have others from before go on with them.
+    ///
+    /// # Errors
+    /// The CLI would drop a part of one without a word.
+    pub fn check_outputs(&self) -> Result<(), InvalidOption> {
+        let check = |field: String, output: Option<&JsonObject>| {
+            optional(output, |output| {
+                check_hook_output(output.get(), self.may_bypass())
+                    .map_err(|error| invalid(field, error.to_string()))
+            })
+        };
+        for (index, hook) in self.hooks.iter().flatten().enumerate() {
+            check(format!("hooks[{index}].fallback"), hook.fallback.as_ref())?;
+            if let HookTarget::Fixed { output } = &hook.target {
+                check(format!("hooks[{index}].target.output"), Some(output))?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn check_callbacks(&self) -> Checked {
         let hooks = self.hooks.as_deref().unwrap_or_default();
         few("hooks", hooks.len())?;
         for (index, hook) in hooks.iter().enumerate() {
-            check_hook(&format!("hooks[{index}]"), hook, self.may_bypass())?;
+            check_hook(&format!("hooks[{index}]"), hook)?;
         }
         for (server, config) in entries("sdk_mcp_servers", self.sdk_mcp_servers.as_ref())? {
             name("sdk_mcp_servers", server)?;
@@ -51,7 +71,7 @@ impl LaunchOptions {
     }
 }
 
-fn check_hook(field: &str, hook: &Hook, may_bypass: bool) -> Checked {
+fn check_hook(field: &str, hook: &Hook) -> Checked {
     let event = format!("{field}.event");
     if hook.event.trim().is_empty() {
         return Err(invalid(event, "must not be empty"));
@@ -69,7 +89,7 @@ fn check_hook(field: &str, hook: &Hook, may_bypass: bool) -> Checked {
             format!("must be from {MIN_TIMEOUT_MS} to {MAX_TIMEOUT_MS}"),
         ));
     }
-    check_output(&format!("{field}.fallback"), hook.fallback.as_ref(), may_bypass)?;
+    object(&format!("{field}.fallback"), hook.fallback.as_ref())?;
     match &hook.target {
         HookTarget::Client { client_id: _ } => Ok(()),
         HookTarget::Webhook {
@@ -92,17 +112,8 @@ fn check_hook(field: &str, hook: &Hook, may_bypass: bool) -> Checked {
                 short(&field, secret, MAX_SECRET_BYTES)
             })
         }
-        HookTarget::Fixed { output } => {
-            check_output(&format!("{field}.target.output"), Some(output), may_bypass)
-        }
+        HookTarget::Fixed { output } => object(&format!("{field}.target.output"), Some(output)),
     }
-}
-
-fn check_output(field: &str, output: Option<&JsonObject>, may_bypass: bool) -> Checked {
-    object(field, output)?;
-    optional(output, |output| {
-        check_hook_output(output.get(), may_bypass).map_err(|error| invalid(field, error.to_string()))
-    })
 }
 
 fn check_server(field: &str, config: &SdkMcpServer) -> Checked {
