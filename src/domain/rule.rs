@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 pub use self::{
     evaluate::{Asked, Decided, Input, Passed, RuleSource, Rules, Verdict},
-    path::{Leads, Lookup, is_certainly_below},
+    path::{Leads, Lookup, is_certainly_below, is_of_the_looker},
     spec::{InvalidRule, Matcher, OnDeadline, RuleAction, RuleSpec},
 };
 

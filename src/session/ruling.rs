@@ -3,6 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ffi::OsString,
     io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
@@ -15,7 +16,7 @@ use crate::{
     claude::control::CanUseTool,
     domain::{
         Approval, ApprovalId, ApprovalKind, Clock, RuleSet, Timestamp,
-        rule::{Asked, Decided, Input, Leads, OnDeadline, RuleAction, Rules, Verdict},
+        rule::{Asked, Decided, Input, Leads, OnDeadline, RuleAction, Rules, Verdict, is_of_the_looker},
     },
 };
 
@@ -31,6 +32,9 @@ use super::{
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest sleep towards a deadline, which is a time of day: clocks are set, machines are suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+/// Links on the way of a path that are followed.
+const MOST_LINKS: usize = 64;
 
 /// What the rules say about an approval.
 #[derive(Clone, Debug, Default)]
@@ -421,8 +425,12 @@ fn asked(approval: &Approval, cwd: PathBuf, mode: Option<String>) -> Asked {
     }
 }
 
-/// Asks the file system where a path leads. Blocks.
+/// Asks the file system where a path leads. Blocks. A way through a name that stands for the process that looks leads
+/// elsewhere for the CLI, so that is not known.
 pub fn where_it_leads(path: &Path) -> Leads {
+    if leads_by_the_looker(path) {
+        return Leads::Unknown;
+    }
     match path.canonicalize() {
         Ok(real) => Leads::To(real),
         Err(error) if error.kind() == ErrorKind::NotFound => match path.symlink_metadata() {
@@ -432,6 +440,33 @@ pub fn where_it_leads(path: &Path) -> Leads {
         },
         Err(_) => Leads::Unknown,
     }
+}
+
+/// Follows links one by one; too many of them lead nobody knows where.
+fn leads_by_the_looker(path: &Path) -> bool {
+    let mut at = PathBuf::from("/");
+    let mut left: Vec<OsString> = path.iter().rev().map(ToOwned::to_owned).collect();
+    let mut links = 0;
+    while let Some(part) = left.pop() {
+        match part.to_str() {
+            Some("/") => at = PathBuf::from("/"),
+            Some("..") => drop(at.pop()),
+            Some(".") => {}
+            _ => at.push(&part),
+        }
+        if is_of_the_looker(&at) {
+            return true;
+        }
+        if let Ok(target) = at.read_link() {
+            links += 1;
+            if links > MOST_LINKS {
+                return true;
+            }
+            at.pop();
+            left.extend(target.iter().rev().map(ToOwned::to_owned));
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -453,6 +488,7 @@ mod tests {
         link("out/nothing", "dead");
         link("in/b", "a");
         link("in/a", "b");
+        std::os::unix::fs::symlink("/proc/self/cwd", root.join("in/mine")).unwrap();
         let rule = json!([{ "action": "allow", "input": { "p": { "path_prefix": "." } } }]);
         let rules = Rules {
             session: Arc::new(RuleSet::new(serde_json::from_value(rule).unwrap()).unwrap()),
@@ -466,6 +502,7 @@ mod tests {
             ("dead", false),
             ("dead/file", false),
             ("a", false),
+            ("mine/file", false),
         ] {
             let asked = Asked {
                 kind: ApprovalKind::Tool,

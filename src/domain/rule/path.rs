@@ -86,6 +86,21 @@ fn real(path: &Path, lookup: Lookup<'_>) -> Option<PathBuf> {
     }
 }
 
+/// Names that stand for the process that looks: for the CLI they lead elsewhere than for whoever asks here.
+const OF_THE_LOOKER: [&str; 6] = [
+    "/proc/self",
+    "/proc/thread-self",
+    "/dev/fd",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+];
+
+/// Whether a path leads elsewhere for another process.
+pub fn is_of_the_looker(path: &Path) -> bool {
+    OF_THE_LOOKER.iter().any(|name| path.starts_with(name))
+}
+
 /// The path that a text means, and whether that is certain: a tilde, blanks around it or control characters may mean
 /// something to who opens it.
 fn meant(text: &str, cwd: Option<&Path>) -> Option<PathBuf> {
@@ -94,12 +109,13 @@ fn meant(text: &str, cwd: Option<&Path>) -> Option<PathBuf> {
         && !text.starts_with('~')
         && !text.chars().any(char::is_control);
     let path = Path::new(text);
-    match (is_plain, cwd) {
+    let path = match (is_plain, cwd) {
         (false, _) => None,
         (true, _) if path.is_absolute() => Some(path.to_owned()),
         (true, Some(cwd)) => Some(cwd.join(path)),
         (true, None) => None,
-    }
+    };
+    path.filter(|path| lexical(path).is_some_and(|path| !is_of_the_looker(&path)))
 }
 
 fn absolute_prefix(prefix: &Path, cwd: Option<&Path>) -> Option<PathBuf> {

@@ -53,6 +53,12 @@ fn paths_are_where_they_lead() {
         ("/work/here", "/work/here/../x", false, false),
         ("/work/here", "/work/here/a/../../../etc/x", false, false),
         ("/work/here", "/work/x/../here/a", true, true),
+        // By names that stand for the process that looks.
+        ("secret", "/proc/self/cwd/secret/a", false, true),
+        ("/work/here", "/proc/self/cwd/a", false, true),
+        ("secret", "/proc//self/../thread-self/cwd/secret/a", false, true),
+        ("secret", "/dev/fd/3", false, true),
+        ("secret", "/proc/selfish", false, false),
         // By links.
         ("/work/here", "/work/here/link/passwd", false, true),
         ("/work/here", "link/passwd", false, true),
