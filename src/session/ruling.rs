@@ -383,7 +383,7 @@ fn follow(kind: ApprovalKind, decided: &Decided) -> Then {
         ApprovalKind::Elicitation | ApprovalKind::Dialog => Decision::Cancel,
     };
     let (id, message) = (&decided.id, decided.rule.message.as_deref());
-    match decided.rule.action {
+    match decided.action {
         RuleAction::Allow => Then::Answer(allowance()),
         RuleAction::Deny => Then::Answer(deny(
             message.map_or_else(|| format!("The rule {id} denies this."), str::to_owned),

@@ -86,7 +86,7 @@ impl Conditions {
         if let Some(cwd) = &self.cwd {
             let is_in = match &asked.cwd {
                 Some(at) => at.starts_with(cwd),
-                None => doubt == Doubt::Holds,
+                None => doubt != Doubt::Fails,
             };
             if !is_in {
                 return Err("the session works in another directory".to_owned());
@@ -108,7 +108,7 @@ impl Conditions {
         if let Some(modes) = &self.mode {
             let is_mode = match asked.mode.as_deref() {
                 Some(mode) => modes.iter().any(|known| known == of_one_name(mode)),
-                None => doubt == Doubt::Holds,
+                None => doubt != Doubt::Fails,
             };
             if !is_mode {
                 return Err("the session is in another permission mode".to_owned());
@@ -155,7 +155,7 @@ impl Conditions {
         let Input::Fields(fields) = &asked.input else {
             return match doubt {
                 Doubt::Fails => Err("the input cannot be read".to_owned()),
-                Doubt::Holds => Ok(()),
+                Doubt::Holds | Doubt::Surely => Ok(()),
             };
         };
         let values: Vec<&Value> = fields
@@ -181,7 +181,7 @@ impl Conditions {
                 !items.is_empty() && items.iter().all(|item| item.as_str().is_some_and(fits))
             }
             (Doubt::Fails, _) => false,
-            (Doubt::Holds, values) => values.iter().any(|value| any_text(value, &fits)),
+            (Doubt::Holds | Doubt::Surely, values) => values.iter().any(|value| any_text(value, &fits)),
         };
         if holds {
             Ok(())
@@ -200,8 +200,10 @@ fn set_holds(values: &[&Value], is_set: bool, doubt: Doubt) -> bool {
         (Doubt::Fails, false, [value]) => is_off(value),
         (Doubt::Fails, true, [value]) => !is_off(value) && !value.is_null(),
         (Doubt::Fails, _, _) => false,
-        (Doubt::Holds, false, values) => values.iter().any(|value| is_off(value) || value.is_null()),
-        (Doubt::Holds, true, values) => !values.iter().all(is_off),
+        (Doubt::Holds | Doubt::Surely, false, values) => {
+            values.iter().any(|value| is_off(value) || value.is_null())
+        }
+        (Doubt::Holds | Doubt::Surely, true, values) => !values.iter().all(is_off),
     }
 }
 

@@ -130,6 +130,8 @@ pub struct Decided {
     pub id: String,
     /// Where it stands.
     pub source: RuleSource,
+    /// What it does here: a rule that denies a command asks about a line that only may run it.
+    pub action: RuleAction,
     /// Which conditions hold.
     pub why: String,
     /// What happens at its deadline: an allowance only where its conditions certainly hold.
@@ -162,48 +164,57 @@ impl Rules {
             .min()
     }
 
-    /// The first rule that matches decides.
+    /// The first rule that matches decides. One that denies a command and is not certain of it asks, unless the next
+    /// certain one denies too.
     pub fn decide(&self, asked: &Asked, now: Timestamp, lookup: Lookup<'_>) -> Verdict {
         let session = self.session.iter().map(|rule| (RuleSource::Session, rule));
         let config = self.config.iter().map(|rule| (RuleSource::Config, rule));
         let mut passed = Vec::new();
+        let mut found: Option<Decided> = None;
         for (source, rule) in session.chain(config) {
             match rule.matches(asked, now, lookup) {
-                Ok((why, on_deadline)) => {
+                Ok((action, why, on_deadline)) => {
                     let decided = Decided {
                         rule: rule.spec.clone(),
                         id: rule.id.clone(),
                         source,
+                        action,
                         why,
                         on_deadline,
                     };
-                    return Verdict {
-                        decided: Some(decided),
-                        passed,
-                    };
+                    let is_certain = action == rule.spec.action;
+                    if is_certain && (found.is_none() || action == RuleAction::Deny) {
+                        found = Some(decided);
+                        break;
+                    }
+                    if is_certain {
+                        break;
+                    }
+                    found.get_or_insert(decided);
                 }
-                Err(why_not) => passed.push(Passed {
+                Err(why_not) if found.is_none() => passed.push(Passed {
                     id: rule.id.clone(),
                     source,
                     why_not,
                 }),
+                Err(_) => {}
             }
         }
         Verdict {
-            decided: None,
+            decided: found,
             passed,
         }
     }
 }
 
 impl Rule {
-    /// Why the rule matches and what its deadline brings, or why it does not match.
+    /// What the rule does, why it matches and what its deadline brings, or why it does not match.
     fn matches(
         &self,
         asked: &Asked,
         now: Timestamp,
         lookup: Lookup<'_>,
-    ) -> Result<(String, OnDeadline), String> {
+    ) -> Result<(RuleAction, String, OnDeadline), String> {
         if self.is_expired(now) {
             return Err("it has expired".to_owned());
         }
@@ -230,6 +241,12 @@ impl Rule {
         } else {
             OnDeadline::Deny
         };
-        Ok((why, on_deadline))
+        let is_guess = self.spec.action == RuleAction::Deny
+            && self.conditions.hold(asked, Doubt::Surely, lookup).is_err();
+        if is_guess {
+            let why = format!("it is not certain that the line does not run what is denied: {why}");
+            return Ok((RuleAction::Ask, why, on_deadline));
+        }
+        Ok((self.spec.action, why, on_deadline))
     }
 }

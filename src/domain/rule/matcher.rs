@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder, RegexSetBuilder};
 
-use super::{InvalidRule, Lookup, Matcher, path, shell, spec::MAX_PATTERN_BYTES};
+use super::{
+    InvalidRule, Lookup, Matcher, path,
+    shell::{self, Runs},
+    spec::MAX_PATTERN_BYTES,
+};
 
 /// What a compiled regular expression may take, in bytes.
 const REGEX_BYTES: usize = 1 << 20;
@@ -21,6 +25,8 @@ pub(super) enum Doubt {
     Fails,
     /// It holds: nothing is let through on a guess.
     Holds,
+    /// It holds, but for a command that only may be run: nothing is denied on such a guess.
+    Surely,
 }
 
 /// A glob over a whole text.
@@ -102,13 +108,16 @@ impl Test {
             (Self::Glob(_) | Self::Regex { .. }, Doubt::Fails) => {
                 self.fits(text, doubt) && (!path::climbs(text) || self.fits(&path::resolved(text), doubt))
             }
-            (Self::Glob(_) | Self::Regex { .. }, Doubt::Holds) => {
+            (Self::Glob(_) | Self::Regex { .. }, Doubt::Holds | Doubt::Surely) => {
                 self.fits(text, doubt) || path::other_readings(text, cwd).any(|text| self.fits(&text, doubt))
             }
             (Self::Path(prefix), Doubt::Fails) => path::is_below(text, prefix, cwd, lookup),
-            (Self::Path(prefix), Doubt::Holds) => path::may_be_below(text, prefix, cwd, lookup),
+            (Self::Path(prefix), Doubt::Holds | Doubt::Surely) => {
+                path::may_be_below(text, prefix, cwd, lookup)
+            }
             (Self::Command(prefix), Doubt::Fails) => shell::runs_only(text, prefix),
-            (Self::Command(prefix), Doubt::Holds) => shell::may_run(text, prefix),
+            (Self::Command(prefix), Doubt::Holds) => shell::runs(text, prefix) != Runs::No,
+            (Self::Command(prefix), Doubt::Surely) => shell::runs(text, prefix) == Runs::Surely,
             // It is about the field and not about a text.
             (Self::IsSet(_), _) => false,
         }
@@ -118,9 +127,9 @@ impl Test {
     fn fits(&self, text: &str, doubt: Doubt) -> bool {
         match (self, doubt) {
             (Self::Glob(glob), Doubt::Fails) => !text.contains(['\n', '\r']) && glob.matches(text),
-            (Self::Glob(glob), Doubt::Holds) => glob.matches(text),
+            (Self::Glob(glob), Doubt::Holds | Doubt::Surely) => glob.matches(text),
             (Self::Regex { fails, .. }, Doubt::Fails) => fails.is_match(text),
-            (Self::Regex { holds, .. }, Doubt::Holds) => holds.is_match(text),
+            (Self::Regex { holds, .. }, Doubt::Holds | Doubt::Surely) => holds.is_match(text),
             (Self::Path(_) | Self::Command(_) | Self::IsSet(_), _) => false,
         }
     }

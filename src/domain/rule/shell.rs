@@ -4,6 +4,11 @@
 //! The first reader takes a small part of the language, in which bash, zsh and sh agree, and gives up on everything else: it
 //! is for what is allowed. The second overlooks quotes and structure: it is for what is denied, and finds more than is there.
 
+mod doubt;
+mod read;
+
+pub(super) use doubt::{Runs, runs};
+
 /// Programs that run what their arguments say.
 const HANDS_ON: &[&str] = &[
     ".",

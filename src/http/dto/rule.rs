@@ -91,7 +91,7 @@ impl From<Verdict> for RuleVerdict {
                 passed,
             },
             Some(decided) => Self {
-                decision: decided.rule.action,
+                decision: decided.action,
                 source: Some(decided.source),
                 on_deadline: decided.rule.deadline_ms.map(|_| decided.on_deadline),
                 why: decided.why,
