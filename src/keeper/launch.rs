@@ -1,6 +1,11 @@
 //! Owns the daemon's side of a start: run the keeper, hand over the plan, wait for its report, connect.
 
-use std::{io, path::Path, process::Stdio, time::Duration};
+use std::{
+    io,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -84,7 +89,7 @@ pub async fn launch(
             return Err(LaunchError::Timeout);
         }
     }
-    match attach(&plan.identity_file, tracker).await {
+    match attach_to_new(&plan.identity_file, tracker).await {
         Ok(link) => {
             reap(keeper, Some(&link), tracker);
             Ok(link)
@@ -96,6 +101,17 @@ pub async fn launch(
             }
             reap(keeper, None, tracker);
             Err(LaunchError::Attach(error))
+        }
+    }
+}
+
+/// Attaches to a keeper that has just said that it is ready: silence is want of time, on one side or the other.
+async fn attach_to_new(identity_file: &Path, tracker: &TaskTracker) -> Result<Link, AttachError> {
+    let until = Instant::now() + READY_DEADLINE;
+    loop {
+        match attach(identity_file, tracker).await {
+            Err(AttachError::Silent) if Instant::now() < until => {}
+            attached => return attached,
         }
     }
 }

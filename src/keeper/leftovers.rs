@@ -8,10 +8,12 @@ use std::{
     collections::{BTreeSet, HashSet},
     io,
     path::Path,
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use nix::sys::signal::Signal;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     identity::Identity,
@@ -84,17 +86,64 @@ pub fn kill_leftovers(mark: &str, run: RunId) -> io::Result<Swept> {
 /// # Errors
 /// The processes cannot be listed.
 pub fn kill_strays(mark: &str, is_kept: impl Fn(SessionId, RunId) -> bool) -> io::Result<Swept> {
-    let marker = format!("{DATA_MARKER}={mark}");
+    kill_strays_and(&HashSet::new(), mark, is_kept)
+}
+
+/// The sweep of a daemon that starts. It is one for all sessions: those whose run was lost name the run, and wait for its end.
+#[derive(Debug)]
+pub struct StartSweep {
+    /// `None` once it has begun.
+    lost: Mutex<Option<HashSet<RunId>>>,
+    over: CancellationToken,
+}
+
+impl Default for StartSweep {
+    fn default() -> Self {
+        Self {
+            lost: Mutex::new(Some(HashSet::new())),
+            over: CancellationToken::new(),
+        }
+    }
+}
+
+impl StartSweep {
+    /// Has it end the processes of a run too. Gives what says that it is over, or nothing if it has begun before.
+    pub fn include(&self, run: RunId) -> Option<CancellationToken> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.as_mut()?.insert(run);
+        Some(self.over.clone())
+    }
+
+    /// As [`kill_strays`], for the runs that were named too.
+    ///
+    /// # Errors
+    /// The processes cannot be listed.
+    pub fn run(&self, mark: &str, is_kept: impl Fn(SessionId, RunId) -> bool) -> io::Result<Swept> {
+        let _over = self.over.clone().drop_guard();
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kill_strays_and(&lost.unwrap_or_default(), mark, is_kept)
+    }
+}
+
+fn kill_strays_and(
+    lost: &HashSet<RunId>,
+    mark: &str,
+    is_kept: impl Fn(SessionId, RunId) -> bool,
+) -> io::Result<Swept> {
     let sessions = std::cell::RefCell::new(BTreeSet::new());
     let swept = sweep(|environment| {
-        if !has_entry(environment, &marker) {
-            return false;
-        }
-        // Who carries the mark alone was given it by hand: nothing says that it is a stray.
-        let ids = value(environment, SESSION_MARKER).zip(value(environment, RUN_MARKER));
-        let ids = ids.and_then(|(session, run)| Some((session.parse().ok()?, run.parse().ok()?)));
-        let is_stray = ids.is_some_and(|(session, run)| !is_kept(session, run));
-        if let Some((session, _)) = ids.filter(|_| is_stray) {
+        let run = value(environment, RUN_MARKER).and_then(|run| run.parse().ok());
+        let session = value(environment, SESSION_MARKER).and_then(|session| session.parse().ok());
+        let is_stray = match (value(environment, DATA_MARKER), run, session) {
+            // Of another directory, or of no run at all.
+            (Some(its), _, _) if its != mark => false,
+            (_, None, _) => false,
+            (_, Some(run), _) if lost.contains(&run) => true,
+            // Who carries the mark alone was given it by hand: nothing says that it is a stray.
+            (Some(_), Some(run), Some(session)) => !is_kept(session, run),
+            _ => false,
+        };
+        if let Some(session) = session.filter(|_| is_stray) {
             sessions.borrow_mut().insert(session);
         }
         is_stray

@@ -3,6 +3,8 @@
 mod attach;
 mod line;
 mod runner;
+#[cfg(debug_assertions)]
+mod seam;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};

@@ -22,8 +22,9 @@ use crate::{domain::StopStep, journal::Head};
 /// Connections that have not said hello yet. One more drops the oldest.
 const NEWCOMERS: usize = 4;
 
-/// How long a connection may take to say hello.
-const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection may take to say hello: much longer than a daemon waits for the answer, as a daemon that has connected
+/// may get no time for a while.
+const HELLO_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Unsent bytes at which a daemon counts as gone: it sends commands and does not read the answers.
 const UNSENT_LIMIT_BYTES: usize = 1 << 20;

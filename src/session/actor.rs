@@ -19,7 +19,7 @@ use crate::{
         fact::CliTotals, rule::Rules,
     },
     journal::{Chunk, Feed, Head, Missing, Position, ReadError, Reader},
-    keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle},
+    keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle, StartSweep},
     metrics::SessionMetrics,
     outbound::Outbound,
     telemetry,
@@ -109,6 +109,8 @@ pub struct SessionSettings {
     pub identity_file: PathBuf,
     /// The mark of the data directory, which its processes carry.
     pub data_mark: String,
+    /// Ends what runs left that a daemon which starts finds lost.
+    pub start_sweep: Arc<StartSweep>,
     /// Newest records kept in memory for live clients.
     pub ring_bytes: usize,
     /// Size at which the journal begins a new segment.

@@ -252,7 +252,10 @@ impl Actor {
         if let Some(run_id) = self.machine.run_id() {
             // Also when the disk refuses the record. But what a keeper holds is not left over.
             if matches!(is_locked(&self.journal_dir), Ok(false)) {
-                self.kill_leftovers(run_id);
+                match self.settings.start_sweep.include(run_id) {
+                    Some(over) => self.sweep = Some(over),
+                    None => self.kill_leftovers(run_id),
+                }
             }
             self.try_append(&Note::RunLost {
                 run_id,

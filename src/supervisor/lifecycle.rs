@@ -1,6 +1,9 @@
 //! Owns the life of sessions: create, resume, fork, stop, delete.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use uuid::Uuid;
 
@@ -527,6 +530,7 @@ impl Supervisor {
                 keeper_program: settings.keeper_program.clone(),
                 identity_file: settings.identity_file(row.id),
                 data_mark: self.shared.data_mark.clone(),
+                start_sweep: Arc::clone(self.shared.registry.start_sweep()),
                 ring_bytes: settings.ring_bytes,
                 segment_bytes: settings.keeper.segment_bytes,
                 eof_grace_ms: settings.keeper.eof_grace_ms,

@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,7 +16,7 @@ use crate::{
     telemetry,
 };
 
-use super::{Supervisor, SupervisorError};
+use super::{Supervisor, SupervisorError, registry::ATTACHED_AT_A_TIME};
 
 /// How long a keeper that cannot be attached to may hold its journal: it may have died just now, or be about to start.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
@@ -42,7 +43,24 @@ struct Recovered {
     unreadable: usize,
 }
 
-type Recoveries = tokio::task::JoinSet<(SessionRow, Result<SessionHandle, SupervisorError>)>;
+type Recoveries = tokio::task::JoinSet<(SessionRow, Result<Option<SessionHandle>, SupervisorError>)>;
+
+/// What was found of the keeper of a session.
+enum Reached {
+    Attached(Box<Link>),
+    /// There is none: nobody writes the journal any more.
+    Free,
+    /// It holds the journal, and nobody can tell how to talk to it.
+    Lost,
+}
+
+/// What becomes of a keeper that holds a journal and that nobody can talk to.
+#[derive(Clone, Copy)]
+enum Unreachable {
+    IsEnded,
+    /// It is dealt with later.
+    IsLeft,
+}
 
 impl Supervisor {
     pub(super) async fn recover(&self) -> Result<(), SupervisorError> {
@@ -75,9 +93,12 @@ impl Supervisor {
             }
         }
         let (queued, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| self.is_queued(row));
-        let recovered = self.open_all(rows).await;
-        // Before anything is started: what carries our mark now and has no keeper has lost it.
+        let mut recovered = Recovered::default();
+        let lost = self.open_all(rows, Unreachable::IsLeft, &mut recovered).await;
+        // Before anything is started: what carries our mark now and has no keeper has lost it. Keepers that nobody can reach end
+        // with their processes.
         self.kill_strays().await;
+        self.open_all(lost, Unreachable::IsEnded, &mut recovered).await;
         self.start_queued(queued).await;
         self.catch_up().await?;
         let Recovered {
@@ -96,51 +117,89 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn open_all(&self, rows: Vec<SessionRow>) -> Recovered {
+    /// Opens these sessions, so many at a time. Gives those whose keepers are to be ended, if they are left for now.
+    async fn open_all(
+        &self,
+        rows: Vec<SessionRow>,
+        unreachable: Unreachable,
+        recovered: &mut Recovered,
+    ) -> Vec<SessionRow> {
         let mut recoveries = tokio::task::JoinSet::new();
-        let mut recovered = Recovered::default();
+        let mut left = Vec::new();
         let needed = u64::try_from(rows.len())
             .unwrap_or(u64::MAX)
             .saturating_mul(FILES_PER_SESSION);
         let one_by_one = keeper::spare_files() < needed.saturating_add(RESERVED_FILES);
+        let at_a_time = if one_by_one { 1 } else { ATTACHED_AT_A_TIME };
         for row in rows {
+            if recoveries.len() >= at_a_time {
+                self.count(&mut recoveries, &mut left, recovered).await;
+            }
             let supervisor = self.clone();
             recoveries.spawn(async move {
-                let opened = supervisor.open_known(&row).await;
+                let opened = supervisor.open_with(&row, unreachable).await;
                 (row, opened)
             });
-            if one_by_one {
-                self.count(&mut recoveries, &mut recovered).await;
-            }
         }
-        self.count(&mut recoveries, &mut recovered).await;
-        recovered
+        while !recoveries.is_empty() {
+            self.count(&mut recoveries, &mut left, recovered).await;
+        }
+        left
     }
 
-    /// Waits for the recoveries that are under way.
-    async fn count(&self, recoveries: &mut Recoveries, recovered: &mut Recovered) {
-        while let Some(joined) = recoveries.join_next().await {
-            match joined {
-                Ok((_, Ok(session))) if session.view().cli_pid.is_some() => recovered.attached += 1,
-                Ok((_, Ok(_))) => recovered.without_process += 1,
-                Ok((row, Err(error))) => {
-                    recovered.unreadable += 1;
-                    self.give_up(&row, &error).await;
-                }
-                Err(error) => tracing::error!(%error, "a recovery did not finish"),
+    /// Waits for one of the recoveries that are under way.
+    async fn count(
+        &self,
+        recoveries: &mut Recoveries,
+        left: &mut Vec<SessionRow>,
+        recovered: &mut Recovered,
+    ) {
+        match recoveries.join_next().await {
+            None => {}
+            Some(Ok((_, Ok(Some(session))))) if session.view().cli_pid.is_some() => recovered.attached += 1,
+            Some(Ok((_, Ok(Some(_))))) => recovered.without_process += 1,
+            Some(Ok((row, Ok(None)))) => left.push(row),
+            Some(Ok((row, Err(error)))) => {
+                recovered.unreadable += 1;
+                self.give_up(&row, &error).await;
             }
+            Some(Err(error)) => tracing::error!(%error, "a recovery did not finish"),
         }
     }
 
     /// Opens a session of an earlier time, together with its process if that lives.
     pub(super) async fn open_known(&self, row: &SessionRow) -> Result<SessionHandle, SupervisorError> {
-        let link = self.reach_keeper(row.id).await?;
+        let opened = self.open_with(row, Unreachable::IsEnded).await?;
+        opened.ok_or(SupervisorError::SessionNotFound(row.id))
+    }
+
+    /// As [`Self::open_known`]; `None` when its keeper is to be ended and is left for now.
+    async fn open_with(
+        &self,
+        row: &SessionRow,
+        unreachable: Unreachable,
+    ) -> Result<Option<SessionHandle>, SupervisorError> {
+        let link = match (self.reach_keeper(row.id).await?, unreachable) {
+            (Reached::Attached(link), _) => Some(*link),
+            (Reached::Free, _) => None,
+            (Reached::Lost, Unreachable::IsLeft) => return Ok(None),
+            (Reached::Lost, Unreachable::IsEnded) => {
+                let settings = &self.shared.settings;
+                self.end_keeper(
+                    row.id,
+                    &settings.identity_file(row.id),
+                    &settings.session_dir(row.id),
+                )
+                .await;
+                None
+            }
+        };
         let attached = link.is_some();
         let handle = self.open(row, link, false).await?;
         let state = handle.view().state.as_str();
         self.shared.registry.insert(handle.clone());
         tracing::debug!(session.id = %row.id, attached, state, "session opened");
-        Ok(handle)
+        Ok(Some(handle))
     }
 
     /// The newest version of the link that each living keeper speaks.
@@ -207,6 +266,7 @@ impl Supervisor {
                 } else {
                     None
                 };
+                let _turn = supervisor.shared.registry.retry().await;
                 let _exclusive = supervisor.shared.registry.exclusive(id).await;
                 if supervisor.refuse_when_unresponsive(id).is_ok() {
                     // Somebody stopped it.
@@ -247,11 +307,11 @@ impl Supervisor {
         }
     }
 
-    /// The link to the keeper of a session, if there is one. When there is none, nobody writes the journal any more.
-    async fn reach_keeper(&self, id: SessionId) -> Result<Option<Link>, SupervisorError> {
+    /// Attaches to the keeper of a session, if there is one.
+    async fn reach_keeper(&self, id: SessionId) -> Result<Reached, SupervisorError> {
         let identity = self.shared.settings.identity_file(id);
         let dir = self.shared.settings.session_dir(id);
-        let until = Instant::now() + KEEPER_PATIENCE;
+        let mut until = None;
         let error = loop {
             let attached = if keeper::spare_files() < RESERVED_FILES {
                 Err(AttachError::Unclear(std::io::Error::from(
@@ -261,7 +321,7 @@ impl Supervisor {
                 keeper::attach(&identity, &self.shared.tracker).await
             };
             let error = match attached {
-                Ok(link) => return Ok(Some(link)),
+                Ok(link) => return Ok(Reached::Attached(Box::new(link))),
                 Err(error) => error,
             };
             match is_locked(&dir) {
@@ -273,14 +333,16 @@ impl Supervisor {
                         let error = telemetry::chain(&error);
                         tracing::warn!(session.id = %id, error, "what a keeper said of itself is of no use, and it is gone");
                     }
-                    return Ok(None);
+                    return Ok(Reached::Free);
                 }
                 Ok(true) => {}
                 // Nobody can tell, so it may live.
                 Err(_) if error.may_live() => {}
                 Err(lock) => break AttachError::Unclear(lock),
             }
-            if error.may_live() || Instant::now() >= until {
+            // The patience begins with the first failure: a try follows it, however little time this daemon gets.
+            let now = Instant::now();
+            if error.may_live() || now >= *until.get_or_insert(now + KEEPER_PATIENCE) {
                 break error;
             }
             tokio::time::sleep(LOCK_PAUSE).await;
@@ -313,8 +375,7 @@ impl Supervisor {
         }
         let error = telemetry::chain(&error);
         tracing::error!(session.id = %id, error, "the keeper of a session could not be attached to");
-        self.end_keeper(id, &identity, &dir).await;
-        Ok(None)
+        Ok(Reached::Lost)
     }
 
     /// Ends a keeper that lives and cannot be reached: by the end of its processes, else by its own.
@@ -344,9 +405,10 @@ impl Supervisor {
     /// Kills what carries the mark of this data directory and belongs to no keeper that lives.
     async fn kill_strays(&self) {
         let (mark, settings) = (self.shared.data_mark.clone(), self.shared.settings.clone());
+        let sweep = Arc::clone(self.shared.registry.start_sweep());
         let swept = self
             .blocking(move || {
-                keeper::kill_strays(&mark, |session, run| {
+                sweep.run(&mark, |session, run| {
                     match Identity::read(&settings.identity_file(session)) {
                         Ok(keeper) => keeper.is_some_and(|keeper| keeper.run == run && keeper.may_live()),
                         // It cannot be told who keeps it, so somebody may.

@@ -5,12 +5,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit};
 
 use crate::{
     domain::{FailReason, SessionId},
+    keeper::StartSweep,
     session::SessionHandle,
 };
+
+/// How many keepers are attached to at a time. A daemon that gets little time has then begun on few, and each is heard out.
+pub(super) const ATTACHED_AT_A_TIME: usize = 16;
 
 /// The open sessions. Lookups are short and never held over an await.
 #[derive(Debug, Default)]
@@ -22,6 +26,19 @@ pub(super) struct Registry {
     exclusive: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
     /// Held by who opens a session where file descriptors are scarce.
     one_by_one: tokio::sync::Mutex<()>,
+    /// Held by those who try again to attach to a keeper that did not answer.
+    retries: Retries,
+    start_sweep: Arc<StartSweep>,
+}
+
+/// So many are tried at a time.
+#[derive(Debug)]
+struct Retries(Semaphore);
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self(Semaphore::new(ATTACHED_AT_A_TIME))
+    }
 }
 
 impl Registry {
@@ -79,6 +96,16 @@ impl Registry {
     /// Held while one of many sessions is opened of which each takes file descriptors that are scarce.
     pub(super) async fn one_by_one(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.one_by_one.lock().await
+    }
+
+    /// Held while it is tried again to attach to a keeper that did not answer. `None` is never given: nobody closes it.
+    pub(super) async fn retry(&self) -> Option<SemaphorePermit<'_>> {
+        self.retries.0.acquire().await.ok()
+    }
+
+    /// The sweep of this daemon's start.
+    pub(super) const fn start_sweep(&self) -> &Arc<StartSweep> {
+        &self.start_sweep
     }
 
     fn out_of_reach(&self) -> MutexGuard<'_, HashMap<SessionId, FailReason>> {

@@ -17,6 +17,7 @@ mod people;
 mod place;
 mod plan;
 mod processes;
+mod slow;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;

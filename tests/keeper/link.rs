@@ -5,6 +5,7 @@ use std::{
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
     thread,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use serde_json::json;
 use tokio_util::task::TaskTracker;
 use trunkline::keeper::{self, AttachError, KeeperEvent, StopRequest, WriteError};
 
-use crate::support::{Bed, SOON, is_running, send};
+use crate::support::{Bed, SOON, is_running, pass, send};
 
 const ECHO: &str = "for text in sys.stdin: say(type='echo', n=json.loads(text)['n'])";
 
@@ -197,6 +198,28 @@ async fn only_who_knows_the_secret_and_the_version_is_let_in() {
     assert_eq!(silent.len(), 20);
     send(&link, "me", "{}".to_owned()).await;
     assert!(is_running(link.hello.child_pid.into()));
+    link.handle.close_stdin().await.unwrap();
+    bed.ended(&mut link).await;
+}
+
+/// A daemon that gets no time has connected, and says hello long after.
+#[tokio::test]
+async fn a_daemon_that_says_hello_late_is_let_in() {
+    let bed = Bed::new();
+    let mut link = bed.launch(&bed.program("cat", &[])).await;
+    let identity: serde_json::Value =
+        serde_json::from_slice(&fs::read(bed.path("keeper.json")).unwrap()).unwrap();
+    let mut late = UnixStream::connect(bed.path("socket")).unwrap();
+    pass(Duration::from_millis(6_500)).await;
+    let hello = json!({"protocol": 2, "secret": identity["secret"]}).to_string();
+    late.write_all(&frame(1, hello.as_bytes())).unwrap();
+    let mut header = [0; 5];
+    late.read_exact(&mut header).unwrap();
+    assert_eq!(header[4], 1, "a hello comes back");
+    drop(late);
+
+    while link.events.recv().await.is_some() {}
+    let mut link = bed.attach().await;
     link.handle.close_stdin().await.unwrap();
     bed.ended(&mut link).await;
 }

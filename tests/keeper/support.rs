@@ -26,6 +26,11 @@ pub(crate) const TRUNKLINE: &str = env!("CARGO_BIN_EXE_trunkline");
 /// How long anything may take that should happen at once.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
+/// Lets a moment pass: nothing is waited for.
+pub(crate) async fn pass(moment: Duration) {
+    tokio::time::sleep(moment).await;
+}
+
 /// One session in a folder of its own.
 pub(crate) struct Bed {
     folder: TempDir,

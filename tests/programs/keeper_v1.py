@@ -190,8 +190,16 @@ while open_output:
         frozen = None
     if frozen is not None:
         # As one that was stopped, or that the machine gives no time: it lives, and does nothing.
-        if frozen == "hang up":
+        if frozen in ("hang up", "turn away"):
             drop()
+        if frozen == "turn away":
+            # As one that waited for a hello for too long.
+            listener.setblocking(False)
+            try:
+                listener.accept()[0].close()
+            except BlockingIOError:
+                pass
+            listener.setblocking(True)
         time.sleep(0.02)
         continue
     for key, _ in selector.select(0.05):

@@ -69,6 +69,53 @@ async fn a_keeper_that_does_not_answer_keeps_its_process_and_is_attached_to_once
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_keeper_that_hangs_up_on_a_daemon_that_starts_keeps_its_process() {
+    let mut bed = bed(1).await;
+    std::fs::write(bed.daemon.home().join("frozen"), "turn away").unwrap();
+    bed.daemon.start().await;
+    let (daemon, session) = (&bed.daemon, bed.session.as_str());
+    let rest = daemon.rest();
+    let view = rest.session(session).await;
+    assert_eq!(view["reason"]["code"], "keeper_unresponsive", "{view:#}");
+    assert!(proc::is_alive(bed.cli), "it was given up");
+    std::fs::remove_file(daemon.home().join("frozen")).unwrap();
+    let view = wait_for("the keeper is attached to", PATIENCE, async || {
+        let view = rest.session(session).await;
+        view["cli"]["pid"].is_number().then_some(view)
+    })
+    .await;
+    assert_eq!(view["cli"]["pid"], bed.cli, "{view:#}");
+    rest.ask(session, "can you hear me?").await;
+
+    // The same under a daemon that runs, for longer than one that is of no use is borne.
+    std::fs::write(daemon.home().join("frozen"), "turn away").unwrap();
+    wait_for("the silence is told", PATIENCE, async || {
+        let view = rest.session(session).await;
+        (view["reason"]["code"] == "keeper_unresponsive").then_some(())
+    })
+    .await;
+    pass(Duration::from_secs(6)).await;
+    assert!(proc::is_alive(bed.cli), "it was given up");
+    rest.lifecycle(session, "stop", json!({})).await.expect(200);
+    assert!(!proc::is_alive(bed.cli));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_whose_keeper_hangs_up_can_be_deleted() {
+    let mut bed = bed(1).await;
+    std::fs::write(bed.daemon.home().join("frozen"), "turn away").unwrap();
+    bed.daemon.start().await;
+    let deleted = bed
+        .daemon
+        .rest()
+        .delete(&format!("/v1/sessions/{}", bed.session))
+        .await;
+    assert_eq!(deleted.status, 204, "{:#}", deleted.body);
+    assert!(!proc::is_alive(bed.cli));
+    assert!(!proc::is_alive(i32::try_from(bed.keeper.id()).unwrap()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_ends_a_keeper_that_does_not_answer() {
     let bed = frozen().await;
     let (daemon, session) = (&bed.daemon, bed.session.as_str());

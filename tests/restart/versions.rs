@@ -40,7 +40,8 @@ impl Drop for Bed {
 }
 
 /// Makes a session with a turn, ends its process, and starts its next one below a keeper of `version`.
-/// The keeper does nothing while the file `frozen` is in the daemon's HOME; if that says `hang up` it has hung up before.
+/// The keeper does nothing while the file `frozen` is in the daemon's HOME; if that says `hang up` it has hung up before, and if it
+/// says `turn away` it hangs up on all who connect too.
 #[expect(clippy::disallowed_methods, reason = "starts a program of the test")]
 pub(crate) async fn bed(version: u32) -> Bed {
     let mut daemon = TestDaemon::with_fake().allow_errors().start().await;

@@ -1,6 +1,10 @@
 //! Owns the way to a connection: is it the same process, and does it let us in?
 
-use std::{io, path::Path, time::Duration};
+use std::{
+    io,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use bytes::Buf as _;
 use tokio::{net::UnixStream, time::timeout};
@@ -15,12 +19,17 @@ use crate::{
     },
 };
 
-/// How long a keeper may take to answer a hello. It answers at once unless its disk hangs.
-const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a keeper may take to answer a hello. It answers at once unless its disk hangs. A keeper waits longer for the hello
+/// of a daemon, so that it is the daemon that gives up.
+const HELLO_DEADLINE: Duration = Duration::from_secs(3);
 
-/// How often a keeper that does not answer is looked at, since it may be ending, and how long between.
-const ENDING_CHECKS: u32 = 50;
-const ENDING_PAUSE: Duration = Duration::from_millis(20);
+/// A deadline that is noticed so much later says that this program itself got no time.
+const OWN_DELAY: Duration = Duration::from_millis(250);
+
+/// How long a keeper is tried again that hangs up. It may be ending.
+const HANG_UP_PATIENCE: Duration = Duration::from_secs(1);
+/// Between two tries.
+const HANG_UP_PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest frame that a keeper sends; the largest is the exit with its stderr tail.
 const INCOMING_LIMIT_BYTES: usize = 4 << 20;
@@ -49,7 +58,7 @@ pub enum AttachError {
         /// The newest version of the protocol that it speaks.
         theirs: u32,
     },
-    /// The keeper lives and says nothing: it was stopped, or the machine gives it no time.
+    /// The keeper lives and says nothing, or hangs up: it was stopped, or the machine gives it or this program no time.
     #[error("keeper does not answer")]
     Silent,
     /// It cannot be found out whether there is a keeper, as for want of file descriptors. It may live.
@@ -89,25 +98,62 @@ pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link,
     if !identity.lives()? {
         return Err(AttachError::ProcessGone);
     }
-    identity.wake();
-    match timeout(HELLO_DEADLINE, greet(&identity)).await {
-        Ok(Ok(greeted)) => Ok(runner::start(greeted, tracker)),
-        // It may be about to end.
-        Ok(Err(AttachError::Io(_))) if is_gone_soon(&identity).await => Err(AttachError::ProcessGone),
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(AttachError::Silent),
+    let mut hung_up_until = None;
+    let mut is_repeated = false;
+    loop {
+        identity.wake();
+        let began = Instant::now();
+        match timeout(HELLO_DEADLINE, greet(&identity)).await {
+            Ok(Ok(greeted)) => return Ok(runner::start(greeted, tracker)),
+            Ok(Err(AttachError::Io(error))) if is_hang_up(&error) => {
+                if !identity.lives()? {
+                    return Err(AttachError::ProcessGone);
+                }
+                // At least one try follows a failed one, however long that took: the keeper may have waited for us in vain.
+                let until = *hung_up_until.get_or_insert_with(|| Instant::now() + HANG_UP_PATIENCE);
+                if std::mem::replace(&mut is_repeated, true) && Instant::now() >= until {
+                    return Err(AttachError::Silent);
+                }
+                tokio::time::sleep(HANG_UP_PAUSE).await;
+            }
+            // It may be about to end.
+            Ok(Err(AttachError::Io(_))) if is_gone_soon(&identity).await => {
+                return Err(AttachError::ProcessGone);
+            }
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {
+                // Once more, if this program was paused: nothing is known of the keeper then.
+                let is_own = began.elapsed() > HELLO_DEADLINE + OWN_DELAY;
+                if !is_own || std::mem::replace(&mut is_repeated, true) {
+                    return Err(AttachError::Silent);
+                }
+            }
+        }
     }
+}
+
+/// Whether an error says that the other side ended the connection. A keeper that ends does so, and one that had to wait for the
+/// hello too long.
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::NotConnected
+            | io::ErrorKind::UnexpectedEof
+    )
 }
 
 /// Whether the process ends within a short time.
 async fn is_gone_soon(identity: &Identity) -> bool {
-    for _ in 0..ENDING_CHECKS {
-        if !identity.may_live() {
-            return true;
+    let until = Instant::now() + HANG_UP_PATIENCE;
+    while identity.may_live() {
+        if Instant::now() >= until {
+            return false;
         }
-        tokio::time::sleep(ENDING_PAUSE).await;
+        tokio::time::sleep(HANG_UP_PAUSE).await;
     }
-    false
+    true
 }
 
 /// A connection whose hello was exchanged.
@@ -135,6 +181,8 @@ async fn greet_as(identity: &Identity, protocol: u32) -> Result<Greeted, AttachE
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(AttachError::Silent),
         Err(error) => return Err(error.into()),
     };
+    #[cfg(debug_assertions)]
+    super::seam::pause_before_hello();
     let mut hello = wire::hello(&DaemonHello {
         protocol,
         secret: identity.secret().to_owned(),
