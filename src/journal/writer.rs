@@ -4,7 +4,7 @@ use std::{
     fmt::Write as _,
     fs::{DirBuilder, File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -111,6 +111,8 @@ pub struct Writer {
     /// Held, never read.
     _lock: File,
     file: Box<dyn Storage>,
+    /// Which file that is: device and inode.
+    file_id: (u64, u64),
     head: Head,
     /// The number of the next record.
     next: Seq,
@@ -181,6 +183,7 @@ impl Writer {
             dir: dir.to_owned(),
             options,
             _lock: lock,
+            file_id: id_of(&file).map_err(failed(&path))?,
             file: Box::new(file),
             head,
             next: head.seq.next(),
@@ -232,6 +235,7 @@ impl Writer {
         if self.batch.is_empty() {
             return Ok(self.head);
         }
+        self.replace_lost_segment()?;
         self.mend().map_err(CommitError::Write)?;
         if self.head.offset >= self.options.segment_bytes && self.head.offset > 0 {
             self.rotate()?;
@@ -251,6 +255,30 @@ impl Writer {
                 Err(CommitError::Write(error))
             }
         }
+    }
+
+    /// Begins a new segment if the newest one was moved away or removed: nobody would find what is written to it. Says whether it
+    /// has.
+    ///
+    /// # Errors
+    /// `Rotate`.
+    pub fn replace_lost_segment(&mut self) -> Result<bool, CommitError> {
+        let place = segment::path(&self.dir, self.head.segment);
+        let is_taken = match place.metadata() {
+            Ok(found) if (found.dev(), found.ino()) == self.file_id => return Ok(false),
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            // It cannot be told.
+            Err(_) => return Ok(false),
+        };
+        // The next segment would have the name of what is there now, or the whole folder is gone: there is nothing better.
+        if (is_taken && self.head.offset == 0) || !self.dir.is_dir() {
+            return Ok(false);
+        }
+        // What is in the old file is lost to all, a torn end of it too.
+        self.torn = false;
+        self.rotate()?;
+        Ok(true)
     }
 
     /// Makes what is committed durable against power loss: `fdatasync(2)`, and the folder's entry for a new file.
@@ -345,6 +373,7 @@ impl Writer {
             .create_new(true)
             .open(segment::path(&self.dir, segment))
             .map_err(failed)?;
+        self.file_id = id_of(&file).map_err(failed)?;
         self.file = Box::new(file);
         self.head.segment = segment;
         self.head.offset = 0;
@@ -376,6 +405,11 @@ pub fn is_locked(dir: &Path) -> io::Result<bool> {
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
     }
+}
+
+fn id_of(file: &File) -> io::Result<(u64, u64)> {
+    let found = file.metadata()?;
+    Ok((found.dev(), found.ino()))
 }
 
 fn open_or_make(path: &Path) -> io::Result<File> {

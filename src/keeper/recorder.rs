@@ -107,6 +107,14 @@ impl Recorder {
         }
     }
 
+    /// Before a daemon is told where the journal ends: it must be where the daemon can read it.
+    pub(super) fn replace_lost_segment(&mut self) {
+        // A disk that refuses it does so again at the next batch, which is then tried until it does not.
+        if !self.is_blocked() && self.writer.replace_lost_segment().is_ok_and(|is_new| is_new) {
+            self.unsynced = true;
+        }
+    }
+
     /// Writes the batch, or says why not: for records without which nothing begins.
     pub(super) fn commit_now(&mut self) -> Result<(), CommitError> {
         self.writer.commit()?;

@@ -18,7 +18,7 @@ use crate::{
         ApprovalId, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
         fact::CliTotals, rule::Rules,
     },
-    journal::{Chunk, Feed, Head, Missing, Position, ReadError, Reader},
+    journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle, StartSweep},
     metrics::SessionMetrics,
     outbound::Outbound,
@@ -233,7 +233,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         reader,
         head,
         position,
-        is_cut,
+        cut,
+        headless,
     } = damage::start(&parts, &mut rest)?;
     let (commands_sender, commands) = mpsc::channel(COMMANDS);
     let (stops_sender, stops) = mpsc::channel(STOPS);
@@ -303,12 +304,13 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         uncertain: Vec::new(),
         late_notes: Vec::new(),
     };
+    // A record that is read may say that they are missing.
+    if let Some(missing) = headless {
+        actor.machine.expect_missing(missing);
+    }
     actor.replay(head).await?;
-    if is_cut {
-        actor.machine.expect_missing(Missing {
-            first_seq: head.seq.next(),
-            last_seq: actor.projected,
-        });
+    if let Some(missing) = cut {
+        actor.machine.expect_missing(missing);
     }
     actor.desk.inherit(head.seq);
     match parts.link {

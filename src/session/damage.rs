@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::DirBuilderExt as _, path::Path};
 
 use crate::{
     domain::Seq,
-    journal::{Head, Position, ReadError, Reader},
+    journal::{Head, Missing, Position, ReadError, Reader},
 };
 
 use super::{
@@ -21,8 +21,10 @@ pub(super) struct Start {
     pub(super) reader: Reader,
     pub(super) head: Head,
     pub(super) position: Position,
-    /// Whether records are missing at its end that the store has read.
-    pub(super) is_cut: bool,
+    /// Records that are missing at its end and that the store has read.
+    pub(super) cut: Option<Missing>,
+    /// Records of the last run that are missing because the oldest segments are.
+    pub(super) headless: Option<Missing>,
 }
 
 /// Opens the journal of a session. `rest` is told where the reading begins.
@@ -47,9 +49,15 @@ pub(super) fn start(parts: &SessionParts, rest: &mut AtRest) -> Result<Start, Se
     } else {
         parts.read_after.min(head.seq)
     };
+    let mut headless = None;
     let position = match reader.place_after(rest.head) {
         Err(ReadError::Compacted { oldest }) => {
-            rest.head = Seq::new(oldest.get().saturating_sub(1));
+            let before = Seq::new(oldest.get().saturating_sub(1));
+            headless = parts.link.is_some().then_some(Missing {
+                first_seq: rest.head.next(),
+                last_seq: before,
+            });
+            rest.head = before;
             reader.place_after(rest.head)
         }
         found => found,
@@ -58,7 +66,11 @@ pub(super) fn start(parts: &SessionParts, rest: &mut AtRest) -> Result<Start, Se
         position: position.map_err(SessionError::Journal)?,
         reader,
         head,
-        is_cut,
+        cut: is_cut.then_some(Missing {
+            first_seq: head.seq.next(),
+            last_seq: projected,
+        }),
+        headless,
     })
 }
 
@@ -76,6 +88,12 @@ impl Actor {
         let Some(last) = self.machine.missing().last().map(|missing| missing.last_seq) else {
             return;
         };
+        // What was said and is not read back may be missing itself, as where the file is gone that the keeper writes to. Saying
+        // that would be one more record that is missing.
+        let is_unread = |said| self.machine.missing().iter().any(|it| it.first_seq <= said);
+        if self.noticed_missing.is_some_and(is_unread) {
+            return;
+        }
         let said = self.noticed_missing.replace(last).unwrap_or_default();
         let due: Vec<_> = self
             .machine

@@ -306,6 +306,57 @@ async fn a_process_whose_start_is_missing_is_kept_and_can_be_used() {
     check_ways_out(&daemon, &session).await;
 }
 
+/// The file that the keeper writes to is moved away or removed, as by a clean-up, while the session lives.
+#[tokio::test]
+async fn a_live_journal_that_is_taken_away_goes_on_in_a_new_file() {
+    for is_moved in [true, false] {
+        let mut daemon = TestDaemon::with_fake().allow_errors().start().await;
+        let rest = daemon.rest();
+        let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+        rest.ask(&session, "hello").await;
+        let before = rest.session(&session).await;
+        let file = segments(&daemon, &session).pop().unwrap();
+        daemon.kill();
+        let first = numbers(&file).pop().unwrap() + 1;
+        if is_moved {
+            fs::rename(&file, daemon.data_dir().join("elsewhere")).unwrap();
+        } else {
+            fs::remove_file(&file).unwrap();
+        }
+        for life in 0..2 {
+            daemon.start().await;
+            let rest = daemon.rest();
+            let view = rest.session(&session).await;
+            assert_eq!(view["state"], "idle", "{view:#}");
+            assert_eq!(view["cli"]["pid"], before["cli"]["pid"], "{view:#}");
+            let answer = rest.ask(&session, "and now?").await;
+            assert_eq!(answer["result"]["subtype"], "success", "{answer:#}");
+            let files = segments(&daemon, &session);
+            let numbers: Vec<u64> = files.iter().flat_map(numbers).collect();
+            assert!(
+                numbers.iter().copied().eq(first..first + numbers.len() as u64),
+                "{first}: {numbers:?}"
+            );
+            let (records, _) = pages(&rest, &session, first - 1).await;
+            let told = notices(&records);
+            assert_eq!(told.len(), 1, "life {life}: {told:?}");
+            assert_eq!(told[0].1, first - 1);
+            assert!(numbers.len() < 100, "{} records", numbers.len());
+            let log = daemon.log();
+            let lines = log.matches("records are missing from a journal").count();
+            assert_eq!(lines, 1, "{log}");
+            if life == 0 {
+                daemon.kill();
+            }
+        }
+        let rest = daemon.rest();
+        let after = rest.session(&session).await;
+        assert_eq!(after["turns"], 3, "{after:#}");
+        rest.lifecycle(&session, "stop", json!({})).await.expect(200);
+        check_ways_out(&daemon, &session).await;
+    }
+}
+
 /// A row without a folder, and one whose folder cannot be read.
 #[tokio::test]
 async fn a_folder_that_is_gone_or_cannot_be_read_leaves_a_session_with_a_way_out() {

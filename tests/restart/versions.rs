@@ -6,6 +6,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use crate::{
         daemon::TestDaemon,
         proc,
         programs::repository,
-        wait::{PATIENCE, wait_until},
+        wait::{PATIENCE, pass, wait_until},
     },
 };
 
@@ -230,4 +231,32 @@ async fn a_keeper_of_a_version_that_nobody_knows_is_named_left_alone_and_can_be_
     rest.ask(session, "there again?").await;
     let records = journal::records(daemon, session);
     assert_eq!(journal::own(&records, "run_started").len(), 3);
+}
+
+/// Older keepers go on with a file that was taken away. What is written to it is read by nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_keeper_without_its_journal_gets_no_stream_of_notes() {
+    let mut bed = bed(1).await;
+    let folder = bed.daemon.data_dir().join("sessions").join(&bed.session);
+    let file = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|it| it == "ndjson"))
+        .unwrap();
+    fs::rename(file, bed.daemon.data_dir().join("elsewhere")).unwrap();
+    bed.daemon.start().await;
+    let (daemon, session) = (&bed.daemon, bed.session.as_str());
+    let said = || {
+        let log = daemon.log();
+        log.matches("records are missing from a journal").count()
+    };
+    wait_until("it is said", PATIENCE, || said() > 0).await;
+    // A stream of them would be thousands by then.
+    pass(Duration::from_secs(2)).await;
+    assert!(said() <= 2, "{}", daemon.log());
+    let notes = heard(daemon).iter().filter(|it| it["tag"] == 3).count();
+    assert!(notes <= 10, "{notes} notes");
+    let rest = daemon.rest();
+    rest.lifecycle(session, "stop", json!({})).await.expect(200);
+    assert!(!proc::is_alive(bed.cli));
 }

@@ -142,3 +142,57 @@ fn the_batch_buffer_is_given_back() {
     writer.release_memory();
     assert_eq!(writer.commit().unwrap().seq, Seq::new(2));
 }
+
+/// Somebody moves or removes the file that is written to.
+#[test]
+fn a_segment_that_is_gone_from_its_place_is_followed_by_a_new_one() {
+    for is_replaced in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = open(dir.path(), 1_000_000);
+        append(&mut writer, &[10]);
+        append(&mut writer, &[10]);
+        fs::rename(segment(dir.path(), 1), dir.path().join("aside")).unwrap();
+        if is_replaced {
+            fs::write(segment(dir.path(), 1), "").unwrap();
+        }
+        let before = writer.head();
+        assert!(writer.replace_lost_segment().unwrap());
+        assert!(!writer.replace_lost_segment().unwrap(), "once");
+        let head = Head {
+            seq: before.seq,
+            segment: Seq::new(3),
+            offset: 0,
+        };
+        assert_eq!(writer.head(), head);
+        append(&mut writer, &[10]);
+        fs::remove_file(segment(dir.path(), 3)).unwrap();
+        // A batch notices it too.
+        append(&mut writer, &[10]);
+        assert_eq!(writer.head().segment, Seq::new(4));
+        let text = fs::read_to_string(segment(dir.path(), 4)).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.starts_with("{\"seq\":4,"), "{text}");
+    }
+}
+
+#[test]
+fn an_empty_segment_that_is_gone_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = open(dir.path(), 1_000);
+    fs::remove_file(segment(dir.path(), 1)).unwrap();
+    append(&mut writer, &[10]);
+    assert_eq!(writer.head().segment, Seq::new(1));
+    assert_eq!(segments(dir.path()), [1]);
+}
+
+/// There is no place for a new one then.
+#[test]
+fn a_folder_that_is_gone_holds_nobody_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = dir.path().join("one");
+    let mut writer = open(&journal, 1_000);
+    append(&mut writer, &[10]);
+    fs::remove_dir_all(&journal).unwrap();
+    append(&mut writer, &[10]);
+    assert_eq!(writer.head().seq, Seq::new(2));
+}

@@ -149,6 +149,9 @@ impl Keeper {
 
     /// Lets a new daemon in. It comes after the commit, so that what it is told is all that was taken from the one before.
     pub(super) fn greet(&mut self, now: Instant) {
+        if self.server.newcomers().next().is_some() {
+            self.recorder.replace_lost_segment();
+        }
         let hello = |protocol| KeeperHello {
             protocol,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -26,15 +26,26 @@ impl Machine {
         if self
             .missing
             .iter()
-            .all(|known| known.last_seq != missing.last_seq)
+            .any(|known| known.last_seq == missing.last_seq)
         {
-            self.missing.push(missing);
+            return;
+        }
+        // One hole that grows is one.
+        match self.missing.last_mut() {
+            Some(known) if known.last_seq.next() == missing.first_seq => known.last_seq = missing.last_seq,
+            _ => self.missing.push(missing),
         }
     }
 
     /// A record says that these are missing.
     pub(super) fn on_missing_noticed(&mut self, noticed: Missing) {
-        self.missing.retain(|missing| missing.last_seq > noticed.last_seq);
+        self.missing.retain_mut(|missing| {
+            if missing.first_seq <= noticed.last_seq {
+                // It has grown since.
+                missing.first_seq = noticed.last_seq.next();
+            }
+            missing.first_seq <= missing.last_seq
+        });
     }
 
     /// What is missing and no record says so.
