@@ -29,6 +29,7 @@ mod replace;
 mod report;
 mod run;
 mod server;
+pub mod socket_dir;
 mod stderr;
 mod stdin;
 mod stdout;

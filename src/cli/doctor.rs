@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     net::{SocketAddr, TcpListener},
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::ExitCode,
     time::Duration,
@@ -24,7 +24,9 @@ use crate::{
     claude::binary::{self, Tested},
     config::{Claude, Config, Loaded},
     domain::{CliSessionId, SessionId},
-    files, keeper, telemetry,
+    files,
+    keeper::{self, socket_dir},
+    telemetry,
 };
 
 /// Less free space than this is worth a warning.
@@ -294,18 +296,9 @@ fn space(dir: &Path) -> Check {
 fn runtime_directory(dir: &Path) -> Check {
     const NAME: &str = "runtime directory";
     let shown = dir.display().to_string();
-    match fs::metadata(dir) {
-        Ok(meta) if !meta.is_dir() => Check::bad(
-            NAME,
-            format!("{shown} is no directory"),
-            "choose another with data.runtime_dir",
-        ),
-        Ok(meta) if meta.uid() != nix::unistd::geteuid().as_raw() => Check::bad(
-            NAME,
-            format!("{shown} belongs to another user"),
-            "choose another with data.runtime_dir (TRUNKLINE_DATA_RUNTIME_DIR)",
-        ),
-        Ok(_) => match probe(dir) {
+    const ADVICE: &str = "choose another with data.runtime_dir (TRUNKLINE_DATA_RUNTIME_DIR)";
+    match socket_dir::check(dir) {
+        Ok(true) => match probe(dir) {
             Ok(()) => Check::good(NAME, shown),
             Err(error) => Check::bad(
                 NAME,
@@ -313,22 +306,14 @@ fn runtime_directory(dir: &Path) -> Check {
                 "give it to this user",
             ),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Ok(false) => {
             let parent = dir.ancestors().skip(1).find(|path| path.exists());
             match parent.map(probe) {
                 Some(Ok(())) => Check::good(NAME, format!("{shown}, will be made at the first start")),
-                _ => Check::bad(
-                    NAME,
-                    format!("{shown} cannot be made"),
-                    "choose another with data.runtime_dir (TRUNKLINE_DATA_RUNTIME_DIR)",
-                ),
+                _ => Check::bad(NAME, format!("{shown} cannot be made"), ADVICE),
             }
         }
-        Err(error) => Check::bad(
-            NAME,
-            format!("{shown}: {error}"),
-            "choose another with data.runtime_dir",
-        ),
+        Err(error) => Check::bad(NAME, format!("{shown}: {error}"), ADVICE),
     }
 }
 

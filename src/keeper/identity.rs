@@ -183,7 +183,8 @@ impl Identity {
         tokio::time::timeout(deadline, gone).await.is_ok()
     }
 
-    /// Has the process go on if it was stopped, as by a SIGSTOP: it could not answer, nor end. One that runs does not notice.
+    /// Has the process go on if it was stopped, as by a SIGSTOP: it could not answer, nor end. One that runs looks whether its
+    /// socket is in its place, and makes it again if it is not; older ones do not notice.
     pub fn wake(&self) {
         // It may have ended.
         let _ = os::signal_same(self.process(), Signal::SIGCONT);

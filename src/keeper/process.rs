@@ -203,7 +203,14 @@ fn start_child(
     };
     append(plan.start_note.as_bytes())?;
     // Before there is a child, so that no signal of its end is missed.
-    let signals = Signals::new(&[Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT]).map_err(system)?;
+    let taken = [
+        Signal::SIGCHLD,
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        // From a daemon that looks for the keeper.
+        Signal::SIGCONT,
+    ];
+    let signals = Signals::new(&taken).map_err(system)?;
     match child::spawn(plan, mask) {
         Ok(child) => Ok((signals, child)),
         Err(failure) => {

@@ -221,11 +221,13 @@ impl Keeper {
 
     fn on_signals(&mut self, now: Instant) {
         while let Some(signal) = self.signals.next() {
-            if signal == Signal::SIGCHLD {
-                self.reap(now);
-            } else {
-                let request = self.own_stop(false);
-                self.stop(&request, StopIntent::Stop, now);
+            match signal {
+                Signal::SIGCHLD => self.reap(now),
+                Signal::SIGCONT => self.server.listen_again(),
+                _ => {
+                    let request = self.own_stop(false);
+                    self.stop(&request, StopIntent::Stop, now);
+                }
             }
         }
     }

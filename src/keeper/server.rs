@@ -6,17 +6,21 @@ use std::{
     os::{
         fd::{AsFd, BorrowedFd},
         unix::{
-            fs::PermissionsExt as _,
+            fs::{MetadataExt as _, PermissionsExt as _},
             net::{UnixListener, UnixStream},
         },
     },
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
+use nix::unistd::geteuid;
 use subtle::ConstantTimeEq as _;
 
-use super::wire::{self, FrameReader, HELLO_LIMIT_BYTES, HelloRefusal, KeeperHello, ToDaemon, ToKeeper};
+use super::{
+    os, socket_dir,
+    wire::{self, FrameReader, HELLO_LIMIT_BYTES, HelloRefusal, KeeperHello, ToDaemon, ToKeeper},
+};
 use crate::{domain::StopStep, journal::Head};
 
 /// Connections that have not said hello yet. One more drops the oldest.
@@ -32,11 +36,44 @@ const UNSENT_LIMIT_BYTES: usize = 1 << 20;
 /// The socket of a keeper.
 pub(super) struct Server {
     listener: UnixListener,
+    place: Place,
     secret: String,
     max_line_bytes: usize,
     newcomers: Vec<Newcomer>,
     daemon: Option<Daemon>,
     connections: u64,
+}
+
+/// Where a keeper listens, and which file its socket is: device and inode.
+struct Place {
+    path: PathBuf,
+    file: (u64, u64),
+}
+
+impl Place {
+    /// Listens at `path`, in place of a socket that a dead keeper may have left there.
+    fn bind(path: &Path) -> io::Result<(UnixListener, Self)> {
+        if let Some(dir) = path.parent() {
+            socket_dir::prepare(dir)?;
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        let place = Self {
+            path: path.to_owned(),
+            file: file_at(path)?,
+        };
+        Ok((listener, place))
+    }
+}
+
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    let found = path.symlink_metadata()?;
+    Ok((found.dev(), found.ino()))
 }
 
 struct Newcomer {
@@ -71,21 +108,27 @@ pub(super) enum Change {
 impl Server {
     /// Listens at `path`, in place of a socket that a dead keeper may have left there.
     pub(super) fn bind(path: &Path, secret: String, max_line_bytes: usize) -> io::Result<Self> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        listener.set_nonblocking(true)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        let (listener, place) = Place::bind(path)?;
         Ok(Self {
             listener,
+            place,
             secret,
             max_line_bytes,
             newcomers: Vec::new(),
             daemon: None,
             connections: 0,
         })
+    }
+
+    /// Listens anew if its socket is gone from its place, or another file is there. Who is connected stays so.
+    pub(super) fn listen_again(&mut self) {
+        if file_at(&self.place.path).is_ok_and(|file| file == self.place.file) {
+            return;
+        }
+        // Where it cannot be made now it may be later: each daemon that looks for it asks.
+        if let Ok((listener, place)) = Place::bind(&self.place.path) {
+            (self.listener, self.place) = (listener, place);
+        }
     }
 
     /// The listening socket.
@@ -124,7 +167,9 @@ impl Server {
     /// Takes new connections.
     pub(super) fn accept(&mut self, now: Instant) {
         while let Ok((stream, _)) = self.listener.accept() {
-            if stream.set_nonblocking(true).is_err() {
+            // Nobody else is heard, whatever became of the folder's mode.
+            let is_ours = os::peer_uid(&stream).is_ok_and(|uid| uid == geteuid().as_raw());
+            if !is_ours || stream.set_nonblocking(true).is_err() {
                 continue;
             }
             if self.newcomers.len() == NEWCOMERS {

@@ -360,7 +360,9 @@ impl Supervisor {
         // So does this one: it was stopped, or the machine has no time for it. Or else it may: this daemon could not look.
         if error.may_live() {
             let detail = match error {
-                AttachError::Unclear(_) => telemetry::chain(&error),
+                AttachError::Unclear(_) | AttachError::Foreign { .. } | AttachError::OtherRun { .. } => {
+                    telemetry::chain(&error)
+                }
                 _ => "the keeper of the session's process lives and does not answer".to_owned(),
             };
             let reason = FailReason {
@@ -463,16 +465,23 @@ impl Supervisor {
         }
         tracing::warn!(session.id = %id, folder = %dir.display(), "a folder belongs to no session of the database; it is left alone");
         let identity = self.shared.settings.identity_file(id);
-        let Ok(mut link) = keeper::attach(&identity, &self.shared.tracker).await else {
-            // What it may have left behind is swept with the rest.
-            return;
-        };
-        let ended = async {
-            let _ = link.handle.stop(StopRequest::default()).await;
-            while !matches!(link.events.recv().await, Some(KeeperEvent::Gone) | None) {}
-        };
         let deadline = self.shared.settings.stop_deadline();
-        let is_ended = tokio::time::timeout(deadline, ended).await.is_ok();
+        let is_ended = match keeper::attach(&identity, &self.shared.tracker).await {
+            Ok(mut link) => {
+                let ended = async {
+                    let _ = link.handle.stop(StopRequest::default()).await;
+                    while !matches!(link.events.recv().await, Some(KeeperEvent::Gone) | None) {}
+                };
+                tokio::time::timeout(deadline, ended).await.is_ok()
+            }
+            // It lives, and the sweep would spare what it keeps.
+            Err(error) if error.may_live() => match self.keeper_of(id) {
+                Some(keeper) => keeper.end(deadline).await,
+                None => return,
+            },
+            // What it may have left behind is swept with the rest.
+            Err(_) => return,
+        };
         tracing::warn!(session.id = %id, is_ended, "the process of a session that is not in the database was stopped");
     }
 

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     claude::Policy,
     domain::{CliSessionId, Liveness, RestartPolicy, RuleSet, SessionId},
-    keeper::KeeperLimits,
+    keeper::{self, KeeperLimits},
     session::{DeskTimes, Limits},
 };
 
@@ -136,11 +136,15 @@ impl SupervisorSettings {
             self.data_dir.join("sessions"),
             self.data_dir.join("leases"),
             self.data_dir.join("warm"),
-            self.runtime_dir.clone(),
         ] {
             make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
         }
-        Ok(())
+        self.prepare_runtime_dir()
+    }
+
+    /// Makes the folder of the sockets again if somebody removed it, as a system does at the end of a login.
+    pub(super) fn prepare_runtime_dir(&self) -> Result<(), SupervisorError> {
+        keeper::socket_dir::prepare(&self.runtime_dir).map_err(SupervisorError::files(&self.runtime_dir))
     }
 }
 

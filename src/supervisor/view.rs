@@ -7,6 +7,7 @@ use crate::{
     metrics::Levels,
     session::LiveView,
     store::{ApprovalFilter, ApprovalRow, Page, PageRequest, SessionRow},
+    telemetry,
 };
 
 use super::{CliFound, CliMissing, Supervisor, SupervisorError, VERSION, WarmHealth};
@@ -31,6 +32,8 @@ pub struct Health {
     pub cli: Result<CliFound, CliMissing>,
     /// Whether the store takes writes.
     pub store_writable: bool,
+    /// Why the folder of the keepers' sockets cannot be used, if it cannot.
+    pub runtime_dir_fault: Option<String>,
     /// Sessions with a process.
     pub live_sessions: usize,
     /// What is started in advance, by profile.
@@ -50,6 +53,13 @@ impl Supervisor {
         Health {
             cli: self.shared.cli.look(&self.shared.settings).await,
             store_writable: self.shared.store.ping().await.is_ok(),
+            // As each start does, which would make it again.
+            runtime_dir_fault: self
+                .shared
+                .settings
+                .prepare_runtime_dir()
+                .err()
+                .map(|error| telemetry::chain(&error)),
             live_sessions: sessions.iter().filter(|it| it.view().state.is_live()).count(),
             warm: self.warm_health(),
             unreadable_sessions: self.shared.store.unreadable_sessions(),
@@ -128,7 +138,7 @@ impl Supervisor {
         let stored = match self.shared.store.sessions_by_state().await {
             Ok(stored) => stored,
             Err(error) => {
-                let error = crate::telemetry::chain(&error);
+                let error = telemetry::chain(&error);
                 tracing::warn!(error, "the sessions could not be counted");
                 Vec::new()
             }

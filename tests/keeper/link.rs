@@ -2,16 +2,22 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
-    os::unix::net::UnixStream,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream, process::CommandExt as _},
+    path::Path,
+    process::{Command, Stdio},
     thread,
     time::Duration,
 };
 
 use bytes::Bytes;
+use nix::unistd::geteuid;
 use serde_json::json;
 use tokio_util::task::TaskTracker;
-use trunkline::keeper::{self, AttachError, KeeperEvent, StopRequest, WriteError};
+use trunkline::{
+    domain::RunId,
+    keeper::{self, AttachError, KeeperEvent, StopRequest, WriteError},
+};
 
 use crate::support::{Bed, SOON, is_running, pass, send};
 
@@ -200,6 +206,109 @@ async fn only_who_knows_the_secret_and_the_version_is_let_in() {
     assert!(is_running(link.hello.child_pid.into()));
     link.handle.close_stdin().await.unwrap();
     bed.ended(&mut link).await;
+}
+
+/// A keeper's place may be taken by another one.
+#[tokio::test]
+async fn a_keeper_of_another_run_is_not_talked_to() {
+    let bed = Bed::new();
+    let mut link = bed.launch(&bed.program("cat", &[])).await;
+    let mut other: serde_json::Value =
+        serde_json::from_slice(&fs::read(bed.path("keeper.json")).unwrap()).unwrap();
+    other["run"] = json!(RunId::new());
+    fs::write(bed.path("other.json"), other.to_string()).unwrap();
+    let result = keeper::attach(&bed.path("other.json"), &bed.tracker).await;
+    assert!(matches!(result, Err(AttachError::OtherRun { .. })), "{result:?}");
+    while link.events.recv().await.is_some() {}
+    let mut link = bed.attach().await;
+    link.handle.close_stdin().await.unwrap();
+    bed.ended(&mut link).await;
+}
+
+/// Neither end talks to another user, whatever he may open. Only root can try it.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a program of another user")]
+async fn another_user_is_told_nothing_at_either_end() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let bed = Bed::new();
+    let mut link = bed.launch(&bed.program("cat", &[])).await;
+    let opened = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let all = bed.path("all");
+    fs::create_dir(&all).unwrap();
+    opened(&all, 0o777);
+    opened(all.parent().unwrap(), 0o711);
+    opened(&bed.path("socket"), 0o666);
+    let mut identity: serde_json::Value =
+        serde_json::from_slice(&fs::read(bed.path("keeper.json")).unwrap()).unwrap();
+    let hello = json!({ "protocol": 2, "secret": identity["secret"] }).to_string();
+    let script = format!(
+        r#"
+import socket, struct, sys
+keeper = socket.socket(socket.AF_UNIX)
+keeper.connect(sys.argv[1])
+hello = {hello:?}.encode()
+try:
+    keeper.sendall(struct.pack("<IB", len(hello), 1) + hello)
+    print(keeper.recv(100), flush=True)
+except OSError:
+    print(b"", flush=True)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[2])
+listener.listen()
+print("listens", flush=True)
+while True:
+    daemon, _ = listener.accept()
+    print(daemon.recv(100), flush=True)
+"#
+    );
+    let mut other = Command::new("python3")
+        .args(["-S", "-c", &script])
+        .args([bed.path("socket"), all.join("socket")])
+        .current_dir("/")
+        .uid(65_534)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "b''", "what the keeper said");
+    assert_eq!(lines.next().unwrap().unwrap(), "listens");
+    identity["socket"] = json!(all.join("socket"));
+    fs::write(bed.path("other.json"), identity.to_string()).unwrap();
+    let result = keeper::attach(&bed.path("other.json"), &bed.tracker).await;
+    assert!(
+        matches!(result, Err(AttachError::Foreign { uid: 65_534, .. })),
+        "{result:?}"
+    );
+    let text = result.unwrap_err().to_string();
+    assert!(text.contains("data.runtime_dir"), "{text}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let said: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(
+        !said.is_empty() && said.iter().all(|said| said == "b''"),
+        "what the daemon said: {said:?}"
+    );
+    link.handle.close_stdin().await.unwrap();
+    bed.ended(&mut link).await;
+}
+
+/// Woken, a keeper makes its socket again, and the folder too. Who is connected stays so.
+#[tokio::test]
+async fn a_keeper_whose_socket_is_gone_makes_it_again() {
+    let bed = Bed::new();
+    let mut plan = bed.program("cat", &[]);
+    plan.socket = bed.path("run/sockets/it");
+    let mut link = bed.launch(&plan).await;
+    fs::remove_dir_all(bed.path("run")).unwrap();
+    send(&link, "me", "{}".to_owned()).await;
+    let mut second = bed.attach().await;
+    while link.events.recv().await.is_some() {}
+    send(&second, "me", "{}".to_owned()).await;
+    second.handle.close_stdin().await.unwrap();
+    bed.ended(&mut second).await;
+    assert!(!plan.socket.exists());
 }
 
 /// A daemon that gets no time has connected, and says hello long after.

@@ -18,6 +18,7 @@ mod phases;
 mod real;
 mod replaced;
 mod shutdown;
+mod sockets;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;

@@ -95,6 +95,9 @@ impl From<supervisor::Health> for Readiness {
         if !health.store_writable {
             problems.push("the database cannot be written".to_owned());
         }
+        if let Some(fault) = &health.runtime_dir_fault {
+            problems.push(format!("no process can be started: {fault}"));
+        }
         Self {
             ready: problems.is_empty(),
             problems,

@@ -21,8 +21,8 @@ pub(super) async fn healthz() -> Json<Health> {
 
 /// Can the daemon work?
 ///
-/// Looks for the agent CLI and writes to the database. When it cannot, the problem `not_ready` says why; its member
-/// `readiness` is what the answer would have been.
+/// Looks for the agent CLI and for the directory of the keepers' sockets, and writes to the database. When it cannot, the
+/// problem `not_ready` says why; its member `readiness` is what the answer would have been.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "get_readiness", tag = "daemon",
     responses((status = 200, description = "It can", body = Readiness)),

@@ -2,11 +2,12 @@
 
 use std::{
     io,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use bytes::Buf as _;
+use nix::unistd::geteuid;
 use tokio::{net::UnixStream, time::timeout};
 use tokio_util::task::TaskTracker;
 
@@ -26,10 +27,13 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(3);
 /// A deadline that is noticed so much later says that this program itself got no time.
 const OWN_DELAY: Duration = Duration::from_millis(250);
 
-/// How long a keeper is tried again that hangs up. It may be ending.
-const HANG_UP_PATIENCE: Duration = Duration::from_secs(1);
-/// Between two tries.
-const HANG_UP_PAUSE: Duration = Duration::from_millis(20);
+/// How long a keeper is tried again that hangs up or whose socket is not in its place. It may be ending, or about to make its
+/// socket again.
+const ABSENT_PATIENCE: Duration = Duration::from_secs(3);
+/// How long it is waited for the end of a keeper that says what means nothing.
+const ENDING_PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest frame that a keeper sends; the largest is the exit with its stderr tail.
 const INCOMING_LIMIT_BYTES: usize = 4 << 20;
@@ -58,9 +62,28 @@ pub enum AttachError {
         /// The newest version of the protocol that it speaks.
         theirs: u32,
     },
-    /// The keeper lives and says nothing, or hangs up: it was stopped, or the machine gives it or this program no time.
+    /// The keeper lives and says nothing, hangs up, or has no socket: it was stopped, or the machine gives it or this program no
+    /// time, or its folder was removed.
     #[error("keeper does not answer")]
     Silent,
+    /// Another user listens in the keeper's place: he is told nothing. The keeper lives.
+    #[error(
+        "another user (uid {uid}) listens at {} in the place of the keeper: set data.runtime_dir (TRUNKLINE_DATA_RUNTIME_DIR) to a \
+         directory of this user",
+        socket.display()
+    )]
+    Foreign {
+        /// The user.
+        uid: u32,
+        /// Where.
+        socket: PathBuf,
+    },
+    /// The keeper of another session, or of another run, listens in the keeper's place. The keeper lives.
+    #[error("the keeper of another session or run listens at {}", socket.display())]
+    OtherRun {
+        /// Where.
+        socket: PathBuf,
+    },
     /// It cannot be found out whether there is a keeper, as for want of file descriptors. It may live.
     #[error("it cannot be told whether the keeper lives")]
     Unclear(#[source] io::Error),
@@ -74,7 +97,11 @@ impl AttachError {
     pub const fn may_live(&self) -> bool {
         matches!(
             self,
-            Self::VersionMismatch { .. } | Self::Silent | Self::Unclear(_)
+            Self::VersionMismatch { .. }
+                | Self::Silent
+                | Self::Foreign { .. }
+                | Self::OtherRun { .. }
+                | Self::Unclear(_)
         )
     }
 }
@@ -98,23 +125,26 @@ pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link,
     if !identity.lives()? {
         return Err(AttachError::ProcessGone);
     }
-    let mut hung_up_until = None;
+    let mut absent_until = None;
     let mut is_repeated = false;
     loop {
         identity.wake();
         let began = Instant::now();
         match timeout(HELLO_DEADLINE, greet(&identity)).await {
             Ok(Ok(greeted)) => return Ok(runner::start(greeted, tracker)),
-            Ok(Err(AttachError::Io(error))) if is_hang_up(&error) => {
+            Ok(Err(error)) if is_absent(&error) => {
                 if !identity.lives()? {
                     return Err(AttachError::ProcessGone);
                 }
                 // At least one try follows a failed one, however long that took: the keeper may have waited for us in vain.
-                let until = *hung_up_until.get_or_insert_with(|| Instant::now() + HANG_UP_PATIENCE);
+                let until = *absent_until.get_or_insert_with(|| Instant::now() + ABSENT_PATIENCE);
                 if std::mem::replace(&mut is_repeated, true) && Instant::now() >= until {
-                    return Err(AttachError::Silent);
+                    return Err(match error {
+                        AttachError::Io(_) => AttachError::Silent,
+                        error => error,
+                    });
                 }
-                tokio::time::sleep(HANG_UP_PAUSE).await;
+                tokio::time::sleep(PAUSE).await;
             }
             // It may be about to end.
             Ok(Err(AttachError::Io(_))) if is_gone_soon(&identity).await => {
@@ -132,26 +162,34 @@ pub async fn attach(identity_file: &Path, tracker: &TaskTracker) -> Result<Link,
     }
 }
 
-/// Whether an error says that the other side ended the connection. A keeper that ends does so, and one that had to wait for the
-/// hello too long.
-fn is_hang_up(error: &io::Error) -> bool {
+/// Whether an error says no more than that the keeper is not at the other end. One that ends hangs up, and so does one that had
+/// to wait for the hello too long; a socket can be removed by anybody who cleans up, and another be put in its place.
+fn is_absent(error: &AttachError) -> bool {
+    let error = match error {
+        AttachError::Foreign { .. } | AttachError::OtherRun { .. } => return true,
+        AttachError::Io(error) => error,
+        _ => return false,
+    };
     matches!(
         error.kind(),
         io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::NotConnected
             | io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::ConnectionRefused
     )
 }
 
 /// Whether the process ends within a short time.
 async fn is_gone_soon(identity: &Identity) -> bool {
-    let until = Instant::now() + HANG_UP_PATIENCE;
+    let until = Instant::now() + ENDING_PATIENCE;
     while identity.may_live() {
         if Instant::now() >= until {
             return false;
         }
-        tokio::time::sleep(HANG_UP_PAUSE).await;
+        tokio::time::sleep(PAUSE).await;
     }
     true
 }
@@ -181,6 +219,13 @@ async fn greet_as(identity: &Identity, protocol: u32) -> Result<Greeted, AttachE
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(AttachError::Silent),
         Err(error) => return Err(error.into()),
     };
+    let uid = stream.peer_cred()?.uid();
+    if uid != geteuid().as_raw() {
+        return Err(AttachError::Foreign {
+            uid,
+            socket: identity.socket.clone(),
+        });
+    }
     #[cfg(debug_assertions)]
     super::seam::pause_before_hello();
     let mut hello = wire::hello(&DaemonHello {
@@ -205,6 +250,13 @@ async fn greet_as(identity: &Identity, protocol: u32) -> Result<Greeted, AttachE
                 .parse_for_daemon()
                 .map_err(|error| AttachError::Io(io::Error::other(error)))?;
             return match message {
+                Some(ToDaemon::Hello(hello))
+                    if (hello.session, hello.run) != (identity.session, identity.run) =>
+                {
+                    Err(AttachError::OtherRun {
+                        socket: identity.socket.clone(),
+                    })
+                }
                 Some(ToDaemon::Hello(hello)) => Ok(Greeted {
                     stream,
                     frames,

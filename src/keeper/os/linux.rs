@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     fs, io,
-    os::{fd::AsFd, unix::fs::MetadataExt as _},
+    os::{
+        fd::AsFd,
+        unix::{fs::MetadataExt as _, net::UnixStream},
+    },
     path::{Path, PathBuf},
 };
 
@@ -13,6 +16,7 @@ use nix::{
         prctl,
         signal::{SigSet, Signal},
         signalfd::{SfdFlags, SignalFd},
+        socket::{getsockopt, sockopt},
         wait::{Id, WaitPidFlag, WaitStatus, waitid},
     },
     unistd::{Pid, SysconfVar, geteuid, getpid, getppid, sysconf},
@@ -211,6 +215,11 @@ pub(in crate::keeper) fn started_at(start_time: u64) -> Option<Timestamp> {
     let ticks_per_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
     let since_boot_ms = start_time.checked_mul(1_000)?.checked_div(ticks_per_second)?;
     Some(Timestamp::from_micros(booted.checked_mul(1_000_000)?).plus_millis(since_boot_ms))
+}
+
+/// The user at the other end of a socket.
+pub(in crate::keeper) fn peer_uid(socket: &UnixStream) -> io::Result<u32> {
+    Ok(getsockopt(socket, sockopt::PeerCredentials)?.uid())
 }
 
 /// Reaps the next child that ended. `before` is called while its pid and group id are still its own.

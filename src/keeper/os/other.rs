@@ -137,6 +137,11 @@ pub(in crate::keeper) fn started_at(_start_time: u64) -> Option<Timestamp> {
     None
 }
 
+/// The user at the other end of a socket.
+pub(in crate::keeper) fn peer_uid(socket: &UnixStream) -> io::Result<u32> {
+    Ok(nix::unistd::getpeereid(socket)?.0.as_raw())
+}
+
 /// Reaps the next child that ended. Without `waitid`, `before` is called just after.
 pub(in crate::keeper) fn reap_next(before: impl FnOnce(Pid)) -> Option<WaitStatus> {
     let status = waitpid(None, Some(WaitPidFlag::WNOHANG)).ok()?;
