@@ -78,7 +78,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::New(new) => {
             let id = sessions::create(&client, output, &new).await?;
             if new.attach {
-                attach::run(common, &id, Some(0)).await?;
+                attach::run(common, &id, Some(0), false).await?;
             }
             Ok(())
         }
@@ -87,7 +87,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::Send(send) => messages::send(&client, output, &send).await,
         Command::Attach(attach) => {
             let id = resolve::session(&client, &attach.session).await?;
-            attach::run(common, &id, attach.after).await
+            attach::run(common, &id, attach.after, attach.plain).await
         }
         Command::Approvals(list) => approvals::list(&client, output, &list).await,
         Command::Approve(approve) => approvals::approve(&client, output, &approve).await,

@@ -286,6 +286,67 @@ pub(super) fn answer<'a>(typed: impl Iterator<Item = (&'a Value, &'a str)>) -> V
     json!({"decision": "answer", "answers": answers})
 }
 
+/// What an agent suggests so that it need not ask again.
+#[derive(Debug)]
+pub(super) struct Always {
+    /// The decision that takes the suggestion.
+    pub(super) decision: Value,
+    /// The suggestion in words.
+    pub(super) words: String,
+}
+
+/// The suggestion of a request, if it makes one that a person can be told.
+pub(super) fn always(approval: &Value) -> Option<Always> {
+    if view::at(approval, &["request", "suppress_always_allow_rule"]).and_then(Value::as_bool) == Some(true) {
+        return None;
+    }
+    let suggestions = view::list(approval, &["request", "permission_suggestions"]);
+    let words: Option<Vec<String>> = suggestions.iter().map(suggestion).collect();
+    let words = words.filter(|words| !words.is_empty())?.join("; ");
+    Some(Always {
+        decision: json!({"decision": "allow", "updated_permissions": suggestions}),
+        words,
+    })
+}
+
+/// A permission update in words; one of an unknown kind is not offered.
+fn suggestion(update: &Value) -> Option<String> {
+    let one = |text: &str| exact(text).join(" ");
+    let what = match view::text(update, &["type"]) {
+        "addRules" | "replaceRules" => {
+            let rules: Vec<String> = view::list(update, &["rules"])
+                .iter()
+                .map(|rule| match view::text(rule, &["ruleContent"]) {
+                    "" => format!("everything with {}", one(view::text(rule, &["toolName"]))),
+                    content => one(&format!("{}({content})", view::text(rule, &["toolName"]))),
+                })
+                .collect();
+            match view::text(update, &["behavior"]) {
+                "allow" => rules.join(", "),
+                behavior => format!("{behavior} {}", rules.join(", ")),
+            }
+        }
+        "addDirectories" => {
+            let dirs: Vec<String> = view::list(update, &["directories"])
+                .iter()
+                .filter_map(Value::as_str)
+                .map(one)
+                .collect();
+            format!("works in {}", dirs.join(", "))
+        }
+        "setMode" => format!("goes on in the mode {}", one(view::text(update, &["mode"]))),
+        _ => return None,
+    };
+    let how_long = match view::text(update, &["destination"]) {
+        "session" => "for this session",
+        "localSettings" => "here, for you",
+        "projectSettings" => "here, for everybody",
+        "userSettings" => "everywhere, for you",
+        _ => return None,
+    };
+    Some(format!("{what}, {how_long}"))
+}
+
 /// The questions that an approval asks; none for a tool or a plan.
 pub(super) fn questions(approval: &Value) -> Vec<Value> {
     if view::text(approval, &["kind"]) == "question" {

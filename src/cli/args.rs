@@ -336,9 +336,13 @@ pub(super) struct Attach {
     #[arg(default_value = "last")]
     pub(super) session: String,
 
-    /// Show what happened after this record first; 0 shows everything.
+    /// Show what happened after this record first; 0 shows everything. Without it, a terminal shows the last screen.
     #[arg(long, value_name = "SEQ")]
     pub(super) after: Option<u64>,
+
+    /// Read lines as they come, without a line editor.
+    #[arg(long)]
+    pub(super) plain: bool,
 }
 
 /// `approvals`

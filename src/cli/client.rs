@@ -121,6 +121,11 @@ impl Client {
             .await
     }
 
+    pub(super) async fn put(&self, path: &[&str], body: &Value) -> Result<Value, CliError> {
+        self.send(Method::PUT, self.url(path, &[])?, Some(body), REQUEST_TIMEOUT)
+            .await
+    }
+
     pub(super) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, CliError> {
         self.send(Method::POST, self.url(path, &[])?, Some(body), REQUEST_TIMEOUT)
             .await
@@ -229,7 +234,11 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
     };
     match status {
         StatusCode::NOT_FOUND => CliError::NotFound(message),
-        status if status.is_client_error() => CliError::Refused { message, hint },
+        status if status.is_client_error() => CliError::Refused {
+            code: text("code").unwrap_or_default().to_owned(),
+            message,
+            hint,
+        },
         _ => CliError::Other(anyhow::anyhow!(message)),
     }
 }

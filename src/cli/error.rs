@@ -27,6 +27,8 @@ pub(super) enum CliError {
     /// The daemon said no.
     #[error("{message}")]
     Refused {
+        /// The daemon's name for it.
+        code: String,
         /// The daemon's words.
         message: String,
         /// What to do, when we know.
@@ -65,6 +67,11 @@ impl CliError {
             Self::AddressInUse { .. } => 6,
             Self::AlreadyRunning(_) => 7,
         })
+    }
+
+    /// Whether the session has no process that could take a message.
+    pub(super) fn is_not_live(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if matches!(code.as_str(), "not_live" | "session_not_live"))
     }
 
     /// What to do about it, when we know.

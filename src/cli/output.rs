@@ -32,8 +32,21 @@ impl Output {
     pub(super) fn new(json: bool) -> Self {
         Self {
             json,
-            colour: io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            colour: io::stdout().is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
         }
+    }
+
+    /// Whether the terminal has colours.
+    pub(super) const fn has_colour(&self) -> bool {
+        self.colour
+    }
+
+    /// Prints a line that was made printable before.
+    pub(super) fn raw_line(&self, line: &str) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        settle(writeln!(out, "{line}").and_then(|()| out.flush()))
     }
 
     /// Whether the API's JSON was asked for.

@@ -12,6 +12,8 @@ mod support;
 mod attach;
 mod common;
 mod configuration;
+mod editor;
 mod newcomer;
 mod requests;
 mod sessions;
+mod terminal;

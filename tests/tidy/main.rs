@@ -94,6 +94,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("tower_http::", &["http"]),
     ("utoipa_axum::", &["http"]),
     ("clap::", &["cli"]),
+    ("crossterm::", &["cli"]),
+    ("reedline::", &["cli"]),
     ("hyper_util::", &["outbound"]),
     ("rustls::", &["outbound"]),
     ("process::Command", &["keeper"]),

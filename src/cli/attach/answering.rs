@@ -17,6 +17,8 @@ pub(super) struct Dialog {
     typed: Vec<String>,
     /// Whether the person has asked for all of the first.
     is_whole: bool,
+    /// Whether the answer to the first is on its way.
+    is_deciding: bool,
 }
 
 /// What a typed line meant.
@@ -58,6 +60,7 @@ impl Dialog {
         }
         self.typed.clear();
         self.is_whole = false;
+        self.is_deciding = false;
         self.question()
     }
 
@@ -70,7 +73,7 @@ impl Dialog {
 
     /// A line was typed.
     pub(super) fn reply(&mut self, line: &str) -> Reply {
-        let Some(approval) = self.waiting.front() else {
+        let Some(approval) = self.waiting.front().filter(|_| !self.is_deciding) else {
             return Reply::NotAsked;
         };
         let text = line.trim();
@@ -98,7 +101,15 @@ impl Dialog {
                 Some("") => approvals::refuse(None),
                 Some(why) => approvals::refuse(Some(why)),
                 // What was not shown is not allowed.
-                None if is_yes(text) && !self.shown(approval).is_cut => json!({"decision": "allow"}),
+                None if self.shown(approval).is_cut => return self.again(),
+                None if is_yes(text) => json!({"decision": "allow"}),
+                None if text == "e" && kind == "plan" => {
+                    json!({"decision": "allow", "next_mode": "acceptEdits"})
+                }
+                None if text == "a" => match approvals::always(approval) {
+                    Some(always) => always.decision,
+                    None => return self.again(),
+                },
                 None => return self.again(),
             },
             _ => {
@@ -114,6 +125,7 @@ impl Dialog {
         };
         let id = view::text(approval, &["id"]).to_owned();
         self.typed.clear();
+        self.is_deciding = true;
         Reply::Decided {
             approval: id,
             decision,
@@ -148,9 +160,17 @@ impl Dialog {
         self.question().map_or(Reply::NotAsked, Reply::Again)
     }
 
+    /// The answer was not taken: the question is open again.
+    pub(super) fn refused(&mut self, id: &str) -> Option<String> {
+        if self.is_asking(id) {
+            self.is_deciding = false;
+        }
+        self.question()
+    }
+
     /// The question that is to be answered now.
     pub(super) fn question(&self) -> Option<String> {
-        let approval = self.waiting.front()?;
+        let approval = self.waiting.front().filter(|_| !self.is_deciding)?;
         let questions = approvals::questions(approval);
         if let Some(question) = questions.get(self.typed.len()) {
             let how = if view::at(question, &["multiSelect"]).and_then(Value::as_bool) == Some(true) {
@@ -180,7 +200,7 @@ impl Dialog {
             "dialog" => ("it shows a dialog", "its result as JSON", ", or c to cancel"),
             "plan" => (
                 "carry it out?",
-                "y carries it out",
+                "y carries it out, e does so and accepts its edits",
                 ", n denies, `n` and a reason says why",
             ),
             _ => (
@@ -189,8 +209,12 @@ impl Dialog {
                 ", n denies, `n` and a reason says why",
             ),
         };
+        let always = match approvals::always(approval) {
+            Some(always) if !shown.is_cut => format!("\n  a allows this and always {}", always.words),
+            _ => String::new(),
+        };
         let yes = if shown.is_cut { "v shows all of it" } else { yes };
-        Some(format!("\n? {}  {what}\n  {yes}{no}: ", shown.text))
+        Some(format!("\n? {}  {what}{always}\n  {yes}{no}: ", shown.text))
     }
 
     fn shown(&self, approval: &Value) -> request::Shown {
@@ -235,6 +259,30 @@ mod tests {
             let approval = "a".into();
             assert_eq!(dialog.reply(line), Reply::Decided { approval, decision });
         }
+    }
+
+    #[test]
+    fn always_is_what_the_agent_suggests_in_words() {
+        let mut asked = tool("a");
+        let rule = json!({"type": "addRules", "behavior": "allow", "destination": "session",
+            "rules": [{"toolName": "Bash", "ruleContent": "ls *"}]});
+        asked["request"]["permission_suggestions"] = json!([rule]);
+        let mut dialog = Dialog::default();
+        let question = dialog.asked(asked).unwrap();
+        assert!(
+            question.contains("a allows this and always Bash(ls *), for this session"),
+            "{question}"
+        );
+        let Reply::Decided { decision, .. } = dialog.reply("a") else {
+            panic!("no decision");
+        };
+        assert_eq!(
+            decision,
+            json!({"decision": "allow", "updated_permissions": [rule]})
+        );
+        let mut dialog = Dialog::default();
+        assert!(!dialog.asked(tool("b")).unwrap().contains("always"));
+        assert!(matches!(dialog.reply("a"), Reply::Again(_)));
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! Owns what is typed: whole lines, read by a thread, as reading a terminal cannot be cancelled.
+//! Owns what is typed where there is no line editor: whole lines, read by a thread, as reading a terminal cannot be
+//! cancelled.
 //!
 //! A line belongs to the question that was on the screen when it was ended. What is pending when another one comes up is
 //! dropped, so that no answer meets a question it was not typed for.
 
 use std::{
     io::{self, BufRead as _},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use nix::sys::termios::{FlushArg, tcflush};
 use tokio::sync::mpsc;
+
+use super::board::{Board, Key, Typed};
 
 /// Lines typed ahead before the reader waits.
 const TYPED_AHEAD: usize = 64;
@@ -20,17 +20,14 @@ const TYPED_AHEAD: usize = 64;
 /// The lines of a terminal.
 #[derive(Debug)]
 pub(super) struct Keyboard {
-    lines: mpsc::Receiver<(u64, String)>,
-    /// How many times the question has changed.
-    question: Arc<AtomicU64>,
+    lines: mpsc::Receiver<Typed>,
 }
 
 impl Keyboard {
     /// Starts the reader. It ends with the process, or when stdin does.
-    pub(super) fn start() -> Self {
+    pub(super) fn start(board: &Arc<Board>) -> Self {
         let (sender, lines) = mpsc::channel(TYPED_AHEAD);
-        let question = Arc::new(AtomicU64::new(0));
-        let asked = Arc::clone(&question);
+        let board = Arc::clone(board);
         std::thread::spawn(move || {
             let mut stdin = io::stdin().lock();
             loop {
@@ -40,31 +37,29 @@ impl Keyboard {
                     return;
                 }
                 line.pop();
-                let asked = asked.load(Ordering::SeqCst);
-                if sender.blocking_send((asked, line)).is_err() {
+                let asked = board.asked();
+                let key = Key::Line(line);
+                if sender.blocking_send(Typed { asked, key }).is_err() {
                     return;
                 }
             }
         });
-        Self { lines, question }
+        Self { lines }
     }
 
-    /// Another question is to be shown: what was typed so far is no answer to it.
-    pub(super) fn forget(&self) {
-        self.question.fetch_add(1, Ordering::SeqCst);
+    /// Another question is open: what is half typed is no answer to it.
+    pub(super) fn turn_over(&self) {
         // No terminal, nothing pending.
         let _nothing_typed = tcflush(io::stdin(), FlushArg::TCIFLUSH);
     }
 
-    /// The next line; `None` after Ctrl-D.
+    /// The next line, or Ctrl-D.
     ///
-    /// CANCEL-SAFETY: no line is lost but those that were typed for a question that is gone.
-    pub(super) async fn line(&mut self) -> Option<String> {
-        loop {
-            let (question, line) = self.lines.recv().await?;
-            if question == self.question.load(Ordering::SeqCst) {
-                return Some(line);
-            }
-        }
+    /// CANCEL-SAFETY: no line is lost.
+    pub(super) async fn typed(&mut self) -> Typed {
+        self.lines.recv().await.unwrap_or(Typed {
+            asked: None,
+            key: Key::Leave,
+        })
     }
 }

@@ -2,7 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::{messages, output::Tone, view, words::one_line};
+use super::super::{
+    messages,
+    output::Tone,
+    request, view,
+    words::{exact, one_line},
+};
 use crate::domain::{ApprovalId, Seq, SessionId};
 
 /// What a frame means for the terminal.
@@ -18,11 +23,19 @@ pub(super) enum Event {
         after: u64,
         /// Approvals that wait.
         pending: Vec<Value>,
+        /// The session as it was.
+        session: Value,
     },
     /// The agent asks something; the value has the form of an approval of the API.
     Asked(Value),
     /// The approval with this id needs no answer any more.
     Settled(String),
+    /// The session is in another state.
+    State(String),
+    /// A turn is over.
+    Turned,
+    /// The agent has commands of its own, which begin with a slash.
+    Commands(Vec<String>),
 }
 
 /// What was shown so far, as far as it matters for what comes next.
@@ -31,12 +44,41 @@ pub(super) struct Screen {
     is_mid_line: bool,
     streamed: Option<String>,
     own: Vec<String>,
+    /// Whether a tool and its outcome are one line, which is printed when it is over.
+    joins: bool,
+    tools: Vec<Tool>,
 }
+
+/// A tool that runs.
+#[derive(Debug)]
+struct Tool {
+    id: String,
+    name: String,
+    line: String,
+    /// What it changes in a file.
+    diff: Vec<String>,
+}
+
+/// Lines of a change that are shown.
+const LONGEST_DIFF: usize = 24;
 
 /// Own messages that are remembered until they come back as records.
 const OWN_MESSAGES: usize = 64;
 
 impl Screen {
+    /// For a screen on which lines can come later than they began.
+    pub(super) fn joining() -> Self {
+        Self {
+            joins: true,
+            ..Self::default()
+        }
+    }
+
+    /// The tool that has run for longest.
+    pub(super) fn running(&self) -> Option<&str> {
+        self.tools.first().map(|tool| tool.name.as_str())
+    }
+
     /// A message that we sent got this id; its record will not be shown, as the person has just typed it.
     pub(super) fn sent(&mut self, uuid: &str) {
         if self.own.len() == OWN_MESSAGES {
@@ -87,6 +129,7 @@ impl Screen {
             head,
             after: view::number(frame, &["after"]).unwrap_or(head),
             pending: view::list(frame, &["pending_approvals"]).to_vec(),
+            session: session.clone(),
         });
     }
 
@@ -138,6 +181,7 @@ impl Screen {
                 "text" if !is_sub_agent && !was_streamed => {
                     self.own_line(events, Tone::Plain, view::text(block, &["text"]));
                 }
+                "tool_use" if self.joins => self.begin(block, is_sub_agent),
                 "tool_use" => {
                     let input = match view::text(block, &["name"]) {
                         // What these say is asked in full.
@@ -160,6 +204,10 @@ impl Screen {
             }
             let text = view::content_text(block.get("content").unwrap_or(&Value::Null));
             let is_error = view::at(block, &["is_error"]).and_then(Value::as_bool) == Some(true);
+            if let Some(tool) = self.take(view::text(block, &["tool_use_id"])) {
+                self.finished(events, tool, is_error, &text);
+                continue;
+            }
             let word = if is_error { "failed: " } else { "" };
             self.own_line(events, Tone::Dim, &format!("  > {word}{}", one_line(&text)));
         }
@@ -167,6 +215,8 @@ impl Screen {
 
     fn result(&mut self, data: &Value, events: &mut Vec<Event>) {
         self.streamed = None;
+        self.given_up(events);
+        events.push(Event::Turned);
         let mut line = if view::at(data, &["is_error"]).and_then(Value::as_bool) == Some(true) {
             messages::turn_error(data)
         } else {
@@ -176,7 +226,8 @@ impl Screen {
             line.push_str(", ");
             line.push_str(&view::duration(milliseconds));
         }
-        if let Some(cost) = data.get("total_cost_usd") {
+        // The agent's own sum begins anew with a new conversation; where there is a sign, it tells the session's.
+        if let Some(cost) = data.get("total_cost_usd").filter(|_| !self.joins) {
             line.push_str(", session so far ");
             line.push_str(&view::dollars(Some(cost)));
         }
@@ -185,6 +236,13 @@ impl Screen {
 
     fn system(&mut self, data: &Value, events: &mut Vec<Event>) {
         let line = match view::text(data, &["subtype"]) {
+            "init" => {
+                let names = view::list(data, &["slash_commands"])
+                    .iter()
+                    .filter_map(Value::as_str);
+                events.push(Event::Commands(names.map(|name| format!("/{name}")).collect()));
+                return;
+            }
             "api_retry" => format!(
                 "the model API failed, trying again: {}",
                 view::text(data, &["error"])
@@ -215,7 +273,9 @@ impl Screen {
         match view::text(data, &["type"]) {
             "state" => {
                 let state = view::text(data, &["state"]);
+                events.push(Event::State(state.to_owned()));
                 if matches!(state, "stopped" | "failed" | "parked") {
+                    self.given_up(events);
                     let line = format!("- session {state} {}", view::text(data, &["reason", "detail"]));
                     self.own_line(events, Tone::Strong, line.trim_end());
                 }
@@ -244,9 +304,78 @@ impl Screen {
         }
     }
 
+    fn begin(&mut self, block: &Value, is_sub_agent: bool) {
+        let name = view::text(block, &["name"]);
+        let input = block.get("input").unwrap_or(&Value::Null);
+        let telling = match name {
+            "AskUserQuestion" | "ExitPlanMode" => String::new(),
+            _ => one_line(&view::tool_input(input)),
+        };
+        let indent = if is_sub_agent { "  " } else { "" };
+        let mut diff = Vec::new();
+        if name == "Edit" {
+            let (old, new) = (
+                view::text(input, &["old_string"]),
+                view::text(input, &["new_string"]),
+            );
+            request::diff(&mut diff, old, new);
+        } else if name == "Write" {
+            let content = view::text(input, &["content"]);
+            diff.extend(
+                content
+                    .lines()
+                    .map(|line| format!("    | + {}", exact(line).concat())),
+            );
+        }
+        if diff.len() > LONGEST_DIFF {
+            let more = diff.len() - LONGEST_DIFF;
+            diff.truncate(LONGEST_DIFF);
+            diff.push(format!("    … and {more} more lines"));
+        }
+        self.tools.push(Tool {
+            id: view::text(block, &["id"]).to_owned(),
+            name: one_line(name),
+            line: format!("{indent}* {} {telling}", one_line(name))
+                .trim_end()
+                .to_owned(),
+            diff,
+        });
+    }
+
+    fn take(&mut self, id: &str) -> Option<Tool> {
+        let index = self.tools.iter().position(|tool| tool.id == id)?;
+        Some(self.tools.remove(index))
+    }
+
+    fn finished(&mut self, events: &mut Vec<Event>, tool: Tool, is_error: bool, text: &str) {
+        let outcome = match (is_error, one_line(text)) {
+            (true, text) => format!("failed: {text}"),
+            (false, text) if text.is_empty() => "done".into(),
+            (false, text) => text,
+        };
+        self.own_line(events, Tone::Dim, &format!("{} -> {outcome}", tool.line));
+        if !is_error {
+            for line in tool.diff {
+                self.own_line(events, Tone::Dim, &line);
+            }
+        }
+    }
+
+    /// No outcome of the tools that ran is to come.
+    fn given_up(&mut self, events: &mut Vec<Event>) {
+        for tool in std::mem::take(&mut self.tools) {
+            self.own_line(events, Tone::Dim, &format!("{} -> no outcome", tool.line));
+        }
+    }
+
     fn own_line(&mut self, events: &mut Vec<Event>, tone: Tone, text: &str) {
         self.end_line(events);
         events.push(Event::Text(tone, format!("{text}\n")));
+    }
+
+    /// Something else is to be printed. Whether a line has to be ended first.
+    pub(super) fn breaks_line(&mut self) -> bool {
+        std::mem::take(&mut self.is_mid_line)
     }
 
     fn end_line(&mut self, events: &mut Vec<Event>) {
@@ -294,6 +423,7 @@ mod tests {
                 Event::Snapshot { head, pending, .. } => format!("[head {head}, {} pending]", pending.len()),
                 Event::Asked(approval) => format!("[asked {}]", view::text(&approval, &["kind"])),
                 Event::Settled(request) => format!("[settled {request}]"),
+                Event::State(_) | Event::Turned | Event::Commands(_) => String::new(),
             })
             .collect()
     }
@@ -331,6 +461,28 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_and_its_outcome_are_one_line_with_the_change() {
+        let mut screen = Screen::joining();
+        let edit = json!({"file_path": "a.rs", "old_string": "one\ntwo", "new_string": "one\n2"});
+        let tools = json!({"type": "assistant", "message": {"content": [
+            {"type": "tool_use", "id": "t1", "name": "Edit", "input": edit},
+            {"type": "tool_use", "id": "t2", "name": "Bash", "input": {"command": "make"}}]}});
+        assert_eq!(shown(&mut screen, "cli", &tools), "");
+        assert_eq!(screen.running(), Some("Edit"));
+        let done = json!({"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}]}});
+        assert_eq!(
+            shown(&mut screen, "cli", &done),
+            "* Edit a.rs -> ok\n    |   one\n    | - two\n    | + 2\n"
+        );
+        let result =
+            json!({"type": "result", "is_error": false, "duration_ms": 1200, "total_cost_usd": 0.0016});
+        assert_eq!(
+            shown(&mut screen, "cli", &result),
+            "* Bash make -> no outcome\n- turn done, 1.2 s\n"
+        );
+    }
+
+    #[test]
     fn own_messages_are_not_repeated_and_those_of_others_are_shown() {
         let mut screen = Screen::default();
         screen.sent("u1");
@@ -361,7 +513,9 @@ mod tests {
             "session": {"id": "s", "state": "waiting", "simulated": true}});
         let events = Screen::default().frame(SESSION, &frame);
         assert!(matches!(&events[0], Event::Text(_, line) if line == "session s, waiting, simulated\n"));
-        assert!(matches!(&events[1], Event::Snapshot { head: 7, after: 7, pending } if pending.len() == 1));
+        assert!(
+            matches!(&events[1], Event::Snapshot { head: 7, after: 7, pending, .. } if pending.len() == 1)
+        );
     }
 
     #[test]

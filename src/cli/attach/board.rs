@@ -1,0 +1,106 @@
+//! Owns what the reader of keys and the rest of `attach` share: the question that is open, the sign of the prompt, and the
+//! words that can be completed.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What was typed, and for what.
+#[derive(Debug)]
+pub(super) struct Typed {
+    /// The question that was open when the prompt was painted; `None` for a message.
+    pub(super) asked: Option<u64>,
+    /// What it was.
+    pub(super) key: Key,
+}
+
+/// A line or a key.
+#[derive(Debug)]
+pub(super) enum Key {
+    /// A line, or several that were pasted.
+    Line(String),
+    /// Ctrl-C.
+    Interrupt,
+    /// Esc.
+    Escape,
+    /// Ctrl-D.
+    Leave,
+    /// Nothing can be typed any more.
+    Failed(String),
+}
+
+/// The shared state.
+#[derive(Debug, Default)]
+pub(super) struct Board(Mutex<Content>);
+
+#[derive(Debug, Default)]
+struct Content {
+    asked: Option<u64>,
+    sign: String,
+    words: Vec<String>,
+}
+
+impl Board {
+    // No holder panics; if one did, what is here is still whole.
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The question that what is typed now would answer.
+    pub(super) fn asked(&self) -> Option<u64> {
+        self.lock().asked
+    }
+
+    /// Opens a question, or goes back to messages. Whether that is a change.
+    pub(super) fn set_asked(&self, asked: Option<u64>) -> bool {
+        let before = std::mem::replace(&mut self.lock().asked, asked);
+        before != asked
+    }
+
+    /// What stands before the line that is typed.
+    pub(super) fn sign(&self) -> String {
+        self.lock().sign.clone()
+    }
+
+    /// Changes the sign. Whether it was another one.
+    pub(super) fn set_sign(&self, sign: String) -> bool {
+        let mut content = self.lock();
+        let is_new = content.sign != sign;
+        content.sign = sign;
+        is_new
+    }
+
+    /// Adds words that can be completed.
+    pub(super) fn add_words(&self, words: impl IntoIterator<Item = String>) {
+        let mut content = self.lock();
+        content.words.extend(words);
+        content.words.sort();
+        content.words.dedup();
+    }
+
+    /// The words that begin so. Only lines with a slash at their beginning are completed.
+    pub(super) fn words(&self, begun: &str) -> Vec<String> {
+        if !begun.starts_with('/') {
+            return Vec::new();
+        }
+        let content = self.lock();
+        let is_argument = begun.contains(' ');
+        let found = content.words.iter().filter(|word| word.starts_with(begun));
+        found
+            .filter(|word| is_argument || !word.contains(' '))
+            .cloned()
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_completed_behind_a_slash() {
+        let board = Board::default();
+        board.add_words(["/mode".to_owned(), "/model".to_owned(), "/attach 0196".to_owned()]);
+        assert_eq!(board.words("/mo"), ["/mode", "/model"]);
+        assert_eq!(board.words("/attach 0"), ["/attach 0196"]);
+        assert!(board.words("/").len() == 2 && board.words("mo").is_empty() && board.words("").is_empty());
+    }
+}
