@@ -30,4 +30,4 @@ pub use options::{InvalidOption, LaunchOptions, Policy};
 pub use stdin::{BadLine, ClientLine};
 
 /// The version that the simulated agent reports. Sessions with it are shown as simulated.
-pub const SIMULATED_VERSION: &str = "0.0.0-sim";
+pub const SIMULATED_VERSION: &str = crate::domain::AgentKind::SIMULATED_VERSION;

@@ -1,5 +1,6 @@
 //! Owns the plain vocabulary of the program: ids, states, times, money and facts. It does no IO and knows no protocol.
 
+pub mod agent;
 pub mod approval;
 pub mod client;
 pub mod clock;
@@ -17,6 +18,7 @@ pub mod state;
 pub mod turn;
 pub mod web;
 
+pub use agent::AgentKind;
 pub use approval::{Approval, ApprovalHow, ApprovalKind, ApprovalState, Resolution};
 pub use client::{BadClientId, ClientId};
 pub use clock::{Clock, Timestamp};

@@ -133,7 +133,12 @@ impl Supervisor {
                 memory_bytes: AtomicU64::new(0),
             }),
         };
-        if let Err(missing) = supervisor.shared.cli.look(&supervisor.shared.settings).await {
+        if let Err(missing) = supervisor
+            .shared
+            .cli
+            .look(&supervisor.shared.settings, None)
+            .await
+        {
             tracing::warn!(searched = ?missing.searched, "no claude CLI was found");
         }
         supervisor.clear_warm().await?;

@@ -1,6 +1,11 @@
 //! Owns `usage`: what was spent, added up.
 
-use super::{CliError, args, client::Client, output::Output, view};
+use super::{
+    CliError, args,
+    client::Client,
+    output::{Output, note},
+    view,
+};
 
 /// `usage`
 pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage) -> Result<(), CliError> {
@@ -11,6 +16,10 @@ pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage)
     if output.is_json() {
         return output.value(&page);
     }
+    let simulated: u64 = view::list(&page, &["items"])
+        .iter()
+        .filter_map(|row| view::number(row, &["simulated_turns"]))
+        .sum();
     let rows: Vec<Vec<String>> = view::list(&page, &["items"])
         .iter()
         .map(|row| {
@@ -43,5 +52,11 @@ pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage)
             "CACHE WRITE",
         ],
         &rows,
-    )
+    )?;
+    if simulated > 0 {
+        note(&format!(
+            "simulated turns, which cost nothing and are not counted: {simulated}"
+        ));
+    }
+    Ok(())
 }

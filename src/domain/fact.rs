@@ -1,8 +1,8 @@
 //! Owns the facts that a session's journal gives to the store: the contract between `session` and `store`.
 
 use super::{
-    Approval, ApprovalId, CliSessionId, FailReason, Parked, PromptState, PromptUuid, Resolution, RunExit,
-    RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TurnEnd, Usd,
+    AgentKind, Approval, ApprovalId, CliSessionId, FailReason, Parked, PromptState, PromptUuid, Resolution,
+    RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TurnEnd, Usd,
 };
 
 /// Everything that the records up to `seq` of one session add to the tables. Applied in one transaction together with
@@ -37,6 +37,8 @@ pub enum Fact {
     RunStarted {
         id: RunId,
         mode: StartMode,
+        /// The kind of agent; absent in records of older versions.
+        agent: Option<AgentKind>,
         seq: Seq,
         at: Timestamp,
     },

@@ -235,6 +235,7 @@ mod tests {
         let started = Note::RunStarted(RunStarted {
             run_id: RunId::new(),
             mode: StartMode::New,
+            agent: None,
             cli_session_id: CliSessionId::new(),
             turns: 0,
             base: CliTotals::default(),

@@ -10,8 +10,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::{
     claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
     domain::{
-        ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, Resolution, RestartTerms,
-        RuleSet, Seq, SessionId, SessionState, TurnEnd,
+        AgentKind, ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, Resolution,
+        RestartTerms, RuleSet, Seq, SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
@@ -74,6 +74,8 @@ pub struct Launch {
     pub plan: LaunchPlan,
     /// How the conversation is opened.
     pub mode: crate::domain::StartMode,
+    /// The kind of agent that is started.
+    pub agent: AgentKind,
     /// The conversation's id.
     pub cli_session: crate::domain::CliSessionId,
     /// The CLI's last known running totals of the conversation that is opened.

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, ParkReason, Parked, PromptUuid,
-    Restart, RestartTerms, RunExit, RunId, Seq, SessionState, SilenceAction, StartMode, Timestamp,
-    fact::CliTotals,
+    AgentKind, ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, ParkReason, Parked,
+    PromptUuid, Restart, RestartTerms, RunExit, RunId, Seq, SessionState, SilenceAction, StartMode,
+    Timestamp, fact::CliTotals,
 };
 
 use super::desk::FallbackReason;
@@ -108,6 +108,9 @@ pub(super) struct RunStarted {
     pub(super) turns: u64,
     /// The CLI's last known running totals of the conversation that is opened.
     pub(super) base: CliTotals,
+    /// The kind of agent; older versions did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) agent: Option<AgentKind>,
     /// The permission mode that the process was asked to start in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) permission_mode: Option<String>,

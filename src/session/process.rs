@@ -196,6 +196,7 @@ impl Actor {
         let note = Note::RunStarted(RunStarted {
             run_id: launch.plan.run,
             mode: launch.mode,
+            agent: Some(launch.agent),
             cli_session_id: launch.cli_session,
             turns: self.machine.turns(),
             base: std::mem::take(&mut launch.base),

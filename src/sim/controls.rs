@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Fatal, MODEL, VERSION,
     agent::{Agent, Prompt},
-    hooks, wire,
+    hooks,
 };
 
 const MODES: &[&str] = &[
@@ -47,8 +47,7 @@ impl<W: Write> Agent<W> {
             "mcp_status" => self.wire.success(id, Some(json!({"mcpServers": []})))?,
             "list_models" => self.wire.success(id, Some(json!({"models": models()})))?,
             "get_session_cost" => {
-                let cost = wire::dollars(self.conversation.totals().micros());
-                let text = format!("Simulated cost: ${cost:.4}");
+                let text = "The simulated agent costs nothing.";
                 self.wire.success(id, Some(json!({"text": text})))?;
             }
             "cancel_async_message" => {

@@ -9,12 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::flags::Flags;
 
-/// Price of a token read, in millionths of a dollar.
-const INPUT_PRICE: u64 = 3;
-
-/// Price of a token written, in millionths of a dollar.
-const OUTPUT_PRICE: u64 = 15;
-
 /// A conversation.
 #[derive(Debug)]
 pub(super) struct Conversation {
@@ -61,13 +55,6 @@ impl Refusal {
             message: message.into(),
             unknown: None,
         }
-    }
-}
-
-impl Tokens {
-    /// The cost in millionths of a dollar.
-    pub(super) const fn micros(self) -> u64 {
-        self.input * INPUT_PRICE + self.output * OUTPUT_PRICE
     }
 }
 

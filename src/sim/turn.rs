@@ -260,7 +260,7 @@ impl<W: Write> Agent<W> {
         let mut result = json!({
             "type": "result", "is_error": aborted.is_some() || record.error.is_some(),
             "duration_ms": milliseconds, "duration_api_ms": milliseconds, "num_turns": record.calls.max(1),
-            "total_cost_usd": wire::dollars(totals.micros()), "usage": wire::usage(record.used),
+            "total_cost_usd": 0, "usage": wire::usage(record.used),
             "modelUsage": {self.model.clone(): model_usage(totals)},
             "model_usage_since_last_result": {self.model.clone(): model_usage(record.used)},
             "permission_denials": record.denials, "result_index": self.results, "queued_turn_count": self.queue.len(),
@@ -348,7 +348,7 @@ fn denial(tool: &str, tool_use_id: &str, input: &Value) -> Value {
 fn model_usage(tokens: Tokens) -> Value {
     json!({
         "inputTokens": tokens.input, "outputTokens": tokens.output, "cacheReadInputTokens": 0,
-        "cacheCreationInputTokens": 0, "webSearchRequests": 0, "costUSD": wire::dollars(tokens.micros()),
+        "cacheCreationInputTokens": 0, "webSearchRequests": 0, "costUSD": 0,
         "costBasis": "simulated",
     })
 }

@@ -87,11 +87,6 @@ pub(super) fn usage(tokens: Tokens) -> Value {
     })
 }
 
-/// Millionths of a dollar as dollars.
-pub(super) fn dollars(micros: u64) -> f64 {
-    f64::from(u32::try_from(micros).unwrap_or(u32::MAX)) / 1e6
-}
-
 /// An id that nobody else has.
 pub(super) fn random_uuid() -> String {
     random().unwrap_or_default().to_string()

@@ -12,8 +12,9 @@ use super::{
     column::{Columns, integer, name},
 };
 use crate::domain::{
-    Approval, ApprovalId, ApprovalState, Chosen, CliSessionId, Fact, Projection, PromptState, PromptUuid,
-    Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage, TurnEnd, Usd,
+    AgentKind, Approval, ApprovalId, ApprovalState, Chosen, CliSessionId, Fact, Projection, PromptState,
+    PromptUuid, Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage,
+    TurnEnd, Usd,
 };
 
 /// Adds what journals say. A projection that is covered already is skipped.
@@ -45,6 +46,7 @@ struct Session {
     state_reason: Option<String>,
     parked: Option<String>,
     cli_session_id: CliSessionId,
+    agent: Option<AgentKind>,
     run_id: Option<RunId>,
     run_seq: Seq,
     cli_version: Option<String>,
@@ -64,7 +66,7 @@ impl Session {
         let row = sqlx::query(
             "SELECT id, state, state_reason, cli_session_id, run_id, run_seq, cli_version, model, permission_mode,
                 updated_at, projected_seq, turns, cost_nanos, unknown_cost_turns, input_tokens, output_tokens,
-                cache_read_tokens, cache_creation_tokens, last_prompt, parked
+                cache_read_tokens, cache_creation_tokens, last_prompt, parked, agent
              FROM sessions WHERE id = ?1",
         )
         .bind(id.to_string())
@@ -84,6 +86,7 @@ impl Session {
             state_reason: columns.get("state_reason")?,
             parked: columns.get("parked")?,
             cli_session_id: columns.parsed("cli_session_id")?,
+            agent: columns.named_opt("agent")?,
             run_id: columns.parsed_opt("run_id")?,
             run_seq: columns.seq("run_seq")?,
             cli_version: columns.get("cli_version")?,
@@ -104,7 +107,7 @@ impl Session {
             "UPDATE sessions SET state = ?2, state_reason = ?3, cli_session_id = ?4, run_id = ?5, run_seq = ?6,
                 cli_version = ?7, model = ?8, permission_mode = ?9, updated_at = ?10, projected_seq = ?11, turns = ?12,
                 cost_nanos = ?13, unknown_cost_turns = ?14, input_tokens = ?15, output_tokens = ?16,
-                cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19, parked = ?20
+                cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19, parked = ?20, agent = ?21
              WHERE id = ?1",
         )
         .bind(self.id.to_string())
@@ -127,6 +130,7 @@ impl Session {
         .bind(integer(self.usage.cache_creation_input_tokens))
         .bind(self.last_prompt)
         .bind(self.parked)
+        .bind(self.agent.map(AgentKind::as_str))
         .execute(connection)
         .await?;
         Ok(())
@@ -152,7 +156,17 @@ impl Session {
                 Ok(())
             }
             Fact::CliSession { id, at } => self.cli_session(connection, id, at).await,
-            Fact::RunStarted { id, mode, seq, at } => self.run_started(connection, id, mode, seq, at).await,
+            Fact::RunStarted {
+                id,
+                mode,
+                agent,
+                seq,
+                at,
+            } => {
+                // The first run decides for all.
+                self.agent = self.agent.or(agent);
+                self.run_started(connection, id, mode, seq, at).await
+            }
             Fact::RunReady { id, cli_version, at } => self.run_ready(connection, id, cli_version, at).await,
             Fact::RunExited { id, exit, at } => run_exited(connection, id, &exit, at).await,
             Fact::Model(model) => {
@@ -249,6 +263,12 @@ impl Session {
             .bind(&cli_version)
             .execute(connection)
             .await?;
+        if let Some(version) = &cli_version
+            && self.agent.is_none()
+        {
+            // An older version did not write down the kind.
+            self.agent = Some(AgentKind::of_version(version));
+        }
         if cli_version.is_some() {
             self.cli_version = cli_version;
         }
@@ -292,7 +312,10 @@ impl Session {
         connection: &mut SqliteConnection,
         turn: &TurnEnd,
     ) -> Result<(), QueryError> {
-        if !money::insert_turn(connection, self.id, turn).await? {
+        let is_simulated = self.agent == Some(AgentKind::Simulated);
+        let free = is_simulated.then(|| money::free(turn));
+        let turn = free.as_ref().unwrap_or(turn);
+        if !money::insert_turn(connection, self.id, turn, is_simulated).await? {
             // Counting a turn twice would be worse than not counting a second one of the same number.
             tracing::warn!(session.id = %self.id, turn = turn.number, "a turn with this number is stored already");
             return Ok(());

@@ -58,6 +58,17 @@ impl<'r> Columns<'r> {
         T::deserialize(name).map_err(|_| self.corrupt(column))
     }
 
+    /// As [`Self::named`], or nothing.
+    pub(super) fn named_opt<T: for<'de> Deserialize<'de>>(
+        &self,
+        column: &'static str,
+    ) -> Result<Option<T>, QueryError> {
+        match self.get::<Option<&str>>(column)? {
+            Some(_) => self.named(column).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// A number that is never negative.
     pub(super) fn count(&self, column: &'static str) -> Result<u64, QueryError> {
         u64::try_from(self.get::<i64>(column)?).map_err(|_| self.corrupt(column))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::SqliteConnection;
 
 use super::{MetaPatch, NewSession, QueryError, StoreError, idempotency, rules, sessions};
-use crate::domain::{FailReason, RuleSpec, SessionId, SessionState, Timestamp};
+use crate::domain::{AgentKind, FailReason, RuleSpec, SessionId, SessionState, Timestamp};
 
 /// Adds a session; `false` when its id is taken.
 pub(super) async fn insert_session(
@@ -24,8 +24,8 @@ pub(super) async fn insert_session(
     }
     let added = sqlx::query(
         "INSERT INTO sessions (id, cwd, title, tag, options, parent_id, forked_at, state, cli_session_id,
-            created_at, updated_at, restart, forked_from)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12)
+            created_at, updated_at, restart, forked_from, agent)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13)
          ON CONFLICT (id) DO NOTHING",
     )
     .bind(session.id.to_string())
@@ -40,6 +40,7 @@ pub(super) async fn insert_session(
     .bind(session.created_at.as_micros())
     .bind(&session.restart)
     .bind(session.forked_from.map(|id| id.to_string()))
+    .bind(session.agent.map(AgentKind::as_str))
     .execute(&mut *connection)
     .await?
     .rows_affected();

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use crate::domain::{
-    Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, FailReason, Parked, PromptState,
-    PromptUuid, Resolution, RuleSpec, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp,
-    TokenUsage, Usd,
+    AgentKind, Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, FailReason, Parked,
+    PromptState, PromptUuid, Resolution, RuleSpec, RunExit, RunId, Seq, SessionId, SessionState, StartMode,
+    Timestamp, TokenUsage, Usd,
 };
 
 /// A session to be made.
@@ -37,6 +37,8 @@ pub struct NewSession {
     pub forked_at: Option<Uuid>,
     /// The CLI's id of the conversation.
     pub cli_session_id: CliSessionId,
+    /// The kind of agent that must run it, when its conversation is of one already.
+    pub agent: Option<AgentKind>,
     /// When it was asked for.
     pub created_at: Timestamp,
     /// The state that it begins in.
@@ -75,6 +77,8 @@ pub struct SessionRow {
     pub parked: Option<Parked>,
     /// The CLI's current id of the conversation.
     pub cli_session_id: CliSessionId,
+    /// The kind of agent that runs it; `None` before its first process.
+    pub agent: Option<AgentKind>,
     /// The last process; `None` before the first.
     pub run_id: Option<RunId>,
     /// The record that asked for the last process; zero before the first.
@@ -275,8 +279,10 @@ pub struct UsageQuery {
 pub struct UsageRow {
     /// The day, model, session id, directory or tag; `None` for sessions without a tag.
     pub key: Option<String>,
-    /// Turns; by model, turns that the model took part in.
+    /// Turns of the CLI; by model, turns that the model took part in.
     pub turns: u64,
+    /// Simulated turns, which are in no other sum.
+    pub simulated_turns: u64,
     /// Sum of the known costs.
     pub cost_usd: Usd,
     /// Turns whose cost is not known and so is not in the sum.

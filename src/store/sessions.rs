@@ -209,6 +209,7 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         state_reason: columns.json_opt("state_reason")?,
         parked: columns.json_opt("parked")?,
         cli_session_id: columns.parsed("cli_session_id")?,
+        agent: columns.named_opt("agent")?,
         run_id: columns.parsed_opt("run_id")?,
         run_seq: columns.seq("run_seq")?,
         cli_version: columns.get("cli_version")?,

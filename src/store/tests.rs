@@ -16,8 +16,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::domain::{
-    Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, Fact, FailReason, ModelUsage,
-    Resolution, RunExit, RunId, Seq, SessionState, StartMode, StopIntent, TokenUsage, Usd,
+    AgentKind, Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, Fact, FailReason,
+    ModelUsage, Resolution, RunExit, RunId, Seq, SessionState, StartMode, StopIntent, TokenUsage, Usd,
 };
 
 /// A store in a directory of its own.
@@ -89,6 +89,7 @@ fn new_session() -> NewSession {
         parent: None,
         forked_from: None,
         forked_at: None,
+        agent: None,
         cli_session_id: CliSessionId::new(),
         created_at: at(0),
         state: SessionState::Starting,

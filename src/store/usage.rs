@@ -20,10 +20,14 @@ pub(super) async fn sum(
     }
     query.push(
         "), total AS (
-            SELECT key, ifnull(key, '') AS sort_key, count(*) AS turns, ifnull(sum(cost_nanos), 0) AS cost_nanos,
-                count(*) - count(cost_nanos) AS unknown_cost_turns, ifnull(sum(input_tokens), 0) AS input_tokens,
-                ifnull(sum(output_tokens), 0) AS output_tokens, ifnull(sum(cache_read_tokens), 0) AS cache_read_tokens,
-                ifnull(sum(cache_creation_tokens), 0) AS cache_creation_tokens
+            SELECT key, ifnull(key, '') AS sort_key, count(*) FILTER (WHERE NOT simulated) AS turns,
+                count(*) FILTER (WHERE simulated) AS simulated_turns,
+                ifnull(sum(cost_nanos) FILTER (WHERE NOT simulated), 0) AS cost_nanos,
+                count(*) FILTER (WHERE NOT simulated AND cost_nanos IS NULL) AS unknown_cost_turns,
+                ifnull(sum(input_tokens) FILTER (WHERE NOT simulated), 0) AS input_tokens,
+                ifnull(sum(output_tokens) FILTER (WHERE NOT simulated), 0) AS output_tokens,
+                ifnull(sum(cache_read_tokens) FILTER (WHERE NOT simulated), 0) AS cache_read_tokens,
+                ifnull(sum(cache_creation_tokens) FILTER (WHERE NOT simulated), 0) AS cache_creation_tokens
             FROM part GROUP BY key
         ) SELECT * FROM total",
     );
@@ -58,24 +62,24 @@ const fn parts_of(group: UsageGroup) -> &'static str {
     match group {
         UsageGroup::Day => {
             "SELECT strftime('%Y-%m-%d', t.ended_at / 1000000, 'unixepoch') AS key, t.cost_nanos, t.input_tokens,
-                t.output_tokens, t.cache_read_tokens, t.cache_creation_tokens FROM turns t"
+                t.output_tokens, t.cache_read_tokens, t.cache_creation_tokens, t.simulated FROM turns t"
         }
         UsageGroup::Model => {
             "SELECT m.model AS key, m.cost_nanos, m.input_tokens, m.output_tokens, m.cache_read_tokens,
-                m.cache_creation_tokens FROM turns t
+                m.cache_creation_tokens, t.simulated FROM turns t
              JOIN turn_models m ON m.session_id = t.session_id AND m.number = t.number"
         }
         UsageGroup::Session => {
             "SELECT t.session_id AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
-                t.cache_creation_tokens FROM turns t"
+                t.cache_creation_tokens, t.simulated FROM turns t"
         }
         UsageGroup::Cwd => {
             "SELECT s.cwd AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
-                t.cache_creation_tokens FROM turns t JOIN sessions s ON s.id = t.session_id"
+                t.cache_creation_tokens, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
         }
         UsageGroup::Tag => {
             "SELECT nullif(s.tag, '') AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
-                t.cache_creation_tokens FROM turns t JOIN sessions s ON s.id = t.session_id"
+                t.cache_creation_tokens, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
         }
     }
 }
@@ -96,6 +100,7 @@ fn usage_row(row: &SqliteRow) -> Result<UsageRow, QueryError> {
     Ok(UsageRow {
         key: columns.get("key")?,
         turns: columns.count("turns")?,
+        simulated_turns: columns.count("simulated_turns")?,
         cost_usd: columns.usd("cost_nanos")?,
         unknown_cost_turns: columns.count("unknown_cost_turns")?,
         usage: columns.tokens()?,

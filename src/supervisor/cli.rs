@@ -1,4 +1,4 @@
-//! Owns which CLI is started: the look-up, its version, and the simulated one in its absence.
+//! Owns which agent is started: the look-up of the CLI, its version, and the simulated agent where there is no CLI.
 
 use std::{
     ffi::OsString,
@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     claude::binary::{self, Tested, Version},
+    domain::AgentKind,
     keeper::capture,
 };
 
@@ -44,6 +45,7 @@ pub struct CliMissing {
 /// Finds the CLI, and looks again when it is gone or was replaced.
 #[derive(Debug, Default)]
 pub(super) struct CliSource {
+    /// The one that was found last. A daemon that has found one never falls back to the simulated agent.
     found: Mutex<Option<(CliFound, FileStamp)>>,
     /// Held while it is looked for: many starts at once ask one process for its version, not one each.
     looking: tokio::sync::Mutex<()>,
@@ -58,8 +60,27 @@ pub(super) fn stamp(path: &std::path::Path) -> FileStamp {
 }
 
 impl CliSource {
-    /// The CLI, looked up again if the known one is gone, was replaced or is only the simulated one.
-    pub(super) async fn look(&self, settings: &SupervisorSettings) -> Result<CliFound, CliMissing> {
+    /// The program for a session of this kind, or for a new session.
+    pub(super) async fn look(
+        &self,
+        settings: &SupervisorSettings,
+        kind: Option<AgentKind>,
+    ) -> Result<CliFound, CliMissing> {
+        if kind == Some(AgentKind::Simulated) {
+            return simulated(settings).ok_or(CliMissing { searched: Vec::new() });
+        }
+        let missing = match self.look_for_cli(settings).await {
+            Ok(found) => return Ok(found),
+            Err(missing) => missing,
+        };
+        match simulated(settings) {
+            Some(simulated) if kind.is_none() && self.falls_back(settings) => Ok(simulated),
+            _ => Err(missing),
+        }
+    }
+
+    /// The CLI, looked up again if the known one is gone or was replaced.
+    async fn look_for_cli(&self, settings: &SupervisorSettings) -> Result<CliFound, CliMissing> {
         if let Some(found) = self.unchanged() {
             return Ok(found);
         }
@@ -73,15 +94,16 @@ impl CliSource {
         Ok(found)
     }
 
-    /// Whether the one that was found last is the simulated one.
-    pub(super) fn is_simulated(&self) -> bool {
-        self.known().is_some_and(|(found, _)| found.simulated)
+    /// Whether a new session is simulated while no CLI is found. A CLI that was named, or was there a moment ago, must not be
+    /// replaced behind the back of who has it.
+    pub(super) fn falls_back(&self, settings: &SupervisorSettings) -> bool {
+        settings.claude_bin.is_none() && self.known().is_none() && simulated(settings).is_some()
     }
 
     /// The known one, if it is there as it was.
     fn unchanged(&self) -> Option<CliFound> {
         let (found, then) = self.known()?;
-        let is_same = !found.simulated && then.is_some() && stamp(&found.path) == then;
+        let is_same = then.is_some() && stamp(&found.path) == then;
         is_same.then_some(found)
     }
 
@@ -108,21 +130,25 @@ async fn find(settings: &SupervisorSettings) -> Result<CliFound, CliMissing> {
                 simulated: false,
             })
         }
-        Err(missing) => match (&settings.simulator, &settings.claude_bin) {
-            // A CLI that was named and is missing must not be replaced behind the back of who named it.
-            (Simulator::WhenNoCli(path, first_args), None) => Ok(CliFound {
-                path: path.clone(),
-                first_args: first_args.clone(),
-                how: "built in".to_owned(),
-                version: Some(crate::claude::SIMULATED_VERSION.to_owned()),
-                tested: None,
-                simulated: true,
-            }),
-            _ => Err(CliMissing {
-                searched: missing.searched,
-            }),
-        },
+        Err(missing) => Err(CliMissing {
+            searched: missing.searched,
+        }),
     }
+}
+
+/// The simulated agent, if this program has one.
+fn simulated(settings: &SupervisorSettings) -> Option<CliFound> {
+    let Simulator::WhenNoCli(path, first_args) = &settings.simulator else {
+        return None;
+    };
+    Some(CliFound {
+        path: path.clone(),
+        first_args: first_args.clone(),
+        how: "built in".to_owned(),
+        version: Some(crate::claude::SIMULATED_VERSION.to_owned()),
+        tested: None,
+        simulated: true,
+    })
 }
 
 async fn ask_version(path: &std::path::Path, settings: &SupervisorSettings) -> Option<String> {

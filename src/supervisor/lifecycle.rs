@@ -21,7 +21,7 @@ use crate::{
 };
 
 use super::{
-    CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
+    CliFound, CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
     adoption::adopted,
     budget::{self, refuse_spent},
     messages::{CheckedPrompt, read_options},
@@ -68,6 +68,7 @@ impl Supervisor {
             parent: None,
             forked_from: None,
             forked_at: None,
+            agent: None,
             cli_session_id: start.cli_session(),
             created_at: Clock.now(),
             state: SessionState::Starting,
@@ -134,6 +135,7 @@ impl Supervisor {
             restart: row.restart,
             parent: Some(parent),
             forked_from: Some(row.cli_session_id),
+            agent: row.agent,
             forked_at: request.at,
             cli_session_id: cli_session,
             created_at: Clock.now(),
@@ -161,6 +163,7 @@ impl Supervisor {
             return Err(SessionError::AlreadyLive { state }.into());
         }
         refuse_spent(&row)?;
+        self.agent_of(&row).await?;
         let start = if fresh {
             Start::New {
                 id: CliSessionId::new(),
@@ -204,7 +207,7 @@ impl Supervisor {
         let row = self.row(id).await?;
         refuse_spent(&row)?;
         self.check_cwd(&row.cwd).await?;
-        self.shared.cli.look(&self.shared.settings).await?;
+        self.agent_of(&row).await?;
         if !fresh {
             // The turn that runs is in no row yet.
             let live = self.live(id);
@@ -277,7 +280,7 @@ impl Supervisor {
     ) -> Result<SessionView, SupervisorError> {
         self.refuse_when_closing()?;
         // Before anything is made: who has no CLI gets no session either.
-        self.shared.cli.look(&self.shared.settings).await?;
+        self.shared.cli.look(&self.shared.settings, new.agent).await?;
         let admitted = self.admit(new.id, &new.cwd).await?;
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
@@ -384,7 +387,7 @@ impl Supervisor {
         restart: Option<RestartTerms>,
     ) -> Result<Launch, SupervisorError> {
         self.refuse_when_closing()?;
-        let cli = self.shared.cli.look(&self.shared.settings).await?;
+        let cli = self.agent_of(row).await?;
         let mut options = read_options(&row.options)?;
         apply_mode(&mut options, row.permission_mode.as_deref());
         options
@@ -415,6 +418,11 @@ impl Supervisor {
                 restart,
             },
         )
+    }
+
+    /// The program of the agent that runs a session.
+    pub(super) async fn agent_of(&self, row: &SessionRow) -> Result<CliFound, SupervisorError> {
+        Ok(self.shared.cli.look(&self.shared.settings, row.agent).await?)
     }
 
     /// Two processes on one conversation would mix their turns in one transcript. Ours are kept apart by leases, which the

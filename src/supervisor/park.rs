@@ -208,6 +208,7 @@ impl Supervisor {
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
         refuse_spent(&row)?;
+        self.agent_of(&row).await?;
         let start = self.start_of(&row).await?;
         let terms = self.terms(&row, &start, None).await?;
         let admitted = self.admit(row.id, &row.cwd).await?;

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     claude::{self, LaunchFile, LaunchOptions, Start, stdin},
-    domain::{RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
+    domain::{AgentKind, RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
     keeper::{DATA_MARKER, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
     session::{INITIALIZE_ID, Launch, Occasion, Routes},
 };
@@ -72,6 +72,11 @@ impl Supervisor {
         Ok(Launch {
             plan,
             mode: start.start.mode(),
+            agent: if cli.simulated {
+                AgentKind::Simulated
+            } else {
+                AgentKind::Real
+            },
             cli_session: start.start.cli_session(),
             base: start.base,
             routes: Routes::of(start.options),

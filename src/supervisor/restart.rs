@@ -57,6 +57,7 @@ impl Supervisor {
                 | SupervisorError::StoreBehind
                 | SupervisorError::NoRoom(_)
                 | SupervisorError::TooFewFiles
+                | SupervisorError::CliNotFound { .. }
         );
         let detail = telemetry::chain(&failure).to_string();
         if is_for_now {
@@ -84,6 +85,7 @@ impl Supervisor {
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
         refuse_spent(&row)?;
+        self.agent_of(&row).await?;
         let start = match (restart.earlier_id, restart.anew) {
             (Some(id), _) => Start::Resume { id, at: None },
             (None, true) => self.first_start_of(&row).await?,

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::atomic::Ordering, time::Duration};
 
 use crate::{
-    domain::{Approval, ApprovalId, SessionId, SessionState, Timestamp},
+    domain::{AgentKind, Approval, ApprovalId, SessionId, SessionState, Timestamp},
     metrics::Levels,
     session::LiveView,
     store::{ApprovalFilter, ApprovalRow, Page, PageRequest, SessionRow},
@@ -51,7 +51,7 @@ impl Supervisor {
     pub async fn health(&self) -> Health {
         let sessions = self.shared.registry.all();
         Health {
-            cli: self.shared.cli.look(&self.shared.settings).await,
+            cli: self.shared.cli.look(&self.shared.settings, None).await,
             store_writable: self.shared.store.ping().await.is_ok(),
             // As each start does, which would make it again.
             runtime_dir_fault: self
@@ -176,10 +176,14 @@ impl Supervisor {
             live.reason = self.shared.registry.why_out_of_reach(row.id).or(live.reason);
             live
         });
-        let simulated = match live.cli_version.as_deref().or(row.cli_version.as_deref()) {
-            Some(version) => version == crate::claude::SIMULATED_VERSION,
-            // It has not said who it is yet.
-            None => self.shared.cli.is_simulated(),
+        let version = live.cli_version.as_deref().or(row.cli_version.as_deref());
+        let simulated = match (row.agent, version) {
+            // A program that a person named as the CLI may be the simulated agent, too.
+            (_, Some(AgentKind::SIMULATED_VERSION)) => true,
+            (Some(kind), _) => kind == AgentKind::Simulated,
+            (None, Some(_)) => false,
+            // It has not run yet.
+            (None, None) => self.shared.cli.falls_back(&self.shared.settings),
         };
         let start_queue_position = match live.state {
             SessionState::Starting => self.shared.admission.position(row.id),

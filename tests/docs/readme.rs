@@ -44,7 +44,7 @@ const BLOCKS: &[(&str, &[&str])] = &[
             r#""number":1"#,
             r#""number":2"#,
             r#""cost_usd":0.0"#,
-            r#""turns":2"#,
+            r#""simulated_turns":2"#,
         ],
     ),
     // Approve.

@@ -17,6 +17,7 @@ mod framing;
 mod garbage;
 mod host_controls;
 mod inbox;
+mod kinds;
 mod later_starts;
 mod life;
 mod limits;

@@ -250,6 +250,7 @@ impl Bed {
             parent: None,
             forked_from: None,
             forked_at: None,
+            agent: None,
             cli_session_id: CliSessionId::new(),
             created_at: Clock.now(),
             state: SessionState::Stopped,

@@ -1,7 +1,7 @@
 //! Owns the daemon under test: start on a directory of its own, kill, restart, stop, and the check that nothing is left.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
@@ -33,7 +33,7 @@ const LEFTOVER_LIMIT: Duration = Duration::from_secs(10);
 /// What to start, and how.
 #[derive(Debug)]
 pub(crate) struct TestDaemonBuilder {
-    claude: PathBuf,
+    claude: Option<PathBuf>,
     api_url: String,
     fake: Option<Value>,
     home_files: Vec<(PathBuf, String)>,
@@ -77,8 +77,17 @@ impl TestDaemonBuilder {
 
     /// Another CLI binary, such as one that does not exist.
     pub(crate) fn claude(mut self, path: impl Into<PathBuf>) -> Self {
-        self.claude = path.into();
+        self.claude = Some(path.into());
         self
+    }
+
+    /// The CLI is named nowhere: the daemon searches it, in this directory first.
+    pub(crate) fn claude_in(mut self, dir: &Path) -> Self {
+        self.claude = None;
+        let inherited = std::env::var_os("PATH").unwrap_or_default();
+        let others = std::env::split_paths(&inherited).filter(|dir| !dir.join("claude").exists());
+        let path = std::env::join_paths([dir.to_owned()].into_iter().chain(others)).unwrap();
+        self.env("PATH", path)
     }
 
     /// The data directory is a disk of its own, of so many bytes. The test must have the right to mount one.
@@ -152,7 +161,7 @@ impl TestDaemon {
 
     fn builder(claude: PathBuf, api_url: &str) -> TestDaemonBuilder {
         TestDaemonBuilder {
-            claude,
+            claude: Some(claude),
             api_url: api_url.to_owned(),
             fake: None,
             home_files: Vec::new(),
@@ -322,8 +331,12 @@ impl TestDaemon {
             .args(["--listen", "127.0.0.1:0"])
             .arg("--data-dir")
             .arg(&data)
-            .arg("--claude-bin")
-            .arg(&self.plan.claude)
+            .args(
+                self.plan
+                    .claude
+                    .iter()
+                    .flat_map(|path| [OsStr::new("--claude-bin"), path.as_os_str()]),
+            )
             .args(&self.plan.args)
             .current_dir(&self.path)
             .env_clear()

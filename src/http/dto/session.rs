@@ -52,7 +52,7 @@ pub(in crate::http) struct Session {
     silent_for_ms: Option<u64>,
     /// Whether it has been silent for longer than `liveness.after_ms` while it should say something.
     is_silent: bool,
-    /// Whether the simulated agent runs it in place of the real CLI.
+    /// Whether the simulated agent runs it in place of the CLI. The first run decides; it never changes.
     simulated: bool,
     /// The CLI behind it.
     cli: Cli,

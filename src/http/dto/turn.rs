@@ -204,8 +204,10 @@ impl From<UsageBy> for UsageGroup {
 pub(in crate::http) struct Usage {
     /// The day (`YYYY-MM-DD`), model, session id, directory or tag; `null` for sessions without a tag.
     key: Option<String>,
-    /// Finished turns; by model, turns that the model took part in.
+    /// Finished turns of the CLI; by model, turns that the model took part in.
     turns: u64,
+    /// Finished turns of the simulated agent. They cost nothing and are in no other sum.
+    simulated_turns: u64,
     /// Sum of the known costs in US dollars.
     #[schema(value_type = f64)]
     cost_usd: Usd,
@@ -220,6 +222,7 @@ impl From<UsageRow> for Usage {
         Self {
             key: row.key,
             turns: row.turns,
+            simulated_turns: row.simulated_turns,
             cost_usd: row.cost_usd,
             turns_with_unknown_cost: row.unknown_cost_turns,
             usage: row.usage,

@@ -226,8 +226,8 @@ codes! {
     ForkCwdDiffers, "fork_cwd_differs", UNPROCESSABLE_ENTITY, final, none,
         "A fork works in its parent's directory",
         "Leave the working directory out.";
-    CliNotFound, "cli_not_found", SERVICE_UNAVAILABLE, final, none,
-        "The agent CLI is not installed where the daemon looks",
+    CliNotFound, "cli_not_found", SERVICE_UNAVAILABLE, retry, none,
+        "The agent CLI is not where the daemon looks",
         "Install it, or set claude.bin; 'trunkline doctor' shows where it was looked for.";
     StartFailed, "start_failed", BAD_GATEWAY, final, effect,
         "The agent CLI did not start",

@@ -91,7 +91,7 @@ pub(super) struct UsageParams {
 
 /// Sum costs and tokens.
 ///
-/// Over the finished turns of all sessions that were not deleted.
+/// Over the finished turns of all sessions that were not deleted. Simulated turns are counted apart.
 #[utoipa::path(
     get, path = "/v1/usage", operation_id = "get_usage", tag = "usage",
     params(UsageParams), responses((status = 200, description = "A page of sums", body = UsagePage)),

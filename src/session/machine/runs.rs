@@ -51,6 +51,7 @@ impl Machine {
         out.facts.push(Fact::RunStarted {
             id: started.run_id,
             mode: started.mode,
+            agent: started.agent,
             seq: record.seq,
             at: record.at,
         });

@@ -71,6 +71,7 @@ impl Bench {
         self.note(&Note::RunStarted(RunStarted {
             run_id: self.run,
             mode: StartMode::New,
+            agent: None,
             cli_session_id: CliSessionId::new(),
             turns,
             base,
@@ -445,6 +446,7 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
     bench.note(&Note::RunStarted(RunStarted {
         run_id: bench.run,
         mode: StartMode::New,
+        agent: None,
         cli_session_id: CliSessionId::new(),
         turns: 0,
         base: CliTotals::default(),

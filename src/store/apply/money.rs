@@ -30,11 +30,22 @@ pub(super) fn sum(one: TokenUsage, other: TokenUsage) -> TokenUsage {
     }
 }
 
+/// A simulated turn, which costs nothing, whatever it says.
+pub(super) fn free(turn: &TurnEnd) -> TurnEnd {
+    let mut free = turn.clone();
+    free.cost_usd = Some(Usd::ZERO);
+    for model in &mut free.models {
+        model.cost_usd = Some(Usd::ZERO);
+    }
+    free
+}
+
 /// Adds a turn and its models; `false` when there is a turn of this number.
 pub(super) async fn insert_turn(
     connection: &mut SqliteConnection,
     session: SessionId,
     turn: &TurnEnd,
+    is_simulated: bool,
 ) -> Result<bool, QueryError> {
     let [input, output, cache_read, cache_creation] = match turn.usage {
         Some(usage) => token_integers(usage).map(Some),
@@ -44,8 +55,8 @@ pub(super) async fn insert_turn(
     let added = sqlx::query(
         "INSERT INTO turns (session_id, number, run_id, first_seq, last_seq, started_at, ended_at, prompts, origin,
             subtype, is_error, terminal_reason, num_turns, duration_ms, duration_api_ms, cost_nanos, input_tokens,
-            output_tokens, cache_read_tokens, cache_creation_tokens)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+            output_tokens, cache_read_tokens, cache_creation_tokens, simulated)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
          ON CONFLICT (session_id, number) DO NOTHING",
     )
     .bind(session.to_string())
@@ -68,6 +79,7 @@ pub(super) async fn insert_turn(
     .bind(output)
     .bind(cache_read)
     .bind(cache_creation)
+    .bind(is_simulated)
     .execute(&mut *connection)
     .await?
     .rows_affected();

@@ -39,6 +39,7 @@ async fn a_new_session_reads_back_as_it_was_given() {
             state_reason: None,
             parked: None,
             cli_session_id: given.cli_session_id,
+            agent: None,
             run_id: None,
             run_seq: Seq::ZERO,
             cli_version: None,
@@ -98,6 +99,7 @@ async fn deleting_takes_everything_but_the_forks() {
             Fact::RunStarted {
                 id: RunId::new(),
                 mode: StartMode::New,
+                agent: None,
                 seq: Seq::new(1),
                 at: at(1),
             },

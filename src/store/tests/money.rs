@@ -1,6 +1,9 @@
 //! What turns cost is added up once, exactly, and never taken back.
 
+use sqlx::{ConnectOptions, Connection, migrate::Migrator, sqlite::SqliteConnectOptions};
+
 use super::*;
+use crate::store::connect::MIGRATIONS;
 
 #[tokio::test]
 async fn a_session_costs_the_sum_of_its_turns_over_restarts() {
@@ -113,6 +116,7 @@ async fn token_classes_and_models_stay_apart() {
         UsageRow {
             key: Some("big".to_owned()),
             turns: 2,
+            simulated_turns: 0,
             cost_usd: usd(1.4),
             unknown_cost_turns: 0,
             usage: tokens(2, 4, 600, 80),
@@ -120,6 +124,7 @@ async fn token_classes_and_models_stay_apart() {
         UsageRow {
             key: Some("small".to_owned()),
             turns: 2,
+            simulated_turns: 0,
             cost_usd: usd(0.05),
             unknown_cost_turns: 1,
             usage: tokens(18, 36, 5_400, 720),
@@ -273,4 +278,122 @@ async fn usage(test: &TestStore, group_by: UsageGroup) -> Vec<UsageRow> {
         .await
         .unwrap()
         .items
+}
+
+#[tokio::test]
+async fn simulated_turns_cost_nothing_and_are_counted_apart() {
+    let test = TestStore::new().await;
+    for agent in [AgentKind::Real, AgentKind::Simulated] {
+        let id = test.session().await;
+        let started = |seq: u64, agent| Fact::RunStarted {
+            id: RunId::new(),
+            mode: StartMode::New,
+            agent: Some(agent),
+            seq: Seq::new(seq),
+            at: at(1),
+        };
+        test.project(id, 1, vec![started(1, agent)]).await;
+        // The kind of the first run stays.
+        test.project(id, 2, vec![started(2, AgentKind::Simulated)]).await;
+        assert_eq!(test.row(id).await.agent, Some(agent));
+        let mut finished = turn(1, Some(0.5));
+        finished.usage = Some(tokens(10, 20, 30, 40));
+        finished.models = vec![ModelUsage {
+            model: "m".to_owned(),
+            tokens: tokens(10, 20, 30, 40),
+            cost_usd: Some(usd(0.5)),
+        }];
+        test.project(id, 3, vec![ended(finished)]).await;
+        let expected = match agent {
+            AgentKind::Real => usd(0.5),
+            AgentKind::Simulated => Usd::ZERO,
+        };
+        assert_eq!(test.row(id).await.cost_usd, expected);
+    }
+    for group in [
+        UsageGroup::Day,
+        UsageGroup::Model,
+        UsageGroup::Cwd,
+        UsageGroup::Tag,
+    ] {
+        let sums = usage(&test, group).await;
+        assert_eq!(sums.len(), 1, "{sums:#?}");
+        assert_eq!((sums[0].turns, sums[0].simulated_turns), (1, 1), "{sums:#?}");
+        assert_eq!(sums[0].cost_usd, usd(0.5), "{sums:#?}");
+        assert_eq!(sums[0].usage, tokens(10, 20, 30, 40), "{sums:#?}");
+    }
+}
+
+#[tokio::test]
+async fn costs_of_old_simulated_turns_leave_the_sums() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trunkline.db");
+    let options = SqliteConnectOptions::new().filename(&path);
+    let mut old = options.create_if_missing(true).connect().await.unwrap();
+    let known = MIGRATIONS
+        .iter()
+        .filter(|migration| migration.version < 32)
+        .cloned();
+    Migrator::with_migrations(known.collect())
+        .run(&mut old)
+        .await
+        .unwrap();
+    sqlx::raw_sql(
+        "INSERT INTO sessions (id, cwd, options, state, cli_session_id, cli_version, created_at, updated_at, turns,
+            cost_nanos, unknown_cost_turns) VALUES
+            ('0196aa00-0000-7000-8000-000000000001', '/', '{}', 'stopped', '0196aa00-0000-7000-8000-00000000000a',
+                '2.1.0', 1, 1, 2, 1500000000, 0),
+            ('0196aa00-0000-7000-8000-000000000002', '/', '{}', 'stopped', '0196aa00-0000-7000-8000-00000000000b',
+                '0.0.0-sim', 1, 1, 1, 700000000, 0),
+            ('0196aa00-0000-7000-8000-000000000003', '/', '{}', 'stopped', '0196aa00-0000-7000-8000-00000000000c',
+                NULL, 1, 1, 0, 0, 0);
+         INSERT INTO runs (id, session_id, mode, started_seq, started_at, cli_version) VALUES
+            ('0196aa00-0000-7000-8000-0000000000a1', '0196aa00-0000-7000-8000-000000000001', 'new', 1, 1, '0.0.0-sim'),
+            ('0196aa00-0000-7000-8000-0000000000a2', '0196aa00-0000-7000-8000-000000000001', 'new', 2, 1, '2.1.0'),
+            ('0196aa00-0000-7000-8000-0000000000a3', '0196aa00-0000-7000-8000-000000000002', 'new', 1, 1, '0.0.0-sim');
+         INSERT INTO turns (session_id, number, run_id, first_seq, last_seq, started_at, ended_at, prompts, subtype,
+            is_error, cost_nanos) VALUES
+            ('0196aa00-0000-7000-8000-000000000001', 1, '0196aa00-0000-7000-8000-0000000000a1', 1, 1, 1, 1, '[]', 'success', 0,
+                500000000),
+            ('0196aa00-0000-7000-8000-000000000001', 2, '0196aa00-0000-7000-8000-0000000000a2', 2, 2, 1, 1, '[]', 'success', 0,
+                1000000000),
+            ('0196aa00-0000-7000-8000-000000000002', 1, '0196aa00-0000-7000-8000-0000000000a3', 1, 1, 1, 1, '[]', 'success', 0,
+                700000000);
+         INSERT INTO turn_models (session_id, number, position, model, input_tokens, output_tokens, cache_read_tokens,
+            cache_creation_tokens, cost_nanos) VALUES
+            ('0196aa00-0000-7000-8000-000000000002', 1, 1, 'm', 1, 1, 1, 1, 700000000);",
+    )
+    .execute(&mut old)
+    .await
+    .unwrap();
+    old.close().await.unwrap();
+    let store = Store::open(&path).await.unwrap();
+    let mut found = Vec::new();
+    for number in 1..=3 {
+        let id = format!("0196aa00-0000-7000-8000-00000000000{number}");
+        let row = store.session(id.parse().unwrap()).await.unwrap().unwrap();
+        found.push((row.agent, row.cost_usd));
+    }
+    assert_eq!(
+        found,
+        [
+            (Some(AgentKind::Real), usd(1.0)),
+            (Some(AgentKind::Simulated), Usd::ZERO),
+            (None, Usd::ZERO),
+        ]
+    );
+    let test = TestStore { dir, store };
+    let sums = usage(&test, UsageGroup::Day).await;
+    let sum = &sums[0];
+    assert_eq!(
+        (sum.turns, sum.simulated_turns, sum.cost_usd),
+        (1, 2, usd(1.0)),
+        "{sums:#?}"
+    );
+    let models = usage(&test, UsageGroup::Model).await;
+    assert_eq!(
+        (models[0].turns, models[0].cost_usd),
+        (0, Usd::ZERO),
+        "{models:#?}"
+    );
 }

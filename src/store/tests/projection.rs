@@ -49,6 +49,7 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
         Fact::RunStarted {
             id: run,
             mode: StartMode::Resume,
+            agent: None,
             seq: Seq::new(3),
             at: at(1),
         },

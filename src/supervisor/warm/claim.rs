@@ -33,7 +33,7 @@ impl Supervisor {
             return Ok(None);
         }
         self.refuse_when_closing()?;
-        let cli = self.shared.cli.look(&self.shared.settings).await?;
+        let cli = self.shared.cli.look(&self.shared.settings, None).await?;
         // What is wrong is told by the start of a process.
         let Ok(key) = self.launch_key(&cli, Path::new(&new.cwd), options).await else {
             return Ok(None);

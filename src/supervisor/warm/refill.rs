@@ -62,7 +62,7 @@ impl Supervisor {
 
     async fn tend(&self) {
         let (settings, pool) = (&self.shared.settings.warm, &self.shared.warm);
-        let cli = self.shared.cli.look(&self.shared.settings).await;
+        let cli = self.shared.cli.look(&self.shared.settings, None).await;
         let mut keys = Vec::with_capacity(settings.profiles.len());
         for profile in &settings.profiles {
             keys.push(match &cli {

@@ -10,6 +10,7 @@ impl Bench {
         self.note(&Note::RunStarted(RunStarted {
             run_id: self.run,
             mode: StartMode::Resume,
+            agent: None,
             cli_session_id: id,
             turns,
             base: CliTotals::default(),

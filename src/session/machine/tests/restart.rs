@@ -13,6 +13,7 @@ impl Bench {
         self.note(&Note::RunStarted(RunStarted {
             run_id: self.run,
             mode: StartMode::Resume,
+            agent: None,
             cli_session_id: CliSessionId::new(),
             turns,
             base: CliTotals::default(),
