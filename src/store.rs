@@ -31,6 +31,7 @@ use std::{
 use sqlx::SqlitePool;
 use tokio_util::task::TaskTracker;
 
+pub use connect::Blank;
 pub use error::StoreError;
 pub use idempotency::{EndedRequest, KeptAnswer, KeyedEnd, KeyedRequest, RequestDigest, RequestKey};
 pub use model::{
@@ -71,6 +72,14 @@ impl Store {
             .unwrap_or_default()
     }
 
+    /// Whether there is no database at `path`, or an empty one.
+    ///
+    /// # Errors
+    /// The file could not be looked at.
+    pub fn blank(path: &Path) -> std::io::Result<Option<Blank>> {
+        connect::blank(path)
+    }
+
     /// Opens the database at `path`, makes it (mode 0600) when it is not there, and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = connect::open(path).await?;
@@ -93,6 +102,11 @@ impl Store {
         self.writer.close().await;
         self.tasks.close();
         self.tasks.wait().await;
+    }
+
+    /// Checks that the file is in its place: SQLite itself would go on writing to one that was deleted.
+    pub async fn in_place(&self) -> Result<(), StoreError> {
+        self.identity.check(&self.path).await
     }
 
     /// Checks that the file is in its place and that a write to it commits.

@@ -8,6 +8,7 @@ mod cwd;
 mod ending;
 mod error;
 mod lifecycle;
+mod lost;
 mod mark;
 mod messages;
 mod offers;
@@ -45,10 +46,11 @@ use crate::{
 pub use crate::session::{DeskTimes, Limits, Refusal};
 pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
+pub use lost::LostDatabase;
 pub use offers::{Offer, Offered};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
 pub use rules::RuleTest;
-pub use settings::{ParkSettings, Simulator, SupervisorSettings};
+pub use settings::{ParkSettings, Simulator, SupervisorSettings, database_file};
 pub use view::{Health, SessionView};
 pub use warm::{WarmHealth, WarmProfile, WarmSettings};
 

@@ -26,6 +26,7 @@ use crate::{
     domain::{CliSessionId, SessionId},
     files,
     keeper::{self, socket_dir},
+    supervisor::LostDatabase,
     telemetry,
 };
 
@@ -108,6 +109,7 @@ async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {
     let config = &loaded.config;
     let mut checks = vec![configuration(loaded), agent(&config.claude).await];
     checks.extend(data_directory(&config.data.dir));
+    checks.extend(lost_database(&config.data.dir));
     checks.push(runtime_directory(&config.data.runtime_dir));
     checks.push(token(&config.data.dir.join("token")));
     if cfg!(target_os = "linux") {
@@ -264,6 +266,16 @@ fn data_directory(dir: &Path) -> Vec<Check> {
         }
     };
     vec![access, space(existing)]
+}
+
+/// A database that is gone while its sessions are not.
+fn lost_database(dir: &Path) -> Option<Check> {
+    let lost = LostDatabase::find(dir).ok()??;
+    Some(Check::bad(
+        "database",
+        lost.to_string(),
+        "no daemon starts before that, and what runs is left alone",
+    ))
 }
 
 /// Permission bits do not tell everything (read-only mounts, quotas), so a file is really written.

@@ -34,7 +34,7 @@ use crate::{
     lifecycle::{End, Lifecycle, Shutdown},
     service::{self, Addressee, Inherited, Notifier, Passed},
     store::{Store, StoreError},
-    supervisor::Supervisor,
+    supervisor::{LostDatabase, Supervisor, database_file},
     telemetry,
 };
 
@@ -145,7 +145,11 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
     let (address, socket) = (listeners.address, listeners.socket.clone());
 
     let token = Token::load_or_create(&config.data.dir.join("token")).context("cannot use the token")?;
-    let store = Store::open(&config.data.dir.join("trunkline.db"))
+    let lost = LostDatabase::find(&config.data.dir).context("cannot look at the data directory")?;
+    if let Some(lost) = lost {
+        return Err(anyhow::Error::new(lost).into());
+    }
+    let store = Store::open(&database_file(&config.data.dir))
         .await
         .context("cannot open the database")?;
     let tracker = lifecycle.tracker();

@@ -48,6 +48,8 @@ pub(super) async fn open(path: &Path) -> Result<Opened, StoreError> {
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
         .pragma("journal_size_limit", WAL_LIMIT_BYTES.to_string())
+        // Deleted content may be secret: none of it stays in the room that becomes free.
+        .pragma("secure_delete", "ON")
         .disable_statement_logging();
 
     let writer_options = options.clone().optimize_on_close(true, ANALYSIS_LIMIT);
@@ -73,6 +75,61 @@ pub(super) async fn open(path: &Path) -> Result<Opened, StoreError> {
     })
 }
 
+/// A database without content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blank {
+    /// There is no file.
+    Missing,
+    /// The file has no table.
+    Empty,
+}
+
+impl Blank {
+    /// In words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Empty => "empty",
+        }
+    }
+}
+
+/// Where the header of a database counts the changes of its schema: 4 bytes, zero before the first table.
+const SCHEMA_COOKIE: std::ops::Range<usize> = 40..44;
+
+/// Whether the file is there and holds something. The file is not changed.
+pub(super) fn blank(path: &Path) -> io::Result<Option<Blank>> {
+    let metadata = match path.metadata() {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(Blank::Missing)),
+        Err(error) => return Err(error),
+    };
+    if !metadata.is_file() {
+        // It has an error of its own.
+        return Ok(None);
+    }
+    // SQLite does not look at the log of an empty file.
+    if metadata.len() == 0 {
+        return Ok(Some(Blank::Empty));
+    }
+    let log = side_file(path, "-wal").metadata().map_or(0, |log| log.len());
+    let mut header = [0; SCHEMA_COOKIE.end];
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = files::open(path, options.read(true))?;
+    let is_blank = log == 0
+        && io::Read::read_exact(&mut file, &mut header).is_ok()
+        && header.starts_with(b"SQLite format 3\0")
+        && header.get(SCHEMA_COOKIE) == Some([0; 4].as_slice());
+    Ok(is_blank.then_some(Blank::Empty))
+}
+
+/// A file that SQLite keeps beside the database.
+fn side_file(path: &Path, suffix: &str) -> PathBuf {
+    let mut side = path.as_os_str().to_owned();
+    side.push(suffix);
+    PathBuf::from(side)
+}
+
 /// Which file is open, to notice when the path names another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
@@ -96,9 +153,7 @@ impl Identity {
         }
         // SQLite opens these by itself, and would wait for who writes into a FIFO.
         for suffix in ["", "-wal", "-shm", "-journal"] {
-            let mut side = path.as_os_str().to_owned();
-            side.push(suffix);
-            let side = PathBuf::from(side);
+            let side = side_file(path, suffix);
             files::check(&side).map_err(|source| StoreError::Open {
                 path: side,
                 source: Arc::new(source),

@@ -37,6 +37,8 @@ impl Supervisor {
     /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`, `TooFewFiles`, `NoRoom`; for a conversation to go on with
     /// `ConversationTaken`, `ConversationInUse`, `ConversationNotFound`.
     pub async fn create(&self, request: CreateSession, by: &str) -> Result<SessionView, SupervisorError> {
+        // A session in a database that was deleted would be gone with this daemon.
+        self.shared.store.in_place().await?;
         self.refuse_without_files()?;
         request
             .options
@@ -101,6 +103,7 @@ impl Supervisor {
         request: ForkSession,
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
+        self.shared.store.in_place().await?;
         self.catch_up().await?;
         let row = self.row(parent).await?;
         if row.turns == 0 && adopted(&row)?.is_none() {

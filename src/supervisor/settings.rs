@@ -90,7 +90,7 @@ pub struct SupervisorSettings {
 impl SupervisorSettings {
     /// The folder of a session: its journal and what belongs to it.
     pub fn session_dir(&self, id: SessionId) -> PathBuf {
-        self.data_dir.join("sessions").join(id.to_string())
+        sessions(&self.data_dir).join(id.to_string())
     }
 
     pub(super) fn launch_dir(&self, id: SessionId) -> PathBuf {
@@ -112,7 +112,7 @@ impl SupervisorSettings {
 
     /// Says that the session of this id is one that nobody has asked for yet.
     pub(super) fn warm_file(&self, id: SessionId) -> PathBuf {
-        self.data_dir.join("warm").join(id.to_string())
+        warm(&self.data_dir, id)
     }
 
     /// Where the keeper of a session listens. Daemons on other data directories have theirs in the same folder, and on a copy of
@@ -146,6 +146,21 @@ impl SupervisorSettings {
     pub(super) fn prepare_runtime_dir(&self) -> Result<(), SupervisorError> {
         keeper::socket_dir::prepare(&self.runtime_dir).map_err(SupervisorError::files(&self.runtime_dir))
     }
+}
+
+/// The database of a data directory.
+pub fn database_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("trunkline.db")
+}
+
+/// The folder of the sessions' folders.
+pub(super) fn sessions(data_dir: &Path) -> PathBuf {
+    data_dir.join("sessions")
+}
+
+/// The file that says of a session that nobody has asked for it yet.
+pub(super) fn warm(data_dir: &Path, id: SessionId) -> PathBuf {
+    data_dir.join("warm").join(id.to_string())
 }
 
 /// Makes a folder that only its owner can enter.

@@ -6,7 +6,7 @@ use crate::{
     domain::{AgentKind, Approval, ApprovalId, SessionId, SessionState, Timestamp},
     metrics::Levels,
     session::LiveView,
-    store::{ApprovalFilter, ApprovalRow, Page, PageRequest, SessionRow},
+    store::{ApprovalFilter, ApprovalRow, Page, PageRequest, SessionRow, StoreError},
     telemetry,
 };
 
@@ -30,8 +30,8 @@ pub struct SessionView {
 pub struct Health {
     /// The CLI that sessions start.
     pub cli: Result<CliFound, CliMissing>,
-    /// Whether the store takes writes.
-    pub store_writable: bool,
+    /// Whether the store takes writes, or why not.
+    pub store: Result<(), StoreError>,
     /// Why the folder of the keepers' sockets cannot be used, if it cannot.
     pub runtime_dir_fault: Option<String>,
     /// Sessions with a process.
@@ -52,7 +52,7 @@ impl Supervisor {
         let sessions = self.shared.registry.all();
         Health {
             cli: self.shared.cli.look(&self.shared.settings, None).await,
-            store_writable: self.shared.store.ping().await.is_ok(),
+            store: self.shared.store.ping().await,
             // As each start does, which would make it again.
             runtime_dir_fault: self
                 .shared

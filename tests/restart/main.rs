@@ -11,6 +11,7 @@ mod follower;
 mod frozen;
 mod instance;
 mod journal;
+mod lost;
 mod many;
 mod moments;
 mod not_files;

@@ -109,6 +109,10 @@ impl Start {
         other: Option<PathBuf>,
         supervisor: &Supervisor,
     ) -> Result<Successor, String> {
+        if let Err(error) = supervisor.store().in_place().await {
+            // The next daemon would not start.
+            return Err(error.to_string());
+        }
         let program = other.unwrap_or_else(|| self.program.clone());
         let shown = program.display().to_string();
         if !program.is_absolute() {

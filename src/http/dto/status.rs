@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::{
     claude::binary::Tested,
     domain::{FailReason, Timestamp},
+    store::StoreError,
     supervisor,
 };
 
@@ -92,8 +93,10 @@ impl From<supervisor::Health> for Readiness {
                 )
             })
             .ok();
-        if !health.store_writable {
-            problems.push("the database cannot be written".to_owned());
+        match &health.store {
+            Ok(()) => {}
+            Err(moved @ StoreError::Moved { .. }) => problems.push(moved.to_string()),
+            Err(_) => problems.push("the database cannot be written".to_owned()),
         }
         if let Some(fault) = &health.runtime_dir_fault {
             problems.push(format!("no process can be started: {fault}"));
@@ -116,7 +119,7 @@ impl From<supervisor::Health> for Readiness {
                 })
                 .collect(),
             unreadable_sessions: health.unreadable_sessions,
-            store_writable: health.store_writable,
+            store_writable: health.store.is_ok(),
             cli: cli.map(|cli| CliStatus {
                 path: cli.path.display().to_string(),
                 version: cli.version,

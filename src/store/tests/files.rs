@@ -271,3 +271,40 @@ async fn approvals_of_the_first_version_join_the_audit_log() {
     }
     store.close().await;
 }
+
+#[tokio::test]
+async fn a_deletion_leaves_no_trace_in_the_file() {
+    const SECRET: &str = "a-secret-of-a-session";
+    let test = TestStore::new().await;
+    for number in 0..50 {
+        let id = test
+            .session_with(|session| {
+                let filler = "x".repeat(number * 100);
+                session.options = format!(r#"{{"env":{{"KEY":"{SECRET}","FILLER":"{filler}"}}}}"#);
+            })
+            .await;
+        test.store.delete_session(id).await.unwrap();
+    }
+    test.store.close().await;
+    let bytes = std::fs::read(test.path()).unwrap();
+    assert!(memchr::memmem::find(&bytes, SECRET.as_bytes()).is_none());
+    assert!(!test.dir.path().join("trunkline.db-wal").exists());
+}
+
+#[tokio::test]
+async fn a_database_without_a_table_is_blank() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trunkline.db");
+    assert_eq!(Store::blank(&path).unwrap(), Some(Blank::Missing));
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(Store::blank(&path).unwrap(), Some(Blank::Empty));
+    outside(&path, "PRAGMA user_version = 1").await;
+    assert!(path.metadata().unwrap().len() > 0);
+    assert_eq!(Store::blank(&path).unwrap(), Some(Blank::Empty));
+    let store = Store::open(&path).await.unwrap();
+    assert_eq!(Store::blank(&path).unwrap(), None);
+    store.close().await;
+    assert_eq!(Store::blank(&path).unwrap(), None);
+    std::fs::write(&path, "no database").unwrap();
+    assert_eq!(Store::blank(&path).unwrap(), None, "it has an error of its own");
+}

@@ -1,0 +1,120 @@
+//! Owns the tests of a database that is gone while its sessions are not.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::json;
+
+use crate::support::{
+    daemon::TestDaemon,
+    proc,
+    programs::{clean_env, trunkline},
+};
+
+/// Moves the database, with what SQLite keeps beside it, to another name.
+fn rename(from: &Path, to: &Path) {
+    for suffix in ["", "-wal", "-shm"] {
+        let side = |path: &Path| PathBuf::from(format!("{}{suffix}", path.display()));
+        // After a clean end there is only one file.
+        let _ = fs::rename(side(from), side(to));
+    }
+}
+
+/// The words of `doctor`, and whether it found something bad.
+#[expect(clippy::disallowed_methods, reason = "starts the program under test")]
+fn doctor(daemon: &TestDaemon) -> (String, bool) {
+    let output = Command::new(trunkline())
+        .args(["doctor", "--data-dir"])
+        .arg(daemon.data_dir())
+        .env_clear()
+        .envs(clean_env(&daemon.home(), "http://127.0.0.1:9"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    (told, output.status.code() == Some(1))
+}
+
+#[tokio::test]
+async fn a_lost_database_keeps_the_daemon_from_its_start() {
+    let mut daemon = TestDaemon::with_fake().allow_errors().start().await;
+    let rest = daemon.rest();
+    let cwd = daemon.work_dir("a");
+    let id = rest.create_ready(json!({ "cwd": cwd })).await;
+    rest.ask(&id, "hello").await;
+    let pid = rest.session(&id).await["cli"]["pid"].clone();
+    let process = i32::try_from(pid.as_i64().unwrap()).unwrap();
+    daemon.kill();
+    let (database, aside) = (daemon.database(), daemon.data_dir().join("aside"));
+    let sessions = daemon.data_dir().join("sessions");
+    rename(&database, &aside);
+    for what in ["missing", "empty"] {
+        if what == "empty" {
+            fs::write(&database, "").unwrap();
+        }
+        let said = daemon.log().len();
+        daemon.launch();
+        let ended = daemon.ready_or_ended().await;
+        assert_eq!(ended.unwrap_err().code(), Some(1), "{}", daemon.log());
+        let said = daemon.log().split_off(said);
+        let lines: Vec<&str> = said
+            .lines()
+            .filter(|line| line.contains("trunkline.db"))
+            .collect();
+        assert_eq!(lines.len(), 1, "{said}");
+        let paths = [&database, &sessions].map(|path| path.to_str().unwrap());
+        assert!(paths.iter().all(|path| lines[0].contains(path)), "{said}");
+        assert!(
+            lines[0].contains(what) && lines[0].contains("1 session"),
+            "{said}"
+        );
+        let (told, is_bad) = doctor(&daemon);
+        assert!(
+            is_bad && told.contains(lines[0].split("error: ").last().unwrap()),
+            "{told}"
+        );
+        assert!(proc::is_alive(process), "the CLI lives on: {said}");
+        let size = fs::metadata(&database).ok().map(|file| file.len());
+        assert_eq!(size, (what == "empty").then_some(0), "nothing was changed");
+    }
+
+    rename(&aside, &database);
+    daemon.start().await;
+    let rest = daemon.rest();
+    let view = rest.session(&id).await;
+    assert_eq!(view["state"], "idle", "{view:#}");
+    assert_eq!(view["cli"]["pid"], pid, "{view:#}");
+    rest.ask(&id, "and on").await;
+    let (told, _) = doctor(&daemon);
+    assert!(!told.contains("put the database back"), "{told}");
+}
+
+#[tokio::test]
+async fn no_session_is_made_while_the_database_is_gone() {
+    let daemon = TestDaemon::with_fake().allow_errors().start().await;
+    let rest = daemon.rest();
+    let cwd = daemon.work_dir("a");
+    let id = rest.create_ready(json!({ "cwd": cwd })).await;
+    rest.ask(&id, "hello").await;
+    let (database, aside) = (daemon.database(), daemon.data_dir().join("aside"));
+    for is_swapped in [false, true] {
+        fs::rename(&database, &aside).unwrap();
+        if is_swapped {
+            fs::copy(&aside, &database).unwrap();
+        }
+        let unready = rest.get("/readyz").await.expect(503);
+        let detail = unready["detail"].as_str().unwrap();
+        assert!(detail.contains("moved or deleted"), "{unready:#}");
+        let refused = rest.post("/v1/sessions", json!({ "cwd": cwd })).await;
+        assert_eq!(refused.problem(503), "storage_unavailable");
+        let refused = rest.lifecycle(&id, "fork", json!({})).await;
+        assert_eq!(refused.problem(503), "storage_unavailable");
+        let refused = rest.post("/v1/daemon/restart", json!({})).await;
+        assert_eq!(refused.problem(409), "restart_refused");
+        fs::rename(&aside, &database).unwrap();
+        rest.get("/readyz").await.expect(200);
+    }
+    rest.create_ready(json!({ "cwd": cwd })).await;
+}
