@@ -198,11 +198,24 @@ async fn s8_every_setting_holds_over_each_kind_of_later_start() {
         expected["initialize"].to_string().contains("Be brief."),
         "{expected:#?}"
     );
+    // The limit is the session's: each later start has what is left of it.
+    assert!(
+        expected.remove("--max-budget-usd=12.5").is_some(),
+        "{expected:#?}"
+    );
+    let mut left = 12.5;
     let conversation = flag(&starts[0], "--session-id=").unwrap();
     for (start, initialize) in starts.iter().zip(&initialize).skip(1) {
         assert_eq!(flag(start, "--resume="), Some(conversation));
         assert_eq!(flag(start, "--session-id="), None);
-        assert_eq!(settings_of(start, initialize), expected);
+        let mut found = settings_of(start, initialize);
+        let limit = flag(start, "--max-budget-usd=").unwrap();
+        found.remove(&format!("--max-budget-usd={limit}"));
+        assert_eq!(found, expected);
+        let limit: f64 = limit.parse().unwrap();
+        assert!(limit <= left, "{limit} {left}");
+        left = limit;
     }
+    assert!(left < 12.5, "{left}");
     assert_eq!(rest.session(&id).await["turns"], 4);
 }
