@@ -348,7 +348,7 @@ pub(super) struct Attach {
 /// `approvals`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Approvals {
-    /// In this state: pending, allowed, denied, cancelled, withdrawn, abandoned, or all.
+    /// In this state: pending, allowed, denied, cancelled, withdrawn, abandoned, changed, or all.
     #[arg(long, default_value = "pending")]
     pub(super) state: String,
 
