@@ -244,7 +244,7 @@ impl Rule {
         let is_guess = self.spec.action == RuleAction::Deny
             && self.conditions.hold(asked, Doubt::Surely, lookup).is_err();
         if is_guess {
-            let why = format!("it is not certain that the line does not run what is denied: {why}");
+            let why = "the line may run what the rule denies, and that is not certain".to_owned();
             return Ok((RuleAction::Ask, why, on_deadline));
         }
         Ok((self.spec.action, why, on_deadline))
