@@ -22,7 +22,7 @@ use super::{
 pub use self::{
     dialog::{cancel_dialog, complete_dialog, complete_dialog_answer},
     elicitation::{ElicitationAction, answer_elicitation, complete_elicitation},
-    grants::{Grants, RuleGrant},
+    grants::{Grants, RuleGrant, added_directories, directories_of_updates},
     hook::{HookVerdict, check_hook_output},
     plan::accept_plan,
     questions::{Chosen, QuestionAnswers, answer_questions},
@@ -51,6 +51,9 @@ pub enum BadAnswer {
     /// The answer is no JSON object.
     #[error("the answer is not a JSON object")]
     NotAnObject,
+    /// A directory that would be added is outside of those that sessions may work in.
+    #[error("the directory {0:?} is outside of sessions.cwd_roots")]
+    OutsideRoots(String),
     /// A key that the CLI would overlook, as it is not spelt as it should be.
     #[error("{given:?} is no key of the answer, {known:?} is")]
     MisspeltKey {

@@ -34,7 +34,7 @@ use super::{
     decisions::Deciding,
     desk::{Desk, DeskTimes, Outside, Routes},
     facts::{self, UnsentFacts},
-    handle::{COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
+    handle::{Bounds, COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     liveness::Listening,
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
@@ -43,6 +43,7 @@ use super::{
     process::Launching,
     prompts::Prompts,
     restart::Restarting,
+    roots::Roots,
     ruling::{Looked, Ruling},
     takeover::{Attaching, Takeover},
     warm::Unclaimed,
@@ -129,6 +130,8 @@ pub struct SessionSettings {
     pub desk: DeskTimes,
     /// The largest content of a user message in bytes, as callers of the handle are held to it too.
     pub max_prompt_bytes: usize,
+    /// What bounds the directories that are added.
+    pub roots: Roots,
 }
 
 /// The runner.
@@ -328,7 +331,10 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     actor.settle();
     let handle = SessionHandle {
         id,
-        cwd,
+        bounds: Bounds {
+            cwd,
+            roots: actor.settings.roots.clone(),
+        },
         commands: commands_sender,
         stops: stops_sender,
         departures: Arc::clone(&actor.departures),

@@ -21,7 +21,9 @@ use super::{
     approvals,
     control::Asker,
     decisions::DecisionReply,
-    handle::{Attachment, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome},
+    handle::{
+        Attachment, Bounds, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome, outside_roots,
+    },
     machine::{LineDigest, digest},
     outbox::{Entry, Payload, Subject},
     prompts::{Admission, PromptReply},
@@ -71,7 +73,14 @@ impl Actor {
                 reply.send(self.attach(after, client, sender)).ok();
             }
             Command::Detach { connection } => self.detach(connection),
-            Command::Line { connection, line } => self.on_line(connection, &line),
+            Command::Line {
+                connection,
+                outside,
+                line,
+            } => match outside {
+                Some(outside) => self.refuse_line(connection, &line, outside),
+                None => self.on_line(connection, &line),
+            },
             Command::RestartFailed { reason } => self.on_restart_failed(reason),
             Command::Park {
                 reason,
@@ -170,6 +179,14 @@ impl Actor {
         self.enqueue(Entry::new(Payload::line(by, line), Subject::Answer(id)));
     }
 
+    /// Where the session works, and what bounds its directories.
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds {
+            cwd: self.ruling.cwd().into(),
+            roots: self.settings.roots.clone(),
+        }
+    }
+
     /// Whether the session may come into the mode that asks nobody: it was made for that, or is in it.
     pub(super) fn may_bypass(&self) -> bool {
         self.desk.may_bypass() || self.machine.permission_mode() == Some(BYPASS)
@@ -262,6 +279,7 @@ impl Actor {
             inbox: ClientInbox {
                 connection,
                 commands,
+                bounds: self.bounds(),
                 _present: Arc::new(present.drop_guard()),
             },
         })
@@ -321,6 +339,22 @@ impl Actor {
                 self.give_credentials(connection, by, request_id.as_deref(), line);
             }
         }
+    }
+
+    /// Refuses a line that would add a directory outside of those that the session may work in.
+    fn refuse_line(&mut self, connection: ConnectionId, line: &[u8], outside: String) {
+        let (request_id, refusal) = match stdin::check_client_line(line) {
+            Ok(ClientLine::ControlRequest {
+                request_id, subtype, ..
+            }) => (request_id, outside_roots(&subtype, &outside)),
+            Ok(ClientLine::ControlResponse { request_id, .. }) => {
+                let bad = BadAnswer::OutsideRoots(outside);
+                (request_id, SessionError::InvalidDecision(bad))
+            }
+            Ok(_) | Err(_) => return,
+        };
+        self.clients
+            .error(connection, &refusal, Some(("request_id", &request_id)));
     }
 
     /// Whether a client may have one more request open, under this id. It is told if not.

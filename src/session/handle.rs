@@ -8,7 +8,11 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
-    claude::{ControlResponse, answer::QuestionAnswers, options::PermissionMode},
+    claude::{
+        BadAnswer, ControlResponse,
+        answer::{self, QuestionAnswers},
+        options::PermissionMode,
+    },
     domain::{
         AgentKind, ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, Resolution,
         RestartTerms, RuleSet, Seq, SessionId, SessionState, TurnEnd,
@@ -17,7 +21,7 @@ use crate::{
     keeper::LaunchPlan,
 };
 
-use super::{Claim, LiveView, Routes, SessionError, admission::Admitted, park::WakeFailure};
+use super::{Claim, LiveView, Roots, Routes, SessionError, admission::Admitted, park::WakeFailure};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -84,6 +88,8 @@ pub struct Launch {
     pub permission_mode: Option<String>,
     /// Where hooks and MCP messages go.
     pub routes: Routes,
+    /// Directories of the options that were left out, as they are outside of the roots.
+    pub left_out: Vec<String>,
     /// What decides whether it is restarted when it dies; `None` when it never is.
     pub restart: Option<RestartTerms>,
     /// Whether the CLI keeps the conversation, so that a later process can go on with it.
@@ -184,6 +190,8 @@ pub(super) enum Command {
     },
     Line {
         connection: ConnectionId,
+        /// The first directory outside of the session's bounds that it would add.
+        outside: Option<String>,
         line: Bytes,
     },
     /// The restart that is due did not come about.
@@ -246,11 +254,28 @@ pub struct Attachment {
     pub inbox: ClientInbox,
 }
 
+/// The refusal of a control request that adds a directory.
+pub(super) fn outside_roots(subtype: &str, directory: &str) -> SessionError {
+    tracing::debug!(subtype, directory, "a directory is outside of the roots");
+    SessionError::ControlNotAllowed {
+        subtype: subtype.to_owned(),
+        why: "the directory is outside of sessions.cwd_roots",
+    }
+}
+
+/// Where a session works, and what its directories are bound by.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    pub(super) cwd: Arc<Path>,
+    pub(super) roots: Roots,
+}
+
 /// Where a client's lines go. The client is attached for as long as one of these is kept.
 #[derive(Clone, Debug)]
 pub struct ClientInbox {
     pub(super) connection: ConnectionId,
     pub(super) commands: mpsc::Sender<Command>,
+    pub(super) bounds: Bounds,
     /// Tells the actor when the last one is dropped.
     pub(super) _present: Arc<DropGuard>,
 }
@@ -263,6 +288,7 @@ impl ClientInbox {
     pub async fn line(&self, line: Bytes) -> Result<(), SessionError> {
         let command = Command::Line {
             connection: self.connection,
+            outside: self.bounds.roots.outside_of_line(&self.bounds.cwd, &line).await,
             line,
         };
         self.commands.send(command).await.map_err(|_| SessionError::Ended)
@@ -282,7 +308,7 @@ impl Drop for Departure<'_> {
 #[derive(Clone, Debug)]
 pub struct SessionHandle {
     pub(super) id: SessionId,
-    pub(super) cwd: Arc<Path>,
+    pub(super) bounds: Bounds,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) stops: mpsc::Sender<Stop>,
     pub(super) departures: Arc<Notify>,
@@ -300,7 +326,7 @@ impl SessionHandle {
 
     /// Where it works.
     pub fn cwd(&self) -> &Path {
-        &self.cwd
+        &self.bounds.cwd
     }
 
     /// Whether its actor lives.
@@ -355,6 +381,14 @@ impl SessionHandle {
         request: Bytes,
         by: &str,
     ) -> Result<ControlResponse, SessionError> {
+        let bounds = &self.bounds;
+        if let Some(outside) = bounds
+            .roots
+            .outside_of_request(&bounds.cwd, subtype, &request)
+            .await
+        {
+            return Err(outside_roots(subtype, &outside));
+        }
         let (subtype, by) = (subtype.to_owned(), by.to_owned());
         let _departure = Departure(&self.departures);
         self.ask(|reply| Command::Control {
@@ -376,6 +410,16 @@ impl SessionHandle {
         decision: Decision,
         by: &str,
     ) -> Result<Resolution, SessionError> {
+        if let Decision::Allow {
+            updated_permissions: Some(updates),
+            ..
+        } = &decision
+        {
+            let directories = answer::directories_of_updates(updates.get());
+            if let Some(outside) = self.bounds.roots.outside(&self.bounds.cwd, directories).await {
+                return Err(SessionError::InvalidDecision(BadAnswer::OutsideRoots(outside)));
+            }
+        }
         let by = by.to_owned();
         self.ask(|reply| Command::Decide {
             approval,

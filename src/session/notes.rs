@@ -171,6 +171,33 @@ pub(super) enum Notice {
     Silence(Silence),
     /// The journal was damaged.
     Lost(Lost),
+    /// Directories of the launch options were left out.
+    LeftOut(LeftOut),
+}
+
+/// The configuration bounds where sessions work, and some directories of the session's options are outside.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct LeftOut {
+    pub(super) code: LeftOutCode,
+    pub(super) detail: String,
+    pub(super) directories: Vec<String>,
+}
+
+impl LeftOut {
+    pub(super) fn new(directories: Vec<String>) -> Self {
+        Self {
+            code: LeftOutCode::DirectoriesLeftOut,
+            detail: "directories of additional_directories are outside of sessions.cwd_roots".to_owned(),
+            directories,
+        }
+    }
+}
+
+/// The name of that notice.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum LeftOutCode {
+    #[serde(rename = "directories_left_out")]
+    DirectoriesLeftOut,
 }
 
 /// Records are missing from the journal.

@@ -18,7 +18,7 @@ use super::{
     admission::{Admitted, StartTurn},
     handle::{Launch, Occasion, Reply, Stop},
     machine::digest,
-    notes::{Carried, Note, RunStarted},
+    notes::{Carried, LeftOut, Note, Notice, RunStarted},
     outbox::{self, Backlog, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
     park::WakeFailure,
 };
@@ -77,6 +77,8 @@ pub(super) struct Launching {
     /// What was sent meanwhile.
     held: Backlog,
     stop_asked: Option<StopAsked>,
+    /// Directories that the process does not get.
+    left_out: Vec<String>,
 }
 
 /// A start that has not begun.
@@ -147,7 +149,9 @@ impl Actor {
         let Admitted { place, turn } = admitted;
         self.place = Some(place);
         self.unwritten = None;
+        let left_out = std::mem::take(&mut launch.left_out);
         self.launching = Some(Launching {
+            left_out,
             waits: Some(Waits {
                 launch,
                 turn,
@@ -227,6 +231,11 @@ impl Actor {
         match launched {
             Ok(link) => {
                 self.take_link(link);
+                let left_out = std::mem::take(&mut launching.left_out);
+                if !left_out.is_empty() {
+                    let note = Note::Notice(Notice::LeftOut(LeftOut::new(left_out)));
+                    self.note(note, Subject::Nobody);
+                }
                 for entry in launching.held.take() {
                     self.enqueue(entry);
                 }

@@ -129,6 +129,11 @@ impl Ruling {
         Some((ruled.rule.as_ref(), ruled.deadline))
     }
 
+    /// Where the session works.
+    pub(super) fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
     /// Something was allowed that may cover what is open.
     pub(super) fn grant(&mut self, granted: Granted) {
         self.granted.push(granted);

@@ -12,6 +12,10 @@ use nix::unistd::{AccessFlags, access};
 use tokio::sync::Semaphore;
 
 use super::{Supervisor, SupervisorError};
+use crate::{
+    claude::{InvalidOption, LaunchOptions},
+    session::directories_outside,
+};
 
 /// How many look at files at a time. On a disk that hangs so many threads wait, and no more.
 const MOST_LOOKS: usize = 16;
@@ -85,6 +89,62 @@ impl Supervisor {
         self.shared
             .looks
             .at(Path::new(cwd), move || check(&text, &roots))
+            .await
+    }
+}
+
+impl Supervisor {
+    /// Refuses options of a new session that add a directory outside of the roots.
+    ///
+    /// # Errors
+    /// `InvalidOption`, `CwdUnreadable`.
+    pub(super) async fn check_directories(
+        &self,
+        cwd: &str,
+        options: &LaunchOptions,
+    ) -> Result<(), SupervisorError> {
+        for (field, directories) in options.added_directories() {
+            let outside = self.directories_outside(cwd, directories).await?;
+            if !outside.is_empty() {
+                let reason = "adds a directory outside of sessions.cwd_roots".to_owned();
+                return Err(SupervisorError::InvalidOption(InvalidOption { field, reason }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the directories outside of the roots out of stored options: the roots may have changed since.
+    ///
+    /// # Errors
+    /// `CwdUnreadable`.
+    pub(super) async fn leave_out_directories(
+        &self,
+        cwd: &str,
+        options: &mut LaunchOptions,
+    ) -> Result<Vec<String>, SupervisorError> {
+        let Some(directories) = &mut options.additional_directories else {
+            return Ok(Vec::new());
+        };
+        let outside = self.directories_outside(cwd, directories.clone()).await?;
+        directories.retain(|directory| !outside.contains(directory));
+        Ok(outside)
+    }
+
+    async fn directories_outside(
+        &self,
+        cwd: &str,
+        directories: Vec<String>,
+    ) -> Result<Vec<String>, SupervisorError> {
+        let roots = self.shared.settings.cwd_roots.clone();
+        if roots.is_empty() || directories.is_empty() {
+            return Ok(Vec::new());
+        }
+        let from = PathBuf::from(cwd);
+        self.shared
+            .looks
+            .at(Path::new(cwd), move || {
+                Ok(directories_outside(&directories, &from, &roots))
+            })
             .await
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     },
     keeper::{self, Outsider, StdinLine},
     session::{
-        self, Admitted, AtRest, Launch, LiveView, Routes, SessionError, SessionHandle, SessionParts,
+        self, Admitted, AtRest, Launch, LiveView, Roots, Routes, SessionError, SessionHandle, SessionParts,
         SessionSettings,
     },
     store::{MetaPatch, NewSession, SessionRow},
@@ -45,6 +45,7 @@ impl Supervisor {
             .check(&self.shared.settings.policy)
             .and_then(|()| request.options.check_outputs())
             .map_err(SupervisorError::InvalidOption)?;
+        self.check_directories(&request.cwd, &request.options).await?;
         let prompt = request
             .prompt
             .as_ref()
@@ -409,12 +410,14 @@ impl Supervisor {
             Some(id) => self.shared.store.cli_totals(id).await?.unwrap_or_default(),
             None => Default::default(),
         };
+        let left_out = self.leave_out_directories(&row.cwd, &mut options).await?;
         self.launch(
             &cli,
             LaunchParts {
                 session: row.id,
                 cwd: self.check_cwd(&row.cwd).await?,
                 options: &options,
+                left_out,
                 start,
                 base,
                 prompt,
@@ -538,6 +541,7 @@ impl Supervisor {
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),
             settings: SessionSettings {
+                roots: Roots::new(&settings.cwd_roots),
                 keeper_program: settings.keeper_program.clone(),
                 identity_file: settings.identity_file(row.id),
                 data_mark: self.shared.data_mark.clone(),

@@ -23,6 +23,8 @@ pub(super) struct LaunchParts<'a> {
     pub(super) session: SessionId,
     pub(super) cwd: PathBuf,
     pub(super) options: &'a LaunchOptions,
+    /// Directories that were taken out of the options.
+    pub(super) left_out: Vec<String>,
     pub(super) start: Start,
     pub(super) base: CliTotals,
     pub(super) prompt: Option<StdinLine>,
@@ -80,6 +82,7 @@ impl Supervisor {
             cli_session: start.start.cli_session(),
             base: start.base,
             routes: Routes::of(start.options),
+            left_out: start.left_out,
             restart: start.restart,
             permission_mode: start.options.permission_mode.map(|mode| mode.as_str().to_owned()),
             keeps_conversation: keeps_conversation(start.options),

@@ -10,7 +10,11 @@ use serde_json::json;
 
 use crate::{
     common::{assert_nothing_made, id_of, problem},
-    support::daemon::TestDaemon,
+    support::{
+        daemon::TestDaemon,
+        programs::fake_prompt,
+        wait::{PATIENCE, wait_for},
+    },
 };
 
 #[tokio::test]
@@ -93,6 +97,99 @@ async fn roots_hold_for_links_and_detours_and_at_every_start() {
     );
     assert!(daemon.session_processes().is_empty());
     assert_eq!(rest.session(&id).await["state"], "stopped");
+}
+
+/// What an agent may read and write is bound, not only where it begins.
+#[tokio::test]
+async fn added_directories_are_bound_by_the_roots() {
+    let roots = tempfile::tempdir().unwrap();
+    let root = roots.path().canonicalize().unwrap();
+    let dump = tempfile::NamedTempFile::new().unwrap();
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SESSIONS_CWD_ROOTS", &root)
+        .fake(json!({ "dump": dump.path() }))
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let outside = daemon.work_dir("outside");
+    symlink(&outside, root.join("link")).unwrap();
+    let (cwd, extra) = (root.join("in"), root.join("extra"));
+    fs::create_dir(&cwd).unwrap();
+    fs::create_dir(&extra).unwrap();
+    for (options, field) in [
+        (
+            json!({ "additional_directories": [extra, "/etc"] }),
+            "additional_directories",
+        ),
+        (
+            json!({ "additional_directories": [root.join("link")] }),
+            "additional_directories",
+        ),
+        (
+            json!({ "settings": { "permissions": { "additionalDirectories": ["/etc"] } } }),
+            "settings.permissions.additionalDirectories",
+        ),
+    ] {
+        let made = rest
+            .post("/v1/sessions", json!({ "cwd": cwd, "options": options }))
+            .await;
+        let found = problem(made, 422, "invalid_option");
+        assert_eq!(found["field"], format!("options.{field}"), "{options}");
+    }
+    assert_nothing_made(&daemon).await;
+
+    let options = json!({ "additional_directories": [extra] });
+    let id = rest.create_ready(json!({ "cwd": cwd, "options": options })).await;
+    let mut client = daemon.attach(&id, None).await;
+    rest.prompt(&id, &fake_prompt(&json!([{ "ask": { "ids": ["q-1"] } }])))
+        .await;
+    let approval = rest.pending_approval(&id).await;
+    let adds = |directory: &Path| json!([{ "type": "addDirectories", "directories": [directory], "destination": "session" }]);
+    let decide = async |directory: &Path| {
+        let decision = json!({ "decision": "allow", "updated_permissions": adds(directory) });
+        rest.decide(&id, approval["id"].as_str().unwrap(), decision).await
+    };
+    problem(decide(&outside).await, 400, "invalid_decision");
+    let answer = json!({ "behavior": "allow", "updatedPermissions": adds(&outside) });
+    let response = json!({ "subtype": "success", "request_id": "q-1", "response": answer });
+    client
+        .send(&json!({ "type": "control_response", "response": response }))
+        .await;
+    let request = json!({ "subtype": "register_repo_root", "directory": outside });
+    client
+        .send(&json!({ "type": "control_request", "request_id": "c-1", "request": request }))
+        .await;
+    for (request_id, code) in [("q-1", "invalid_decision"), ("c-1", "control_not_allowed")] {
+        let error = client
+            .find("the refusal", |frame| frame["type"] == "trunkline.error")
+            .await;
+        assert_eq!(
+            (&error["request_id"], &error["code"]),
+            (&json!(request_id), &json!(code)),
+            "{error:#}"
+        );
+    }
+    decide(&extra).await.expect(200);
+    rest.in_state(&id, &["idle"]).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+
+    // The directory becomes a way out while the session sleeps: the next process does not get it.
+    fs::remove_dir(&extra).unwrap();
+    symlink(&outside, &extra).unwrap();
+    rest.lifecycle(&id, "resume?wait=ready", json!({})).await;
+    rest.in_state(&id, &["idle"]).await;
+    let starts = fs::read_to_string(dump.path()).unwrap();
+    let with_it: Vec<bool> = starts
+        .lines()
+        .map(|line| line.contains(extra.to_str().unwrap()))
+        .collect();
+    assert_eq!(with_it, [true, false], "{starts}");
+    let notice = wait_for("the notice", PATIENCE, async || {
+        let mut records = rest.events(&id, 0).await.into_iter();
+        records.find(|record| record["data"]["code"] == "directories_left_out")
+    })
+    .await;
+    assert_eq!(notice["data"]["directories"], json!([extra]));
 }
 
 /// A program that has the daemon obey the permissions of files, as one that is not root does anyway.

@@ -73,6 +73,36 @@ impl Grants {
     }
 }
 
+/// The directories that an answer, or the output of a hook, adds.
+pub fn added_directories(payload: &str) -> Vec<String> {
+    let Some([updates, specific]) = json::members(payload, ["updatedPermissions", "hookSpecificOutput"])
+    else {
+        return Vec::new();
+    };
+    let [of_hook, decision] = specific
+        .and_then(|specific| json::members(specific, ["updatedPermissions", "decision"]))
+        .unwrap_or_default();
+    let of_decision = decision
+        .and_then(|decision| json::members(decision, ["updatedPermissions"]))
+        .and_then(|[updates]| updates);
+    let lists = [updates, of_hook, of_decision].into_iter().flatten();
+    lists.flat_map(directories_of_updates).collect()
+}
+
+/// The directories that permission updates add.
+pub fn directories_of_updates(updates: &str) -> Vec<String> {
+    let updates = json::items(updates).unwrap_or_default().into_iter();
+    let directories = updates.filter_map(|update| {
+        let [kind, directories] = json::members(update, ["type", "directories"])?;
+        (json::string(kind?)? == "addDirectories").then_some(())?;
+        json::items(directories?)
+    });
+    directories
+        .flatten()
+        .filter_map(|directory| Some(json::decode_lossy(directory)?.into_owned()))
+        .collect()
+}
+
 fn rule(rule: &str) -> Option<RuleGrant> {
     let [tool, content] = json::members(rule, ["toolName", "ruleContent"])?;
     Some(RuleGrant {

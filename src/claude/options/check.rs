@@ -11,11 +11,11 @@ use self::value::{
     path, prompt_blocks, rule, short, single_line, text, word,
 };
 use super::{
-    LaunchOptions, PermissionMode, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec, Thinking,
-    Tools,
+    HookTarget, LaunchOptions, PermissionMode, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec,
+    Thinking, Tools,
 };
 use crate::{
-    claude::{environment, json},
+    claude::{answer, environment, glance, json},
     domain::Usd,
 };
 
@@ -56,6 +56,34 @@ impl LaunchOptions {
         self.permission_mode == Some(PermissionMode::BypassPermissions)
             || self.allow_dangerously_skip_permissions == Some(true)
             || self.default_mode().as_deref() == Some("bypassPermissions")
+    }
+
+    /// The directories that the options add to the session's own, each list with its field.
+    pub fn added_directories(&self) -> Vec<(String, Vec<String>)> {
+        let field = "additional_directories".to_owned();
+        let mut all = vec![(field, self.additional_directories.clone().unwrap_or_default())];
+        if let Some(Settings::Inline(settings)) = &self.settings {
+            let listed = settings
+                .member("permissions")
+                .and_then(|permissions| json::members(permissions, ["additionalDirectories"]))
+                .and_then(|[directories]| glance::texts(directories?));
+            let field = "settings.permissions.additionalDirectories".to_owned();
+            all.push((field, listed.unwrap_or_default()));
+        }
+        for (index, hook) in self.hooks.iter().flatten().enumerate() {
+            let fixed = match &hook.target {
+                HookTarget::Fixed { output } => Some(("target.output", output)),
+                HookTarget::Client { .. } | HookTarget::Webhook { .. } => None,
+            };
+            let fallback = hook.fallback.as_ref().map(|output| ("fallback", output));
+            for (part, output) in fixed.into_iter().chain(fallback) {
+                all.push((
+                    format!("hooks[{index}].{part}"),
+                    answer::added_directories(output.get()),
+                ));
+            }
+        }
+        all
     }
 
     /// The permission mode of the inline settings.

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     claude::{
+        answer::added_directories,
         glance,
         hooks::DEFAULT_TIMEOUT_MS,
         options::{HookTarget, McpTarget},
@@ -151,7 +152,7 @@ impl Actor {
             self.desk.outside.outbound.clone(),
             self.desk.outside.results.clone(),
         );
-        let (session, asked) = (self.id, Arc::clone(asked));
+        let (session, asked, bounds) = (self.id, Arc::clone(asked), self.bounds());
         self.tracker.spawn(call.run_until_cancelled_owned(async move {
             let event = match &asked.about {
                 About::Hook { event, .. } => event.as_str(),
@@ -164,6 +165,8 @@ impl Actor {
                 body: &asked.request.request,
             };
             let answer = outbound.call(&hook, delivery, deadline).await;
+            let added = answer.as_ref().map_or_else(|_| Vec::new(), |output| added_directories(output.get()));
+            let outside = bounds.roots.outside(&bounds.cwd, added).await;
             let outcome = answer.map_err(|error| {
                 // The request is overdue at the same moment: whoever notices first, the reason is one.
                 let reason = match error {
@@ -174,6 +177,13 @@ impl Actor {
                 tracing::warn!(session.id = %session, delivery.id = %delivery.id, error, "a webhook gave no answer");
                 reason
             });
+            let outcome = match outside {
+                None => outcome,
+                Some(_) => {
+                    tracing::warn!(session.id = %session, "a webhook adds a directory outside of the roots");
+                    Err(FallbackReason::WebhookFailed)
+                }
+            };
             // An actor that is gone leaves the request to the next one.
             results.send(Outside::answered(&asked, outcome)).await.ok();
         }));
