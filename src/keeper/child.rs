@@ -125,6 +125,8 @@ fn explain(plan: &LaunchPlan, error: &io::Error) -> LaunchFailure {
             Cause::ProgramNotExecutable
         }
         io::ErrorKind::ArgumentListTooLong => Cause::TooLong,
+        // EAGAIN of fork(2).
+        io::ErrorKind::WouldBlock => Cause::TooFewProcesses,
         _ => Cause::System,
     };
     LaunchFailure::new(cause, error)

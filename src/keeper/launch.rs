@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::{
     link::{AttachError, Link, attach},
     plan::LaunchPlan,
-    report::{LaunchFailure, Report},
+    report::{LaunchFailure, LaunchFailureCause, Report},
 };
 
 /// How long a keeper may take to report. It takes milliseconds unless a disk hangs.
@@ -54,6 +54,17 @@ pub enum LaunchError {
     /// The keeper ran but could not be connected to; it was asked to stop.
     #[error("keeper cannot be attached to")]
     Attach(#[source] AttachError),
+}
+
+impl LaunchError {
+    /// Whether the system had no room for another process, as under `ulimit -u`: it may have some later.
+    pub fn is_want_of_processes(&self) -> bool {
+        match self {
+            Self::Keeper(error) => error.kind() == io::ErrorKind::WouldBlock,
+            Self::Failed(failure) => failure.cause == LaunchFailureCause::TooFewProcesses,
+            _ => false,
+        }
+    }
 }
 
 /// Starts a keeper with `plan` and connects to it. The keeper is a process of its own session: it outlives this one.

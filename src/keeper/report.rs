@@ -59,6 +59,8 @@ pub enum LaunchFailureCause {
     CwdForbidden,
     /// Arguments and environment are longer than the system takes.
     TooLong,
+    /// The system has no room for another process.
+    TooFewProcesses,
     /// Anything else that the system said no to.
     System,
 }
@@ -80,6 +82,7 @@ impl LaunchFailureCause {
             Self::CwdNotDirectory => "cwd_not_directory",
             Self::CwdForbidden => "cwd_forbidden",
             Self::TooLong => "too_long",
+            Self::TooFewProcesses => "too_few_processes",
             Self::System => "system",
         }
     }
@@ -101,6 +104,7 @@ impl fmt::Display for LaunchFailureCause {
             Self::CwdNotDirectory => "working directory is not a directory",
             Self::CwdForbidden => "working directory may not be entered",
             Self::TooLong => "arguments and environment are too long",
+            Self::TooFewProcesses => "system has no room for another process",
             Self::System => "process cannot be started",
         })
     }

@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::{
-        ApprovalId, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
+        ApprovalId, FailReason, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
         fact::CliTotals, rule::Rules,
     },
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
@@ -181,8 +181,8 @@ pub(super) struct Actor {
     looks: mpsc::Receiver<Looked>,
     unsent: mpsc::Receiver<Unsent>,
     pub(super) unsent_sender: mpsc::Sender<Unsent>,
-    launched: mpsc::Receiver<Result<Link, String>>,
-    pub(super) launched_sender: mpsc::Sender<Result<Link, String>>,
+    launched: mpsc::Receiver<Result<Link, FailReason>>,
+    pub(super) launched_sender: mpsc::Sender<Result<Link, FailReason>>,
 
     // Those who wait.
     pub(super) prompts: Prompts,

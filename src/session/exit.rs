@@ -1,6 +1,9 @@
 //! Owns what the end of a process means for its session. Pure.
 
-use crate::domain::{FailReason, RunExit, SessionState, StopIntent};
+use crate::{
+    domain::{FailReason, RunExit, SessionState, StopIntent},
+    keeper::LaunchFailureCause,
+};
 
 /// The exit of a process whose end nobody saw.
 pub(super) fn unseen() -> RunExit {
@@ -31,7 +34,12 @@ pub(super) fn rest_after(
         );
     };
     if let Some(error) = &exit.spawn_error {
-        return failed("start_failed", error.clone());
+        let code = if error.starts_with(&LaunchFailureCause::TooFewProcesses.to_string()) {
+            FailReason::TOO_FEW_PROCESSES
+        } else {
+            "start_failed"
+        };
+        return failed(code, error.clone());
     }
     if exit.intent != StopIntent::None {
         return (SessionState::Stopped, None);
@@ -228,6 +236,19 @@ mod tests {
             Failed,
             Some("start_failed"),
         );
+    }
+
+    #[test]
+    fn want_of_room_for_a_process_is_told_apart() {
+        for (cause, code) in [
+            (LaunchFailureCause::TooFewProcesses, "too_few_processes"),
+            (LaunchFailureCause::System, "start_failed"),
+        ] {
+            let mut exit = exit(None, None, StopIntent::None);
+            exit.spawn_error = Some(format!("{cause}: what the system said"));
+            let (_, reason) = rest_after(Some(&exit), false, false, &[]);
+            assert_eq!(reason.map(|reason| reason.code).as_deref(), Some(code));
+        }
     }
 
     #[test]

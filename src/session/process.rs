@@ -214,13 +214,21 @@ impl Actor {
         let (tracker, launched) = (self.tracker.clone(), self.launched_sender.clone());
         self.tracker.spawn(async move {
             let link = keeper::launch(&program, &launch.plan, &tracker).await;
-            let link = link.map_err(|error| telemetry::chain(&error));
+            let link = link.map_err(|error| FailReason {
+                code: if error.is_want_of_processes() {
+                    FailReason::TOO_FEW_PROCESSES
+                } else {
+                    "start_failed"
+                }
+                .to_owned(),
+                detail: telemetry::chain(&error),
+            });
             // The actor outlives its launches, or nobody wants the link: dropping it leaves the keeper alone.
             launched.send(link).await.ok();
         });
     }
 
-    pub(super) fn on_launched(&mut self, launched: Result<Link, String>) {
+    pub(super) fn on_launched(&mut self, launched: Result<Link, FailReason>) {
         let Some(mut launching) = self.launching.take() else {
             // Nothing was started: a keeper that had lost us was attached to again.
             if let Ok(link) = launched {
@@ -245,13 +253,9 @@ impl Actor {
                 self.show();
                 launching.answer(Ok(()));
             }
-            Err(detail) => {
+            Err(reason) => {
                 // The keeper may have come as far as the journal.
                 self.read_to_the_end();
-                let reason = FailReason {
-                    code: "start_failed".to_owned(),
-                    detail,
-                };
                 self.refuse_held(launching.held.take());
                 self.drop_launch_prompts();
                 self.give_back();

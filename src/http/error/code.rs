@@ -205,6 +205,9 @@ codes! {
     TooFewFiles, "too_few_files", SERVICE_UNAVAILABLE, retry, none,
         "The daemon has too few file descriptors left",
         "Stop a session, or start the daemon with a higher limit of open files (ulimit -n, LimitNOFILE=).";
+    TooFewProcesses, "too_few_processes", SERVICE_UNAVAILABLE, retry, effect,
+        "The system has no room for another process",
+        "Stop a session, or start the daemon with a higher limit of processes (ulimit -u, TasksMax=).";
     CwdMissing, "cwd_missing", UNPROCESSABLE_ENTITY, final, none,
         "The working directory does not exist",
         "Make the directory, or name another.";

@@ -211,6 +211,14 @@ fn of_failed_wake(failure: WakeFailure) -> ApiError {
 }
 
 fn of_failed_start(reason: FailReason) -> ApiError {
+    if reason.code == FailReason::TOO_FEW_PROCESSES {
+        return ApiError::new(ErrorCode::TooFewProcesses)
+            .detail(reason.detail)
+            .header(
+                header::RETRY_AFTER,
+                HeaderValue::from(Refusal::RETRY_AFTER_MS / 1_000),
+            );
+    }
     ApiError::new(ErrorCode::StartFailed)
         .detail(reason.detail)
         .member("reason", reason.code)
