@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, Semaphore, mpsc, watch},
+    sync::{Notify, mpsc, watch},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -38,7 +38,7 @@ use super::{
     liveness::Listening,
     machine::{AtRest, Effect, Machine, Outcome},
     notes::Note,
-    outbox::{self, Due, Entry, OUTBOX_ENTRIES, Unsent},
+    outbox::{Due, Entry, OUTBOX_ENTRIES, Told, Unsent, Way},
     park::Parking,
     process::Launching,
     prompts::Prompts,
@@ -158,7 +158,7 @@ pub(super) struct Actor {
     pub(super) events: Option<KeeperEvents>,
     pub(super) cli_pid: Option<i32>,
     pub(super) outbox: Option<mpsc::Sender<Entry>>,
-    pub(super) outbox_room: Arc<Semaphore>,
+    pub(super) way: Way,
     pub(super) launching: Option<Launching>,
     pub(super) restarting: Restarting,
     pub(super) parking: Parking,
@@ -179,8 +179,8 @@ pub(super) struct Actor {
     /// Records that are due once the keeper is gone.
     pub(super) late_notes: Vec<Note>,
     looks: mpsc::Receiver<Looked>,
-    unsent: mpsc::Receiver<Unsent>,
-    pub(super) unsent_sender: mpsc::Sender<Unsent>,
+    told: mpsc::Receiver<Told>,
+    pub(super) told_sender: mpsc::Sender<Told>,
     launched: mpsc::Receiver<Result<Link, FailReason>>,
     pub(super) launched_sender: mpsc::Sender<Result<Link, FailReason>>,
 
@@ -241,7 +241,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     } = damage::start(&parts, &mut rest)?;
     let (commands_sender, commands) = mpsc::channel(COMMANDS);
     let (stops_sender, stops) = mpsc::channel(STOPS);
-    let (unsent_sender, unsent) = mpsc::channel(OUTBOX_ENTRIES);
+    let (told_sender, told) = mpsc::channel(OUTBOX_ENTRIES);
     let (launched_sender, launched) = mpsc::channel(1);
     let cwd = parts.cwd.as_path().into();
     let (ruling, looks) = Ruling::new(parts.rules, parts.cwd);
@@ -255,7 +255,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         machine,
         feed: feed.clone(),
         outbox: None,
-        outbox_room: outbox::room(),
+        way: Way::default(),
         controls: Controls::default(),
         departures: Arc::new(Notify::new()),
         prompts: Prompts::of_earlier_runs(parts.earlier_prompts),
@@ -300,8 +300,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         tracker: parts.tracker.clone(),
         view,
         events: None,
-        unsent,
-        unsent_sender,
+        told,
+        told_sender,
         launched,
         launched_sender,
         uncertain: Vec::new(),
@@ -373,7 +373,7 @@ impl Actor {
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
                 () = called(&mut self.launching) => self.spawn_keeper(),
                 () = swept(self.sweep.as_ref()) => self.on_swept(),
-                Some(unsent) = self.unsent.recv() => self.on_unsent(unsent),
+                Some(told) = self.told.recv() => self.on_told(told),
                 () = self.departures.notified() => self.on_departure(),
                 Some(looked) = self.looks.recv() => self.on_looked(looked),
                 Some(outside) = self.outside.recv() => self.on_outside(outside),

@@ -96,7 +96,9 @@ impl Actor {
     /// Why nothing can be written to the process now.
     pub(super) fn refuse_input(&self) -> Option<SessionError> {
         match self.shown_state() {
-            SessionState::Starting | SessionState::Idle | SessionState::Busy | SessionState::Waiting => None,
+            SessionState::Starting | SessionState::Idle | SessionState::Busy | SessionState::Waiting => {
+                self.way.is_silent.then_some(SessionError::KeeperSilent)
+            }
             SessionState::Stopping => Some(SessionError::Stopping),
             state @ (SessionState::Stopped | SessionState::Failed | SessionState::Parked) => {
                 Some(SessionError::NotLive { state })
@@ -111,6 +113,7 @@ impl Actor {
         }
         // A repeat is acknowledged in every state: its outcome does not depend on the process.
         match self.prompts.admit(uuid, digest(&line), reply) {
+            Admission::Waits if self.way.is_silent => self.leave_prompts(Some(uuid)),
             Admission::Waits => {}
             Admission::Repeated(reply, seq) => {
                 self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated: true }))
@@ -160,6 +163,10 @@ impl Actor {
             self.answer_decision(reply, id, Err(SessionError::ApprovalNotPending(id)));
             return;
         };
+        if self.way.is_silent && !matches!(reply, DecisionReply::Rule) {
+            self.answer_decision(reply, id, Err(SessionError::KeeperSilent));
+            return;
+        }
         if self.deciding.is_decided(id) {
             self.deciding.add(id, reply);
             return;
@@ -201,7 +208,7 @@ impl Actor {
         match (reply, outcome) {
             (DecisionReply::Caller(reply), outcome) => drop(reply.send(outcome)),
             (DecisionReply::Rule, Err(SessionError::InvalidDecision(_))) => self.drop_rule(id),
-            (DecisionReply::Rule, _) => {}
+            (DecisionReply::Rule | DecisionReply::Left, _) => {}
             (
                 DecisionReply::Client {
                     connection,

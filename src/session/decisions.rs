@@ -16,6 +16,8 @@ pub(super) enum DecisionReply {
     },
     /// A rule, which waits for nothing.
     Rule,
+    /// Who decided was told that the keeper does not answer.
+    Left,
 }
 
 /// Decisions on their way to the CLI; the first of each list is the one that was written.
@@ -38,6 +40,19 @@ impl Deciding {
     /// Adds who waits for the outcome; the first one decided.
     pub(super) fn add(&mut self, id: ApprovalId, reply: DecisionReply) {
         self.waiting.entry(id).or_default().push(reply);
+    }
+
+    /// Takes all who wait. The decisions stay on their way.
+    pub(super) fn take_waiting(&mut self) -> Vec<(ApprovalId, DecisionReply)> {
+        let mut taken = Vec::new();
+        for (id, replies) in &mut self.waiting {
+            for reply in replies {
+                if !matches!(reply, DecisionReply::Rule | DecisionReply::Left) {
+                    taken.push((*id, std::mem::replace(reply, DecisionReply::Left)));
+                }
+            }
+        }
+        taken
     }
 
     /// Takes all who wait, the one that decided first.

@@ -38,6 +38,15 @@ pub enum SessionError {
     /// The stop did not finish within its deadline.
     #[error("the session did not stop in time")]
     StopTimedOut,
+    /// The keeper lives and says nothing; nothing was given to it.
+    #[error("the keeper of the session's process lives and does not answer")]
+    KeeperSilent,
+    /// The keeper was given it and says nothing.
+    #[error("the keeper of the session's process does not answer, and may take later what it was given")]
+    MayBeTaken {
+        /// The message, if it is one. It is taken once, however often it is sent under this id.
+        prompt: Option<PromptUuid>,
+    },
     /// More waits for stdin than the limit allows.
     #[error("too much waits to be written to the CLI")]
     Busy,
@@ -169,6 +178,7 @@ impl SessionError {
             Self::Stopping => "session_stopping",
             Self::StartFailed(_) => "start_failed",
             Self::StopTimedOut => "stop_timed_out",
+            Self::KeeperSilent | Self::MayBeTaken { .. } => "keeper_unresponsive",
             Self::Busy => "busy",
             Self::ControlDeadline { .. } => "control_deadline",
             Self::ApprovalNotPending(_) => "approval_not_pending",

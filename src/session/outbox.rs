@@ -1,9 +1,12 @@
 //! Owns the order of what is written towards the keeper: one task per session that sends lines and notes one after the other.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::timeout,
+};
 
 use crate::{
     domain::{ApprovalId, ConnectionId, PromptUuid, Seq},
@@ -12,6 +15,8 @@ use crate::{
 
 /// Entries that may wait here. What is beyond it is refused as busy.
 pub(super) const OUTBOX_ENTRIES: usize = 256;
+/// How long a keeper may take to say that it has an entry. It does so at once unless it was stopped, or its disk takes nothing.
+const SILENCE: Duration = Duration::from_secs(10);
 /// Kibibytes that may wait here.
 const OUTBOX_KIB: u32 = 128 << 10;
 
@@ -141,9 +146,33 @@ impl Backlog {
     }
 }
 
-/// The room that the entries of one session may take.
-pub(super) fn room() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(OUTBOX_KIB as usize))
+/// What is known of the way to the keeper.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// The room that the entries of one session may take.
+    pub(super) room: Arc<Semaphore>,
+    /// Whether the keeper was given something and has said nothing for too long.
+    pub(super) is_silent: bool,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self {
+            room: Arc::new(Semaphore::new(OUTBOX_KIB as usize)),
+            is_silent: false,
+        }
+    }
+}
+
+/// What the outbox tells the session.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// The keeper did not take an entry.
+    Unsent(Unsent),
+    /// It says nothing about an entry that it was given. It may take that yet, and what waits behind it.
+    Silent,
+    /// It has spoken again, or its connection is over.
+    Heard,
 }
 
 /// An entry that was not accepted.
@@ -153,8 +182,8 @@ pub(super) struct Unsent {
     pub(super) error: WriteError,
 }
 
-/// Sends entries until the outbox is dropped; reports those that the keeper refused.
-pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, unsent: mpsc::Sender<Unsent>) {
+/// Sends entries until the outbox is dropped; tells of those that the keeper refused, and of a keeper that says nothing.
+pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, told: mpsc::Sender<Told>) {
     while let Some(Entry {
         payload,
         subject,
@@ -162,13 +191,25 @@ pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, un
         share,
     }) = entries.recv().await
     {
-        let sent: Result<Seq, WriteError> = match payload {
-            Payload::Line { by, line } => link.write_line(Some(&by), line).await,
-            Payload::Note(data) => link.note(Bytes::from(data)).await,
+        let mut sending = pin!(async {
+            match payload {
+                Payload::Line { by, line } => link.write_line(Some(&by), line).await,
+                Payload::Note(data) => link.note(Bytes::from(data)).await,
+            }
+        });
+        let sent: Result<Seq, WriteError> = match timeout(SILENCE, &mut sending).await {
+            Ok(sent) => sent,
+            Err(_) => {
+                // The order of what is written holds: nothing overtakes it.
+                told.send(Told::Silent).await.ok();
+                let sent = sending.await;
+                told.send(Told::Heard).await.ok();
+                sent
+            }
         };
         drop((room, share));
         if let Err(error) = sent
-            && unsent.send(Unsent { subject, error }).await.is_err()
+            && told.send(Told::Unsent(Unsent { subject, error })).await.is_err()
         {
             return;
         }
@@ -185,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_room_is_bounded_and_given_back() {
-        let room = room();
+        let room = Way::default().room;
         let all = OUTBOX_KIB as usize * 1024;
         let mut large = entry(2 * all);
         assert!(

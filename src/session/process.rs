@@ -293,7 +293,7 @@ impl Actor {
         self.tracker.spawn(outbox::run(
             link.handle.clone(),
             entries,
-            self.unsent_sender.clone(),
+            self.told_sender.clone(),
         ));
         self.outbox = Some(sender);
         self.cli_pid = Some(link.hello.child_pid);
@@ -557,7 +557,7 @@ impl Actor {
 
     /// Gives an entry to the keeper, or refuses it at once.
     pub(super) fn enqueue(&mut self, mut entry: Entry) {
-        if !entry.take_room(&self.outbox_room) {
+        if !entry.take_room(&self.way.room) {
             self.on_unsent(Unsent {
                 subject: entry.subject,
                 error: WriteError::Busy,

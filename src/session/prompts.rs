@@ -121,6 +121,15 @@ impl Prompts {
         waiting.into_iter().flatten().map(|(reply, _)| reply).collect()
     }
 
+    /// Those who wait for prompts that are on their way: for all, or for one. The prompts stay on their way.
+    pub(super) fn take_waiting(&mut self, only: Option<PromptUuid>) -> Vec<(PromptUuid, PromptReply)> {
+        let on_their_way = self.known.iter_mut().filter(|(_, known)| known.seq.is_none());
+        on_their_way
+            .filter(|(uuid, _)| only.is_none_or(|only| only == **uuid))
+            .flat_map(|(uuid, known)| known.waiting.drain(..).map(|(reply, _)| (*uuid, reply)))
+            .collect()
+    }
+
     /// Whether any prompt is on its way into the journal.
     pub(super) fn any_is_on_its_way(&self) -> bool {
         self.known.values().any(|known| known.seq.is_none())

@@ -4,19 +4,49 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{domain::SessionState, keeper::WriteError};
+use crate::{
+    domain::{PromptUuid, SessionState},
+    keeper::WriteError,
+};
 
 use super::{
     SessionError,
     actor::Actor,
     decisions::DecisionReply,
-    outbox::{Due, Subject, Unsent},
+    outbox::{Due, Subject, Told, Unsent},
 };
 
 /// How long after a record or answer of ours was refused for want of room it is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 impl Actor {
+    /// The outbox has something to tell.
+    pub(super) fn on_told(&mut self, told: Told) {
+        match told {
+            Told::Unsent(unsent) => self.on_unsent(unsent),
+            Told::Silent => {
+                tracing::warn!(session.id = %self.id, "the keeper of a session does not answer; what it was given may be taken later");
+                self.way.is_silent = true;
+                self.leave_prompts(None);
+                for (id, reply) in self.deciding.take_waiting() {
+                    self.answer_decision(reply, id, Err(SessionError::MayBeTaken { prompt: None }));
+                }
+            }
+            Told::Heard => {
+                tracing::info!(session.id = %self.id, "the keeper of a session was heard again");
+                self.way.is_silent = false;
+            }
+        }
+    }
+
+    /// Tells those who wait for prompts, all or one, that the keeper does not answer. It may take the prompts yet, once each.
+    pub(super) fn leave_prompts(&mut self, only: Option<PromptUuid>) {
+        for (uuid, reply) in self.prompts.take_waiting(only) {
+            let prompt = Some(uuid);
+            self.answer_prompt(reply, uuid, Err(SessionError::MayBeTaken { prompt }));
+        }
+    }
+
     pub(super) fn on_unsent(&mut self, unsent: Unsent) {
         match &self.link {
             // It was not sent: what had been sent was known long before the keeper was found not to answer.

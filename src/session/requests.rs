@@ -165,7 +165,7 @@ impl Actor {
             Held::Request(request) => &mut request.entry,
             Held::Prompt(entry) => entry,
         };
-        let refused = if entry.take_room(&self.outbox_room) {
+        let refused = if entry.take_room(&self.way.room) {
             self.controls.hold(held)
         } else {
             Some(held)

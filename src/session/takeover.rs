@@ -199,7 +199,7 @@ impl Actor {
 
     /// What is said of a session with such a keeper.
     pub(super) fn silence(&self) -> Option<FailReason> {
-        self.has_silent_keeper().then(|| FailReason {
+        (self.has_silent_keeper() || self.way.is_silent).then(|| FailReason {
             code: FailReason::KEEPER_UNRESPONSIVE.to_owned(),
             detail: SILENT.to_owned(),
         })

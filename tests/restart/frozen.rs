@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::{
     journal,
     support::{
+        daemon::TestDaemon,
         proc,
         rest::Rest,
         wait::{PATIENCE, pass, wait_for, wait_until},
@@ -197,4 +200,51 @@ async fn a_stop_ends_a_keeper_that_has_fallen_silent() {
         .await
         .expect(200);
     rest.ask(session, "there again?").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_keeper_leaves_no_message_without_an_answer() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let session = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+    rest.ask(&session, "hello").await;
+    let view = rest.session(&session).await;
+    let cli = i32::try_from(view["cli"]["pid"].as_i64().unwrap()).unwrap();
+    let keeper = proc::read(cli).unwrap().parent;
+    proc::signal(keeper, Signal::SIGSTOP);
+    let path = format!("/v1/sessions/{session}/messages");
+    let uuid = Uuid::new_v4().to_string();
+    let message = json!({ "text": "are you there?", "uuid": uuid });
+    let refused = rest.post(&path, message.clone()).await;
+    assert_eq!(refused.body["retryable"], true, "{:#}", refused.body);
+    assert_eq!(refused.body["side_effect_possible"], true, "{:#}", refused.body);
+    assert_eq!(refused.body["uuid"], uuid, "{:#}", refused.body);
+    assert_eq!(refused.problem(503), "keeper_unresponsive");
+    let view = rest.session(&session).await;
+    assert_eq!(view["reason"]["code"], "keeper_unresponsive", "{view:#}");
+
+    // What comes later is refused at once. A repeat may have been taken, another one was not.
+    let again = rest.post(&path, message.clone()).await;
+    assert_eq!(again.body["side_effect_possible"], true, "{:#}", again.body);
+    assert_eq!(again.problem(503), "keeper_unresponsive");
+    let other = rest.post(&path, json!({ "text": "and you?" })).await;
+    assert_eq!(other.body["side_effect_possible"], false, "{:#}", other.body);
+    assert_eq!(other.problem(503), "keeper_unresponsive");
+
+    proc::signal(keeper, Signal::SIGCONT);
+    wait_for("the keeper is heard again", PATIENCE, async || {
+        rest.session(&session).await["reason"].is_null().then_some(())
+    })
+    .await;
+    let answer = rest
+        .post(&format!("{path}?wait=result"), message)
+        .await
+        .expect(200);
+    assert_eq!(answer["result"]["subtype"], "success", "{answer:#}");
+    let records = journal::records(&daemon, &session);
+    let sent = |text: &str| {
+        let lines = records.iter().filter(|record| record["src"] == "client");
+        lines.filter(|line| line.to_string().contains(text)).count()
+    };
+    assert_eq!((sent("are you there?"), sent("and you?")), (1, 0));
 }

@@ -132,6 +132,16 @@ impl From<SessionError> for ApiError {
             E::Stopping => new(ErrorCode::SessionStopping),
             E::StartFailed(reason) => of_failed_start(reason),
             E::StopTimedOut => new(ErrorCode::StopTimedOut).caused_by(error),
+            E::KeeperSilent => new(ErrorCode::KeeperUnresponsive).detail(error.to_string()),
+            E::MayBeTaken { prompt } => {
+                let problem = new(ErrorCode::KeeperUnresponsive)
+                    .detail(error.to_string())
+                    .uncertain();
+                match prompt {
+                    Some(uuid) => problem.member("uuid", uuid.to_string()),
+                    None => problem,
+                }
+            }
             E::Busy => new(ErrorCode::Busy),
             E::ControlDeadline { .. } => new(ErrorCode::ControlDeadline).detail(error.to_string()),
             E::ApprovalNotPending(_) => new(ErrorCode::ApprovalNotPending),
