@@ -4,6 +4,7 @@
 //! starts at 1 and has no gap. A segment is named by the `seq` of its first record. There is no index file: a position is
 //! found by bisection over the records themselves.
 
+mod beside;
 mod chunk;
 mod cursor;
 mod feed;
@@ -18,6 +19,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use beside::{read_beside, replace_beside};
 pub use chunk::{Chunk, Missing, Records};
 pub use cursor::Cursor;
 pub use feed::Feed;

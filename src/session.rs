@@ -3,6 +3,7 @@
 mod actor;
 mod admission;
 mod approvals;
+mod choices;
 mod clients;
 mod commands;
 mod control;
@@ -38,6 +39,7 @@ mod warm;
 pub use actor::{SessionParts, SessionSettings, open};
 pub use admission::{Admission, Admitted, Limits, Place, Refusal, StartTurn};
 pub use approvals::kind_of_tool;
+pub use choices::{ChoicesError, Kept};
 pub use desk::{DeskTimes, Routes};
 pub use error::SessionError;
 pub use handle::{Attachment, ClientInbox, Decision, Launch, Occasion, Sent, SessionHandle, TurnOutcome};

@@ -294,6 +294,8 @@ pub fn ways_out(state: SessionState, reason: Option<&FailReason>, turns: u64, is
         (SessionState::Failed, FailReason::BUDGET_SPENT) if is_kept => &[WayOut::Fork],
         (SessionState::Failed, FailReason::BUDGET_SPENT) => &[],
         (SessionState::Failed, _) if !is_kept && turns > 0 => &[WayOut::FreshStart],
+        // A fork would be given the same.
+        (SessionState::Failed, FailReason::CHOICES_NOT_RESTORED) => &[WayOut::Resume, WayOut::FreshStart],
         (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => {
             &[WayOut::Fork, WayOut::FreshStart, WayOut::Resume]
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct FailReason {
     /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`,
     /// `conversation_not_kept`, `budget_spent`, `cli_exited`, `cli_killed`,
-    /// `keeper_lost`, `permission_mode_refused`, `cli_silent`; after restarts that did not help `crash_loop`, or
+    /// `keeper_lost`, `permission_mode_refused`, `choices_not_restored`, `cli_silent`; after restarts that did not help `crash_loop`, or
     /// `conversation_unusable` when the CLI died each time it went on with the conversation.
     pub code: String,
     /// For people; holds the end of the CLI's stderr.
@@ -17,6 +17,8 @@ pub struct FailReason {
 impl FailReason {
     /// The code of a resume of a conversation that the CLI does not have.
     pub const CONVERSATION_NOT_FOUND: &'static str = "conversation_not_found";
+    /// The code of a process that did not take what had been set at run time.
+    pub const CHOICES_NOT_RESTORED: &'static str = "choices_not_restored";
     /// The process lives, and its keeper is of a version that this daemon cannot talk to.
     pub const KEEPER_INCOMPATIBLE: &'static str = "keeper_incompatible";
     /// The process lives, and its keeper says nothing.

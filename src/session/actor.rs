@@ -28,6 +28,7 @@ use crate::{
 use super::{
     LiveView, SessionError, SessionHandle,
     admission::{Place, StartTurn},
+    choices::Choices,
     clients::Clients,
     control::Controls,
     damage::{self, Start},
@@ -256,7 +257,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         feed: feed.clone(),
         outbox: None,
         way: Way::default(),
-        controls: Controls::default(),
+        controls: Controls::new(Choices::open(&parts.journal_dir)),
         departures: Arc::new(Notify::new()),
         prompts: Prompts::of_earlier_runs(parts.earlier_prompts),
         deciding: Deciding::default(),
@@ -419,8 +420,14 @@ impl Actor {
             let mut out = Outcome::default();
             let bytes = self.fold(&chunk, &mut out);
             for effect in out.effects {
-                if let Effect::PromptSent { uuid, seq, digest } = effect {
-                    self.prompts.on_sent(uuid, seq, digest);
+                match effect {
+                    Effect::PromptSent { uuid, seq, digest } => {
+                        self.prompts.on_sent(uuid, seq, digest);
+                    }
+                    // The daemon may have died before it wrote down what that had set.
+                    Effect::ControlAnswered(answer) => self.controls.choices.answered(&answer),
+                    Effect::RunEnded => self.controls.choices.run_ended(),
+                    _ => {}
                 }
             }
             self.send_facts(chunk.last, (out.facts, bytes));

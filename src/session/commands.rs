@@ -12,11 +12,13 @@ use crate::{
         BadAnswer, ClientLine, glance, json,
         stdin::{self, ClientError},
     },
-    domain::{ApprovalId, ClientId, ConnectionId, PromptUuid, Resolution, RunId, Seq, SessionState},
+    domain::{
+        ApprovalId, ClientId, ConnectionId, FailReason, PromptUuid, Resolution, RunId, Seq, SessionState,
+    },
 };
 
 use super::{
-    SessionError,
+    Kept, SessionError,
     actor::Actor,
     approvals,
     control::Asker,
@@ -55,6 +57,10 @@ impl Actor {
             } => {
                 self.decide(approval, &decision, by, DecisionReply::Caller(reply));
             }
+            Command::Choices { fresh, reply } => {
+                // The asker may have left.
+                reply.send(self.choices(fresh)).ok();
+            }
             Command::SetRules { rules, reply } => {
                 self.ruling.set(rules);
                 // The asker may have left.
@@ -91,6 +97,16 @@ impl Actor {
             // The run loop ends on it.
             Command::Close { .. } | Command::Retire { .. } => {}
         }
+    }
+
+    fn choices(&mut self, fresh: bool) -> Result<Kept, SessionError> {
+        let choices = &mut self.controls.choices;
+        let reason = self.machine.reason();
+        let is_refused = reason.is_some_and(|reason| reason.code == FailReason::CHOICES_NOT_RESTORED);
+        if fresh && (is_refused || choices.is_damaged()) {
+            choices.put_aside()?;
+        }
+        Ok(choices.get()?.clone())
     }
 
     /// Why nothing can be written to the process now.

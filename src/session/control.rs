@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     metrics::ControlEnd,
 };
 
-use super::{SessionError, handle::Reply, outbox::Entry};
+use super::{SessionError, choices::Choices, handle::Reply, outbox::Entry};
 
 /// Requests that one client on a socket may have open.
 const OPEN_PER_CLIENT: usize = 64;
@@ -74,6 +75,8 @@ pub(super) struct Request {
     pub(super) entry: Entry,
     /// Set for an interrupt.
     pub(super) interrupt: Option<Interrupt>,
+    /// The whole request, when later processes are to get what it sets.
+    pub(super) choice: Option<Box<RawValue>>,
     pub(super) askers: Vec<Asker>,
     /// Set for an `initialize` with hooks, whose line is made when it is sent.
     pub(super) registers: Option<Registration>,
@@ -168,8 +171,10 @@ pub(super) enum Place {
 }
 
 /// The requests. The daemon mints their ids, so two clients never meet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Controls {
+    /// What earlier ones have set.
+    pub(super) choices: Choices,
     /// Not sent yet, in the order in which they came.
     held: VecDeque<Held>,
     /// By the id that the CLI knows.
@@ -188,6 +193,16 @@ struct Ending {
 }
 
 impl Controls {
+    /// None yet.
+    pub(super) fn new(choices: Choices) -> Self {
+        Self {
+            choices,
+            held: VecDeque::new(),
+            waiting: HashMap::new(),
+            ending: None,
+        }
+    }
+
     /// Holds something back; given back when there is too much.
     pub(super) fn hold(&mut self, held: Held) -> Option<Held> {
         if self.held.len() >= HELD {
@@ -419,6 +434,10 @@ mod tests {
     use super::*;
     use crate::session::outbox::{Payload, Subject};
 
+    fn controls() -> Controls {
+        Controls::new(Choices::open(std::path::Path::new("/nowhere")))
+    }
+
     fn client(connection: ConnectionId, id: &str) -> Asker {
         let id = id.to_owned();
         Asker::Client { connection, id }
@@ -439,7 +458,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_joins_one_that_does_as_much_for_the_same_turn() {
-        let mut controls = Controls::default();
+        let mut controls = controls();
         let [a, b] = [ConnectionId::new(), ConnectionId::new()];
         let first = waiting(vec![client(a, "1")], Some(interrupt(3, false)));
         controls.add("first".to_owned(), first);
@@ -457,7 +476,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_joins_none_that_waits_before_a_prompt() {
-        let mut controls = Controls::default();
+        let mut controls = controls();
         let [a, b] = [ConnectionId::new(), ConnectionId::new()];
         let entry = || Entry::new(Payload::Note(Vec::new()), Subject::Nobody);
         let first = Request {
@@ -465,6 +484,7 @@ mod tests {
             subtype: "interrupt".to_owned(),
             entry: entry(),
             interrupt: Some(interrupt(0, false)),
+            choice: None,
             askers: vec![client(a, "1")],
             registers: None,
         };
@@ -477,7 +497,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_waits_a_while_for_a_turn_that_was_told_to_end() {
-        let mut controls = Controls::default();
+        let mut controls = controls();
         let a = ConnectionId::new();
         let now = Instant::now();
         let until = now + std::time::Duration::from_secs(2);
@@ -500,7 +520,7 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_taken_back_unless_it_is_an_interrupt() {
-        let mut controls = Controls::default();
+        let mut controls = controls();
         let [a, b] = [ConnectionId::new(), ConnectionId::new()];
         controls.add("of-a".to_owned(), waiting(vec![client(a, "1")], None));
         controls.add(
@@ -520,7 +540,7 @@ mod tests {
 
     #[test]
     fn another_connection_of_the_client_inherits_what_does_not_clash() {
-        let mut controls = Controls::default();
+        let mut controls = controls();
         let [old, heir] = [ConnectionId::new(), ConnectionId::new()];
         controls.add("one".to_owned(), waiting(vec![client(old, "1")], None));
         controls.add("two".to_owned(), waiting(vec![client(old, "2")], None));
@@ -535,12 +555,13 @@ mod tests {
 
     #[test]
     fn what_is_held_is_bounded_and_keeps_its_order() {
-        let mut controls = Controls::default();
+        let mut controls = controls();
         let request = |id: usize| Request {
             id: id.to_string(),
             subtype: "x".to_owned(),
             entry: Entry::new(Payload::Note(Vec::new()), Subject::Nobody),
             interrupt: None,
+            choice: None,
             askers: vec![client(ConnectionId::new(), "1")],
             registers: None,
         };

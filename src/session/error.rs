@@ -6,7 +6,7 @@ use crate::{
     journal::ReadError,
 };
 
-use super::park::WakeFailure;
+use super::{choices::ChoicesError, park::WakeFailure};
 
 /// Why a session did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +113,9 @@ pub enum SessionError {
     /// A client repeated the id of a request that is still open.
     #[error("request id is already in use on this connection")]
     RequestIdInUse,
+    /// What was set at run time cannot be read or kept.
+    #[error(transparent)]
+    Choices(#[from] ChoicesError),
     /// The journal could not be read.
     #[error("the journal could not be read")]
     Journal(#[source] ReadError),
@@ -195,6 +198,7 @@ impl SessionError {
             Self::RequestOfAnotherClient => "request_of_another_client",
             Self::SecretNotTaken => "secret_not_taken",
             Self::RequestIdInUse => "request_id_in_use",
+            Self::Choices(error) => error.code(),
             Self::Journal(_) | Self::JournalWrite(_) => "journal",
             Self::Ended => "session_ended",
             Self::LetGo | Self::CutOff => "shutting_down",

@@ -123,6 +123,7 @@ pub(super) fn is_permanent(reason: &FailReason, exit: Option<&RunExit>) -> bool 
                 | "conversation_in_use"
                 | "start_timed_out"
                 | "permission_mode_refused"
+                | FailReason::CHOICES_NOT_RESTORED
         )
         || (matches!(reason.code.as_str(), "start_failed" | "cli_exited")
             && PERMANENT.iter().any(|words| said.contains(words)))
@@ -131,6 +132,11 @@ pub(super) fn is_permanent(reason: &FailReason, exit: Option<&RunExit>) -> bool 
 /// The state of a session whose process was stopped because it ran in another permission mode than asked for.
 pub(super) fn mode_refused(detail: String) -> (SessionState, Option<FailReason>) {
     failed("permission_mode_refused", detail)
+}
+
+/// The state of a session whose process was stopped because it did not take what had been set.
+pub(super) fn choices_refused(detail: String) -> (SessionState, Option<FailReason>) {
+    failed(FailReason::CHOICES_NOT_RESTORED, detail)
 }
 
 fn failed(code: &str, detail: String) -> (SessionState, Option<FailReason>) {

@@ -243,6 +243,7 @@ mod tests {
             restart: None,
             carried: Vec::new(),
             earlier_session_id: None,
+            restores: Vec::new(),
         });
         let mut push = |source: Source, by: Option<&str>, data: &str| {
             writer

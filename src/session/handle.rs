@@ -21,7 +21,7 @@ use crate::{
     keeper::LaunchPlan,
 };
 
-use super::{Claim, LiveView, Roots, Routes, SessionError, admission::Admitted, park::WakeFailure};
+use super::{Claim, Kept, LiveView, Roots, Routes, SessionError, admission::Admitted, park::WakeFailure};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -94,6 +94,8 @@ pub struct Launch {
     pub restart: Option<RestartTerms>,
     /// Whether the CLI keeps the conversation, so that a later process can go on with it.
     pub keeps_conversation: bool,
+    /// The requests that give it what was set at run time, by their ids.
+    pub restores: Vec<String>,
     /// What it is started for.
     pub occasion: Occasion,
 }
@@ -161,6 +163,10 @@ pub(super) enum Command {
         decision: Decision,
         by: String,
         reply: Reply<Resolution>,
+    },
+    Choices {
+        fresh: bool,
+        reply: Reply<Kept>,
     },
     SetRules {
         rules: Arc<RuleSet>,
@@ -428,6 +434,14 @@ impl SessionHandle {
             reply,
         })
         .await
+    }
+
+    /// What people have set at run time, for the next process; with `fresh` what cannot be used is put aside.
+    ///
+    /// # Errors
+    /// `Choices`.
+    pub async fn choices(&self, fresh: bool) -> Result<Kept, SessionError> {
+        self.ask(|reply| Command::Choices { fresh, reply }).await
     }
 
     /// Puts these in the place of the session's own rules. What is pending is looked at again.

@@ -10,6 +10,7 @@ mod own;
 mod park;
 mod pending;
 mod restart;
+mod restore;
 mod runs;
 mod stdin;
 mod stdout;
@@ -36,6 +37,7 @@ use crate::{
 
 use own::OwnRequest;
 use park::Timers;
+use restore::Restore;
 
 use super::{
     LiveView, Offers, OpenPrompt, OpenTurn,
@@ -111,6 +113,8 @@ struct Run {
     park: Option<ParkReason>,
     /// What an error `result` before readiness said.
     start_errors: Vec<String>,
+    /// What it still has to be given of what was set.
+    restore: Restore,
 }
 
 /// Tells two lines apart that claim to be the same prompt.
@@ -275,7 +279,7 @@ impl Machine {
         };
         if run.stop_asked {
             SessionState::Stopping
-        } else if !run.ready {
+        } else if !run.is_ready() {
             SessionState::Starting
         } else if !self.approvals.is_empty() {
             SessionState::Waiting
@@ -291,9 +295,9 @@ impl Machine {
         self.run.is_some()
     }
 
-    /// Whether the process answered `initialize`.
+    /// Whether the process answered `initialize`, and has what was set.
     pub(super) fn is_ready(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.ready)
+        self.run.as_ref().is_some_and(Run::is_ready)
     }
 
     /// The number of the turn that runs, or of the next one.
@@ -309,7 +313,9 @@ impl Machine {
     /// Whether the process must be stopped because it is not what was asked for.
     pub(super) fn is_unwanted(&self) -> bool {
         let run = self.run.as_ref();
-        run.is_some_and(|run| run.refused_mode.is_some() && !run.stop_asked)
+        run.is_some_and(|run| {
+            (run.refused_mode.is_some() || run.restore.refused.is_some()) && !run.stop_asked
+        })
     }
 
     /// The newest record that was read.

@@ -123,6 +123,9 @@ pub(super) struct RunStarted {
     /// The id to go back to if the CLI does not know the conversation by `cli_session_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) earlier_session_id: Option<CliSessionId>,
+    /// The ids of the requests that give the process what was set at run time. It is ready once all are answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) restores: Vec<String>,
 }
 
 /// How a process that was started in advance became a session's.

@@ -69,6 +69,8 @@ pub(super) enum Due {
     HookStop,
     /// The answer of a rule to this approval.
     Rule(ApprovalId),
+    /// A request that gives the process something that was set.
+    Restore,
 }
 
 /// One thing to send.

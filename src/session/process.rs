@@ -19,7 +19,7 @@ use super::{
     handle::{Launch, Occasion, Reply, Stop},
     machine::digest,
     notes::{Carried, LeftOut, Note, Notice, RunStarted},
-    outbox::{self, Backlog, Due, Entry, OUTBOX_ENTRIES, Subject, Unsent},
+    outbox::{self, Backlog, Due, Entry, OUTBOX_ENTRIES, Payload, Subject, Unsent},
     park::WakeFailure,
 };
 
@@ -129,23 +129,35 @@ impl Actor {
             reply.send(Err(SessionError::NotLive { state })).ok();
             return;
         }
-        for line in &launch.plan.first_lines {
-            let line = line.line.as_bytes();
+        let waits_for_restore = !launch.restores.is_empty();
+        let mut after_restore = Vec::new();
+        for first in &launch.plan.first_lines {
+            let line = first.line.as_bytes();
             // Known from now on: it can be waited for, and a repeat of it is not written once more.
             if let Ok(ClientLine::User { uuid: Some(uuid), .. }) = stdin::check_client_line(line) {
                 self.prompts.expect(uuid, digest(line));
                 self.launch_prompts.push(uuid);
+                let by = first.by.clone().unwrap_or_else(|| "daemon".to_owned());
+                let line = Payload::line(by, Bytes::copy_from_slice(line));
+                after_restore.push(Entry::new(line, Subject::Prompt(uuid)));
             }
         }
         self.desk.start(launch.routes.clone());
         self.parking.keeps_conversation = launch.keeps_conversation;
         let carried = self.carry_on(&mut launch);
+        if waits_for_restore {
+            // No prompt before the process has what was set. Those of the last process are written from the journal then.
+            launch.plan.first_lines.truncate(1);
+        } else {
+            after_restore.clear();
+        }
         if self.machine.state() == SessionState::Parked {
             self.metrics.woken();
         }
         // What waited for a restart, or for a wake.
         let mut held = std::mem::take(&mut self.parking.held);
         held.after(self.restarting.held.take());
+        held.after(after_restore);
         let Admitted { place, turn } = admitted;
         self.place = Some(place);
         self.unwritten = None;
@@ -207,6 +219,7 @@ impl Actor {
             permission_mode: launch.permission_mode.take(),
             restart: launch.restart.take(),
             carried,
+            restores: std::mem::take(&mut launch.restores),
             earlier_session_id: self.machine.earlier_id_of(launch.cli_session),
         });
         launch.plan.start_note = String::from_utf8_lossy(&note.to_json()).into_owned();
@@ -245,7 +258,10 @@ impl Actor {
                     self.note(note, Subject::Nobody);
                 }
                 for entry in launching.held.take() {
-                    self.enqueue(entry);
+                    match entry.subject {
+                        Subject::Prompt(_) => self.enqueue_prompt(entry),
+                        _ => self.enqueue(entry),
+                    }
                 }
                 if let Some(StopAsked { by, is_urgent, .. }) = launching.stop_asked.take() {
                     self.stop_process(by, Cause::asked(is_urgent));
@@ -318,6 +334,7 @@ impl Actor {
             self.answer_waiting(waiting, &|| Err(SessionError::Died { state }.of_sent(&id)));
         }
         self.on_turn_ended(u64::MAX);
+        self.controls.choices.run_ended();
         let state = self.machine.state();
         let carried = |prompt: &PromptUuid| self.machine.carried().iter().any(|it| it.uuid == *prompt);
         for (_, waiters) in self.turn_waiters.extract_if(|prompt, _| !carried(prompt)) {
@@ -536,6 +553,7 @@ impl Actor {
                     Due::Answer(id) => self.write_answer(id),
                     Due::HookStop => self.desk_stop_refused(),
                     Due::Rule(id) => self.ruling.go_on(id),
+                    Due::Restore => self.controls.choices.restoring.unsent(),
                 }
             }
             self.append_unwritten();

@@ -87,6 +87,7 @@ impl Actor {
             }
             Subject::Control(id) => {
                 self.desk.forget_hooks_of(&id);
+                self.controls.choices.unsent(&id);
                 if let Some(waiting) = self.controls.take(&id) {
                     self.answer_waiting(waiting, &|| Err(refusal()));
                 }
@@ -106,6 +107,8 @@ impl Actor {
             Subject::Claim => self.refuse_claim(refusal),
             Subject::Reply(id) => self.answer_refused(&id, &refusal()),
             Subject::Park => self.park_is_off(),
+            // It is sent again to a process that lives.
+            Subject::Due(Due::Restore) => self.controls.choices.restoring.unsent(),
             // It was stopped in haste, and its journal goes too.
             Subject::Due(_) | Subject::Nobody if self.unclaimed.is_some() => {}
             Subject::Due(_) | Subject::Nobody => {

@@ -4,20 +4,24 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::{
     claude::{BadLine, ControlResponse, catalogue, control::Fields, glance, json, stdin},
     domain::{ClientId, ConnectionId, RunId, SessionState},
+    keeper::Line,
 };
 
 use super::{
     SessionError,
     actor::Actor,
+    choices::{is_choice, secret_line},
     control::{Asker, Held, Interrupt, Place, Registration, Request, Waiting, end_of},
     desk::own_hooks,
     machine::INITIALIZE_ID,
-    outbox::{Entry, Payload, Subject},
+    outbox::{Due, Entry, Payload, Subject},
+    process::Cause,
 };
 
 /// How long a turn that was told to end is given, before it is told again when somebody asks for that.
@@ -93,6 +97,7 @@ impl Actor {
             id,
             subtype: "initialize".to_owned(),
             interrupt: None,
+            choice: None,
             askers: vec![asker],
             registers: Some(Registration {
                 client: client.clone(),
@@ -135,11 +140,21 @@ impl Actor {
                 return;
             }
         };
+        let choice = is_choice(&subtype).then(|| RawValue::from_string(request.to_owned()).ok());
+        let line = match secret_line(&id, &subtype, request) {
+            Some(_) if !self.takes_secrets() => {
+                self.answer_asker(asker, Err(SessionError::SecretNotTaken));
+                return;
+            }
+            Some(record) => Line::secret(line, record),
+            None => Line::from(line),
+        };
         let request = Request {
             entry: Entry::new(Payload::line(by, line), Subject::Control(id.clone())),
             id,
             subtype,
             interrupt,
+            choice: choice.flatten(),
             askers: vec![asker],
             registers: None,
         };
@@ -215,6 +230,7 @@ impl Actor {
             subtype,
             entry,
             interrupt,
+            choice,
             askers,
             registers,
         } = request;
@@ -227,6 +243,12 @@ impl Actor {
             for asker in askers {
                 self.send_registration(&client, &request, by.clone(), asker);
             }
+            return;
+        }
+        if let Some(choice) = choice
+            && let Err(error) = self.controls.choices.ask(&id, choice)
+        {
+            self.answer_askers(askers, &|| Err(error.clone().into()));
             return;
         }
         self.controls.add(id, Waiting::new(askers, subtype, interrupt));
@@ -242,6 +264,11 @@ impl Actor {
             }
             return;
         }
+        if self.machine.is_restoring() {
+            self.restore();
+            return;
+        }
+        self.carry_on_after_restore();
         let is_ready = self.machine.is_ready() && !self.wakes();
         let may_register = !self.machine.desk().has_open_hook() && !self.wakes();
         while let Some(held) = self.controls.take_sendable(is_ready, may_register) {
@@ -261,14 +288,65 @@ impl Actor {
 
     /// Writes a prompt, behind what came before it, and not into the middle of an interrupt.
     pub(super) fn enqueue_prompt(&mut self, entry: Entry) {
-        if self.controls.has_held() || self.controls.is_interrupting() {
+        let waits = self.controls.has_held() || self.controls.is_interrupting();
+        if waits || self.machine.is_restoring() {
             self.hold(Held::Prompt(entry));
         } else {
             self.enqueue(entry);
         }
     }
 
+    /// Gives a new process what was set while its predecessors ran: one request after the other.
+    fn restore(&mut self) {
+        let Some(run) = self.machine.run_id() else {
+            return;
+        };
+        let left = self.machine.left_to_restore();
+        // One that an earlier daemon has sent is answered like any other.
+        if left.first().is_none_or(|id| self.machine.is_asked(id)) {
+            return;
+        }
+        match self.controls.choices.next_step(run, left) {
+            Some(Ok(step)) => {
+                let line = Bytes::from(step.line);
+                let line = match step.record {
+                    Some(record) => Line::secret(line, record),
+                    None => Line::from(line),
+                };
+                self.enqueue(Entry::new(
+                    Payload::line("daemon", line),
+                    Subject::Due(Due::Restore),
+                ));
+            }
+            Some(Err(failure)) => {
+                tracing::error!(session.id = %self.id, error = %failure, "the process is stopped");
+                self.stop_process("daemon".to_owned(), Cause::asked(false));
+            }
+            None => {}
+        }
+    }
+
+    /// Writes the prompts of the last process to this one, which has what was set by now.
+    fn carry_on_after_restore(&mut self) {
+        let awaited = self.machine.awaited_after_restore();
+        let Some(run) = self.machine.run_id().filter(|_| !awaited.is_empty()) else {
+            return;
+        };
+        if !self.controls.choices.restoring.carry_on(run) {
+            return;
+        }
+        for prompt in awaited {
+            let Some((by, line)) = self.record(prompt.seq) else {
+                tracing::warn!(session.id = %self.id, seq = prompt.seq.get(), "a prompt that waited is not readable");
+                continue;
+            };
+            let by = by.unwrap_or_else(|| "daemon".to_owned());
+            self.enqueue(Entry::new(Payload::line(by, line), Subject::Prompt(prompt.uuid)));
+        }
+    }
+
     pub(super) fn on_control_answered(&mut self, answer: ControlResponse) {
+        self.controls.choices.answered(&answer);
         self.desk.forget_hooks_of(&answer.request_id);
         let Some(waiting) = self.controls.take(&answer.request_id) else {
             if answer.request_id != INITIALIZE_ID {

@@ -9,7 +9,7 @@ use crate::{
     },
     journal::ReadError,
     keeper::{self, Outsider},
-    session::{Refusal, SessionError},
+    session::{ChoicesError, Refusal, SessionError},
     store::{ApprovalRow, StoreError},
 };
 
@@ -60,6 +60,9 @@ pub enum SupervisorError {
     /// A launch option has no valid value.
     #[error("invalid launch option")]
     InvalidOption(#[source] InvalidOption),
+    /// What was set at run time cannot be read or kept.
+    #[error(transparent)]
+    Choices(ChoicesError),
     /// A rule cannot be used.
     #[error("invalid rule")]
     InvalidRule(#[source] InvalidRule),

@@ -14,8 +14,8 @@ use crate::{
     },
     keeper::{self, Outsider, StdinLine},
     session::{
-        self, Admitted, AtRest, Launch, LiveView, Roots, Routes, SessionError, SessionHandle, SessionParts,
-        SessionSettings,
+        self, Admitted, AtRest, Kept, Launch, LiveView, Roots, Routes, SessionError, SessionHandle,
+        SessionParts, SessionSettings,
     },
     store::{MetaPatch, NewSession, SessionRow},
 };
@@ -80,7 +80,7 @@ impl Supervisor {
             let (supervisor, by) = (self.clone(), by.to_owned());
             return self
                 .to_the_end(async move {
-                    let made = supervisor.make(new, start, prompt, &by).await?;
+                    let made = supervisor.make(new, start, Kept::default(), prompt, &by).await?;
                     supervisor.settle_adoption(made, conversation, &by).await
                 })
                 .await;
@@ -91,7 +91,7 @@ impl Supervisor {
         {
             return Ok(view);
         }
-        self.make(new, start, prompt, by).await
+        self.make(new, start, Kept::default(), prompt, by).await
     }
 
     /// Makes a session whose conversation begins as a copy of another's. The parent is not touched.
@@ -146,7 +146,8 @@ impl Supervisor {
             state: SessionState::Starting,
         };
         let start = fork_start(row.cli_session_id, cli_session, request.at);
-        self.make(new, start, prompt, by).await
+        let choices = self.choices(&self.handle(parent).await?, false).await?;
+        self.make(new, start, choices, prompt, by).await
     }
 
     /// Starts a process for a session that has none; its conversation goes on with the settings it had, or with `fresh` a new
@@ -175,6 +176,9 @@ impl Supervisor {
         } else {
             self.start_of(&row).await?
         };
+        if fresh {
+            self.choices(&session, fresh).await?;
+        }
         let earlier = view.earlier_session_id.filter(|_| !fresh);
         let doubtful = self.is_doubtful(&row, &start).await?;
         let terms = self.terms(&row, &start, None).await?;
@@ -279,6 +283,7 @@ impl Supervisor {
         &self,
         new: NewSession,
         start: Start,
+        choices: Kept,
         prompt: Option<CheckedPrompt>,
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
@@ -293,7 +298,7 @@ impl Supervisor {
         let (supervisor, by) = (self.clone(), by.to_owned());
         self.to_the_end(async move {
             let id = new.id;
-            match supervisor.make_all(new, start, prompt, admitted).await {
+            match supervisor.make_all(new, start, choices, prompt, admitted).await {
                 Ok(()) | Err(SupervisorError::Session(SessionError::StartFailed(_))) => {
                     supervisor.session(id).await
                 }
@@ -324,12 +329,17 @@ impl Supervisor {
         &self,
         new: NewSession,
         start: Start,
+        choices: Kept,
         prompt: Option<StdinLine>,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
         let id = new.id;
         let dir = self.shared.settings.session_dir(id);
         make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
+        if let Err(error) = choices.copy_to(&dir) {
+            absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+            return Err(SupervisorError::files(&dir)(error));
+        }
         let waits = !admitted.turn.is_called();
         if waits && let Err(error) = self.keep_queued(id, prompt.as_ref()) {
             absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
@@ -378,13 +388,14 @@ impl Supervisor {
         restart: Option<RestartTerms>,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
-        let launch = self.prepare(row, start, prompt, restart).await?;
+        let launch = self.prepare(session, row, start, prompt, restart).await?;
         self.start_prepared(session, launch, admitted).await
     }
 
     /// What is started for a session.
     pub(super) async fn prepare(
         &self,
+        session: &SessionHandle,
         row: &SessionRow,
         start: Start,
         prompt: Option<StdinLine>,
@@ -398,6 +409,8 @@ impl Supervisor {
             .check(&self.shared.settings.policy)
             .map_err(SupervisorError::InvalidOption)?;
         options.max_budget_usd = budget::left(&options, row)?;
+        let choices = self.choices(session, false).await?;
+        choices.shape(&mut options);
         if let Start::Resume { id, .. } = start {
             self.refuse_when_in_use(row.id, id).await?;
         }
@@ -422,6 +435,7 @@ impl Supervisor {
                 base,
                 prompt,
                 restart,
+                restores: choices.steps(),
             },
         )
     }
@@ -429,6 +443,14 @@ impl Supervisor {
     /// The program of the agent that runs a session.
     pub(super) async fn agent_of(&self, row: &SessionRow) -> Result<CliFound, SupervisorError> {
         Ok(self.shared.cli.look(&self.shared.settings, row.agent).await?)
+    }
+
+    /// What people have set in a session while its processes ran; with `fresh` what cannot be used is put aside.
+    async fn choices(&self, session: &SessionHandle, fresh: bool) -> Result<Kept, SupervisorError> {
+        session.choices(fresh).await.map_err(|error| match error {
+            SessionError::Choices(error) => SupervisorError::Choices(error),
+            error => error.into(),
+        })
     }
 
     /// Two processes on one conversation would mix their turns in one transcript. Ours are kept apart by leases, which the

@@ -214,7 +214,7 @@ impl Supervisor {
         let admitted = self.admit(row.id, &row.cwd).await?;
         let launch = Launch {
             occasion: Occasion::Wake,
-            ..self.prepare(&row, start, None, terms).await?
+            ..self.prepare(session, &row, start, None, terms).await?
         };
         self.start_prepared(session, launch, admitted).await
     }
@@ -230,6 +230,7 @@ fn failure(error: &SupervisorError) -> WakeFailure {
         E::CwdNotADirectory { .. } => "cwd_not_a_directory",
         E::CwdOutsideRoots { .. } => "cwd_outside_roots",
         E::CwdUnreadable { .. } => "cwd_unreadable",
+        E::Choices(error) => error.code(),
         E::InvalidOption(_) => "invalid_option",
         E::CliNotFound { .. } => "cli_not_found",
         E::ParentDeleted => "conversation_not_started",

@@ -29,6 +29,8 @@ pub(super) struct LaunchParts<'a> {
     pub(super) base: CliTotals,
     pub(super) prompt: Option<StdinLine>,
     pub(super) restart: Option<RestartTerms>,
+    /// The requests that give the process what was set, by their ids.
+    pub(super) restores: Vec<String>,
 }
 
 impl Supervisor {
@@ -86,6 +88,7 @@ impl Supervisor {
             restart: start.restart,
             permission_mode: start.options.permission_mode.map(|mode| mode.as_str().to_owned()),
             keeps_conversation: keeps_conversation(start.options),
+            restores: start.restores,
             occasion: Occasion::Asked,
         })
     }

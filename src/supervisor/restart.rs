@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use crate::{
     claude::Start,
     domain::{FailReason, Restart, RestartOverride, RestartTerms, SessionId},
-    session::{Launch, Occasion, SessionHandle},
+    session::{ChoicesError, Launch, Occasion, SessionHandle},
     store::SessionRow,
     telemetry,
 };
@@ -58,6 +58,7 @@ impl Supervisor {
                 | SupervisorError::NoRoom(_)
                 | SupervisorError::TooFewFiles
                 | SupervisorError::CliNotFound { .. }
+                | SupervisorError::Choices(ChoicesError::Unwritten(_))
         );
         let detail = telemetry::chain(&failure).to_string();
         if is_for_now {
@@ -67,9 +68,10 @@ impl Supervisor {
             tracing::warn!(session.id = %id, detail, "a restart did not come about");
         }
         let reason = (!is_for_now).then(|| FailReason {
-            code: match failure {
+            code: match &failure {
                 SupervisorError::ConversationNotKept => FailReason::CONVERSATION_NOT_KEPT,
                 SupervisorError::BudgetSpent { .. } => FailReason::BUDGET_SPENT,
+                SupervisorError::Choices(error) => error.code(),
                 _ => "start_failed",
             }
             .to_owned(),
@@ -95,7 +97,7 @@ impl Supervisor {
         let admitted = self.admit(row.id, &row.cwd).await?;
         let launch = Launch {
             occasion: Occasion::Restart,
-            ..self.prepare(&row, start, None, terms).await?
+            ..self.prepare(session, &row, start, None, terms).await?
         };
         // That somebody was faster is no failure; see the caller.
         self.start_prepared(session, launch, admitted).await

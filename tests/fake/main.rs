@@ -7,6 +7,7 @@ mod audit;
 mod bed;
 mod behind;
 mod budget;
+mod choices;
 mod clients;
 mod control;
 mod credentials;

@@ -9,6 +9,7 @@
 mod support;
 
 mod background;
+mod choices;
 mod controls;
 mod conversations;
 mod elicitation;

@@ -179,7 +179,7 @@ pub enum ThinkingDisplay {
 }
 
 impl ThinkingDisplay {
-    pub(in crate::claude) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Summarized => "summarized",
             Self::Omitted => "omitted",

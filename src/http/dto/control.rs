@@ -99,7 +99,7 @@ pub(in crate::http) struct RewindRequest {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"settings": {"effortLevel": "high"}}))]
 pub(in crate::http) struct SettingsRequest {
-    /// The settings as the CLI names them; `null` takes one back. They hold until the process ends.
+    /// The settings as the CLI names them; `null` takes one back. They hold for later processes too.
     pub(in crate::http) settings: JsonObject,
 }
 

@@ -196,6 +196,9 @@ codes! {
     ConversationNotFound, "conversation_not_found", NOT_FOUND, final, none,
         "The agent CLI knows no such conversation",
         "Check the id, and name the directory that the conversation began in: older CLIs look nowhere else.";
+    ChoicesDamaged, "choices_damaged", CONFLICT, final, none,
+        "What was set in the session at run time cannot be read",
+        "Mend the named file, or resume with fresh, which puts the file aside and begins without it.";
     TooManySessions, "too_many_sessions", TOO_MANY_REQUESTS, retry, none,
         "As many sessions have a process as the limit allows",
         "Stop a session, or raise the named limit.";

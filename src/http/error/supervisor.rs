@@ -10,7 +10,7 @@ use crate::{
     domain::{ApprovalState, FailReason, rule::InvalidRule},
     http::dto,
     journal::ReadError,
-    session::{SessionError, WakeFailure},
+    session::{ChoicesError, SessionError, WakeFailure},
     store::{ApprovalRow, StoreError},
     supervisor::{Refusal, SupervisorError},
     telemetry,
@@ -83,6 +83,7 @@ impl From<SupervisorError> for ApiError {
             E::Files { error: ref cause, .. } if cause.kind() == std::io::ErrorKind::StorageFull => {
                 new(ErrorCode::StorageUnavailable).caused_by(error)
             }
+            E::Choices(error) => of_choices(error),
             E::StoreBehind => new(ErrorCode::StorageUnavailable).caused_by(error),
             E::StoredOptions | E::StoredRules(_) | E::Files { .. } => {
                 new(ErrorCode::StorageFailed).caused_by(error)
@@ -161,6 +162,7 @@ impl From<SessionError> for ApiError {
             E::PromptDropped { .. } => new(ErrorCode::PromptDropped).detail(error.to_string()),
             E::PromptNotOpen(_) => new(ErrorCode::PromptNotOpen),
             E::Journal(error) => error.into(),
+            E::Choices(error) => of_choices(error),
             E::JournalWrite(_) => new(ErrorCode::StorageUnavailable).caused_by(error),
             E::Ended => new(ErrorCode::SessionEnded),
             E::LetGo => new(ErrorCode::ShuttingDown).harmless(),
@@ -273,5 +275,12 @@ impl From<StoreError> for ApiError {
             error if error.is_transient() => Self::new(ErrorCode::StorageUnavailable).caused_by(error),
             error => Self::new(ErrorCode::StorageFailed).caused_by(error),
         }
+    }
+}
+
+fn of_choices(error: ChoicesError) -> ApiError {
+    match error {
+        ChoicesError::Damaged { .. } => ApiError::new(ErrorCode::ChoicesDamaged).detail(error.to_string()),
+        ChoicesError::Unwritten(_) => ApiError::new(ErrorCode::StorageUnavailable).caused_by(error),
     }
 }

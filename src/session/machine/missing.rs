@@ -6,7 +6,7 @@ use crate::{
     journal::Missing,
 };
 
-use super::{Machine, Run};
+use super::{Machine, Restore, Run};
 
 impl Machine {
     /// Reads on behind records that are missing.
@@ -92,6 +92,7 @@ impl Machine {
             silent_for_ms: None,
             park: None,
             start_errors: Vec::new(),
+            restore: Restore::default(),
         });
         self.last_run = Some(run);
         self.restart = None;

@@ -4,7 +4,7 @@
 use crate::{
     claude::{Envelope, glance},
     domain::{CliSessionId, MAX_TITLE_BYTES, Seq},
-    session::Offers,
+    session::{Offers, choices::is_step},
 };
 
 /// A control request of ours.
@@ -17,12 +17,17 @@ pub(super) enum OwnRequest {
     ReloadPlugins,
     ListModels,
     RenameSession(String),
+    /// It gives the process what was set.
+    Restore,
 }
 
 impl OwnRequest {
     /// `conversation` is the one of this session. `None` when the answer changes nothing here.
     pub(super) fn read(line: &Envelope<'_>, conversation: Option<CliSessionId>) -> Option<Self> {
         let request = line.request?;
+        if line.request_id.as_deref().is_some_and(is_step) {
+            return Some(Self::Restore);
+        }
         Some(match glance::request_subtype(line)?.as_str() {
             "initialize" => Self::Initialize,
             "set_model" => Self::SetModel(glance::member_text(request, "model")),

@@ -1,12 +1,26 @@
 //! Owns how the fold begins and ends a run.
 
 use crate::{
-    domain::{Fact, RunExit, RunId, StartMode},
+    domain::{Fact, PromptUuid, RunExit, RunId, StartMode},
     journal::RecordRef,
-    session::{Offers, approvals, desk::Book, exit, money::Ledger, notes::RunStarted, turns},
+    session::{
+        Offers, approvals,
+        desk::Book,
+        exit,
+        money::Ledger,
+        notes::{Carried, RunStarted},
+        turns,
+    },
 };
 
-use super::{Audit, Calls, Effect, Machine, Outcome, Run, Timers, Unasked};
+use super::{Audit, Calls, Effect, Machine, Outcome, Restore, Run, Timers, Unasked};
+
+impl Run {
+    /// Whether the process answered `initialize`, and has what was set.
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready && self.restore.left.is_empty()
+    }
+}
 
 impl Machine {
     pub(super) fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -26,6 +40,7 @@ impl Machine {
             silent_for_ms: None,
             park: None,
             start_errors: Vec::new(),
+            restore: Restore::new(started.restores),
         });
         self.last_run = Some(started.run_id);
         self.turns = started.turns;
@@ -86,9 +101,14 @@ impl Machine {
         self.background_tasks = 0;
         self.offers.tasks = None;
         self.calls = Calls::default();
-        let (state, reason) = match (run.start_timeout_ms, &run.refused_mode, run.silent_for_ms) {
+        let refused = match (&run.refused_mode, &run.restore.refused) {
+            (Some(detail), _) => Some(exit::mode_refused(detail.clone())),
+            (None, Some(detail)) => Some(exit::choices_refused(detail.clone())),
+            (None, None) => None,
+        };
+        let (state, reason) = match (run.start_timeout_ms, refused, run.silent_for_ms) {
             (Some(ms), _, _) => exit::start_timed_out(ms, exit.as_ref()),
-            (None, Some(detail), _) => exit::mode_refused(detail.clone()),
+            (None, Some(refused), _) => refused,
             (None, None, Some(ms)) => exit::silent(ms, exit.as_ref()),
             (None, None, None) => exit::rest_after(exit.as_ref(), run.ready, cut_short, &run.start_errors),
         };
@@ -103,5 +123,39 @@ impl Machine {
             at: record.at,
         });
         out.effects.push(Effect::RunEnded);
+    }
+
+    /// The requests that still have to be answered before the process has what was set; none before it can be asked.
+    pub(in crate::session) fn left_to_restore(&self) -> &[String] {
+        match &self.run {
+            Some(run) if run.ready && run.restore.refused.is_none() && !run.stop_asked => &run.restore.left,
+            Some(_) | None => &[],
+        }
+    }
+
+    /// Whether prompts have to wait until the process has what was set.
+    pub(in crate::session) fn is_restoring(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !run.restore.left.is_empty())
+    }
+
+    /// Whether a request of ours is written and not answered.
+    pub(in crate::session) fn is_asked(&self, id: &str) -> bool {
+        self.own_requests.contains_key(id)
+    }
+
+    /// Prompts of the last process that waited until this one has what was set, and whose lines are not written yet.
+    pub(in crate::session) fn awaited_after_restore(&self) -> Vec<Carried> {
+        let waited = self
+            .run
+            .as_ref()
+            .is_some_and(|run| run.restore.is_needed && run.is_ready());
+        let awaited = |uuid: &PromptUuid| waited && self.awaited.contains(uuid);
+        let prompts = self.prompts.iter().filter(|prompt| awaited(&prompt.uuid));
+        prompts
+            .map(|prompt| Carried {
+                uuid: prompt.uuid,
+                seq: prompt.seq,
+            })
+            .collect()
     }
 }

@@ -223,6 +223,9 @@ impl Machine {
         let asked = self.own_requests.remove(&answer.request_id);
         self.desk
             .settled(&answer.request_id, answer.outcome.is_ok(), record.seq);
+        if let Some(run) = &mut self.run {
+            run.restore.answered(&answer);
+        }
         if let Ok(payload) = &answer.outcome {
             self.offers.see(asked.as_ref(), record.seq);
             let payload = payload.as_deref().map_or("{}", RawValue::get);
@@ -241,7 +244,13 @@ impl Machine {
                     self.set_permission_mode(glance::member_text(payload, "mode"), out);
                 }
                 Some(OwnRequest::RenameSession(title)) => out.facts.push(Fact::Renamed(title)),
-                Some(OwnRequest::Initialize | OwnRequest::ReloadPlugins | OwnRequest::ListModels) | None => {}
+                Some(
+                    OwnRequest::Initialize
+                    | OwnRequest::ReloadPlugins
+                    | OwnRequest::ListModels
+                    | OwnRequest::Restore,
+                )
+                | None => {}
             }
         }
         out.effects.push(Effect::ControlAnswered(answer));

@@ -79,6 +79,7 @@ impl Bench {
             restart: None,
             carried: Vec::new(),
             earlier_session_id: None,
+            restores: Vec::new(),
         }));
     }
 
@@ -440,6 +441,68 @@ fn a_refused_mode_leaves_the_old_one() {
     assert_eq!(bench.machine.view(None).permission_mode.as_deref(), Some("plan"));
 }
 
+fn restoring(bench: &mut Bench, restores: &[&str]) {
+    bench.note(&Note::RunStarted(RunStarted {
+        run_id: bench.run,
+        mode: StartMode::Resume,
+        cli_session_id: CliSessionId::new(),
+        turns: 0,
+        base: CliTotals::default(),
+        permission_mode: None,
+        restart: None,
+        carried: Vec::new(),
+        earlier_session_id: None,
+        restores: restores.iter().map(|id| (*id).to_owned()).collect(),
+    }));
+    assert!(
+        bench.machine.left_to_restore().is_empty(),
+        "it cannot be asked yet"
+    );
+    bench.answer_initialize();
+}
+
+fn answered(bench: &mut Bench, id: &str, outcome: &str) {
+    bench.cli(&format!(
+        r#"{{"type":"control_response","response":{{{outcome},"request_id":"{id}"}}}}"#
+    ));
+}
+
+#[test]
+fn a_process_is_ready_once_it_has_what_was_set() {
+    let mut bench = Bench::at_rest();
+    restoring(&mut bench, &["one", "two"]);
+    assert_eq!(bench.machine.left_to_restore(), ["one", "two"]);
+    assert_eq!(bench.machine.state(), SessionState::Starting);
+    answered(&mut bench, "one", r#""subtype":"success""#);
+    assert_eq!(bench.machine.left_to_restore(), ["two"]);
+    assert!(!bench.machine.is_ready());
+    answered(&mut bench, "two", r#""subtype":"success""#);
+    assert!(bench.machine.is_ready() && !bench.machine.is_restoring());
+    assert_eq!(bench.machine.state(), SessionState::Idle);
+}
+
+#[test]
+fn a_process_that_refuses_what_was_set_is_unwanted() {
+    let mut bench = Bench::at_rest();
+    restoring(&mut bench, &["one", "two"]);
+    answered(&mut bench, "one", r#""subtype":"error","error":"no such rule""#);
+    assert!(bench.machine.is_unwanted());
+    assert!(
+        bench.machine.left_to_restore().is_empty(),
+        "nothing more is asked"
+    );
+    bench.note(&Note::StopRequested {
+        by: "daemon".to_owned(),
+        start_timeout_ms: None,
+        silent_for_ms: None,
+        park: None,
+    });
+    bench.exit(Some(0), None, StopIntent::Stop);
+    let reason = bench.machine.reason().unwrap();
+    assert_eq!(reason.code, FailReason::CHOICES_NOT_RESTORED);
+    assert!(reason.detail.contains("no such rule"), "{}", reason.detail);
+}
+
 #[test]
 fn another_permission_mode_than_asked_for_fails_the_start() {
     let mut bench = Bench::at_rest();
@@ -454,6 +517,7 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         restart: None,
         carried: Vec::new(),
         earlier_session_id: None,
+        restores: Vec::new(),
     }));
     bench.answer_initialize();
     assert!(bench.machine.is_unwanted());

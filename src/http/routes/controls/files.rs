@@ -45,7 +45,7 @@ pub(in crate::http::routes) async fn settings(
 
 /// Change the CLI's settings.
 ///
-/// They hold until the process ends.
+/// They hold for later processes too, until somebody changes them.
 #[utoipa::path(
     patch, path = "/v1/sessions/{id}/settings", operation_id = "apply_settings", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = SettingsRequest,

@@ -18,6 +18,7 @@ impl Bench {
             restart: None,
             carried: Vec::new(),
             earlier_session_id: earlier,
+            restores: Vec::new(),
         }));
     }
 

@@ -21,6 +21,7 @@ impl Bench {
             restart: terms,
             carried,
             earlier_session_id: None,
+            restores: Vec::new(),
         }));
         self.answer_initialize();
     }

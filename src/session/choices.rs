@@ -1,0 +1,214 @@
+//! Owns what people set while a process runs, so that the next process gets it too: settings, MCP servers, how the model
+//! thinks. It may hold secrets, so it is in a file of its own beside the journal, which only the owner can read.
+//!
+//! A request is kept before the CLI is asked, and counts once the CLI has done it. So a daemon that dies in between reads
+//! the answer in the journal and loses nothing.
+
+mod kept;
+mod line;
+mod restore;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use serde_json::value::RawValue;
+
+use crate::{
+    claude::ControlResponse,
+    domain::RunId,
+    journal::{read_beside, replace_beside},
+};
+
+pub use kept::Kept;
+pub(super) use line::{is_choice, secret_line};
+pub(super) use restore::{RestoreFailure, Restoring, is_step, tolerates};
+
+/// The name of the file.
+const FILE: &str = "choices.json";
+/// Where a damaged file is kept once a person has asked for a fresh start.
+const ASIDE: &str = "choices.json.aside";
+
+/// Why what was set cannot be used or kept.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ChoicesError {
+    /// The file is there and cannot be read. It may hold a `deny`, so nothing starts without it.
+    #[error(
+        "what was set at run time cannot be read from {path}: {detail}; mend the file, or resume with fresh to put it aside"
+    )]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The file cannot be written.
+    #[error("what was set at run time cannot be kept: {0}")]
+    Unwritten(String),
+}
+
+impl ChoicesError {
+    /// The stable name.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Damaged { .. } => "choices_damaged",
+            Self::Unwritten(_) => "storage_unavailable",
+        }
+    }
+}
+
+/// What was set, and its file.
+#[derive(Debug)]
+pub(super) struct Choices {
+    dir: PathBuf,
+    kept: Result<Kept, String>,
+    /// What the file holds; empty when there is none.
+    written: Vec<u8>,
+    pub(super) restoring: Restoring,
+}
+
+impl Choices {
+    /// Reads the file in a session's folder; none is as good as an empty one.
+    pub(super) fn open(dir: &Path) -> Self {
+        let (kept, written) = match read_beside(dir, FILE) {
+            Ok(Some(bytes)) => (Kept::read(&bytes), bytes),
+            Ok(None) => (Ok(Kept::default()), Vec::new()),
+            Err(error) => (Err(error.to_string()), Vec::new()),
+        };
+        Self {
+            dir: dir.to_owned(),
+            kept,
+            written,
+            restoring: Restoring::default(),
+        }
+    }
+
+    /// What was set; the next process is started with it.
+    ///
+    /// # Errors
+    /// It cannot be read, or the newest of it cannot be written down.
+    pub(super) fn get(&mut self) -> Result<&Kept, ChoicesError> {
+        self.save()?;
+        self.kept.as_ref().map_err(|detail| ChoicesError::Damaged {
+            path: self.path().display().to_string(),
+            detail: detail.clone(),
+        })
+    }
+
+    /// Keeps a request that is about to be sent to the CLI.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; then it must not be sent.
+    pub(super) fn ask(&mut self, id: &str, request: Box<RawValue>) -> Result<(), ChoicesError> {
+        self.get()?;
+        if let Ok(kept) = &mut self.kept {
+            kept.ask(id, request);
+        }
+        let saved = self.save();
+        if saved.is_err() {
+            self.unsent(id);
+        }
+        saved
+    }
+
+    /// The CLI answered one of our requests.
+    pub(super) fn answered(&mut self, answer: &ControlResponse) {
+        let is_done = answer.outcome.is_ok();
+        self.change(|kept| kept.answered(&answer.request_id, is_done));
+    }
+
+    /// A request did not reach the CLI.
+    pub(super) fn unsent(&mut self, id: &str) {
+        self.change(|kept| kept.answered(id, false));
+    }
+
+    /// The process ended: it answers nothing any more.
+    pub(super) fn run_ended(&mut self) {
+        self.restoring = Restoring::default();
+        self.change(Kept::forget_unanswered);
+    }
+
+    /// Puts the file aside, after which nothing is set: a person wants a fresh start, and it cannot be used.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub(super) fn put_aside(&mut self) -> Result<(), ChoicesError> {
+        match std::fs::rename(self.path(), self.dir.join(ASIDE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ChoicesError::Unwritten(error.to_string()));
+            }
+            _ => {}
+        }
+        self.kept = Ok(Kept::default());
+        self.written.clear();
+        Ok(())
+    }
+
+    /// Whether the file cannot be read.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.kept.is_err()
+    }
+
+    /// The next request that gives the process what was set, by the ids that are left; `None` while one is under way. It
+    /// is under way from then on.
+    pub(super) fn next_step(
+        &mut self,
+        run: RunId,
+        left: &[String],
+    ) -> Option<Result<restore::Step, RestoreFailure>> {
+        let id = left.first()?;
+        if !self.restoring.begin(run, id) {
+            return None;
+        }
+        Some(
+            match self.kept.as_ref().ok().and_then(|kept| restore::step(kept, id)) {
+                Some(step) => Ok(step),
+                None => Err(RestoreFailure),
+            },
+        )
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(FILE)
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Kept)) {
+        let Ok(kept) = &mut self.kept else {
+            return;
+        };
+        change(kept);
+        if let Err(error) = self.save() {
+            // The next start needs it, and says so.
+            tracing::error!(path = %self.path().display(), %error, "what was set is in memory only");
+        }
+    }
+
+    /// Brings the file in line with what is kept.
+    fn save(&mut self) -> Result<(), ChoicesError> {
+        let Ok(kept) = &self.kept else {
+            return Ok(());
+        };
+        let bytes = if kept.is_empty() {
+            Vec::new()
+        } else {
+            kept.to_json()
+        };
+        if bytes == self.written {
+            return Ok(());
+        }
+        let write = || {
+            if bytes.is_empty() {
+                std::fs::remove_file(self.path())
+            } else {
+                replace_beside(&self.dir, FILE, &bytes)
+            }
+        };
+        write().map_err(|error| ChoicesError::Unwritten(error.to_string()))?;
+        self.written = bytes;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Owns what was set, as the file holds it, and how one request changes it.
+
+use std::{collections::BTreeMap, fmt, io, path::Path};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{
+    claude::{LaunchOptions, glance, json, options::Thinking},
+    journal::replace_beside,
+};
+
+use super::FILE;
+
+/// The newest form of the file.
+const VERSION: u32 = 1;
+/// Taking back the effort gives the CLI's own default and not that of the launch, so this must be said again.
+const EFFORT: &str = "effortLevel";
+
+/// Raw values by their names.
+type Raw = BTreeMap<String, Box<RawValue>>;
+
+/// What was set. A file of a newer form is not understood in part: what is not known may be a `deny`.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    thinking: Option<ThinkingChoice>,
+    /// The settings that hold above those of the launch.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) settings: Raw,
+    /// The requests that the CLI has not answered, by their ids.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    asked: Raw,
+}
+
+/// Names alone: the values may hold secrets.
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept")
+            .field("settings", &self.settings.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            thinking: None,
+            settings: Raw::new(),
+            asked: Raw::new(),
+        }
+    }
+}
+
+/// How much the model thinks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ThinkingChoice {
+    /// Most tokens; `None` for the model's default.
+    tokens: Option<u32>,
+    display: DisplayChoice,
+}
+
+/// How thinking is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DisplayChoice {
+    /// As at the launch.
+    OfLaunch,
+    /// As the CLI likes.
+    Default,
+    /// This way.
+    Shown(String),
+}
+
+impl Kept {
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
+        let kept: Self = serde_json::from_slice(bytes).map_err(|error| {
+            // The words of the error may repeat a value.
+            format!(
+                "line {}, column {} is not as it was written",
+                error.line(),
+                error.column()
+            )
+        })?;
+        if kept.version == VERSION {
+            Ok(kept)
+        } else {
+            Err(format!(
+                "its version is {}, this program knows {VERSION}",
+                kept.version
+            ))
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        self.thinking.is_none() && self.settings.is_empty() && self.asked.is_empty()
+    }
+
+    /// Gives a new session what another one has set whose copy it is.
+    ///
+    /// # Errors
+    /// The file in its folder cannot be written.
+    pub fn copy_to(mut self, dir: &Path) -> io::Result<()> {
+        self.forget_unanswered();
+        if self.is_empty() {
+            return Ok(());
+        }
+        replace_beside(dir, FILE, &self.to_json())
+    }
+
+    pub(super) fn ask(&mut self, id: &str, request: Box<RawValue>) {
+        self.asked.insert(id.to_owned(), request);
+    }
+
+    pub(super) fn answered(&mut self, id: &str, is_done: bool) {
+        if let Some(request) = self.asked.remove(id).filter(|_| is_done) {
+            self.set(request.get());
+        }
+    }
+
+    pub(super) fn forget_unanswered(&mut self) {
+        self.asked.clear();
+    }
+
+    /// The CLI did what a request asks for.
+    pub(super) fn set(&mut self, request: &str) {
+        match glance::member_text(request, "subtype").as_deref() {
+            Some("apply_flag_settings") => {
+                // As in the CLI: a setting is replaced as a whole, and `null` takes it back.
+                for (name, value) in raw_members(glance::member(request, "settings")) {
+                    if value.get() == "null" && name != EFFORT {
+                        self.settings.remove(&name);
+                    } else {
+                        self.settings.insert(name, value);
+                    }
+                }
+            }
+            // The newer one holds.
+            Some("set_model") => drop(self.settings.remove("model")),
+            Some("set_max_thinking_tokens") => {
+                let tokens = glance::member_count(request, "max_thinking_tokens");
+                let display = match glance::member(request, "thinking_display") {
+                    None => self
+                        .thinking
+                        .take()
+                        .map_or(DisplayChoice::OfLaunch, |old| old.display),
+                    Some(raw) => json::string(raw)
+                        .map_or(DisplayChoice::Default, |it| DisplayChoice::Shown(it.into_owned())),
+                };
+                self.thinking = Some(ThinkingChoice {
+                    tokens: tokens.and_then(|tokens| u32::try_from(tokens).ok()),
+                    display,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes what goes by flags part of the launch options.
+    pub fn shape(&self, options: &mut LaunchOptions) {
+        if let Some(choice) = &self.thinking {
+            let of_launch = match options.thinking.take() {
+                Some(Thinking::Adaptive { display } | Thinking::Enabled { display, .. }) => {
+                    display.map(|display| display.as_str().to_owned())
+                }
+                Some(Thinking::Disabled) | None => None,
+            };
+            options.max_thinking_tokens = choice.tokens;
+            let display = match &choice.display {
+                DisplayChoice::OfLaunch => of_launch,
+                DisplayChoice::Default => None,
+                DisplayChoice::Shown(display) => Some(display.clone()),
+            };
+            if let Some(display) = display.filter(|_| choice.tokens != Some(0)) {
+                // A flag of its own, as it goes with any number of tokens.
+                let extra = options.extra_args.get_or_insert_default();
+                extra.insert("thinking-display".to_owned(), Some(display));
+            }
+        }
+    }
+}
+
+/// The members of a raw object; none when it is no object.
+pub(super) fn raw_members(object: Option<&str>) -> Vec<(String, Box<RawValue>)> {
+    let mut members = Vec::new();
+    // What is no object has no members.
+    let _ = json::for_each_member(object.unwrap_or("{}"), |name, value| {
+        if let Ok(value) = RawValue::from_string(value.to_owned()) {
+            members.push((name.to_owned(), value));
+        }
+    });
+    members
+}

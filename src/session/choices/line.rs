@@ -1,0 +1,51 @@
+//! Owns which control requests set something, and what the journal gets of those that may hold secrets.
+
+use serde_json::value::RawValue;
+
+use crate::claude::{control::Fields, glance, stdin};
+
+/// Longest name of a kind of server that the journal gets.
+const KIND_BYTES: usize = 32;
+
+/// Whether the CLI forgets at its end what a request of this subtype sets.
+pub(in crate::session) fn is_choice(subtype: &str) -> bool {
+    matches!(
+        subtype,
+        "apply_flag_settings" | "set_model" | "set_max_thinking_tokens"
+    )
+}
+
+/// What the journal gets in the place of a request that may hold secrets; `None` for all others.
+pub(in crate::session) fn secret_line(id: &str, subtype: &str, request: &str) -> Option<Vec<u8>> {
+    let mut shown = Fields::new();
+    match subtype {
+        "apply_flag_settings" => {
+            let mut settings = Fields::new();
+            let given = glance::member(request, "settings").unwrap_or("{}");
+            glance::for_each_member(given, |name, _| settings.set(name, "redacted"));
+            shown.set_raw("settings", settings.to_object()?);
+        }
+        "mcp_set_servers" => {
+            let mut servers = Fields::new();
+            let given = glance::member(request, "servers").unwrap_or("{}");
+            glance::for_each_member(given, |name, config| {
+                if let Some(server) = kind_of(config) {
+                    servers.set_raw(name, server);
+                }
+            });
+            shown.set_raw("servers", servers.to_object()?);
+        }
+        _ => return None,
+    }
+    shown.set("redacted", &true);
+    Some(stdin::control_request(id, subtype, &shown))
+}
+
+/// What the journal gets of a server: how it is reached.
+fn kind_of(config: &str) -> Option<Box<RawValue>> {
+    let mut shown = Fields::new();
+    if let Some(kind) = glance::member_text(config, "type").filter(|kind| kind.len() <= KIND_BYTES) {
+        shown.set("type", &kind);
+    }
+    shown.to_object()
+}

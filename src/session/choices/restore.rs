@@ -1,0 +1,104 @@
+//! Owns how a process is given what was set: one request after the other, each after the answer to the one before it.
+
+use crate::{
+    claude::{control::Fields, stdin},
+    domain::RunId,
+};
+
+use super::{Kept, line::secret_line};
+
+/// What the id of such a request begins with.
+const PREFIX: &str = "trunkline-restore-";
+const SETTINGS: &str = "settings";
+
+/// A request that gives the process something back.
+#[derive(Debug)]
+pub(in crate::session) struct Step {
+    /// The line for the CLI.
+    pub(in crate::session) line: Vec<u8>,
+    /// What the journal gets in its place, if it may hold secrets.
+    pub(in crate::session) record: Option<Vec<u8>>,
+}
+
+/// What is to be given back is not there any more.
+#[derive(Debug, thiserror::Error)]
+#[error("what it is to be given is not there any more")]
+pub(in crate::session) struct RestoreFailure;
+
+/// Which request is under way.
+#[derive(Debug, Default)]
+pub(in crate::session) struct Restoring {
+    sent: Option<(RunId, String)>,
+    /// The run that was given the prompts of the last one.
+    carried_on: Option<RunId>,
+}
+
+impl Restoring {
+    /// Notes that a request is sent; `false` when it was sent before.
+    pub(super) fn begin(&mut self, run: RunId, id: &str) -> bool {
+        let is_new = self
+            .sent
+            .as_ref()
+            .is_none_or(|(of, sent)| (*of, sent.as_str()) != (run, id));
+        if is_new {
+            self.sent = Some((run, id.to_owned()));
+        }
+        is_new
+    }
+
+    /// The request that is under way was not taken: it is sent again.
+    pub(in crate::session) fn unsent(&mut self) {
+        self.sent = None;
+    }
+
+    /// Notes that a run is given the prompts of the last one; `false` when that was done before.
+    pub(in crate::session) fn carry_on(&mut self, run: RunId) -> bool {
+        self.carried_on.replace(run) != Some(run)
+    }
+}
+
+impl Kept {
+    /// The ids of the requests that give the next process what flags cannot, in their order.
+    pub fn steps(&self) -> Vec<String> {
+        let mut steps = Vec::new();
+        if !self.settings.is_empty() {
+            steps.push(format!("{PREFIX}{SETTINGS}"));
+        }
+        steps
+    }
+}
+
+/// The request with this id.
+pub(super) fn step(kept: &Kept, id: &str) -> Option<Step> {
+    let what = id.strip_prefix(PREFIX)?;
+    let (subtype, fields) = match what {
+        SETTINGS => {
+            let mut settings = Fields::new();
+            for (name, value) in &kept.settings {
+                settings.set_raw(name, value.clone());
+            }
+            let mut fields = Fields::new();
+            fields.set_raw("settings", settings.to_object()?);
+            ("apply_flag_settings", fields)
+        }
+        _ => return None,
+    };
+    let request = stdin::request_object(subtype, &fields);
+    let record = std::str::from_utf8(&request)
+        .ok()
+        .and_then(|request| secret_line(id, subtype, request));
+    Some(Step {
+        line: stdin::control_request(id, subtype, &fields),
+        record,
+    })
+}
+
+/// Whether a request of ours gives the process something back.
+pub(in crate::session) fn is_step(id: &str) -> bool {
+    id.starts_with(PREFIX)
+}
+
+/// Whether a process may go on without this: the CLI does not know what it is about, so nothing is at stake.
+pub(in crate::session) fn tolerates(_id: &str, _error: &str) -> bool {
+    false
+}

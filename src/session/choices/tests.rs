@@ -1,0 +1,195 @@
+//! What is set at run time, as it is kept and given back.
+
+use super::*;
+use crate::claude::{LaunchOptions, options::Thinking};
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+fn answer(id: &str, is_done: bool) -> ControlResponse {
+    let outcome = if is_done {
+        format!(r#"{{"subtype":"success","request_id":"{id}"}}"#)
+    } else {
+        format!(r#"{{"subtype":"error","request_id":"{id}","error":"no"}}"#)
+    };
+    let line = format!(r#"{{"type":"control_response","response":{outcome}}}"#);
+    ControlResponse::read(&crate::claude::scan(line.as_bytes()).unwrap()).unwrap()
+}
+
+fn settings(values: &str) -> String {
+    format!(r#"{{"subtype":"apply_flag_settings","settings":{values}}}"#)
+}
+
+/// The line that gives the settings back.
+fn restored(kept: &Kept) -> String {
+    let step = restore::step(kept, "trunkline-restore-settings").unwrap();
+    String::from_utf8(step.line).unwrap()
+}
+
+#[test]
+fn settings_are_merged_and_null_removes_one() {
+    let mut kept = Kept::default();
+    kept.set(&settings(r#"{"permissions":{"deny":["A"]},"b":1.50}"#));
+    kept.set(&settings(r#"{"permissions":{"ask":["B"]},"c":{}}"#));
+    kept.set(&settings(r#"{"c":null}"#));
+    let line = restored(&kept);
+    assert!(
+        line.contains(r#""settings":{"b":1.50,"permissions":{"ask":["B"]}}"#),
+        "{line}"
+    );
+    assert_eq!(kept.steps(), ["trunkline-restore-settings"]);
+    kept.set(&settings(r#"{"b":null,"permissions":null}"#));
+    assert!(kept.is_empty() && kept.steps().is_empty());
+}
+
+#[test]
+fn an_effort_that_was_taken_back_is_taken_back_again() {
+    let mut kept = Kept::default();
+    kept.set(&settings(r#"{"effortLevel":null}"#));
+    assert!(restored(&kept).contains(r#""settings":{"effortLevel":null}"#));
+}
+
+#[test]
+fn a_newer_model_wins_over_that_of_the_settings() {
+    let mut kept = Kept::default();
+    kept.set(&settings(r#"{"model":"one","x":1}"#));
+    kept.set(r#"{"subtype":"set_model","model":"two"}"#);
+    assert!(!restored(&kept).contains("one"));
+    kept.set(&settings(r#"{"model":"three"}"#));
+    assert!(restored(&kept).contains("three"));
+}
+
+#[test]
+fn a_choice_counts_once_the_cli_has_done_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut choices = Choices::open(dir.path());
+    choices.ask("one", raw(&settings(r#"{"a":1}"#))).unwrap();
+    choices.ask("two", raw(&settings(r#"{"b":2}"#))).unwrap();
+    // Another daemon reads the answers.
+    let mut choices = Choices::open(dir.path());
+    assert!(choices.get().unwrap().steps().is_empty());
+    choices.answered(&answer("one", true));
+    choices.answered(&answer("two", false));
+    choices.answered(&answer("three", true));
+    let mut choices = Choices::open(dir.path());
+    let line = restored(choices.get().unwrap());
+    assert!(line.contains(r#""settings":{"a":1}"#), "{line}");
+}
+
+#[test]
+fn what_a_dead_process_has_not_answered_is_not_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut choices = Choices::open(dir.path());
+    choices.ask("one", raw(&settings(r#"{"a":1}"#))).unwrap();
+    choices.run_ended();
+    choices.answered(&answer("one", true));
+    assert!(choices.get().unwrap().is_empty());
+    assert!(!dir.path().join(FILE).exists(), "nothing is left");
+}
+
+#[test]
+fn only_the_owner_can_read_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let mut choices = Choices::open(dir.path());
+    choices.ask("one", raw(&settings(r#"{"a":1}"#))).unwrap();
+    let mode = std::fs::metadata(dir.path().join(FILE))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_damaged_file_is_an_error_until_it_is_put_aside() {
+    for text in [
+        "",
+        "{",
+        r#"{"version":1,"settings":{"a":"SECRET"}"#,
+        r#"{"version":2}"#,
+        r#"{"version":1,"from_the_future":["SECRET"]}"#,
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(FILE), text).unwrap();
+        let mut choices = Choices::open(dir.path());
+        let error = choices.get().unwrap_err().to_string();
+        assert!(
+            error.contains("choices.json") && !error.contains("SECRET"),
+            "{error}"
+        );
+        assert!(choices.ask("one", raw(&settings(r#"{"a":1}"#))).is_err());
+        choices.answered(&answer("one", true));
+        choices.run_ended();
+        let untouched = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert_eq!(untouched, text);
+        choices.put_aside().unwrap();
+        assert!(choices.get().unwrap().is_empty());
+        let aside = std::fs::read_to_string(dir.path().join(ASIDE)).unwrap();
+        assert_eq!(aside, text);
+    }
+}
+
+#[test]
+fn a_choice_that_cannot_be_kept_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut choices = Choices::open(&dir.path().join("gone"));
+    let refused = choices.ask("one", raw(&settings(r#"{"a":1}"#)));
+    assert!(matches!(refused, Err(ChoicesError::Unwritten(_))), "{refused:?}");
+    choices.answered(&answer("one", true));
+    assert!(choices.get().unwrap().is_empty());
+}
+
+#[test]
+fn the_journal_gets_names_and_no_values() {
+    let line = secret_line("1", "apply_flag_settings", &settings(r#"{"env":{"K":"SECRET"}}"#)).unwrap();
+    let line = String::from_utf8(line).unwrap();
+    assert!(line.contains(r#""settings":{"env":"redacted"}"#), "{line}");
+    let servers = r#"{"subtype":"mcp_set_servers","servers":{"a":{"type":"http","headers":{"x":"SECRET"}},"b":{"command":"SECRET"}},"new":"SECRET"}"#;
+    let line = String::from_utf8(secret_line("1", "mcp_set_servers", servers).unwrap()).unwrap();
+    assert!(
+        line.contains(r#""servers":{"a":{"type":"http"},"b":{}}"#),
+        "{line}"
+    );
+    assert!(!line.contains("SECRET"));
+    assert!(secret_line("1", "set_model", "{}").is_none());
+}
+
+fn shaped(options: &str, requests: &[&str]) -> LaunchOptions {
+    let mut kept = Kept::default();
+    for request in requests {
+        kept.set(request);
+    }
+    let mut options: LaunchOptions = serde_json::from_str(options).unwrap();
+    kept.shape(&mut options);
+    options
+}
+
+fn display(options: &LaunchOptions) -> Option<&str> {
+    let extra = options.extra_args.as_ref()?;
+    extra.get("thinking-display")?.as_deref()
+}
+
+#[test]
+fn how_thinking_is_shown_stays_until_somebody_says_otherwise() {
+    let set = |rest: &str| format!(r#"{{"subtype":"set_max_thinking_tokens","max_thinking_tokens":{rest}}}"#);
+    let launch = r#"{"thinking":{"type":"enabled","budget_tokens":9,"display":"omitted"}}"#;
+    let options = shaped(launch, &[&set("8000")]);
+    assert!(options.thinking.is_none());
+    assert_eq!(
+        (options.max_thinking_tokens, display(&options)),
+        (Some(8000), Some("omitted"))
+    );
+    let options = shaped(
+        "{}",
+        &[&set(r#"8000,"thinking_display":"summarized""#), &set("7000")],
+    );
+    assert_eq!(
+        (options.max_thinking_tokens, display(&options)),
+        (Some(7000), Some("summarized"))
+    );
+    let options = shaped(launch, &[&set(r#"null,"thinking_display":null"#)]);
+    assert_eq!((options.max_thinking_tokens, display(&options)), (None, None));
+    let options = shaped(launch, &[]);
+    assert!(matches!(options.thinking, Some(Thinking::Enabled { .. })));
+}

@@ -1,0 +1,164 @@
+//! Owns what happens when a process does not take what was set, or nobody can read it: nothing goes on without it.
+
+use super::*;
+
+/// Settings of a CLI of which each start but the first does this with the settings that it is given.
+fn later(plan: Value) -> Value {
+    json!({ "starts": [{}, { "controls": { "apply_flag_settings": plan } }] })
+}
+
+#[tokio::test]
+async fn no_prompt_is_written_before_the_last_answer() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let gate = daemon.home().join("gate");
+    let id = session(&daemon, later(json!({ "wait_file": gate })), json!({})).await;
+    set(&rest, &id, deny()).await;
+    park(&rest, &id).await;
+    let mut client = daemon.attach(&id, Some(0)).await;
+    let message = json!({ "role": "user", "content": "second" });
+    client.send(&json!({ "type": "user", "message": message })).await;
+    wait_for("the settings are asked for", PATIENCE, async || {
+        (heard(&daemon) == ["initialize", "apply_flag_settings"]).then_some(())
+    })
+    .await;
+    // One more, while the process is being given what was set.
+    let message = json!({ "role": "user", "content": "third" });
+    client.send(&json!({ "type": "user", "message": message })).await;
+    assert_eq!(rest.session(&id).await["state"], "starting");
+    let prompts = |heard: &[String]| {
+        heard
+            .iter()
+            .filter(|it| *it == "second" || *it == "third")
+            .count()
+    };
+    assert_eq!(prompts(&heard(&daemon)), 0);
+    fs::write(&gate, "").unwrap();
+    wait_for("both prompts", PATIENCE, async || {
+        (prompts(&heard(&daemon)) == 2).then_some(())
+    })
+    .await;
+    let heard = heard(&daemon);
+    assert_eq!(heard[heard.len() - 2..], ["second", "third"]);
+}
+
+#[tokio::test]
+async fn a_prompt_that_was_not_begun_waits_for_the_settings() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let gate = daemon.home().join("gate");
+    let id = session(&daemon, later(json!({ "wait_file": gate })), json!({})).await;
+    set(&rest, &id, deny()).await;
+    let busy = crate::support::programs::fake_prompt(&json!([{ "silent": 1 }]));
+    rest.prompt(&id, &busy).await;
+    rest.in_turn(&id).await;
+    rest.prompt(&id, "not begun").await;
+    proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
+    wait_for("the settings are asked for", PATIENCE, async || {
+        (heard(&daemon) == ["initialize", "apply_flag_settings"]).then_some(())
+    })
+    .await;
+    fs::write(&gate, "").unwrap();
+    wait_for("the turn", PATIENCE, async || {
+        (rest.session(&id).await["state"] == "idle").then_some(())
+    })
+    .await;
+    let heard = heard(&daemon);
+    assert_eq!(heard, ["initialize", "apply_flag_settings", "not begun"]);
+}
+
+#[tokio::test]
+async fn a_daemon_that_dies_meanwhile_leaves_nothing_out() {
+    let mut daemon = daemon().await;
+    let gate = daemon.home().join("gate");
+    let id = session(&daemon, later(json!({ "wait_file": gate })), json!({})).await;
+    let rest = daemon.rest();
+    set(&rest, &id, deny()).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume", json!({})).await.expect(200);
+    wait_for("the settings are asked for", PATIENCE, async || {
+        (heard(&daemon) == ["initialize", "apply_flag_settings"]).then_some(())
+    })
+    .await;
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
+    assert_eq!(rest.session(&id).await["state"], "starting");
+    fs::write(&gate, "").unwrap();
+    rest.ask(&id, "second").await;
+    assert_eq!(heard(&daemon), ["initialize", "apply_flag_settings", "second"]);
+}
+
+#[tokio::test]
+async fn a_step_that_fails_stops_the_wake_with_its_reason() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, later(json!({ "error": "not this one" })), json!({})).await;
+    set(&rest, &id, deny()).await;
+    park(&rest, &id).await;
+    let refused = rest
+        .post(&path(&id, "messages"), json!({ "text": "second" }))
+        .await;
+    assert_eq!(refused.status, 409, "{:#}", refused.body);
+    let view = rest.in_state(&id, &["failed"]).await;
+    assert_eq!(view["reason"]["code"], "choices_not_restored", "{view:#}");
+    let detail = view["reason"]["detail"].as_str().unwrap();
+    assert!(detail.contains("not this one"), "{detail}");
+    assert_eq!(heard(&daemon), ["initialize", "apply_flag_settings"]);
+    // A resume tries the same again; only a fresh start goes without.
+    rest.lifecycle(&id, "resume", json!({})).await;
+    rest.in_state(&id, &["failed"]).await;
+    assert_eq!(heard(&daemon), ["initialize", "apply_flag_settings"]);
+    rest.lifecycle(&id, "resume?wait=ready", json!({ "fresh": true }))
+        .await
+        .expect(200);
+    rest.ask(&id, "third").await;
+    assert_eq!(heard(&daemon), ["initialize", "third"]);
+}
+
+#[tokio::test]
+async fn damaged_choices_are_an_error_until_a_fresh_start() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, json!({}), json!({})).await;
+    set(&rest, &id, deny()).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    let mut daemon = daemon;
+    assert!(daemon.stop().success());
+    let folder = daemon.data_dir().join("sessions").join(&id);
+    fs::write(folder.join("choices.json"), "{").unwrap();
+    daemon.start().await;
+    let rest = daemon.rest();
+    let refused = rest.lifecycle(&id, "resume", json!({})).await;
+    assert_eq!(refused.body["code"], "choices_damaged", "{:#}", refused.body);
+    let refused = rest.post(&path(&id, "fork"), json!({})).await;
+    assert_eq!(refused.body["code"], "choices_damaged", "{:#}", refused.body);
+    assert_eq!(rest.session(&id).await["state"], "stopped");
+    rest.lifecycle(&id, "resume?wait=ready", json!({ "fresh": true }))
+        .await
+        .expect(200);
+    assert_eq!(
+        fs::read_to_string(folder.join("choices.json.aside")).unwrap(),
+        "{"
+    );
+    rest.ask(&id, "second").await;
+    assert_eq!(heard(&daemon), ["initialize", "second"]);
+}
+
+#[tokio::test]
+async fn a_parked_session_with_damaged_choices_says_so_to_its_callers() {
+    let mut daemon = daemon().await;
+    let id = session(&daemon, json!({}), json!({})).await;
+    set(&daemon.rest(), &id, deny()).await;
+    park(&daemon.rest(), &id).await;
+    assert!(daemon.stop().success());
+    let folder = daemon.data_dir().join("sessions").join(&id);
+    fs::write(folder.join("choices.json"), "{").unwrap();
+    daemon.start().await;
+    let rest = daemon.rest();
+    let refused = rest
+        .post(&path(&id, "messages"), json!({ "text": "second" }))
+        .await;
+    assert_eq!(refused.body["code"], "choices_damaged", "{:#}", refused.body);
+    assert_eq!(rest.session(&id).await["state"], "parked");
+}

@@ -1,0 +1,99 @@
+//! Owns the tests of what a person sets at run time on the real CLI: it holds however the process ends.
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::{
+    support::{
+        proc,
+        wait::{PATIENCE, wait_for},
+    },
+    world::{World, pid},
+};
+
+/// Kills the CLI and waits for the process that the daemon starts in its place.
+async fn kill(world: &World, id: &str) {
+    let old = pid(&world.rest.session(id).await);
+    proc::signal(old, Signal::SIGKILL);
+    wait_for("another process", PATIENCE, async || {
+        let view = world.rest.session(id).await;
+        let new = view["cli"]["pid"].as_i64()?;
+        (new != i64::from(old) && view["state"] == "idle").then_some(())
+    })
+    .await;
+}
+
+/// Ends the process of the session in this way. The next prompt, or this, starts another.
+async fn end(world: &World, id: &str, how: &str) {
+    match how {
+        "park" => drop(world.rest.lifecycle(id, "park", json!({})).await.expect(200)),
+        "kill" => kill(world, id).await,
+        "stop" => {
+            world.stop(id).await;
+            world.resume(id).await;
+        }
+        other => panic!("no such end: {other}"),
+    }
+}
+
+fn touch(name: &str) -> Value {
+    json!([{ "tool": "Bash", "input": { "command": format!("touch {name}") } }, { "text": "done" }])
+}
+
+async fn restarting() -> World {
+    World::with(|daemon| {
+        daemon
+            .env("TRUNKLINE_RESTART_MAX_RESTARTS", "5")
+            .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_deny_holds_over_park_kill_and_stop() {
+    let world = restarting().await;
+    let id = world.session(json!({ "allowed_tools": ["Bash"] })).await;
+    world.answer(&id, touch("allowed")).await;
+    assert!(world.exists("allowed"));
+    let settings = json!({ "permissions": { "deny": ["Bash(touch *)"] }, "effortLevel": "low" });
+    let route = format!("/v1/sessions/{id}/settings");
+    world
+        .rest
+        .patch(&route, json!({ "settings": settings }))
+        .await
+        .expect(200);
+    for how in ["park", "kill", "stop"] {
+        end(&world, &id, how).await;
+        world.answer(&id, touch(how)).await;
+        assert!(!world.exists(how), "after the {how} the denied command ran");
+        let request = world.last_request().await;
+        assert_eq!(request["output_config"]["effort"], "low", "after the {how}");
+    }
+    // Another person takes it back.
+    let none = json!({ "settings": { "permissions": null } });
+    world.rest.patch(&route, none).await.expect(200);
+    world.answer(&id, touch("taken-back")).await;
+    end(&world, &id, "park").await;
+    world.answer(&id, touch("after-all")).await;
+    assert!(world.exists("taken-back") && world.exists("after-all"));
+}
+
+#[tokio::test]
+async fn how_thinking_is_shown_holds_over_park_and_stop() {
+    let world = World::start().await;
+    let id = world.session(json!({ "thinking": { "type": "adaptive" } })).await;
+    let thinking = json!({ "max_thinking_tokens": 8000, "display": "summarized" });
+    world
+        .rest
+        .put(&format!("/v1/sessions/{id}/thinking"), thinking)
+        .await
+        .expect(200);
+    world.answer(&id, json!([{ "text": "before" }])).await;
+    let before = world.last_request().await["thinking"].clone();
+    assert_eq!(before["display"], "summarized", "{before}");
+    for how in ["park", "stop"] {
+        end(&world, &id, how).await;
+        world.answer(&id, json!([{ "text": how }])).await;
+        assert_eq!(world.last_request().await["thinking"], before, "after the {how}");
+    }
+}
