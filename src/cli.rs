@@ -7,6 +7,8 @@ mod client;
 mod daemon_file;
 mod doctor;
 mod error;
+mod log;
+mod manual;
 mod messages;
 mod output;
 mod request;
@@ -18,6 +20,7 @@ mod sessions;
 mod settings;
 mod usage;
 mod view;
+mod waiting;
 mod warm;
 mod words;
 
@@ -58,6 +61,9 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Doctor => doctor::run(&cli.common, &output),
         Command::Config => settings::print(&cli.common, &output).map(|()| ExitCode::SUCCESS),
         Command::Openapi => serve::print_openapi(&output).map(|()| ExitCode::SUCCESS),
+        Command::Version => manual::version(&output).map(|()| ExitCode::SUCCESS),
+        Command::Completions(shell) => manual::completions(&shell).map(|()| ExitCode::SUCCESS),
+        Command::Man(page) => manual::man(&page).map(|()| ExitCode::SUCCESS),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -76,7 +82,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
     let client = Client::new(&address(common)?)?;
     match command {
         Command::New(new) => {
-            let id = sessions::create(&client, output, &new).await?;
+            let id = sessions::create(common, &client, output, &new).await?;
             if new.attach {
                 attach::run(common, &id, Some(0), false).await?;
             }
@@ -84,11 +90,12 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         }
         Command::Ls(ls) => sessions::ls(&client, output, &ls).await,
         Command::Show(one) => sessions::show(&client, output, &one.session).await,
-        Command::Send(send) => messages::send(&client, output, &send).await,
+        Command::Send(send) => messages::send(common, &client, output, &send).await,
         Command::Attach(attach) => {
             let id = resolve::session(&client, &attach.session).await?;
             attach::run(common, &id, attach.after, attach.plain).await
         }
+        Command::Log(log) => log::log(&client, output, &log).await,
         Command::Approvals(list) => approvals::list(&client, output, &list).await,
         Command::Approve(approve) => approvals::approve(&client, output, &approve).await,
         Command::Deny(deny) => approvals::deny(&client, output, &deny).await,
@@ -96,13 +103,22 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::Interrupt(interrupt) => sessions::interrupt(&client, output, &interrupt).await,
         Command::Stop(one) => sessions::change(&client, output, &one.session, "stop").await,
         Command::Park(one) => sessions::change(&client, output, &one.session, "park").await,
-        Command::Resume(one) => sessions::change(&client, output, &one.session, "resume").await,
+        Command::Resume(resume) => sessions::resume(&client, output, &resume).await,
+        Command::Model(setting) => sessions::setting(&client, output, &setting, sessions::Of::Model).await,
+        Command::Mode(setting) => sessions::setting(&client, output, &setting, sessions::Of::Mode).await,
+        Command::Status => sessions::status(&client, output).await,
         Command::Fork(fork) => sessions::fork(&client, output, &fork).await,
         Command::Rm(rm) => sessions::rm(&client, &rm).await,
         Command::Restart => restart::restart(&client, output).await,
         Command::Upgrade(upgrade) => restart::upgrade(&client, output, &upgrade).await,
         Command::Usage(usage) => usage::usage(&client, output, &usage).await,
-        Command::Serve(_) | Command::Doctor | Command::Config | Command::Openapi => Ok(()),
+        Command::Serve(_)
+        | Command::Doctor
+        | Command::Config
+        | Command::Openapi
+        | Command::Version
+        | Command::Completions(_)
+        | Command::Man(_) => Ok(()),
     }
 }
 

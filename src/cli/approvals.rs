@@ -39,16 +39,24 @@ pub(super) async fn list(client: &Client, output: &Output, list: &args::Approval
         note("nothing waits for a person");
         return Ok(());
     }
+    let shorts = |key: &str| {
+        let ids: Vec<&str> = approvals
+            .iter()
+            .map(|approval| view::text(approval, &[key]))
+            .collect();
+        resolve::short_ids(&ids)
+    };
     let rows: Vec<Vec<String>> = approvals
         .iter()
-        .map(|approval| {
+        .zip(shorts("session_id").into_iter().zip(shorts("id")))
+        .map(|(approval, (session, id))| {
             vec![
-                view::text(approval, &["session_id"]).into(),
-                view::text(approval, &["id"]).into(),
+                session,
+                id,
                 view::text(approval, &["kind"]).into(),
                 match view::text(approval, &["resolution", "by"]) {
                     "" => view::text(approval, &["state"]).into(),
-                    by => format!("{} by {by}", view::text(approval, &["state"])),
+                    by => format!("{} by {}", view::text(approval, &["state"]), view::by(by)),
                 },
                 view::ago(view::text(approval, &["requested_at"])),
             ]
@@ -107,6 +115,7 @@ fn approval_of(approval: &Value, approve: &args::Approve) -> Result<Value, CliEr
     let given = [
         ("--answer", &["question"][..], !approve.answers.is_empty()),
         ("--input", &["tool", "plan"], approve.input.is_some()),
+        ("--always", &["tool"], approve.always),
         ("--plan", &["plan"], approve.plan.is_some()),
         ("--next-mode", &["plan"], approve.next_mode.is_some()),
         ("--field", &["elicitation"], !approve.fields.is_empty()),
@@ -129,7 +138,18 @@ fn approval_of(approval: &Value, approve: &args::Approve) -> Result<Value, CliEr
             None => Err(CliError::Usage("a dialog takes a --result".into())),
         },
         _ => {
-            let mut decision = allow(approve.input.as_deref())?;
+            let mut decision = match always(approval).filter(|_| approve.always) {
+                Some(always) => {
+                    note(&format!("always {}", always.words));
+                    always.decision
+                }
+                None if approve.always => {
+                    return Err(CliError::Usage(
+                        "the agent suggests nothing that it could always do".into(),
+                    ));
+                }
+                None => allow(approve.input.as_deref())?,
+            };
             if let Value::Object(fields) = &mut decision {
                 if let Some(path) = &approve.plan {
                     let plan = std::fs::read_to_string(path).map_err(|error| {

@@ -1,8 +1,12 @@
 //! Owns the command line: subcommands, flags and their help.
 
+mod deciding;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(super) use self::deciding::{Approvals, Approve, Deny, Rules, RulesAdd, RulesChange, RulesRm};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,8 +55,7 @@ goes on, and the reason is printed.";
     version,
     about = "One local daemon for all your agent CLI sessions",
     after_help = EXAMPLES,
-    max_term_width = 100,
-    disable_help_subcommand = true
+    max_term_width = 100
 )]
 pub(super) struct Cli {
     #[command(flatten)]
@@ -126,15 +129,18 @@ pub(super) enum Command {
     Show(OneSession),
     /// Send a message to a session.
     Send(Send),
+    /// Print the conversation of a session.
+    Log(Log),
     /// Watch a session and talk to it: type to send, Ctrl-C interrupts the turn, Ctrl-D leaves.
     Attach(Attach),
     /// List what waits for a person, over all sessions; or what was decided.
     Approvals(Approvals),
     /// Allow what a session asks for, answer its questions, fill in its form.
+    #[command(visible_alias = "allow")]
     Approve(Approve),
     /// Deny what a session asks for.
     Deny(Deny),
-    /// List the rules that decide without a person, or try what they would decide.
+    /// List the rules that decide without a person, change them, or try what they would decide.
     Rules(Rules),
     /// Interrupt the running turn; the session stays.
     Interrupt(Interrupt),
@@ -143,13 +149,19 @@ pub(super) enum Command {
     /// End the process of a session that does nothing. Its next message starts it again.
     Park(OneSession),
     /// Start a stopped session again where it was.
-    Resume(OneSession),
+    Resume(Resume),
+    /// Show or change the model of a session.
+    Model(Setting),
+    /// Show or change when a session asks before a tool runs: default, acceptEdits, plan, ...
+    Mode(Setting),
     /// Copy a session: the copy goes on by itself, the original stays as it is.
     Fork(Fork),
     /// Delete a session with its journal. A running one is stopped first.
     Rm(Rm),
     /// Show costs and tokens.
     Usage(Usage),
+    /// Show the daemon: where it is, since when, how many sessions live and wait for you.
+    Status,
     /// Start the daemon again with the program at its path; sessions run on.
     #[command(long_about = RESTART_HELP)]
     Restart,
@@ -162,6 +174,63 @@ pub(super) enum Command {
     Config,
     /// Print the OpenAPI document of the HTTP API.
     Openapi,
+    /// Print the version.
+    Version,
+    /// Print a script that completes commands in a shell.
+    Completions(Completions),
+    /// Print a manual page, as `man` reads it.
+    Man(Man),
+}
+
+/// `completions`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Completions {
+    /// The shell.
+    pub(super) shell: clap_complete::Shell,
+}
+
+/// `man`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Man {
+    /// The page of this command [default: of the program].
+    pub(super) command: Option<String>,
+}
+
+/// `log`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Log {
+    /// Session: id, unique beginning of it, or `last`.
+    pub(super) session: String,
+
+    /// Only the last entries: messages, tools, ends of turns.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(super) lines: Option<u32>,
+
+    /// Go on with what happens.
+    #[arg(short, long)]
+    pub(super) follow: bool,
+}
+
+/// `resume`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Resume {
+    /// Session: id, unique beginning of it, or `last`.
+    #[arg(required_unless_present = "all")]
+    pub(super) session: Option<String>,
+
+    /// Each session that is stopped.
+    #[arg(long, conflicts_with = "session")]
+    pub(super) all: bool,
+}
+
+/// `model` and `mode`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Setting {
+    /// Session: id, unique beginning of it, or `last`.
+    pub(super) session: String,
+
+    /// The new value; without it the one that holds is shown.
+    pub(super) value: Option<String>,
 }
 
 /// `serve`
@@ -204,7 +273,7 @@ pub(super) enum LogForm {
 /// `new`
 #[derive(Clone, Debug, Args)]
 pub(super) struct New {
-    /// First message; `-` reads it from stdin.
+    /// First message; `-` reads it from stdin, as does --wait without one.
     pub(super) prompt: Option<String>,
 
     /// Directory the agent works in [default: this one].
@@ -235,6 +304,10 @@ pub(super) struct New {
     #[arg(long, value_name = "CONVERSATION")]
     pub(super) resume: Option<String>,
 
+    /// Go on with the newest conversation of the agent CLI in this directory.
+    #[arg(long = "continue", conflicts_with = "resume")]
+    pub(super) go_on: bool,
+
     /// Tools that run without asking; comma-separated.
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     pub(super) allowed_tools: Vec<String>,
@@ -250,6 +323,14 @@ pub(super) struct New {
     /// System prompt, in place of the agent's own.
     #[arg(long, value_name = "TEXT")]
     pub(super) system_prompt: Option<String>,
+
+    /// Text at the end of the agent's own system prompt.
+    #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt")]
+    pub(super) append_system_prompt: Option<String>,
+
+    /// JSON file with MCP servers, as the agent CLI takes it.
+    #[arg(long, value_name = "FILE")]
+    pub(super) mcp_config: Option<PathBuf>,
 
     /// End the turn after this many model calls.
     #[arg(long, value_name = "N")]
@@ -268,7 +349,7 @@ pub(super) struct New {
     pub(super) options: Option<PathBuf>,
 
     /// Wait for the answer to the prompt and print it.
-    #[arg(long, requires = "prompt", conflicts_with = "attach")]
+    #[arg(long, conflicts_with = "attach")]
     pub(super) wait: bool,
 
     /// Attach to the new session.
@@ -317,8 +398,8 @@ pub(super) struct Send {
     /// Session: id, unique beginning of it, or `last`.
     pub(super) session: String,
 
-    /// The message; `-` reads it from stdin.
-    pub(super) message: String,
+    /// The message; without one, or with `-`, stdin is read.
+    pub(super) message: Option<String>,
 
     /// Wait for the answer and print it.
     #[arg(long)]
@@ -343,121 +424,6 @@ pub(super) struct Attach {
     /// Read lines as they come, without a line editor.
     #[arg(long)]
     pub(super) plain: bool,
-}
-
-/// `approvals`
-#[derive(Clone, Debug, Args)]
-pub(super) struct Approvals {
-    /// In this state: pending, allowed, denied, cancelled, withdrawn, abandoned, changed, or all.
-    #[arg(long, default_value = "pending")]
-    pub(super) state: String,
-
-    /// Only of this session: id, unique beginning of it, or `last`.
-    #[arg(long)]
-    pub(super) session: Option<String>,
-
-    /// Only of this kind: tool, question, plan, elicitation, dialog.
-    #[arg(long)]
-    pub(super) kind: Option<String>,
-
-    /// Only about this tool, MCP server or kind of dialog.
-    #[arg(long, value_name = "NAME")]
-    pub(super) tool: Option<String>,
-
-    /// Show all of what is asked, however long.
-    #[arg(long)]
-    pub(super) full: bool,
-
-    /// At most this many.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
-    pub(super) limit: u32,
-}
-
-/// `rules`
-#[derive(Clone, Debug, Args)]
-pub(super) struct Rules {
-    /// Session: id, unique beginning of it, or `last`. Without one: the rules of the configuration.
-    pub(super) session: Option<String>,
-
-    /// Say which rule would decide about this tool, and why.
-    #[arg(long, value_name = "TOOL")]
-    pub(super) test: Option<String>,
-
-    /// The tool's input, as JSON: '{"command": "git status"}'.
-    #[arg(long, value_name = "JSON", requires = "test")]
-    pub(super) input: Option<String>,
-
-    /// The sub-agent that asks.
-    #[arg(long, value_name = "ID", requires = "test")]
-    pub(super) agent: Option<String>,
-
-    /// Why the CLI asks, as an approval says: safetyCheck, rule, ...
-    #[arg(long, value_name = "REASON", requires = "test")]
-    pub(super) reason_type: Option<String>,
-}
-
-/// `approve`
-#[derive(Clone, Debug, Args)]
-pub(super) struct Approve {
-    /// Session: id, unique beginning of it, or `last`.
-    pub(super) session: String,
-
-    /// Approval id, or a unique beginning of it; not needed when only one is pending.
-    pub(super) approval: Option<String>,
-
-    /// Answer to a question, in order; may be repeated. The number of an option or your own text.
-    #[arg(long = "answer", value_name = "TEXT")]
-    pub(super) answers: Vec<String>,
-
-    /// JSON to run the tool with instead of what the agent asked for.
-    #[arg(long, value_name = "JSON")]
-    pub(super) input: Option<String>,
-
-    /// File with the plan to carry out instead of the agent's.
-    #[arg(long, value_name = "FILE")]
-    pub(super) plan: Option<PathBuf>,
-
-    /// Permission mode to go on in after a plan: default, acceptEdits, ...
-    #[arg(long, value_name = "MODE")]
-    pub(super) next_mode: Option<String>,
-
-    /// Field of a form; may be repeated.
-    #[arg(long = "field", value_name = "NAME=VALUE")]
-    pub(super) fields: Vec<String>,
-
-    /// JSON of the whole form.
-    #[arg(long, value_name = "JSON", conflicts_with = "fields")]
-    pub(super) content: Option<String>,
-
-    /// JSON that a dialog is completed with.
-    #[arg(long, value_name = "JSON")]
-    pub(super) result: Option<String>,
-
-    /// Do not ask again. On a terminal, a request that is not named by its id is shown and asked about.
-    #[arg(short, long)]
-    pub(super) yes: bool,
-}
-
-/// `deny`
-#[derive(Clone, Debug, Args)]
-pub(super) struct Deny {
-    /// Session: id, unique beginning of it, or `last`.
-    pub(super) session: String,
-
-    /// Approval id, or a unique beginning of it; not needed when only one is pending.
-    pub(super) approval: Option<String>,
-
-    /// What to tell the agent.
-    #[arg(short, long)]
-    pub(super) message: Option<String>,
-
-    /// Also end the turn.
-    #[arg(long)]
-    pub(super) interrupt: bool,
-
-    /// Close a form without an answer instead of declining it.
-    #[arg(long)]
-    pub(super) cancel: bool,
 }
 
 /// `upgrade`
@@ -507,6 +473,10 @@ pub(super) struct Rm {
     /// Sessions: ids, unique beginnings of them, or `last`.
     #[arg(required = true)]
     pub(super) sessions: Vec<String>,
+
+    /// Do not ask, also for one that runs.
+    #[arg(short, long)]
+    pub(super) force: bool,
 }
 
 /// `usage`
@@ -589,7 +559,9 @@ mod tests {
         let cli = Cli::try_parse_from(["trunkline", "ls", "--json", "--data-dir", "/x"]).unwrap();
         assert!(cli.common.json);
         assert_eq!(cli.common.data_dir.unwrap(), PathBuf::from("/x"));
-        assert!(Cli::try_parse_from(["trunkline", "new", "--wait"]).is_err());
+        assert!(Cli::try_parse_from(["trunkline", "resume"]).is_err());
+        assert!(Cli::try_parse_from(["trunkline", "rules", "last", "--test", "Bash"]).is_ok());
+        assert!(Cli::try_parse_from(["trunkline", "rules", "add", "last", "--deny", "Bash"]).is_ok());
         assert!(Cli::try_parse_from(["trunkline", "new", "--label", "x"]).is_err());
     }
 }

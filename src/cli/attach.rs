@@ -4,14 +4,14 @@
 //! they come (`keyboard.rs`); without a terminal it only watches. Nothing here waits for the daemon but for its records, so
 //! keys are always heard.
 
-mod answering;
-mod board;
+pub(super) mod answering;
+pub(super) mod board;
 mod editor;
-mod keyboard;
+pub(super) mod keyboard;
 mod page;
-mod render;
+pub(super) mod render;
 mod sending;
-mod socket;
+pub(super) mod socket;
 mod status;
 mod typing;
 mod words;

@@ -183,7 +183,7 @@ impl Client {
         };
         let response = response.map_err(|error| self.unreachable(error))?;
         let status = response.status();
-        let bytes = response.bytes().await.context("the answer broke off")?;
+        let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
         if status.is_success() {
             if bytes.is_empty() {
                 return Ok(Value::Null);
@@ -206,7 +206,11 @@ impl Client {
         if error.is_timeout() {
             return CliError::Other(anyhow::anyhow!("the daemon did not answer in time"));
         }
-        CliError::Other(anyhow::Error::new(error.without_url()).context("the request failed"))
+        CliError::NotRunning {
+            reason: format!("the connection broke: {}", error.without_url()),
+            hint: "the daemon may have ended in the middle; `trunkline doctor` checks the installation"
+                .into(),
+        }
     }
 }
 
@@ -220,7 +224,8 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
     };
     let title = text("title").unwrap_or_else(|| status.canonical_reason().unwrap_or("request failed"));
     let message = match text("detail") {
-        Some(detail) if detail != title => format!("{title}: {detail}"),
+        // A path of the API helps nobody here.
+        Some(detail) if detail != title && !detail.contains("/v1/") => format!("{title}: {detail}"),
         _ => title.to_owned(),
     };
     let hint = match text("code") {
@@ -232,13 +237,15 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
         ),
         _ => None,
     };
+    let code = text("code").unwrap_or_default().to_owned();
     match status {
-        StatusCode::NOT_FOUND => CliError::NotFound(message),
-        status if status.is_client_error() => CliError::Refused {
-            code: text("code").unwrap_or_default().to_owned(),
-            message,
-            hint,
+        _ if code == "shutting_down" => CliError::NotRunning {
+            reason: "it is shutting down".into(),
+            hint: "try again when it is back".into(),
         },
+        _ if code == "wait_timeout" => CliError::Refused { code, message, hint },
+        StatusCode::NOT_FOUND => CliError::NotFound(message),
+        status if status.is_client_error() => CliError::Refused { code, message, hint },
         _ => CliError::Other(anyhow::anyhow!(message)),
     }
 }

@@ -69,9 +69,22 @@ impl CliError {
         })
     }
 
+    /// Whether the daemon may be back in a moment.
+    pub(super) const fn is_away(&self) -> bool {
+        matches!(self, Self::NotRunning { .. })
+    }
+
+    /// The daemon's name for why it said no.
+    pub(super) fn code(&self) -> &str {
+        match self {
+            Self::Refused { code, .. } => code,
+            _ => "",
+        }
+    }
+
     /// Whether the session has no process that could take a message.
     pub(super) fn is_not_live(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if matches!(code.as_str(), "not_live" | "session_not_live"))
+        matches!(self.code(), "not_live" | "session_not_live")
     }
 
     /// What to do about it, when we know.

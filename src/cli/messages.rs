@@ -9,21 +9,28 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::{
-    CliError, args,
+    CliError, address,
+    args::{self, Common},
     client::Client,
     output::{Output, note},
-    resolve, view,
+    resolve, view, waiting,
 };
 
 /// How long a command waits for a turn unless it is told.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// `send`
-pub(super) async fn send(client: &Client, output: &Output, send: &args::Send) -> Result<(), CliError> {
+pub(super) async fn send(
+    common: &Common,
+    client: &Client,
+    output: &Output,
+    send: &args::Send,
+) -> Result<(), CliError> {
     let id = resolve::session(client, &send.session).await?;
-    let text = read(&send.message)?;
+    // Without a message, stdin is one.
+    let text = read(send.message.as_deref().unwrap_or("-"))?;
     if send.wait {
-        return ask(client, output, &id, &text, Duration::from_secs(send.timeout)).await;
+        return ask(common, output, &id, &text, Duration::from_secs(send.timeout)).await;
     }
     let accepted = post(client, &id, &text).await?;
     if output.is_json() {
@@ -63,21 +70,13 @@ pub(super) async fn post(client: &Client, id: &str, text: &str) -> Result<Value,
 
 /// Sends a message, waits for the end of its turn and prints the answer.
 pub(super) async fn ask(
-    client: &Client,
+    common: &Common,
     output: &Output,
     id: &str,
     text: &str,
     wait: Duration,
 ) -> Result<(), CliError> {
-    let timeout = wait.as_millis().to_string();
-    let answer = client
-        .post_and_wait(
-            &["v1", "sessions", id, "messages"],
-            &[("wait", "result"), ("timeout_ms", &timeout)],
-            &json!({"text": text}),
-            wait,
-        )
-        .await?;
+    let answer = waiting::answer(common, id, text, wait, !output.is_json()).await?;
     if output.is_json() {
         return output.value(&answer);
     }
@@ -85,7 +84,8 @@ pub(super) async fn ask(
     if view::at(result, &["is_error"]).and_then(Value::as_bool) == Some(true) {
         return Err(CliError::Other(anyhow::anyhow!(turn_error(result))));
     }
-    output.line(view::text(result, &["result"]))
+    let client = Client::new(&address(common)?)?;
+    output.line(&waiting::said(&client, id, &answer).await)
 }
 
 /// Why a turn failed, in the agent's words.

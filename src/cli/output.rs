@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Context as _;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     CliError,
@@ -95,7 +96,7 @@ impl Output {
             clean
                 .iter()
                 .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
+                .map(|cell| cell.width())
                 .chain(heading.get(column).map(|cell| cell.len()))
                 .max()
                 .unwrap_or(0)
@@ -105,7 +106,7 @@ impl Output {
             let mut line = String::new();
             for (cell, width) in cells.zip(&widths) {
                 line.push_str(cell);
-                let pad = width.saturating_sub(cell.chars().count());
+                let pad = width.saturating_sub(cell.width());
                 line.extend(std::iter::repeat_n(' ', pad + 2));
             }
             line.trim_end().to_owned()

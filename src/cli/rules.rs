@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    CliError, args,
+    CliError,
+    args::{self, RulesChange},
     client::Client,
     output::{Output, note},
     resolve, view,
@@ -12,6 +13,11 @@ use super::{
 
 /// `rules`
 pub(super) async fn rules(client: &Client, output: &Output, rules: &args::Rules) -> Result<(), CliError> {
+    match &rules.change {
+        Some(RulesChange::Add(add)) => return self::add(client, output, add).await,
+        Some(RulesChange::Rm(rm)) => return remove(client, rm).await,
+        None => {}
+    }
     let session = match &rules.session {
         Some(name) => Some(resolve::session(client, name).await?),
         None => None,
@@ -20,6 +26,33 @@ pub(super) async fn rules(client: &Client, output: &Output, rules: &args::Rules)
         Some(tool) => test(client, output, session.as_deref(), tool, rules).await,
         None => list(client, output, session.as_deref()).await,
     }
+}
+
+async fn add(client: &Client, output: &Output, add: &args::RulesAdd) -> Result<(), CliError> {
+    let id = resolve::session(client, &add.session).await?;
+    let tools = [("allow", &add.allow), ("deny", &add.deny), ("ask", &add.ask)];
+    let rule = match (&add.rule, tools.iter().find(|(_, tool)| tool.is_some())) {
+        (Some(rule), _) => serde_json::from_str(rule)
+            .map_err(|error| CliError::Usage(format!("the rule is not JSON: {error}")))?,
+        (None, Some((action, tool))) => json!({"action": action, "tool": tool}),
+        (None, None) => {
+            return Err(CliError::Usage(
+                "give a rule as JSON, or --allow, --deny or --ask with a tool".into(),
+            ));
+        }
+    };
+    let added = client.post(&["v1", "sessions", &id, "rules"], &rule).await?;
+    if output.is_json() {
+        return output.value(&added);
+    }
+    output.line(view::text(&added, &["id"]))
+}
+
+async fn remove(client: &Client, rm: &args::RulesRm) -> Result<(), CliError> {
+    let id = resolve::session(client, &rm.session).await?;
+    client.delete(&["v1", "sessions", &id, "rules", &rm.rule]).await?;
+    note(&format!("removed the rule {}", rm.rule));
+    Ok(())
 }
 
 async fn list(client: &Client, output: &Output, session: Option<&str>) -> Result<(), CliError> {

@@ -1,12 +1,16 @@
 //! Owns the subcommands about sessions as a whole: `new`, `ls`, `show`, `stop`, `park`, `resume`, `fork`, `interrupt`, `rm`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::{self, IsTerminal as _},
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CliError, args,
+    CliError,
+    args::{self, Common},
     client::Client,
     messages,
     output::{Output, Tone, note},
@@ -16,9 +20,15 @@ use super::{
 };
 
 /// `new`: returns the id of the session.
-pub(super) async fn create(client: &Client, output: &Output, new: &args::New) -> Result<String, CliError> {
-    // Before anything is made.
-    let prompt = new.prompt.as_deref().map(messages::read).transpose()?;
+pub(super) async fn create(
+    common: &Common,
+    client: &Client,
+    output: &Output,
+    new: &args::New,
+) -> Result<String, CliError> {
+    // Before anything is made. Who waits for an answer and gives no prompt gives it on stdin.
+    let prompt = new.prompt.as_deref().or_else(|| new.wait.then_some("-"));
+    let prompt = prompt.map(messages::read).transpose()?;
     let mut body = Map::new();
     let cwd = absolute(new.cwd.as_deref().unwrap_or_else(|| Path::new(".")))?;
     body.insert("cwd".into(), Value::from(cwd));
@@ -44,7 +54,7 @@ pub(super) async fn create(client: &Client, output: &Output, new: &args::New) ->
     match prompt {
         Some(text) if new.wait => {
             note(&format!("session {id}"));
-            messages::ask(client, output, &id, &text, messages::LONGEST_WAIT).await?;
+            messages::ask(common, output, &id, &text, messages::LONGEST_WAIT).await?;
         }
         prompt => {
             if let Some(text) = prompt {
@@ -80,7 +90,21 @@ fn options(new: &args::New) -> Result<Map<String, Value>, CliError> {
     set(&mut options, "model", new.model.clone());
     set(&mut options, "permission_mode", new.permission_mode.clone());
     set(&mut options, "resume", new.resume.clone());
+    if new.go_on {
+        set(
+            &mut options,
+            "resume",
+            Some(newest_conversation(new.cwd.as_deref())?),
+        );
+    }
     set(&mut options, "system_prompt", new.system_prompt.clone());
+    if let Some(append) = &new.append_system_prompt {
+        let preset = json!({"type": "preset", "preset": "claude_code", "append": append});
+        set(&mut options, "system_prompt", Some(preset));
+    }
+    if let Some(file) = &new.mcp_config {
+        set(&mut options, "mcp_servers", Some(mcp_servers(file)?));
+    }
     set(&mut options, "effort", new.effort.clone());
     set(&mut options, "max_turns", new.max_turns);
     set(&mut options, "max_budget_usd", new.max_budget_usd);
@@ -109,6 +133,43 @@ fn options(new: &args::New) -> Result<Map<String, Value>, CliError> {
     Ok(options)
 }
 
+/// The servers of a file as the agent CLI takes it: `{"mcpServers": {…}}`, or the servers alone.
+fn mcp_servers(file: &Path) -> Result<Value, CliError> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(mut members)) => Ok(members.remove("mcpServers").unwrap_or(Value::Object(members))),
+        Ok(_) => Err(CliError::Usage(format!("{} is no JSON object", file.display()))),
+        Err(error) => Err(CliError::Usage(format!("{} is no JSON: {error}", file.display()))),
+    }
+}
+
+/// The id of the newest conversation that the agent CLI had in a directory.
+fn newest_conversation(cwd: Option<&Path>) -> Result<String, CliError> {
+    let cwd =
+        std::fs::canonicalize(cwd.unwrap_or_else(|| Path::new("."))).context("cannot find the directory")?;
+    let of_home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".claude"));
+    let root = std::env::var_os("CLAUDE_CONFIG_DIR")
+        .map(PathBuf::from)
+        .or_else(of_home);
+    let name: String = cwd
+        .to_string_lossy()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    let dir = root.unwrap_or_default().join("projects").join(name);
+    let found = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+    let conversations = found.filter_map(|entry| {
+        let path = entry.path();
+        let id = path.file_stem()?.to_str()?.to_owned();
+        let is_one = path.extension().is_some_and(|end| end == "jsonl") && id.parse::<uuid::Uuid>().is_ok();
+        is_one.then_some((entry.metadata().ok()?.modified().ok()?, id))
+    });
+    conversations
+        .max()
+        .map(|(_, id)| id)
+        .ok_or_else(|| CliError::NotFound(format!("the agent CLI had no conversation in {}", cwd.display())))
+}
+
 /// `ls`
 pub(super) async fn ls(client: &Client, output: &Output, ls: &args::Ls) -> Result<(), CliError> {
     let limit = ls.limit.to_string();
@@ -129,7 +190,12 @@ pub(super) async fn ls(client: &Client, output: &Output, ls: &args::Ls) -> Resul
     }
     let sessions = view::list(&page, &["items"]);
     if sessions.is_empty() {
-        note("no sessions; `trunkline new` creates one");
+        let is_filtered = query.len() > 1;
+        note(if is_filtered {
+            "no session is like that; `trunkline ls` lists all"
+        } else {
+            "no sessions; `trunkline new` creates one"
+        });
         return Ok(());
     }
     let ids: Vec<&str> = sessions
@@ -242,6 +308,111 @@ pub(super) async fn change(
     report(output, &session)
 }
 
+/// `resume`
+pub(super) async fn resume(client: &Client, output: &Output, resume: &args::Resume) -> Result<(), CliError> {
+    let Some(name) = resume.session.as_deref().filter(|_| !resume.all) else {
+        return resume_all(client, output).await;
+    };
+    change(client, output, name, "resume").await
+}
+
+/// Starts again what was stopped. One that cannot be is told and does not hold the others up.
+async fn resume_all(client: &Client, output: &Output) -> Result<(), CliError> {
+    let mut ids = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let mut query = vec![("state", "stopped"), ("limit", "500")];
+        query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        let page = client.get(&["v1", "sessions"], &query).await?;
+        let items = view::list(&page, &["items"]).iter();
+        ids.extend(items.map(|session| view::text(session, &["id"]).to_owned()));
+        match page.get("next_cursor").and_then(Value::as_str) {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    if ids.is_empty() {
+        note("no session is stopped");
+    }
+    let mut failed = 0;
+    for id in ids {
+        match client.post(&["v1", "sessions", &id, "resume"], &json!({})).await {
+            Ok(session) => report(output, &session)?,
+            Err(error) => {
+                failed += 1;
+                note(&format!("{id}: {}", error.chain()));
+            }
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        count => Err(CliError::Other(anyhow::anyhow!(
+            "{count} sessions could not be resumed"
+        ))),
+    }
+}
+
+/// `model` and `mode`: shows the setting, or changes it.
+pub(super) async fn setting(
+    client: &Client,
+    output: &Output,
+    setting: &args::Setting,
+    what: Of,
+) -> Result<(), CliError> {
+    let id = resolve::session(client, &setting.session).await?;
+    let (shown, path, member) = match what {
+        Of::Model => ("model", "model", "model"),
+        Of::Mode => ("permission_mode", "permission_mode", "mode"),
+    };
+    let Some(value) = &setting.value else {
+        let session = client.get(&["v1", "sessions", &id], &[]).await?;
+        let value = session.get(shown).cloned().unwrap_or_default();
+        if output.is_json() {
+            return output.value(&json!({ shown: value }));
+        }
+        return output.line(value.as_str().unwrap_or("not known yet"));
+    };
+    let answer = client
+        .put(&["v1", "sessions", &id, path], &json!({ member: value }))
+        .await?;
+    if output.is_json() {
+        return output.value(&answer);
+    }
+    note(&format!("changed to {value}"));
+    Ok(())
+}
+
+/// A setting that can be changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Of {
+    Model,
+    Mode,
+}
+
+/// `status`
+pub(super) async fn status(client: &Client, output: &Output) -> Result<(), CliError> {
+    let ready = client.get(&["readyz"], &[]).await?;
+    let pending = client
+        .get(&["v1", "approvals"], &[("state", "pending"), ("limit", "500")])
+        .await?;
+    let waiting = view::list(&pending, &["items"]).len();
+    if output.is_json() {
+        return output.value(&json!({"daemon": ready, "pending_approvals": waiting}));
+    }
+    let url = client.url(&[], &[])?;
+    output.line(&format!(
+        "trunkline {} at {url}",
+        view::text(&ready, &["version"])
+    ))?;
+    output.line(&format!(
+        "started          {}",
+        view::ago(view::text(&ready, &["started_at"]))
+    ))?;
+    let live = view::number(&ready, &["live_sessions"]).unwrap_or(0);
+    output.line(&format!("live sessions    {live}"))?;
+    output.line(&format!("wait for you     {waiting}"))
+}
+
 /// `fork`
 pub(super) async fn fork(client: &Client, output: &Output, fork: &args::Fork) -> Result<(), CliError> {
     let id = resolve::session(client, &fork.session).await?;
@@ -272,10 +443,15 @@ pub(super) async fn interrupt(
     interrupt: &args::Interrupt,
 ) -> Result<(), CliError> {
     let id = resolve::session(client, &interrupt.session).await?;
+    let before = client.get(&["v1", "sessions", &id], &[]).await?;
+    let ran = before.get("turn").is_some_and(|turn| !turn.is_null())
+        || !view::list(&before, &["open_prompts"]).is_empty();
     let body = json!({"cancel_queued": interrupt.cancel_queued});
     let answer = client.post(&["v1", "sessions", &id, "interrupt"], &body).await?;
     if output.is_json() {
         output.value(&answer)?;
+    } else if !ran {
+        note("nothing ran, so nothing was interrupted");
     } else {
         note("interrupted");
     }
@@ -289,10 +465,35 @@ pub(super) async fn rm(client: &Client, rm: &args::Rm) -> Result<(), CliError> {
         ids.push(resolve::deletable(client, name).await?);
     }
     for id in ids {
+        if !rm.force && !may_delete(client, &id).await? {
+            note(&format!("kept {id}"));
+            continue;
+        }
         client.delete(&["v1", "sessions", &id]).await?;
         note(&format!("deleted {id}"));
     }
     Ok(())
+}
+
+/// On a terminal it is asked before something that runs is ended.
+async fn may_delete(client: &Client, id: &str) -> Result<bool, CliError> {
+    if !io::stdin().is_terminal() {
+        return Ok(true);
+    }
+    // What cannot be read has no process, and may be deleted for it.
+    let session = client.get(&["v1", "sessions", id], &[]).await.unwrap_or_default();
+    let state = view::text(&session, &["state"]);
+    if matches!(state, "" | "stopped" | "failed" | "parked") {
+        return Ok(true);
+    }
+    note(&format!(
+        "session {id} is {state}; end it and delete its conversation? y or n:"
+    ));
+    let mut line = String::new();
+    io::stdin()
+        .read_line(&mut line)
+        .context("cannot read the answer")?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 fn report(output: &Output, session: &Value) -> Result<(), CliError> {

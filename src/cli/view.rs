@@ -48,6 +48,17 @@ pub(super) fn ago(time: &str) -> String {
     }
 }
 
+/// Who decided, in a person's words.
+pub(super) fn by(who: &str) -> String {
+    match who.split_once(':') {
+        None if who == "rest" => "a request".into(),
+        None if who == "cli" => "the agent".into(),
+        Some(("ws", _)) => "a client".into(),
+        Some(("rule", name)) => format!("the rule {name}"),
+        _ => who.into(),
+    }
+}
+
 /// A duration in milliseconds for people.
 pub(super) fn duration(milliseconds: u64) -> String {
     if milliseconds < 60_000 {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A program and what it has printed so far.
-struct Typed {
+pub(crate) struct Typed {
     child: Child,
     keys: Option<ChildStdin>,
     screen: Arc<Mutex<String>>,
@@ -25,7 +25,7 @@ struct Typed {
 const TERMINAL: &str = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
 impl Typed {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -69,12 +69,12 @@ impl Typed {
         Self::start(command)
     }
 
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         self.screen.lock().unwrap().clone()
     }
 
     /// Waits until a text is on the screen.
-    async fn shows(&self, text: &str) {
+    pub(crate) async fn shows(&self, text: &str) {
         self.shows_times(text, 1).await;
     }
 
@@ -97,7 +97,7 @@ impl Typed {
     }
 
     /// Waits for the end and gives the exit code.
-    async fn code(&mut self) -> i32 {
+    pub(crate) async fn code(&mut self) -> i32 {
         wait_for("the program ends", Duration::from_secs(60), async || {
             self.child
                 .try_wait()

@@ -75,7 +75,7 @@ const BLOCKS: &[(&str, &[&str])] = &[
             "idle (simulated)",
             "Tell me more",
             "agent version",
-            "allowed by rule:touch",
+            "allowed by the rule touch",
             "ask: no rule matches",
             "$0.0",
             "stopped",
@@ -165,7 +165,7 @@ fn attach_is_a_session_in_a_terminal() {
     let newcomer = Newcomer::start();
     // What is awaited, and what is typed then. The last one leaves with Ctrl-D.
     let dialogs = [
-        r#"[["may it run Bash", "y\n"], ["turn done", "\u0004"]]"#,
+        r#"[["says why", "y\n"], ["turn done", "\u0004"]]"#,
         r#"[["idle", "Hello again\n"], ["turn done", "\u0004"]]"#,
     ];
     let lines = typed_lines("trunkline");

@@ -94,6 +94,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("tower_http::", &["http"]),
     ("utoipa_axum::", &["http"]),
     ("clap::", &["cli"]),
+    ("clap_complete::", &["cli"]),
+    ("clap_mangen::", &["cli"]),
     ("crossterm::", &["cli"]),
     ("reedline::", &["cli"]),
     ("hyper_util::", &["outbound"]),

@@ -12,7 +12,7 @@ use super::super::{
 
 /// What waits for the person, and how far the answer to the first has come.
 #[derive(Debug, Default)]
-pub(super) struct Dialog {
+pub(in crate::cli) struct Dialog {
     waiting: VecDeque<Value>,
     typed: Vec<String>,
     /// Whether the person has asked for all of the first.
@@ -23,7 +23,7 @@ pub(super) struct Dialog {
 
 /// What a typed line meant.
 #[derive(Debug, PartialEq)]
-pub(super) enum Reply {
+pub(in crate::cli) enum Reply {
     /// Nothing was asked: it is a message to the agent.
     NotAsked,
     /// More is needed; this is the next question.
@@ -39,7 +39,7 @@ pub(super) enum Reply {
 
 impl Dialog {
     /// The agent asks something. Returns the question to show, when it is its turn.
-    pub(super) fn asked(&mut self, approval: Value) -> Option<String> {
+    pub(in crate::cli) fn asked(&mut self, approval: Value) -> Option<String> {
         let id = view::text(&approval, &["id"]);
         if self.waiting.iter().any(|known| view::text(known, &["id"]) == id) {
             return None;
@@ -49,7 +49,7 @@ impl Dialog {
     }
 
     /// An approval needs no answer any more. Returns the next question, when there is one now.
-    pub(super) fn settled(&mut self, id: &str) -> Option<String> {
+    pub(in crate::cli) fn settled(&mut self, id: &str) -> Option<String> {
         let index = self
             .waiting
             .iter()
@@ -65,14 +65,14 @@ impl Dialog {
     }
 
     /// Whether the question on the screen is about this approval.
-    pub(super) fn is_asking(&self, id: &str) -> bool {
+    pub(in crate::cli) fn is_asking(&self, id: &str) -> bool {
         self.waiting
             .front()
             .is_some_and(|approval| view::text(approval, &["id"]) == id)
     }
 
     /// A line was typed.
-    pub(super) fn reply(&mut self, line: &str) -> Reply {
+    pub(in crate::cli) fn reply(&mut self, line: &str) -> Reply {
         let Some(approval) = self.waiting.front().filter(|_| !self.is_deciding) else {
             return Reply::NotAsked;
         };
@@ -161,7 +161,7 @@ impl Dialog {
     }
 
     /// The answer was not taken: the question is open again.
-    pub(super) fn refused(&mut self, id: &str) -> Option<String> {
+    pub(in crate::cli) fn refused(&mut self, id: &str) -> Option<String> {
         if self.is_asking(id) {
             self.is_deciding = false;
         }
@@ -169,7 +169,7 @@ impl Dialog {
     }
 
     /// The question that is to be answered now.
-    pub(super) fn question(&self) -> Option<String> {
+    pub(in crate::cli) fn question(&self) -> Option<String> {
         let approval = self.waiting.front().filter(|_| !self.is_deciding)?;
         let questions = approvals::questions(approval);
         if let Some(question) = questions.get(self.typed.len()) {

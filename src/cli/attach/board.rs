@@ -5,16 +5,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What was typed, and for what.
 #[derive(Debug)]
-pub(super) struct Typed {
+pub(in crate::cli) struct Typed {
     /// The question that was open when the prompt was painted; `None` for a message.
-    pub(super) asked: Option<u64>,
+    pub(in crate::cli) asked: Option<u64>,
     /// What it was.
-    pub(super) key: Key,
+    pub(in crate::cli) key: Key,
 }
 
 /// A line or a key.
 #[derive(Debug)]
-pub(super) enum Key {
+pub(in crate::cli) enum Key {
     /// A line, or several that were pasted.
     Line(String),
     /// Ctrl-C.
@@ -29,7 +29,7 @@ pub(super) enum Key {
 
 /// The shared state.
 #[derive(Debug, Default)]
-pub(super) struct Board(Mutex<Content>);
+pub(in crate::cli) struct Board(Mutex<Content>);
 
 #[derive(Debug, Default)]
 struct Content {
@@ -45,23 +45,23 @@ impl Board {
     }
 
     /// The question that what is typed now would answer.
-    pub(super) fn asked(&self) -> Option<u64> {
+    pub(in crate::cli) fn asked(&self) -> Option<u64> {
         self.lock().asked
     }
 
     /// Opens a question, or goes back to messages. Whether that is a change.
-    pub(super) fn set_asked(&self, asked: Option<u64>) -> bool {
+    pub(in crate::cli) fn set_asked(&self, asked: Option<u64>) -> bool {
         let before = std::mem::replace(&mut self.lock().asked, asked);
         before != asked
     }
 
     /// What stands before the line that is typed.
-    pub(super) fn sign(&self) -> String {
+    pub(in crate::cli) fn sign(&self) -> String {
         self.lock().sign.clone()
     }
 
     /// Changes the sign. Whether it was another one.
-    pub(super) fn set_sign(&self, sign: String) -> bool {
+    pub(in crate::cli) fn set_sign(&self, sign: String) -> bool {
         let mut content = self.lock();
         let is_new = content.sign != sign;
         content.sign = sign;
@@ -69,7 +69,7 @@ impl Board {
     }
 
     /// Adds words that can be completed.
-    pub(super) fn add_words(&self, words: impl IntoIterator<Item = String>) {
+    pub(in crate::cli) fn add_words(&self, words: impl IntoIterator<Item = String>) {
         let mut content = self.lock();
         content.words.extend(words);
         content.words.sort();
@@ -77,7 +77,7 @@ impl Board {
     }
 
     /// The words that begin so. Only lines with a slash at their beginning are completed.
-    pub(super) fn words(&self, begun: &str) -> Vec<String> {
+    pub(in crate::cli) fn words(&self, begun: &str) -> Vec<String> {
         if !begun.starts_with('/') {
             return Vec::new();
         }

@@ -19,13 +19,13 @@ const TYPED_AHEAD: usize = 64;
 
 /// The lines of a terminal.
 #[derive(Debug)]
-pub(super) struct Keyboard {
+pub(in crate::cli) struct Keyboard {
     lines: mpsc::Receiver<Typed>,
 }
 
 impl Keyboard {
     /// Starts the reader. It ends with the process, or when stdin does.
-    pub(super) fn start(board: &Arc<Board>) -> Self {
+    pub(in crate::cli) fn start(board: &Arc<Board>) -> Self {
         let (sender, lines) = mpsc::channel(TYPED_AHEAD);
         let board = Arc::clone(board);
         std::thread::spawn(move || {
@@ -48,7 +48,7 @@ impl Keyboard {
     }
 
     /// Another question is open: what is half typed is no answer to it.
-    pub(super) fn turn_over(&self) {
+    pub(in crate::cli) fn turn_over(&self) {
         // No terminal, nothing pending.
         let _nothing_typed = tcflush(io::stdin(), FlushArg::TCIFLUSH);
     }
@@ -56,7 +56,7 @@ impl Keyboard {
     /// The next line, or Ctrl-D.
     ///
     /// CANCEL-SAFETY: no line is lost.
-    pub(super) async fn typed(&mut self) -> Typed {
+    pub(in crate::cli) async fn typed(&mut self) -> Typed {
         self.lines.recv().await.unwrap_or(Typed {
             asked: None,
             key: Key::Leave,

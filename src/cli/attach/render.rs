@@ -12,7 +12,7 @@ use crate::domain::{ApprovalId, Seq, SessionId};
 
 /// What a frame means for the terminal.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(in crate::cli) enum Event {
     /// Show this.
     Text(Tone, String),
     /// The snapshot: records up to `head` are history, and `pending` waits for an answer.
@@ -40,7 +40,7 @@ pub(super) enum Event {
 
 /// What was shown so far, as far as it matters for what comes next.
 #[derive(Debug, Default)]
-pub(super) struct Screen {
+pub(in crate::cli) struct Screen {
     is_mid_line: bool,
     streamed: Option<String>,
     own: Vec<String>,
@@ -67,7 +67,7 @@ const OWN_MESSAGES: usize = 64;
 
 impl Screen {
     /// For a screen on which lines can come later than they began.
-    pub(super) fn joining() -> Self {
+    pub(in crate::cli) fn joining() -> Self {
         Self {
             joins: true,
             ..Self::default()
@@ -75,12 +75,12 @@ impl Screen {
     }
 
     /// The tool that has run for longest.
-    pub(super) fn running(&self) -> Option<&str> {
+    pub(in crate::cli) fn running(&self) -> Option<&str> {
         self.tools.first().map(|tool| tool.name.as_str())
     }
 
     /// A message that we sent got this id; its record will not be shown, as the person has just typed it.
-    pub(super) fn sent(&mut self, uuid: &str) {
+    pub(in crate::cli) fn sent(&mut self, uuid: &str) {
         if self.own.len() == OWN_MESSAGES {
             self.own.remove(0);
         }
@@ -88,7 +88,7 @@ impl Screen {
     }
 
     /// What a frame of the WebSocket shows.
-    pub(super) fn frame(&mut self, session: &str, frame: &Value) -> Vec<Event> {
+    pub(in crate::cli) fn frame(&mut self, session: &str, frame: &Value) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(seq) = frame.get("seq").and_then(Value::as_u64) {
             let data = frame.get("data").unwrap_or(&Value::Null);
@@ -284,7 +284,7 @@ impl Screen {
                 let line = format!(
                     "- {} by {}",
                     view::text(data, &["state"]),
-                    view::text(data, &["by"])
+                    view::by(view::text(data, &["by"]))
                 );
                 self.own_line(events, Tone::Dim, &line);
                 events.push(Event::Settled(view::text(data, &["approval_id"]).into()));
@@ -374,7 +374,7 @@ impl Screen {
     }
 
     /// Something else is to be printed. Whether a line has to be ended first.
-    pub(super) fn breaks_line(&mut self) -> bool {
+    pub(in crate::cli) fn breaks_line(&mut self) -> bool {
         std::mem::take(&mut self.is_mid_line)
     }
 
@@ -503,7 +503,7 @@ mod tests {
         let decision = json!({"type": "decision", "approval_id": "a1", "state": "denied", "by": "ws:1"});
         assert_eq!(
             shown(&mut screen, "daemon", &decision),
-            "- denied by ws:1\n[settled a1]"
+            "- denied by a client\n[settled a1]"
         );
     }
 

@@ -24,7 +24,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What came from the daemon.
 #[derive(Debug)]
-pub(super) enum Frame {
+pub(in crate::cli) enum Frame {
     /// A snapshot, a record, or an answer for us.
     Text(String),
     /// The daemon ended the connection and said why.
@@ -35,13 +35,17 @@ pub(super) enum Frame {
 
 /// A connection to one session.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(in crate::cli) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
 }
 
 impl Socket {
     /// Connects; records after `after` are sent first, without it only what happens from now on.
-    pub(super) async fn open(client: &Client, session: &str, after: Option<u64>) -> Result<Self, CliError> {
+    pub(in crate::cli) async fn open(
+        client: &Client,
+        session: &str,
+        after: Option<u64>,
+    ) -> Result<Self, CliError> {
         let after = after.map(|seq| seq.to_string());
         let query: Vec<(&str, &str)> = after.iter().map(|seq| ("after", seq.as_str())).collect();
         let url = client.url(&["v1", "sessions", session, "ws"], &query)?;
@@ -62,14 +66,14 @@ impl Socket {
     }
 
     /// Says goodbye. A daemon that does not answer is not waited for.
-    pub(super) async fn close(mut self) {
+    pub(in crate::cli) async fn close(mut self) {
         let _gone_anyway = tokio::time::timeout(GOODBYE, self.stream.close(None)).await;
     }
 
     /// The next frame.
     ///
     /// CANCEL-SAFETY: no frame is lost.
-    pub(super) async fn next(&mut self) -> Frame {
+    pub(in crate::cli) async fn next(&mut self) -> Frame {
         loop {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => return Frame::Text(text.to_string()),

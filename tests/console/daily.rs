@@ -1,0 +1,144 @@
+//! Owns the smaller commands of a day: `log`, `status`, `model`, `mode`, rules, `resume --all`, `rm`, and what the program
+//! says about itself.
+
+use serde_json::json;
+
+use crate::{
+    common::{command, run, tl},
+    support::{daemon::TestDaemon, programs::fake_prompt},
+    terminal::Terminal,
+};
+
+#[tokio::test]
+async fn log_prints_a_conversation() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let id = tl(
+        &daemon,
+        &["new", &fake_prompt(&json!([{"text": "the first answer"}]))],
+    )
+    .line();
+    daemon.rest().in_state(&id, &["idle"]).await;
+    tl(
+        &daemon,
+        &[
+            "send",
+            &id,
+            "--wait",
+            &fake_prompt(&json!([{"text": "the second answer"}])),
+        ],
+    )
+    .good();
+    let all = tl(&daemon, &["log", &id]).good();
+    let (first, second) = (all.find("the first answer"), all.find("the second answer"));
+    assert!(
+        first.is_some() && first < second && all.contains("- turn done"),
+        "{all}"
+    );
+    let end = tl(&daemon, &["log", &id, "-n", "2"]).good();
+    assert!(
+        end.contains("- turn done") && !end.contains("the first answer"),
+        "{end}"
+    );
+    let records = tl(&daemon, &["log", &id, "--json"]).good();
+    let seqs = records
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"].as_u64());
+    assert!(
+        seqs.eq((1..=records.lines().count() as u64).map(Some)),
+        "{records}"
+    );
+}
+
+#[tokio::test]
+async fn settings_and_rules_are_shown_and_changed() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let id = tl(&daemon, &["new", "hello"]).line();
+    daemon.rest().in_state(&id, &["idle"]).await;
+    assert_eq!(tl(&daemon, &["model", &id]).line(), "claude-fake-1");
+    tl(&daemon, &["mode", &id, "acceptEdits"]).good();
+    assert_eq!(tl(&daemon, &["mode", &id]).line(), "acceptEdits");
+    let rule = tl(&daemon, &["rules", "add", &id, "--deny", "WebFetch"]).line();
+    let list = tl(&daemon, &["rules", &id]).good();
+    assert!(
+        list.contains(&rule) && list.contains("WebFetch") && list.contains("deny"),
+        "{list}"
+    );
+    tl(&daemon, &["rules", "rm", &id, &rule]).good();
+    assert!(!tl(&daemon, &["rules", &id]).stdout.contains("WebFetch"));
+    let nothing = tl(&daemon, &["interrupt", &id]);
+    assert!(
+        nothing.code == 0 && nothing.stderr.contains("nothing ran"),
+        "{nothing:?}"
+    );
+    let status = tl(&daemon, &["status"]).good();
+    assert!(
+        status.contains(daemon.url()) && status.contains("live sessions    1"),
+        "{status}"
+    );
+}
+
+#[tokio::test]
+async fn what_the_agent_suggests_is_always_allowed() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rule = json!({"type": "addRules", "behavior": "allow", "destination": "session",
+        "rules": [{"toolName": "Bash", "ruleContent": "make *"}]});
+    let asks = json!([{"ask": {"input": {"command": "make"}, "suggestions": [rule]}}]);
+    let id = tl(&daemon, &["new", &fake_prompt(&asks)]).line();
+    daemon.rest().pending_approval(&id).await;
+    let told = tl(&daemon, &["allow", &id, "--always"]);
+    assert!(
+        told.code == 0 && told.stderr.contains("Bash(make *), for this session"),
+        "{told:?}"
+    );
+    daemon.rest().in_state(&id, &["idle"]).await;
+    let events = daemon.rest().events(&id, 0).await;
+    let answer = events
+        .iter()
+        .find(|it| it["data"]["type"] == "fake_answer")
+        .unwrap();
+    assert_eq!(
+        answer["data"]["response"]["response"]["updatedPermissions"],
+        json!([rule])
+    );
+}
+
+#[tokio::test]
+async fn all_that_was_stopped_is_resumed_and_rm_asks() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let ids: Vec<String> = (0..2).map(|_| tl(&daemon, &["new", "hello"]).line()).collect();
+    for id in &ids {
+        daemon.rest().in_state(id, &["idle"]).await;
+        tl(&daemon, &["stop", id]).good();
+    }
+    let resumed = tl(&daemon, &["resume", "--all"]).good();
+    for id in &ids {
+        assert!(resumed.contains(id), "{resumed}");
+        daemon.rest().in_state(id, &["idle"]).await;
+    }
+    let mut terminal = Terminal::new(&daemon, &["rm", &ids[0]]);
+    terminal
+        .shows("is idle; end it and delete its conversation? y or n:")
+        .await;
+    terminal.types("n\n");
+    terminal.shows("kept ").await;
+    assert_eq!(terminal.code().await, 0, "{}", terminal.screen());
+    assert_eq!(daemon.rest().session(&ids[0]).await["state"], "idle");
+    let mut terminal = Terminal::new(&daemon, &["rm", "--force", &ids[0]]);
+    terminal.shows("deleted ").await;
+    assert_eq!(terminal.code().await, 0, "{}", terminal.screen());
+    tl(&daemon, &["show", &ids[0]]).failed(4);
+}
+
+#[test]
+fn the_program_tells_about_itself() {
+    let home = tempfile::tempdir().unwrap();
+    let told = |args: &[&str]| run(command(home.path(), args)).good();
+    assert!(told(&["version"]).starts_with("trunkline 0."));
+    assert!(told(&["help"]).contains("Examples:"));
+    assert!(told(&["help", "send"]).contains("Usage: trunkline send"));
+    assert!(told(&["completions", "bash"]).contains("trunkline"));
+    assert!(told(&["man"]).contains(".TH trunkline"));
+    assert!(told(&["man", "attach"]).contains("attach"));
+    let unknown = run(command(home.path(), &["man", "flyaway"])).failed(2);
+    assert!(unknown.contains("flyaway"), "{unknown}");
+}
