@@ -84,9 +84,9 @@ pub(super) fn run(
         },
     };
     let start = Start::of_this_process(is_named).context("cannot find the path of this program")?;
-    telemetry::init(&loaded.config.log).context("cannot set up the log")?;
-    // The threads of the runtime leave the signals to this one.
+    // The threads of the log and of the runtime leave the signals to this one.
     Lifecycle::hold_back().context("cannot hold back signals")?;
+    let log = telemetry::init(&loaded.config.log).context("cannot set up the log")?;
     if let Err(error) = raise_open_files() {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
@@ -103,6 +103,7 @@ pub(super) fn run(
         }
         Outcome::Replaced(replacement) => {
             runtime.shutdown_timeout(LAST_TASKS);
+            drop(log);
             match replacement.carry_out().context("cannot start again")? {}
         }
     }

@@ -1,10 +1,10 @@
 //! Owns what stands at some height at the moment of a scrape: sessions, processes, clients, queues.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{family::Family, gauge::Gauge},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::{Registry, Unit},
 };
 
@@ -30,6 +30,8 @@ pub struct Levels {
     pub store_lag: Duration,
     /// What the processes of all sessions took when that was measured last.
     pub memory_bytes: u64,
+    /// Log lines that were dropped since the start.
+    pub log_lines_dropped: u64,
     /// Processes that were started in advance.
     pub warm: Vec<WarmLevel>,
 }
@@ -55,6 +57,7 @@ pub(super) struct LevelMetrics {
     store_writes: Gauge,
     store_lag: Gauge<f64, std::sync::atomic::AtomicU64>,
     memory: Gauge,
+    log_lines_dropped: Counter,
 }
 
 impl LevelMetrics {
@@ -68,6 +71,7 @@ impl LevelMetrics {
             store_writes: Gauge::default(),
             store_lag: Gauge::default(),
             memory: Gauge::default(),
+            log_lines_dropped: Counter::default(),
         };
         registry.register("sessions", "Sessions by state", levels.sessions.clone());
         registry.register("processes", "CLI processes that live", levels.processes.clone());
@@ -99,6 +103,11 @@ impl LevelMetrics {
             Unit::Bytes,
             levels.memory.clone(),
         );
+        registry.register(
+            "log_lines_dropped",
+            "Log lines that nobody took",
+            levels.log_lines_dropped.clone(),
+        );
         levels
     }
 
@@ -124,6 +133,9 @@ impl LevelMetrics {
         self.projections.set(signed(now.projections));
         self.store_writes.set(signed(now.store_writes));
         self.memory.set(signed(now.memory_bytes));
+        self.log_lines_dropped
+            .inner()
+            .store(now.log_lines_dropped, Ordering::Relaxed);
         self.store_lag.set(now.store_lag.as_secs_f64());
     }
 }

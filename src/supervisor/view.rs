@@ -149,6 +149,7 @@ impl Supervisor {
             store_writes: self.shared.store.writes_waiting(),
             store_lag: self.shared.projector.lag(),
             memory_bytes: self.shared.memory_bytes.load(Ordering::Relaxed),
+            log_lines_dropped: crate::telemetry::dropped_lines(),
             warm: self.warm_levels(),
             ..Levels::default()
         };
