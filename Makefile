@@ -1,6 +1,6 @@
 # Everything that is done with this repository. `make help` lists it.
 #
-# Needs Rust (stable), a C compiler, and for the tests Node 20, Python 3.9, curl, systemd-analyze, unshare and faketime: `.ci/tools` looks for them.
+# Needs Rust (stable), a C compiler, and for the tests Node 20, Python 3.9, curl, chromium, systemd-analyze, unshare and faketime: `.ci/tools` looks for them.
 # cargo-nextest is used where it is installed.
 
 SHELL := /bin/sh

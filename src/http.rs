@@ -7,6 +7,7 @@ mod config;
 mod connections;
 mod contract;
 mod conversation;
+mod cors;
 mod dto;
 mod error;
 mod extract;

@@ -12,7 +12,7 @@ use axum::{
 
 pub(super) use hosts::HostPolicy;
 
-use super::{ApiError, AppState, ErrorCode, serve::Peer};
+use super::{ApiError, AppState, ErrorCode, cors, serve::Peer};
 
 /// The one path that needs no token.
 pub(super) const HEALTH_PATH: &str = "/healthz";
@@ -20,14 +20,19 @@ pub(super) const HEALTH_PATH: &str = "/healthz";
 /// Lets a request through or answers it with a problem.
 pub(super) async fn guard(State(state): State<AppState>, request: Request, next: Next) -> Response {
     match check(&state, &request) {
-        Ok(()) => next.run(request).await,
+        Ok(None) => next.run(request).await,
+        Ok(Some(permission)) => permission,
         Err(error) => error.into_response(),
     }
 }
 
-fn check(state: &AppState, request: &Request) -> Result<(), ApiError> {
+/// The answer to what needs no handler and no token, if it is that.
+fn check(state: &AppState, request: &Request) -> Result<Option<Response>, ApiError> {
     let host = state.hosts().check_host(request.uri(), request.headers())?;
     state.hosts().check_origin(request.headers(), &host)?;
+    if let Some(permission) = cors::preflight(state, request) {
+        return Ok(Some(permission));
+    }
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let is_trusted = peer.is_some_and(|ConnectInfo(peer)| peer.is_our_user());
     if request.uri().path() != HEALTH_PATH && !is_trusted {
@@ -37,7 +42,7 @@ fn check(state: &AppState, request: &Request) -> Result<(), ApiError> {
         // A page can send a few content types without asking first; none of them is JSON.
         return Err(ErrorCode::UnsupportedMediaType.into());
     }
-    Ok(())
+    Ok(None)
 }
 
 fn has_foreign_content_type(headers: &HeaderMap) -> bool {

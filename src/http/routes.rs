@@ -26,7 +26,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     ApiError, AppState, ErrorCode, behind, closing,
     contract::{self, Contract},
-    guard, idempotency, observe, openapi, ws,
+    cors, guard, idempotency, observe, openapi, ws,
 };
 
 /// Largest body of a request that carries no prompt, in bytes.
@@ -66,6 +66,7 @@ pub fn router(state: AppState) -> Router {
         ))
         .layer(header_if_absent(header::REFERRER_POLICY, "no-referrer"))
         .layer(middleware::from_fn_with_state(requests, observe::observe))
+        .layer(middleware::from_fn_with_state(state.clone(), cors::allow))
         .with_state(state)
 }
 

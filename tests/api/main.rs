@@ -13,6 +13,7 @@ mod support;
 mod approvals;
 mod audit;
 mod bodies;
+mod browser;
 mod common;
 mod contract;
 mod cwd;

@@ -165,3 +165,101 @@ async fn unknown_paths_and_methods_are_problems_too() {
         .await
         .problem(405, "method_not_allowed");
 }
+
+/// A preflight for a page of this origin, as a browser sends it: without the token.
+fn preflight(origin: &str) -> Request<Body> {
+    let request = Request::builder()
+        .method(Method::OPTIONS)
+        .uri("/v1/sessions")
+        .header(header::HOST, "localhost")
+        .header(header::ORIGIN, origin)
+        .header(header::ACCESS_CONTROL_REQUEST_METHOD, "POST")
+        .header(
+            header::ACCESS_CONTROL_REQUEST_HEADERS,
+            "authorization,content-type,idempotency-key",
+        )
+        .header("access-control-request-private-network", "true");
+    request.body(Body::empty()).unwrap()
+}
+
+const APP: &str = "https://app.example";
+
+async fn with_app() -> Bed {
+    Bed::with(|config, _| config.allowed_origins = vec![APP.to_owned()]).await
+}
+
+#[tokio::test]
+async fn a_preflight_of_an_allowed_page_needs_no_token() {
+    let bed = with_app().await;
+    let answer = bed.send(preflight(APP)).await;
+    let told = |name: &str| answer.header(name).to_owned();
+    assert_eq!(told("access-control-allow-origin"), APP);
+    for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+        assert!(told("access-control-allow-methods").contains(method), "{method}");
+    }
+    for name in [
+        "authorization",
+        "content-type",
+        "idempotency-key",
+        "last-event-id",
+    ] {
+        assert!(told("access-control-allow-headers").contains(name), "{name}");
+    }
+    assert_eq!(told("access-control-allow-private-network"), "true");
+    assert_eq!(told("access-control-allow-credentials"), "");
+    assert_eq!(told("vary"), "origin");
+    answer.expect(204);
+}
+
+#[tokio::test]
+async fn an_allowed_page_may_read_answers_and_problems() {
+    let bed = with_app().await;
+    let good = bed.request(Method::GET, "/v1/sessions");
+    let lost = bed.request(Method::GET, "/no/such/path");
+    let anonymous = Request::builder()
+        .uri("/v1/sessions")
+        .header(header::HOST, "localhost");
+    for (request, status) in [(good, 200), (lost, 404), (anonymous, 401)] {
+        let request = request.header(header::ORIGIN, APP).body(Body::empty()).unwrap();
+        let answer = bed.send(request).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("access-control-allow-origin"), APP);
+        for name in ["location", "retry-after", "x-request-id", "idempotency-replayed"] {
+            assert!(
+                answer.header("access-control-expose-headers").contains(name),
+                "{name}"
+            );
+        }
+        assert_eq!(answer.header("access-control-allow-credentials"), "");
+        assert_eq!(answer.header("vary"), "origin");
+    }
+}
+
+#[tokio::test]
+async fn no_other_page_is_told_anything() {
+    let allows = |answer: &crate::harness::Answer| {
+        let mut names = answer.headers.keys();
+        names.any(|name| name.as_str().starts_with("access-control-"))
+    };
+    for bed in [with_app().await, Bed::start().await] {
+        for origin in ["https://evil.example", "null", "https://app.example.evil.example"] {
+            let answer = bed.send(preflight(origin)).await;
+            assert!(!allows(&answer), "{:?}", answer.headers);
+            answer.problem(403, "origin_forbidden");
+        }
+        // A program, and the daemon's own page.
+        let own = bed
+            .request(Method::GET, "/v1/sessions")
+            .header(header::ORIGIN, "http://127.0.0.1:7433");
+        for request in [bed.request(Method::GET, "/v1/sessions"), own] {
+            let answer = bed.send(request.body(Body::empty()).unwrap()).await;
+            assert!(!allows(&answer), "{:?}", answer.headers);
+            answer.expect(200);
+        }
+        // An OPTIONS that is no preflight is a request like any other.
+        let mut plain = preflight(APP);
+        plain.headers_mut().remove(header::ACCESS_CONTROL_REQUEST_METHOD);
+        let status = bed.send(plain).await.status;
+        assert!([401, 403].contains(&status.as_u16()), "{status}");
+    }
+}

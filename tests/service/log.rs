@@ -59,6 +59,9 @@ async fn a_log_that_nobody_reads_holds_up_nothing() {
     assert_eq!(rest.get("/healthz").await.status, 200);
     let metrics = rest.get("/metrics").await.body;
     let metrics = metrics.as_str().unwrap();
-    assert!(metrics.contains("trunkline_log_lines_dropped_total 0"), "{metrics}");
+    assert!(
+        metrics.contains("trunkline_log_lines_dropped_total 0"),
+        "{metrics}"
+    );
     assert_eq!(daemon.stop().code(), Some(0));
 }

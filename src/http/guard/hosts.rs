@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, net::IpAddr};
 
-use axum::http::{HeaderMap, Uri, header, uri::Authority};
+use axum::http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 
 use crate::http::{ApiError, ErrorCode};
 
@@ -62,6 +62,21 @@ impl HostPolicy {
         Ok(())
     }
 
+    /// Whether pages of other origins may use the daemon.
+    pub(in crate::http) fn has_origins(&self) -> bool {
+        !self.origins.is_empty()
+    }
+
+    /// The origin of a page that the configuration lets in, as the browser wrote it.
+    pub(in crate::http) fn allowed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let mut values = headers.get_all(header::ORIGIN).iter();
+        let (origin, None) = (values.next()?, values.next()) else {
+            return None;
+        };
+        let text = origin.to_str().ok()?.to_ascii_lowercase();
+        self.origins.contains(&text).then(|| origin.clone())
+    }
+
     fn is_ours(&self, authority: &Authority) -> bool {
         let whole = authority.as_str().to_ascii_lowercase();
         if whole.contains('@') {
@@ -83,8 +98,6 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
 
     fn policy() -> HostPolicy {

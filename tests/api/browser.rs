@@ -1,0 +1,140 @@
+//! Owns what a real browser lets pages of other origins do.
+
+use std::{
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::support::{daemon::TestDaemon, server::Server};
+
+/// A browser takes its time to start on a machine that has much to do.
+const BROWSER_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Uses the API as a front end would, and tells its own server what came of it.
+const PAGE: &str = r#"<!doctype html><meta charset="utf-8"><script>
+const { daemon, token, cwd } = SETUP;
+const told = {};
+async function use() {
+  const headers = { authorization: `Bearer ${token}` };
+  const made = await fetch(`${daemon}/v1/sessions?wait=ready`, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json', 'idempotency-key': 'one' },
+    body: JSON.stringify({ cwd }),
+  });
+  told.made = made.status;
+  told.location = made.headers.get('location');
+  told.request = made.headers.get('x-request-id') !== null;
+  const path = `${daemon}${told.location}`;
+  const stream = await fetch(`${path}/events`, {
+    headers: { ...headers, accept: 'text/event-stream', 'last-event-id': '0' },
+  });
+  told.stream = stream.status;
+  const { value } = await stream.body.getReader().read();
+  told.events = new TextDecoder().decode(value).includes('data: ');
+  const unknown = await fetch(`${daemon}/v1/none`, { headers });
+  told.problem = (await unknown.json()).code;
+  told.anonymous = (await fetch(`${daemon}/v1/sessions`)).status;
+  told.changed = (await fetch(path, {
+    method: 'PATCH',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify({ title: 'from a page' }),
+  })).status;
+  told.deleted = (await fetch(path, { method: 'DELETE', headers })).status;
+}
+use().catch((error) => { told.error = String(error); })
+  .finally(() => fetch('/told', { method: 'POST', body: JSON.stringify(told) }));
+</script>"#;
+
+struct Browser(Child);
+
+impl Browser {
+    #[expect(clippy::disallowed_methods, reason = "starts the browser")]
+    fn open(url: &str, profile: &std::path::Path) -> Self {
+        let mut command = Command::new("chromium");
+        command
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--no-proxy-server",
+                "--remote-debugging-port=0",
+            ])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
+        Self(command.spawn().expect("chromium is installed"))
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let group = Pid::from_raw(i32::try_from(self.0.id()).unwrap());
+        killpg(group, Signal::SIGKILL).ok();
+        self.0.wait().ok();
+    }
+}
+
+/// What a page of this server came to.
+async fn told_by(server: &mut Server, setup: &Value) -> Value {
+    let profile = tempfile::tempdir().unwrap();
+    let _browser = Browser::open(&server.url("/page").to_string(), profile.path());
+    let page = PAGE.replace("SETUP", &setup.to_string());
+    let told = async {
+        loop {
+            let asked = server.next().await;
+            match asked.path.as_str() {
+                "/page" => asked.answer("200 OK\ncontent-type: text/html", &page).await,
+                "/told" => {
+                    let told = serde_json::from_str(&asked.body).unwrap();
+                    asked.answer("204 No Content", "").await;
+                    return told;
+                }
+                _ => asked.answer("404 Not Found", "").await,
+            }
+        }
+    };
+    timeout(BROWSER_PATIENCE, told)
+        .await
+        .expect("the page told in time")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_lets_only_allowed_pages_use_the_api() {
+    let (mut allowed, mut other) = (Server::start().await, Server::start().await);
+    let origin = allowed.url("").to_string();
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SERVER_ALLOWED_ORIGINS", origin.trim_end_matches('/'))
+        .start()
+        .await;
+    let setup = json!({ "daemon": daemon.url(), "token": daemon.token(), "cwd": daemon.work_dir("a") });
+    let told = told_by(&mut allowed, &setup).await;
+    let location = told["location"].as_str().unwrap_or_default();
+    assert!(location.starts_with("/v1/sessions/"), "{told:#}");
+    let expected = json!({
+        "made": 201, "location": location, "request": true, "stream": 200, "events": true,
+        "problem": "route_not_found", "anonymous": 401, "changed": 200, "deleted": 204,
+    });
+    assert_eq!(told, expected);
+
+    let told = told_by(&mut other, &setup).await;
+    assert_eq!(told, json!({ "error": "TypeError: Failed to fetch" }));
+    let sessions = daemon.rest().get("/v1/sessions").await.expect(200);
+    assert_eq!(sessions["items"], json!([]), "nothing was made");
+}
