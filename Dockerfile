@@ -14,6 +14,7 @@
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
+COPY benches benches
 COPY migrations migrations
 COPY src src
 RUN cargo build --release --locked --bin trunkline

@@ -36,6 +36,18 @@ impl std::fmt::Debug for Token {
     }
 }
 
+/// The URL of a daemon that listens on every address, by the one that it answers to.
+fn reachable(mut base: Url) -> Url {
+    let loopback = match base.host_str() {
+        Some("0.0.0.0") => "127.0.0.1",
+        Some("[::]") => "[::1]",
+        _ => return base,
+    };
+    // A URL with a host takes another.
+    let _ = base.set_host(Some(loopback));
+    base
+}
+
 /// Where a daemon is and where its token lies.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
@@ -85,6 +97,7 @@ impl Client {
                 "{base} is no http:// URL; reach a daemon behind TLS through an SSH tunnel"
             )));
         }
+        let base = reachable(base);
         let token = files::read_to_string(&address.token_file)
             .with_context(|| format!("cannot read the token in {}", address.token_file.display()))?;
         let http = reqwest::Client::builder()

@@ -6,7 +6,13 @@ mod listen;
 mod ready;
 mod restart;
 
-use std::{os::fd::OwnedFd, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::fd::OwnedFd,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use nix::unistd::Pid;
@@ -186,7 +192,7 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
     drop(state);
 
     let file = DaemonFile {
-        url: format!("http://{address}"),
+        url: format!("http://{}", reachable(address)),
         socket,
         pid: us.pid,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -274,6 +280,17 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         (End::Asked, Shutdown::Incomplete | Shutdown::Forced) => ExitCode::from(NOT_CLEAN),
         (End::Broken, _) => ExitCode::FAILURE,
     }))
+}
+
+/// The address under which a program of this machine reaches a listener. One that listens on every address has none of its
+/// own, and the Host check knows the loopback ones.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// Waits until somebody asks for a restart with a program that can take the place of this one; others are refused.

@@ -7,6 +7,7 @@
 )]
 
 mod container;
+mod image;
 mod log;
 mod manager;
 mod notify;
