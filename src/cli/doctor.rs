@@ -113,7 +113,7 @@ async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {
     checks.push(runtime_directory(&config.data.runtime_dir));
     checks.push(token(&config.data.dir.join("token")));
     if cfg!(target_os = "linux") {
-        checks.push(conversations(&config.data.dir));
+        checks.push(conversations(&config.data.dir, config.claude.bin.as_deref()));
     }
     let (daemon, ready) = daemon(common, &config.data.dir, config.server.listen).await;
     if !config.warm.profiles.is_empty() {
@@ -361,12 +361,12 @@ fn token(file: &Path) -> Check {
 }
 
 /// Whether somebody else's CLI works on a conversation of ours. Only Linux can tell.
-fn conversations(data_dir: &Path) -> Check {
+fn conversations(data_dir: &Path, program: Option<&Path>) -> Check {
     const NAME: &str = "conversations";
     let (leases, sessions) = (data_dir.join("leases"), data_dir.join("sessions"));
     let is_known = |id: CliSessionId| leases.join(id.to_string()).exists();
     let is_own = |id: SessionId, _: Option<&str>| sessions.join(id.to_string()).exists();
-    match keeper::outsiders(is_known, is_own) {
+    match keeper::outsiders(program, is_known, is_own) {
         Ok(found) if found.is_empty() => Check::good(NAME, "no other program is seen on one of a session"),
         Ok(found) => {
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();

@@ -4,7 +4,7 @@
 //! What cannot be seen: a conversation that was chosen without naming it (`--continue`, the CLI's own list), processes of
 //! other users, and those of another container or machine that shares the files.
 
-use std::{ffi::OsStr, fmt, io, path::Path};
+use std::{ffi::OsStr, fmt, io, os::unix::ffi::OsStrExt as _, path::Path};
 
 use super::{
     leftovers::value,
@@ -60,6 +60,9 @@ impl fmt::Display for Outsider {
 
 /// The processes of this user that work on one of the conversations that `is_wanted`.
 ///
+/// Arguments count only where the program is the CLI, by its name, by the name of `program`, or as a script of an interpreter:
+/// others name conversations too, such as a client or a search for one.
+///
 /// Those that carry the marker of a session that `is_own` are left out; it also hears the mark of their data directory, as a
 /// copy of a directory has the same sessions. It reads all of `/proc`, so call it where blocking is allowed. Only Linux can tell; elsewhere
 /// there are none.
@@ -67,12 +70,15 @@ impl fmt::Display for Outsider {
 /// # Errors
 /// The processes cannot be listed.
 pub fn outsiders(
+    program: Option<&Path>,
     is_wanted: impl Fn(CliSessionId) -> bool,
     is_own: impl Fn(SessionId, Option<&str>) -> bool,
 ) -> io::Result<Vec<Outsider>> {
     let mut found = Vec::new();
     for process in os::own_processes()? {
-        let named = conversation_of(&process.args).map(|id| (id, Sign::Arguments));
+        let named = conversation_of(&process.args)
+            .filter(|_| is_agent(&process.args, &process.name, program))
+            .map(|id| (id, Sign::Arguments));
         let open = || {
             let files = looks_like_an_agent(&process).then(|| os::written_files(process.pid));
             let ids = files
@@ -96,6 +102,41 @@ pub fn outsiders(
         });
     }
     Ok(found)
+}
+
+/// What runs the CLI where that is a script.
+const INTERPRETERS: [&[u8]; 8] = [
+    b"node", b"nodejs", b"bun", b"deno", b"python", b"python3", b"sh", b"bash",
+];
+
+/// Whether these are the arguments of the agent CLI, in a process of this name.
+fn is_agent(args: &[Vec<u8>], name: &[u8], program: Option<&Path>) -> bool {
+    let Some(first) = args.first() else {
+        return false;
+    };
+    let own = program.and_then(Path::file_name).map(OsStr::as_bytes);
+    let is_cli = |path: &[u8]| {
+        let mut parts = path.rsplit(|byte| *byte == b'/');
+        let file = parts.next().unwrap_or_default();
+        let is_version = parts.next() == Some(b"versions") && parts.next() == Some(b"claude");
+        own == Some(file)
+            || memchr::memmem::find(file, b"claude").is_some()
+            || is_version
+            || memchr::memmem::find(path, b"/claude-code/").is_some()
+    };
+    let file = first.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    if INTERPRETERS.contains(&file) {
+        // What follows a text that is the program itself is no script.
+        let mut rest = args.iter().skip(1).map(Vec::as_slice);
+        let script = rest.find(|arg| !arg.starts_with(b"-") || matches!(*arg, b"-c" | b"-e"));
+        return script.is_some_and(is_cli);
+    }
+    is_cli(first) || memchr::memmem::find(name, b"claude").is_some() || is_simulated(args)
+}
+
+/// Whether this program runs as the simulated agent.
+fn is_simulated(args: &[Vec<u8>]) -> bool {
+    args.get(1).is_some_and(|arg| arg == b"sim")
 }
 
 /// The conversation that these arguments have the CLI write to.
@@ -170,6 +211,39 @@ mod tests {
             ("claude --resume last".to_owned(), None),
         ] {
             assert_eq!(conversation(&args).as_deref(), expected, "{args}");
+        }
+    }
+
+    #[test]
+    fn only_the_cli_works_on_what_its_arguments_name() {
+        let is = |args: &str, name: &str| {
+            let args: Vec<Vec<u8>> = args.split(' ').map(|arg| arg.as_bytes().to_vec()).collect();
+            is_agent(&args, name.as_bytes(), Some(Path::new("/opt/agent")))
+        };
+        for args in [
+            "claude --resume x",
+            "/home/me/.local/bin/claude -r x",
+            "/home/me/.local/share/claude/versions/2.1.332 -r x",
+            "node /usr/lib/node_modules/@anthropic-ai/claude-code/cli.js -r x",
+            "/usr/bin/node --no-warnings /usr/local/bin/claude -r x",
+            "python3 /tests/fake_claude.py -r x",
+            "/usr/local/bin/agent --resume x",
+            "/bin/sh /home/me/bin/claude -r x",
+            "/proc/self/exe sim --resume x",
+        ] {
+            assert!(is(args, "x"), "{args}");
+        }
+        assert!(is("./cli -r x", "claude"));
+        for args in [
+            "trunkline new --resume x",
+            "/home/claude/bin/trunkline new --resume=x",
+            "grep -r x /home/me/.claude/projects",
+            "tmux new-session claude --resume x",
+            "node /srv/web/server.js -r x",
+            "bash -c claude -r x notes",
+            "vim -r x",
+        ] {
+            assert!(!is(args, "x"), "{args}");
         }
     }
 

@@ -461,8 +461,10 @@ impl Supervisor {
         conversation: CliSessionId,
     ) -> Result<(), SupervisorError> {
         let data_mark = self.shared.data_mark.clone();
+        let program = self.shared.settings.claude_bin.clone();
         let look = move || {
             keeper::outsiders(
+                program.as_deref(),
                 |id| id == conversation,
                 |owner, mark| owner == session && mark.is_none_or(|mark| mark == data_mark),
             )

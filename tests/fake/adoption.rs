@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::process::CommandExt as _,
     process::{Child, Command, Stdio},
 };
 
@@ -261,7 +262,9 @@ impl Drop for ByHand {
 
 #[expect(clippy::disallowed_methods, reason = "it stands for what a person does")]
 fn by_hand(conversation: &str) -> ByHand {
+    // The program is what counts, beside its arguments.
     let child = Command::new("sh")
+        .arg0("claude")
         .args(["-c", "read -r line", "claude", "--resume", conversation])
         .env_clear()
         .current_dir("/")

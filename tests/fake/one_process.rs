@@ -213,6 +213,43 @@ async fn l8_a_process_on_another_conversation_disturbs_nobody_and_is_left_alone(
     assert!(proc::is_alive(i32::try_from(other.pid()).unwrap()));
 }
 
+/// The client that asks for a conversation names it, and so do a search and a terminal's server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_only_names_a_conversation_is_not_on_it() {
+    let (daemon, rest, id) = plain().await;
+    rest.ask(&id, "hello").await;
+    let named = conversation(&rest.session(&id).await);
+    rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
+    let mut others = Vec::new();
+    for program in ["grep", "tmux", "trunkline"] {
+        let child = command("sh")
+            .arg0(program)
+            .args(["-c", "read -r line", program, "--resume", &named])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let other = ByHand(child);
+        let pid = i32::try_from(other.pid()).unwrap();
+        wait_until("it runs", PATIENCE, || {
+            let process = proc::read(pid).unwrap();
+            process.command.starts_with(program) && process.command.contains(&named)
+        })
+        .await;
+        others.push(other);
+    }
+    let output = command(trunkline())
+        .args(["new", "--wait", "--resume", &named, "--data-dir"])
+        .arg(daemon.data_dir())
+        .arg("go on")
+        .current_dir(daemon.work_dir("a"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
 fn transcript(daemon: &TestDaemon, conversation: &str) -> PathBuf {
     daemon
         .home()
