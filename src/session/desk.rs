@@ -20,6 +20,6 @@ pub use state::DeskTimes;
 
 pub(super) use book::{Asked, Book};
 pub(super) use clients::own_hooks;
-pub(super) use fallback::FallbackReason;
+pub(super) use fallback::{Fallback, FallbackReason};
 pub(super) use outside::Outside;
 pub(super) use state::Desk;

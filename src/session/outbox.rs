@@ -13,6 +13,8 @@ use crate::{
     keeper::{Line, LinkHandle, WriteError},
 };
 
+use super::desk::Fallback;
+
 /// Entries that may wait here. What is beyond it is refused as busy.
 pub(super) const OUTBOX_ENTRIES: usize = 256;
 /// How long a keeper may take to say that it has an entry. It does so at once unless it was stopped, or its disk takes nothing.
@@ -65,6 +67,8 @@ pub(super) enum Due {
     Approval(ApprovalId, bool),
     /// The daemon's answer to this request of the CLI.
     Answer(String),
+    /// The record that a request got the stated answer.
+    Fallback(Fallback),
     /// The interrupt of a turn that a hook stopped.
     HookStop,
     /// The answer of a rule to this approval.

@@ -551,6 +551,7 @@ impl Actor {
                     Due::State => self.sent_state = None,
                     Due::Approval(id, ended) => drop(self.announced.remove(&(id, ended))),
                     Due::Answer(id) => self.write_answer(id),
+                    Due::Fallback(fallback) => self.note_fallback(fallback),
                     Due::HookStop => self.desk_stop_refused(),
                     Due::Rule(id) => self.ruling.go_on(id),
                     Due::Restore => self.controls.choices.restoring.unsent(),

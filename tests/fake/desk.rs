@@ -5,7 +5,7 @@ mod outside;
 mod registered;
 mod stopping;
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -525,4 +525,30 @@ async fn many_hooks_at_once_hold_nothing_up() {
     for request in ["c0", "c999"] {
         assert_eq!(written(&rest, &id, request).await.len(), 1);
     }
+}
+
+/// So many at once have no room on their way: they are written when there is some.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_stated_answer_of_a_burst_has_its_record() {
+    const BURST: usize = 1_500;
+    let (daemon, rest, id) = plain().await;
+    let asks: Vec<Value> = (0..BURST)
+        .map(|number| json!({ "request": { "subtype": "unheard_of" }, "id": format!("ask-{number}"), "wait": false }))
+        .collect();
+    act(&rest, &id, json!(asks)).await;
+    wait_for("the record of each answer", PATIENCE, async || {
+        let records = rest.events(&id, 0).await;
+        (of_type(&records, "daemon", "fallback").len() >= BURST).then_some(())
+    })
+    .await;
+    let records = records(&rest, &id).await;
+    let told = of_type(&records, "daemon", "fallback");
+    let named: BTreeSet<&str> = told.iter().map(|it| it["request_id"].as_str().unwrap()).collect();
+    assert_eq!((told.len(), named.len()), (BURST, BURST));
+    assert_eq!(of_type(&records, "client", "control_response").len(), BURST);
+    assert!(
+        !daemon.log().contains("a record was not written"),
+        "{}",
+        daemon.log()
+    );
 }

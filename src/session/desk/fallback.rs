@@ -31,6 +31,14 @@ pub(in crate::session) enum FallbackReason {
     Unsupported,
 }
 
+/// A request that got the stated answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::session) struct Fallback {
+    pub(in crate::session) request_id: String,
+    pub(in crate::session) subtype: String,
+    pub(in crate::session) reason: FallbackReason,
+}
+
 impl FallbackReason {
     /// The JSON name.
     pub(in crate::session) const fn as_str(self) -> &'static str {

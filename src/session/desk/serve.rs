@@ -26,7 +26,7 @@ use crate::{
 
 use super::{
     book::{About, Asked, same_value},
-    fallback::{self, FallbackReason},
+    fallback::{self, Fallback, FallbackReason},
     route::{self, Owner, Presence, Route},
     state::Answering,
 };
@@ -183,12 +183,21 @@ impl Actor {
         self.desk.outside.forget(&asked.request.request_id);
         let line = fallback::answer(asked, route, reason);
         self.give(asked.request.request_id.clone(), DAEMON.to_owned(), line);
-        let note = Note::Fallback {
+        self.note_fallback(Fallback {
             request_id: asked.request.request_id.clone(),
             subtype: asked.request.subtype.clone(),
-            reason: Some(reason),
+            reason,
+        });
+    }
+
+    /// Writes the record of a stated answer, as soon as there is room for it.
+    pub(in crate::session) fn note_fallback(&mut self, fallback: Fallback) {
+        let note = Note::Fallback {
+            request_id: fallback.request_id.clone(),
+            subtype: fallback.subtype.clone(),
+            reason: Some(fallback.reason),
         };
-        self.note(note, Subject::Nobody);
+        self.note(note, Subject::Due(Due::Fallback(fallback)));
     }
 
     /// Sends the answer to a request, unless the CLI took that back.
