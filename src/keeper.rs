@@ -45,7 +45,7 @@ pub use limits::{given_open_files, raise_open_files, spare_files};
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
-pub use memory::memory;
+pub use memory::{give_back_free_pages, give_back_large_buffers, memory};
 pub use outsiders::{Outsider, Sign, outsiders};
 pub use plan::{
     DATA_MARKER, KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path,

@@ -36,7 +36,10 @@ use crate::{
     config::{Config, FlagValue, OnShutdown},
     domain::Clock,
     http::{self, AppState, RestartRequest, Successor},
-    keeper::{Seat, inherited_children, raise_open_files, reap_inherited, take_init_duties},
+    keeper::{
+        Seat, give_back_free_pages, give_back_large_buffers, inherited_children, raise_open_files,
+        reap_inherited, take_init_duties,
+    },
     lifecycle::{End, Lifecycle, Shutdown},
     service::{self, Addressee, Inherited, Notifier, Passed},
     store::{Store, StoreError},
@@ -49,6 +52,9 @@ const SELF: &str = "daemon";
 
 /// The exit code of a daemon that was asked to end and left something behind. The list in the help text says the same.
 const NOT_CLEAN: u8 = 8;
+
+/// How often memory is given back.
+const TRIM_PAUSE: Duration = Duration::from_secs(20);
 
 /// How long tasks that ignored their end may keep a restart waiting.
 const LAST_TASKS: Duration = Duration::from_secs(2);
@@ -92,6 +98,7 @@ pub(super) fn run(
     let start = Start::of_this_process(is_named).context("cannot find the path of this program")?;
     // The threads of the log and of the runtime leave the signals to this one.
     Lifecycle::hold_back().context("cannot hold back signals")?;
+    give_back_large_buffers();
     let log = telemetry::init(&loaded.config.log).context("cannot set up the log")?;
     if let Err(error) = raise_open_files() {
         tracing::warn!(%error, "the limit of open files stays as it is");
@@ -201,6 +208,7 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
     instance.announce(&file)?;
     ready::print(output, &file, &config.data.dir, &supervisor.health().await)?;
     manager.ready(&format!("Listening on {}", file.url)).await;
+    tracker.spawn(lifecycle.soft().run_until_cancelled_owned(give_back_memory()));
     tracker.spawn(sign_of_life(
         manager.clone(),
         supervisor.store().clone(),
@@ -330,6 +338,15 @@ async fn until_it_ends(served: impl Future<Output = std::io::Result<()>> + Send,
 async fn sign_of_life(manager: Arc<Notifier>, store: Store, soft: CancellationToken) {
     let works = || async { !matches!(store.ping().await, Err(StoreError::Locked | StoreError::Closed)) };
     service::feed(&manager, soft, works).await;
+}
+
+/// Gives memory back that many small things have left: large ones go back by themselves.
+async fn give_back_memory() {
+    loop {
+        tokio::time::sleep(TRIM_PAUSE).await;
+        // Only the end of the runtime cancels it.
+        tokio::task::spawn_blocking(give_back_free_pages).await.ok();
+    }
 }
 
 fn variable(name: &str) -> Option<String> {

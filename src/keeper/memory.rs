@@ -49,6 +49,16 @@ fn tree(root: Pid, children: &HashMap<Pid, Vec<Pid>>) -> impl Iterator<Item = Pi
     })
 }
 
+/// From now on, has this process give large buffers back to the system when they are freed.
+pub fn give_back_large_buffers() {
+    os::return_freed_memory();
+}
+
+/// Gives back to the system what is free among what this process uses.
+pub fn give_back_free_pages() {
+    os::return_free_pages();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

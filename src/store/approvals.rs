@@ -1,5 +1,6 @@
 //! Owns the queries for approvals.
 
+use futures_util::TryStreamExt as _;
 use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
 
 use super::{ApprovalFilter, ApprovalRow, Page, PageRequest, QueryError, column::Columns};
@@ -7,6 +8,14 @@ use crate::domain::{Approval, ApprovalId, ApprovalState, Resolution};
 
 /// The name of the list in its cursors.
 const LIST: &str = "approvals";
+
+/// What the items of a page ask for and were answered, in bytes. The last one comes on top.
+const PAGE_BYTES: usize = 8 << 20;
+
+fn size(row: &ApprovalRow) -> usize {
+    let answer = row.resolution.as_ref().and_then(|end| end.response.as_ref());
+    row.approval.request.get().len() + answer.map_or(0, |answer| answer.get().len())
+}
 
 pub(super) async fn by_id(pool: &SqlitePool, id: ApprovalId) -> Result<Option<ApprovalRow>, QueryError> {
     let row = sqlx::query("SELECT * FROM approvals WHERE id = ?1")
@@ -21,9 +30,21 @@ pub(super) async fn list(
     filter: ApprovalFilter,
     page: &PageRequest,
 ) -> Result<Page<ApprovalRow>, QueryError> {
-    let rows = select(&filter, page)?.build().fetch_all(pool).await?;
-    let rows = rows.iter().map(approval).collect::<Result<_, _>>()?;
-    Ok(page.page(LIST, rows, |row: &ApprovalRow| {
+    let mut query = select(&filter, page)?;
+    let mut found = query.build().fetch(pool);
+    let (mut rows, mut bytes, mut most) = (Vec::new(), 0, usize::MAX);
+    // What a tool is asked to do may be large: the rest is for the next page.
+    while rows.len() <= most
+        && let Some(row) = found.try_next().await?
+    {
+        let row = approval(&row)?;
+        bytes += size(&row);
+        rows.push(row);
+        if bytes > PAGE_BYTES && most == usize::MAX {
+            most = rows.len();
+        }
+    }
+    Ok(page.page_of(LIST, rows, most, |row: &ApprovalRow| {
         let Approval {
             id,
             seq,

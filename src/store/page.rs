@@ -71,11 +71,23 @@ impl PageRequest {
     pub(super) fn page<T, K: Serialize>(
         &self,
         list: &'static str,
-        mut items: Vec<T>,
+        items: Vec<T>,
         key: impl Fn(&T) -> K,
     ) -> Page<T> {
-        let more = items.len() > usize::from(self.limit);
-        items.truncate(usize::from(self.limit));
+        self.page_of(list, items, usize::from(self.limit), key)
+    }
+
+    /// As [`Self::page`], with at most so many items.
+    pub(super) fn page_of<T, K: Serialize>(
+        &self,
+        list: &'static str,
+        mut items: Vec<T>,
+        most: usize,
+        key: impl Fn(&T) -> K,
+    ) -> Page<T> {
+        let most = most.min(usize::from(self.limit));
+        let more = items.len() > most;
+        items.truncate(most);
         let last = items.last().filter(|_| more);
         let next = last.and_then(|last| serde_json::to_vec(&(list, key(last))).ok());
         Page {

@@ -246,3 +246,39 @@ async fn b4_a_client_that_vanishes_frees_its_place() {
     .await;
     drop(silent);
 }
+
+/// What 12 approvals of 4 MB take while they are asked, shown and listed is not kept for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_approvals_come_in_pages_and_their_memory_is_given_back() {
+    let (count, bytes) = (12, 4_000_000);
+    let daemon = TestDaemon::with_fake().start().await;
+    let id = session(&daemon, "a", json!({})).await;
+    let rest = daemon.rest();
+    let before = memory(daemon.pid());
+    for _ in 0..count {
+        let ask =
+            json!([{ "ask": { "tool": "Bash", "input": { "command": "x".repeat(bytes) }, "wait": false } }]);
+        act(&rest, &id, ask).await;
+    }
+    let list = "/v1/approvals?state=pending&limit=500";
+    let mut most = 0;
+    wait_for("all are listed", PATIENCE, async || {
+        let (mut seen, mut cursor) = (0, String::new());
+        loop {
+            let page = rest.get(&format!("{list}{cursor}")).await.expect(200);
+            let items = page["items"].as_array().unwrap().len();
+            (seen, most) = (seen + items, most.max(items));
+            let Some(next) = page["next_cursor"].as_str() else {
+                return (seen == count).then_some(());
+            };
+            cursor = format!("&cursor={next}");
+        }
+    })
+    .await;
+    assert!(most < count, "a page of {most}");
+    rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
+    wait_until("the memory is given back", 2 * PATIENCE, || {
+        memory(daemon.pid()) < before + 40_000_000
+    })
+    .await;
+}

@@ -265,11 +265,24 @@ pub(in crate::keeper) fn return_freed_memory() {
         use nix::libc;
         const LARGE_BYTES: i32 = 128 << 10;
         // A fixed threshold; by default it grows with each large buffer that is freed.
-        // SAFETY: `mallopt` only changes the allocator's parameters and this process has one thread.
+        // SAFETY: `mallopt` only changes the allocator's parameters, under its lock.
         #[expect(unsafe_code, reason = "no safe binding exists")]
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
             libc::mallopt(libc::M_TRIM_THRESHOLD, LARGE_BYTES);
+        }
+    }
+}
+
+/// Returns what is free among what is in use.
+pub(in crate::keeper) fn return_free_pages() {
+    #[cfg(target_env = "gnu")]
+    {
+        use nix::libc;
+        // SAFETY: `malloc_trim` takes no pointer and gives back pages that hold nothing, under the allocator's locks.
+        #[expect(unsafe_code, reason = "no safe binding exists")]
+        unsafe {
+            libc::malloc_trim(0);
         }
     }
 }

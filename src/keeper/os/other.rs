@@ -187,3 +187,6 @@ impl AsFd for Signals {
 
 /// Left to the allocator.
 pub(in crate::keeper) fn return_freed_memory() {}
+
+/// Left to the allocator.
+pub(in crate::keeper) fn return_free_pages() {}
