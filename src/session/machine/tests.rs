@@ -453,6 +453,7 @@ fn restoring(bench: &mut Bench, restores: &[&str]) {
         carried: Vec::new(),
         earlier_session_id: None,
         restores: restores.iter().map(|id| (*id).to_owned()).collect(),
+        agent: None,
     }));
     assert!(
         bench.machine.left_to_restore().is_empty(),
