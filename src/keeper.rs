@@ -41,7 +41,7 @@ pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
 pub use lease::remove_free_leases;
 pub use leftovers::{StartSweep, Swept, is_running, kill_leftovers, kill_lock_holder, kill_strays};
-pub use limits::{given_open_files, raise_open_files, spare_files};
+pub use limits::{given_open_files, open_files_limit, raise_open_files, spare_files};
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };

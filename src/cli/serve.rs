@@ -326,10 +326,8 @@ async fn chosen(
 }
 
 /// Without its server the daemon is of no use; in a shutdown this changes nothing.
-async fn until_it_ends(served: impl Future<Output = std::io::Result<()>> + Send, soft: CancellationToken) {
-    if let Err(error) = served.await {
-        tracing::error!(error = %telemetry::chain(&error), "the HTTP server ended");
-    }
+async fn until_it_ends(served: impl Future<Output = ()> + Send, soft: CancellationToken) {
+    served.await;
     soft.cancel();
 }
 

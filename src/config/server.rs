@@ -24,6 +24,14 @@ pub struct Server {
     pub max_connections: u32,
     /// Of these, for one session.
     pub max_connections_per_session: u32,
+    /// Connections that have shown no token.
+    pub max_unauthenticated_connections: u32,
+    /// Time for the head of a request.
+    pub header_timeout_ms: u64,
+    /// How long a connection is kept between two requests.
+    pub idle_timeout_ms: u64,
+    /// Time for the next piece of a request's body.
+    pub body_timeout_ms: u64,
     /// Time between two pings on a WebSocket.
     pub ping_interval_ms: u64,
     /// How long one send to a client may take before it is dropped.
@@ -40,6 +48,10 @@ impl Default for Server {
             max_prompt_bytes: 64 * 1024 * 1024,
             max_connections: 1_024,
             max_connections_per_session: 64,
+            max_unauthenticated_connections: 256,
+            header_timeout_ms: 15_000,
+            idle_timeout_ms: 120_000,
+            body_timeout_ms: 30_000,
             ping_interval_ms: 20_000,
             send_timeout_ms: 30_000,
         }
@@ -87,6 +99,14 @@ impl Server {
                 self.max_connections_per_session.into(),
                 1,
             ),
+            (
+                "server.max_unauthenticated_connections",
+                self.max_unauthenticated_connections.into(),
+                8,
+            ),
+            ("server.header_timeout_ms", self.header_timeout_ms, 1_000),
+            ("server.idle_timeout_ms", self.idle_timeout_ms, 1_000),
+            ("server.body_timeout_ms", self.body_timeout_ms, 1_000),
             ("server.ping_interval_ms", self.ping_interval_ms, 1_000),
             ("server.send_timeout_ms", self.send_timeout_ms, 1_000),
         ] {

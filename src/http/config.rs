@@ -13,6 +13,14 @@ pub struct HttpConfig {
     pub max_connections_per_session: usize,
     /// Most sockets and streams in all.
     pub max_connections: usize,
+    /// Most connections that have shown no token.
+    pub max_unauthenticated_connections: usize,
+    /// Milliseconds in which the head of a request must have come.
+    pub header_timeout_ms: u64,
+    /// Milliseconds that a connection may be kept between two requests.
+    pub idle_timeout_ms: u64,
+    /// Milliseconds in which the next piece of a request's body must have come.
+    pub body_timeout_ms: u64,
     /// Milliseconds between two pings of a WebSocket. Two without an answer end it.
     pub ping_interval_ms: u64,
     /// Milliseconds in which a WebSocket client must take one frame.
@@ -31,6 +39,10 @@ impl Default for HttpConfig {
             max_prompt_bytes: 64 * 1024 * 1024,
             max_connections_per_session: 64,
             max_connections: 1_024,
+            max_unauthenticated_connections: 256,
+            header_timeout_ms: 15_000,
+            idle_timeout_ms: 120_000,
+            body_timeout_ms: 30_000,
             ping_interval_ms: 20_000,
             send_timeout_ms: 30_000,
             close_timeout_ms: 2_000,

@@ -3,6 +3,8 @@
 mod bearer;
 mod hosts;
 
+use std::sync::Arc;
+
 use axum::{
     extract::{ConnectInfo, Request, State},
     http::{HeaderMap, Method, header},
@@ -12,7 +14,10 @@ use axum::{
 
 pub(super) use hosts::HostPolicy;
 
-use super::{ApiError, AppState, ErrorCode, cors, serve::Peer};
+use super::{
+    ApiError, AppState, ErrorCode, cors,
+    serve::{Peer, Visit},
+};
 
 /// The one path that needs no token.
 pub(super) const HEALTH_PATH: &str = "/healthz";
@@ -37,6 +42,9 @@ fn check(state: &AppState, request: &Request) -> Result<Option<Response>, ApiErr
     let is_trusted = peer.is_some_and(|ConnectInfo(peer)| peer.is_our_user());
     if request.uri().path() != HEALTH_PATH && !is_trusted {
         bearer::check(state.token(), request.headers())?;
+        if let Some(visit) = request.extensions().get::<Arc<Visit>>() {
+            visit.shown();
+        }
     }
     if request.method() != Method::GET && has_foreign_content_type(request.headers()) {
         // A page can send a few content types without asking first; none of them is JSON.

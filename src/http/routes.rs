@@ -84,7 +84,18 @@ pub(super) fn document() -> OpenApi {
 
 /// The limit is known to the layers inside.
 fn limited(routes: OpenApiRouter<AppState>, bytes: usize) -> OpenApiRouter<AppState> {
-    routes.layer(DefaultBodyLimit::max(bytes))
+    let refuse = move |request: Request, next: middleware::Next| async move {
+        let length = request.headers().get(header::CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        // One that is known to be too large is not read.
+        if length.is_some_and(|length| usize::try_from(length).is_ok_and(|length| length > bytes)) {
+            return ApiError::from(ErrorCode::BodyTooLarge).into_response();
+        }
+        next.run(request).await
+    };
+    routes
+        .layer(DefaultBodyLimit::max(bytes))
+        .layer(middleware::from_fn(refuse))
 }
 
 fn with_prompt() -> OpenApiRouter<AppState> {

@@ -8,7 +8,10 @@ use std::{
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{HttpConfig, RestartRequest, connections::Connections, guard::HostPolicy, idempotency::Running};
+use super::{
+    HttpConfig, RestartRequest, connections::Connections, guard::HostPolicy, idempotency::Running,
+    serve::Strangers,
+};
 use crate::{auth::Token, supervisor::Supervisor};
 
 /// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
@@ -21,6 +24,7 @@ struct Parts {
     config: HttpConfig,
     hosts: HostPolicy,
     connections: Connections,
+    strangers: Strangers,
     running: Running,
     shutdown: CancellationToken,
     tracker: TaskTracker,
@@ -39,6 +43,7 @@ impl AppState {
         Self(Arc::new(Parts {
             hosts: HostPolicy::new(&config.allowed_hosts, &config.allowed_origins),
             connections: Connections::new(config.max_connections, config.max_connections_per_session),
+            strangers: Strangers::new(config.max_unauthenticated_connections),
             running: Running::default(),
             supervisor,
             token,
@@ -81,6 +86,10 @@ impl AppState {
 
     pub(super) fn connections(&self) -> &Connections {
         &self.0.connections
+    }
+
+    pub(super) fn strangers(&self) -> &Strangers {
+        &self.0.strangers
     }
 
     pub(super) fn running(&self) -> &Running {

@@ -21,6 +21,11 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(hard)
 }
 
+/// How many files this process may have open; 0 when that cannot be told.
+pub fn open_files_limit() -> u64 {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft)
+}
+
 /// The soft limit for what this process starts, if it has raised its own.
 pub fn given_open_files() -> Option<u64> {
     GIVEN.get().copied()

@@ -15,6 +15,7 @@ mod audit;
 mod bodies;
 mod browser;
 mod common;
+mod connections;
 mod contract;
 mod cwd;
 mod idempotency;

@@ -22,7 +22,7 @@ type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 struct Server {
     bed: Bed,
     address: String,
-    serving: JoinHandle<std::io::Result<()>>,
+    serving: JoinHandle<()>,
 }
 
 impl Server {
@@ -241,7 +241,7 @@ async fn a_close_of_the_client_is_answered() {
     assert!(rest.is_ok());
     server.bed.tracker.close();
     server.bed.shutdown.cancel();
-    timeout(PATIENCE, server.serving).await.unwrap().unwrap().unwrap();
+    timeout(PATIENCE, server.serving).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn a_shutdown_tells_every_socket_and_waits_for_none_for_long() {
     let frame = closed(&mut reading).await;
     assert_eq!(u16::from(frame.code), 1001);
     assert!(frame.reason.ends_with("after=3"), "{}", frame.reason);
-    timeout(PATIENCE, server.serving).await.unwrap().unwrap().unwrap();
+    timeout(PATIENCE, server.serving).await.unwrap().unwrap();
     server.bed.supervisor.finish().await;
     let tracker = server.bed.tracker.clone();
     // Nobody holds the supervisor any more.

@@ -10,7 +10,7 @@ use crate::{
     config::{Claude, Config},
     domain::{Liveness, RestartPolicy},
     http::HttpConfig,
-    keeper::{KeeperLimits, given_open_files},
+    keeper::{KeeperLimits, given_open_files, open_files_limit},
     supervisor::{DeskTimes, Limits, ParkSettings, Simulator, SupervisorSettings},
 };
 
@@ -22,6 +22,12 @@ pub(super) fn http(config: &Config) -> HttpConfig {
         max_prompt_bytes: size(server.max_prompt_bytes),
         max_connections_per_session: size(server.max_connections_per_session.into()),
         max_connections: size(server.max_connections.into()),
+        // Others need descriptors too.
+        max_unauthenticated_connections: size(server.max_unauthenticated_connections.into())
+            .min(size(open_files_limit() / 4).max(8)),
+        header_timeout_ms: server.header_timeout_ms,
+        idle_timeout_ms: server.idle_timeout_ms,
+        body_timeout_ms: server.body_timeout_ms,
         ping_interval_ms: server.ping_interval_ms,
         send_timeout_ms: server.send_timeout_ms,
         reconnect_after_ms: config.stop.reconnect_after_ms,

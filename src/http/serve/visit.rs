@@ -1,0 +1,348 @@
+//! Owns how long a connection may stay without doing anything, and how many may that have shown no token.
+//!
+//! A connection waits for a head, is at work on a request, or is idle between two. Only the first and the last have a
+//! deadline: streams, sockets and waits are work for as long as they last. A request body has one of its own.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::{
+    body::{Frame, SizeHint},
+    rt::ReadBufCursor,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::watch,
+    time::{Instant, Sleep, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+/// What is read at once.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The head of a request is to come, since then.
+    Head(Instant),
+    /// A request is under way, or its answer is.
+    Work,
+    /// Nothing has come since an answer ended.
+    Idle(Instant),
+}
+
+/// One connection, from its accept on.
+#[derive(Debug)]
+pub(in crate::http) struct Visit {
+    number: u64,
+    phase: watch::Sender<Phase>,
+    /// Cancelled when another connection needs the place.
+    evicted: CancellationToken,
+    strangers: Option<Strangers>,
+}
+
+impl Visit {
+    /// What it does, and each change of it.
+    pub(super) fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    pub(super) const fn evicted(&self) -> &CancellationToken {
+        &self.evicted
+    }
+
+    /// It has shown the token.
+    pub(in crate::http) fn shown(&self) {
+        if let Some(strangers) = &self.strangers {
+            strangers.known().remove(&self.number);
+        }
+    }
+
+    /// A request begins; it is over when what is returned is dropped.
+    pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
+        self.phase.send_replace(Phase::Work);
+        UnderWay(Arc::clone(self))
+    }
+
+    /// Bytes came.
+    fn came(&self) {
+        self.phase.send_if_modified(|phase| {
+            let is_idle = matches!(phase, Phase::Idle(_));
+            if is_idle {
+                *phase = Phase::Head(Instant::now());
+            }
+            is_idle
+        });
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.shown();
+    }
+}
+
+/// A request that is under way.
+#[derive(Debug)]
+pub(super) struct UnderWay(Arc<Visit>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.phase.send_replace(Phase::Idle(Instant::now()));
+    }
+}
+
+/// The connections that have shown no token. Cloning gives another handle on the same.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Strangers(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    most: usize,
+    next: AtomicU64,
+    /// By number, and so the oldest first. Held for a few instructions, never across an await.
+    known: Mutex<BTreeMap<u64, Place>>,
+}
+
+#[derive(Debug)]
+struct Place {
+    phase: watch::Receiver<Phase>,
+    evicted: CancellationToken,
+}
+
+impl Strangers {
+    pub(in crate::http) fn new(most: usize) -> Self {
+        Self(Arc::new(Shared {
+            most,
+            next: AtomicU64::new(0),
+            known: Mutex::default(),
+        }))
+    }
+
+    /// A connection that needs to show no token.
+    pub(super) fn trusted() -> Arc<Visit> {
+        Arc::new(Visit {
+            number: 0,
+            phase: watch::Sender::new(Phase::Head(Instant::now())),
+            evicted: CancellationToken::new(),
+            strangers: None,
+        })
+    }
+
+    /// A connection begins. When there are too many, the one that has waited longest goes; `None` when all are at work.
+    pub(super) fn welcome(&self) -> Option<Arc<Visit>> {
+        let mut known = self.known();
+        if known.len() >= self.0.most {
+            let mut places = known.iter();
+            let (&oldest, _) = places.find(|(_, place)| *place.phase.borrow() != Phase::Work)?;
+            if let Some(place) = known.remove(&oldest) {
+                place.evicted.cancel();
+            }
+        }
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let phase = watch::Sender::new(Phase::Head(Instant::now()));
+        let evicted = CancellationToken::new();
+        let place = Place {
+            phase: phase.subscribe(),
+            evicted: evicted.clone(),
+        };
+        known.insert(number, place);
+        drop(known);
+        Some(Arc::new(Visit {
+            number,
+            phase,
+            evicted,
+            strangers: Some(self.clone()),
+        }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
+        // The map is whole at every instruction that can panic.
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection whose first bytes after an answer are noticed.
+#[derive(Debug)]
+pub(super) struct Watched<Io> {
+    pub(super) io: Io,
+    pub(super) visit: Arc<Visit>,
+}
+
+impl<Io: AsyncRead + Unpin> hyper::rt::Read for Watched<Io> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buf: ReadBufCursor<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        // The cursor's own room cannot be lent without unsafe code.
+        let mut piece = [0; PIECE_BYTES];
+        let room = piece.len().min(buf.remaining());
+        let mut piece = ReadBuf::new(piece.get_mut(..room).unwrap_or_default());
+        ready!(Pin::new(&mut self.io).poll_read(cx, &mut piece))?;
+        if !piece.filled().is_empty() {
+            self.visit.came();
+            buf.put_slice(piece.filled());
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<Io: AsyncWrite + Unpin> hyper::rt::Write for Watched<Io> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+/// No more of a request body came.
+#[derive(Debug, thiserror::Error)]
+#[error("no more of the body came in time")]
+struct Stalled;
+
+/// A request body that fails when nothing of it comes for a while.
+pub(super) struct Arriving {
+    body: Body,
+    patience: Duration,
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+impl Arriving {
+    pub(super) const fn new(body: Body, patience: Duration) -> Self {
+        Self {
+            body,
+            patience,
+            silence: None,
+        }
+    }
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            this.silence = None;
+            return Poll::Ready(frame);
+        }
+        let patience = this.patience;
+        let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(patience)));
+        silence
+            .as_mut()
+            .poll(cx)
+            .map(|()| Some(Err(axum::Error::new(Stalled))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// An answer's body, which keeps its request under way.
+pub(super) struct Leaving {
+    body: Body,
+    _under_way: UnderWay,
+}
+
+impl Leaving {
+    pub(super) const fn new(body: Body, under_way: UnderWay) -> Self {
+        Self {
+            body,
+            _under_way: under_way,
+        }
+    }
+}
+
+impl HttpBody for Leaving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_connection_without_a_token_makes_room() {
+        let strangers = Strangers::new(3);
+        let welcome = || strangers.welcome().unwrap();
+        let (at_work, known, silent, newest) = (welcome(), welcome(), welcome(), ());
+        let request = at_work.begin();
+        known.shown();
+        let (third, fourth) = (welcome(), welcome());
+        assert!(silent.evicted().is_cancelled());
+        assert!(!at_work.evicted().is_cancelled() && !known.evicted().is_cancelled());
+        let [_third, _fourth] = [third.begin(), fourth.begin()];
+        assert!(strangers.welcome().is_none(), "all are at work");
+        drop(request);
+        welcome();
+        assert!(at_work.evicted().is_cancelled());
+        newest
+    }
+
+    #[test]
+    fn a_connection_that_ends_gives_its_place_back() {
+        let strangers = Strangers::new(1);
+        for _ in 0..3 {
+            let visit = strangers.welcome().unwrap();
+            let _request = visit.begin();
+        }
+        assert!(strangers.known().is_empty());
+    }
+}
