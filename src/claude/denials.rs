@@ -74,7 +74,7 @@ impl Denial {
         })
     }
 
-    /// What was said, with the input of the call.
+    /// The CLI's words, with the input of the call.
     #[must_use]
     pub fn with_input(self, input: Box<RawValue>) -> Self {
         let said = self.said.get().trim_end().strip_suffix('}');

@@ -21,13 +21,13 @@ const ACCEPTS_EDITS: &str = "acceptEdits";
 /// Tools that run what a shell runs: no command is taken for another.
 const SHELLS: [&str; 3] = ["Bash", "Monitor", "PowerShell"];
 
-/// What was allowed while requests were open.
+/// An allowance that came while requests were open.
 #[derive(Clone, Debug)]
 pub(super) struct Granted {
     /// By what: the approval whose answer says so, or the mode.
     by: String,
     what: What,
-    /// What was open then. A later request was asked although this holds, so for another reason.
+    /// The approvals that were open then. A later request was asked although this holds, so for another reason.
     open: Vec<ApprovalId>,
 }
 
@@ -40,7 +40,7 @@ enum What {
 }
 
 impl Granted {
-    /// What the answer to an approval allows for the others that are open.
+    /// The allowance of an answer for the other approvals that are open.
     pub(super) fn by_answer(approval: &Approval, response: &str, open: Vec<ApprovalId>) -> Option<Self> {
         let grants = Grants::of_answer(response)?;
         let what = What::Updates {
@@ -50,7 +50,7 @@ impl Granted {
         Self::new(approval.id.to_string(), what, open)
     }
 
-    /// What the mode that the session is in now allows for what is open.
+    /// The allowance of the session's mode for the approvals that are open.
     pub(super) fn by_mode(mode: &str, open: Vec<ApprovalId>) -> Option<Self> {
         (mode == ACCEPTS_EDITS)
             .then(|| Self::new(mode.to_owned(), What::Edits, open))

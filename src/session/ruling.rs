@@ -78,7 +78,7 @@ pub(super) struct Ruling {
     /// Counts the changes of rules and mode. What was said before the last change does not hold.
     generation: u64,
     ruled: HashMap<ApprovalId, (u64, Ruled)>,
-    /// What was allowed while approvals were open that still are.
+    /// Allowances that came while approvals were open that still are.
     granted: Vec<Granted>,
     /// Rules that were changed: their deadlines begin anew.
     changed: HashSet<String>,

@@ -99,7 +99,7 @@ async fn roots_hold_for_links_and_detours_and_at_every_start() {
     assert_eq!(rest.session(&id).await["state"], "stopped");
 }
 
-/// What an agent may read and write is bound, not only where it begins.
+/// The roots bound the files of an agent, and not only the place where it begins.
 #[tokio::test]
 async fn added_directories_are_bound_by_the_roots() {
     let roots = tempfile::tempdir().unwrap();

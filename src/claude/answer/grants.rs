@@ -2,7 +2,7 @@
 
 use crate::claude::json;
 
-/// Where an allowance holds at once. What stands in the settings of a project holds once the project is trusted.
+/// Where an allowance holds at once. The CLI heeds the settings of a project once that is trusted.
 const AT_ONCE: [&str; 3] = ["session", "localSettings", "cliArg"];
 
 /// A rule that allows.
@@ -14,7 +14,7 @@ pub struct RuleGrant {
     pub content: Option<String>,
 }
 
-/// What updates allow.
+/// The rules and directories that updates allow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     /// The rules.
@@ -24,7 +24,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// What an answer allows beyond its own request. `None` when that is nothing, or not certain: when one of its updates
+    /// The grants of an answer beyond its own request. `None` when that is nothing, or not certain: when one of its updates
     /// takes something away, or is of a kind that is not known.
     pub fn of_answer(answer: &str) -> Option<Self> {
         let [updates] = json::members(answer, ["updatedPermissions"])?;
@@ -37,7 +37,7 @@ impl Grants {
         (!all.rules.is_empty() || !all.directories.is_empty()).then_some(all)
     }
 
-    /// What each of these updates allows; `None` for one of which that is not certain.
+    /// The grants of each of these updates; `None` for one of which that is not certain.
     pub fn each(updates: &str) -> Vec<Option<Self>> {
         let updates = json::items(updates).unwrap_or_default();
         updates.into_iter().map(Self::of_update).collect()

@@ -73,7 +73,7 @@ pub fn check_hook_output(output: &str, may_bypass: bool) -> Result<(), BadAnswer
     permissions::check(given(updates), may_bypass)
 }
 
-/// What a hook's output decides about the call of a tool.
+/// The decision of a hook's output about the call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookVerdict<'a> {
     /// Whether the tool may run; `None`: the CLI decides, or asks.

@@ -7,7 +7,7 @@ use crate::claude::json;
 /// Refuses a key of the object that equals a known one apart from case and underscores.
 ///
 /// # Errors
-/// `MisspeltKey`. What is no object is refused elsewhere.
+/// `MisspeltKey`. A value that is no object is refused elsewhere.
 pub(super) fn check(object: &str, known: &[&'static str]) -> Result<(), BadAnswer> {
     let mut misspelt = None;
     json::for_each_member(object, |name, _| {

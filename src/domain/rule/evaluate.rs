@@ -130,7 +130,7 @@ pub struct Decided {
     pub id: String,
     /// Where it stands.
     pub source: RuleSource,
-    /// What it does here: a rule that denies a command asks about a line that only may run it.
+    /// Its action here: a rule that denies a command asks about a line that only may run it.
     pub action: RuleAction,
     /// Which conditions hold.
     pub why: String,
@@ -208,7 +208,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// What the rule does, why it matches and what its deadline brings, or why it does not match.
+    /// The rule's action, why it matches and what its deadline brings; or why it does not match.
     fn matches(
         &self,
         asked: &Asked,

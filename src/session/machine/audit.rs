@@ -1,5 +1,5 @@
 //! Owns what the fold remembers for the audit log: approvals that ended, the calls of tools with their inputs, and which calls
-//! have an entry already. What the CLI denies by itself names only the call.
+//! have an entry already. The CLI's own denials name only the call.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -22,7 +22,7 @@ const MAX_INPUT_BYTES: usize = 256 << 10;
 /// Calls of which is kept that they have an entry; when there are more, all are forgotten.
 const ENTERED: usize = 4096;
 
-/// What is remembered of a run.
+/// The memory of one run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Audit {
     ended: EndedApprovals,

@@ -7,7 +7,7 @@ use super::{
     stands_in,
 };
 
-/// What is known about a line and a command.
+/// The knowledge about a line and a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::domain::rule) enum Runs {
     /// The command stands where programs do.
@@ -57,7 +57,7 @@ fn is_shell(name: &str) -> bool {
         )
 }
 
-/// What is known about a line and this program with these first arguments.
+/// Whether a line runs this program with these first arguments, as far as that is known.
 pub(in crate::domain::rule) fn runs(text: &str, prefix: &[String]) -> Runs {
     let commands = read(text);
     if commands.iter().any(|command| surely(command, prefix, 0)) {
@@ -193,7 +193,7 @@ fn is_computed(command: &Command, prefix: &[String], depth: usize) -> bool {
             }))
 }
 
-/// Whether a program may be any: its name is not there. That of `$HOME/bin/tool` is.
+/// Whether a program may be any: its name is not there. `$HOME/bin/tool` has one.
 fn may_be_any(program: &str) -> bool {
     if program.contains([GAP, FILE]) {
         return true;

@@ -1,5 +1,5 @@
-//! Owns the tolerant reading of a line: it never gives up, and where a text is computed it leaves a gap in the word. What is
-//! inside of substitutions is read as well.
+//! Owns the tolerant reading of a line: it never gives up, and where a text is computed it leaves a gap in the word. It
+//! reads the inside of substitutions as well.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -167,7 +167,7 @@ impl Reader<'_> {
         self.inside(&inner);
     }
 
-    /// What follows a dollar.
+    /// Reads on behind a dollar.
     fn expansion(&mut self) {
         match self.chars.peek() {
             Some('(') => {

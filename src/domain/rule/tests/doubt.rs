@@ -5,7 +5,7 @@ use RuleAction::{Ask, Deny};
 
 const EVERYDAY: &str = include_str!("everyday.txt");
 
-/// What rules do with a line; nothing is allowed or asked for without one.
+/// The rule that decides about a line, and its action.
 fn decide(rules: &Value, line: &str) -> Option<(String, RuleAction)> {
     let rules = Rules {
         session: std::sync::Arc::new(RuleSet::new(serde_json::from_value(rules.clone()).unwrap()).unwrap()),

@@ -197,7 +197,7 @@ fn a_denied_command_is_denied_to_every_tool_that_runs_one() {
         json!({ "action": "deny", "tool": "Bash" }),
         &run("Monitor", r#"{"command":"rm x"}"#)
     ));
-    // What is allowed at a deadline is allowed.
+    // A deadline allows the tool that the rule names, and no other.
     let late =
         json!({ "action": "ask", "tool": "Bash", "input": rm, "deadline_ms": 5, "on_deadline": "allow" });
     let rules = Rules {
