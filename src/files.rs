@@ -52,6 +52,20 @@ fn open_with(path: &Path, options: &OpenOptions, flags: OFlag) -> io::Result<Fil
     }
 }
 
+/// Whether a directory takes so many bytes more now.
+pub fn has_room(dir: &Path, bytes: usize) -> bool {
+    let path = dir.join(".room");
+    let fill = || {
+        let mut options = OpenOptions::new();
+        open_own(&path, options.write(true).create(true).truncate(true).mode(0o600))?
+            .write_all(&vec![0; bytes])
+    };
+    let is_taken = fill().is_ok();
+    // What cannot be removed is overwritten the next time.
+    let _ = fs::remove_file(&path);
+    is_taken
+}
+
 /// Checks what is at a path that another library opens; nothing is fine too.
 ///
 /// # Errors

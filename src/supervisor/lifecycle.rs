@@ -3,8 +3,10 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::{
@@ -12,6 +14,7 @@ use crate::{
     domain::{
         CliSessionId, Clock, FailReason, RestartOverride, RestartTerms, SessionId, SessionState, StartMode,
     },
+    files,
     keeper::{self, Outsider, StdinLine},
     session::{
         self, Admitted, AtRest, Kept, Launch, LiveView, Roots, Routes, SessionError, SessionHandle,
@@ -29,6 +32,13 @@ use super::{
     removal::absent,
     settings::make_private_dir,
 };
+
+/// How often it is looked whether a process that is being stopped is gone.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// By then a keeper has killed what the process had left behind, if that can be killed.
+const SWEPT_BY: Duration = Duration::from_secs(4);
+/// More than the last record of a process.
+const RECORD_BYTES: usize = 64 << 10;
 
 impl Supervisor {
     /// Makes a session and starts its process. The session is there also when the start fails; its state says so.
@@ -226,7 +236,10 @@ impl Supervisor {
         let (supervisor, by) = (self.clone(), by.to_owned());
         // Also when the asker leaves between the two.
         self.to_the_end(async move {
-            supervisor.stop(id, &by).await?;
+            let session = supervisor.handle_to_stop(id).await?;
+            session
+                .stop(&by, supervisor.shared.settings.stop_deadline())
+                .await?;
             supervisor
                 .resume(id, fresh)
                 .await
@@ -259,14 +272,48 @@ impl Supervisor {
             .await
     }
 
-    /// Stops the process of a session and returns after its end. Stopping what is stopped is no error.
+    /// Stops the process of a session and returns after its end. Stopping what is stopped is no error. While the disk takes no
+    /// record, the end of the process is enough: the session is `stopping` until its journal says more.
     ///
     /// # Errors
     /// `SessionNotFound`, `Session` (`StopTimedOut`).
     pub async fn stop(&self, id: SessionId, by: &str) -> Result<SessionView, SupervisorError> {
         let session = self.handle_to_stop(id).await?;
-        session.stop(by, self.shared.settings.stop_deadline()).await?;
+        let stop = session.stop(by, self.shared.settings.stop_deadline());
+        // Both only wait.
+        tokio::select! {
+            stopped = stop => stopped?,
+            () = self.gone_without_a_record(&session) => {
+                let mut view = self.session(id).await?;
+                view.live.state = SessionState::Stopping;
+                view.live.cli_pid = None;
+                return Ok(view);
+            }
+        }
         self.session(id).await
+    }
+
+    /// Waits until the process is gone for so long that nothing of it is left, and the disk takes no record of that.
+    async fn gone_without_a_record(&self, session: &SessionHandle) {
+        let mut gone_since = None;
+        loop {
+            tokio::time::sleep(LOOK_PAUSE).await;
+            let is_gone = session.view().cli_pid.is_some_and(|pid| !keeper::is_running(pid));
+            if !is_gone {
+                gone_since = None;
+                continue;
+            }
+            let since = *gone_since.get_or_insert_with(Instant::now);
+            if since.elapsed() < SWEPT_BY {
+                continue;
+            }
+            let dir = self.shared.settings.session_dir(session.id());
+            let has_room = tokio::task::spawn_blocking(move || files::has_room(&dir, RECORD_BYTES)).await;
+            // What cannot be told is waited for.
+            if !has_room.unwrap_or(true) {
+                return;
+            }
+        }
     }
 
     /// Changes what people say about a session; its process does not notice.

@@ -1,8 +1,9 @@
 //! Owns what needs a disk of its own that is full, and no chance.
 
-use std::{fs, io::Write as _};
+use std::{fs, io::Write as _, time::Duration};
 
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::{
     place,
@@ -56,4 +57,50 @@ fn a_session_that_a_full_disk_refuses_leaves_nothing() {
 async fn made(rest: &Rest, session: &serde_json::Value) -> Option<String> {
     let reply = rest.post("/v1/sessions", session.clone()).await;
     (reply.status.as_u16() == 201).then(|| reply.body["id"].as_str().unwrap().to_owned())
+}
+
+/// What needs no room is answered: reads, and a stop whose process is gone.
+#[test]
+fn a_full_disk_hides_no_session_and_no_stop() {
+    if !place::is_inside() {
+        place::enter("full::a_full_disk_hides_no_session_and_no_stop");
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let daemon = TestDaemon::with_fake()
+            .data_disk(16 << 20)
+            .allow_errors()
+            .start()
+            .await;
+        let rest = daemon.rest();
+        let id = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+        rest.ask(&id, "hello").await;
+        let process = rest.session(&id).await["cli"]["pid"].as_i64().unwrap();
+        let ballast = daemon.data_dir().join("ballast");
+        let mut file = fs::File::create(&ballast).unwrap();
+        for bytes in [4096, 1] {
+            let block = vec![0; bytes];
+            while file.write_all(&block).is_ok() {}
+        }
+        // What is open holds its room.
+        drop(file);
+        // The journal's last page has room left, which a turn takes.
+        let prompt = json!({ "text": "x".repeat(8_000) });
+        let sent = format!("/v1/sessions/{id}/messages");
+        // Its record is not written while the disk is full, and so it is not answered.
+        let _ = timeout(Duration::from_secs(3), rest.post(&sent, prompt)).await;
+        for _ in 0..2 {
+            let page = rest.get("/v1/sessions").await.expect(200);
+            assert_eq!(page["items"][0]["id"], json!(id), "{page:#}");
+            rest.session(&id).await;
+            daemon.attach(&id, None).await.next().await;
+        }
+        let stopped = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+        assert!(stopped["cli"]["pid"].is_null(), "{stopped:#}");
+        let process = i32::try_from(process).unwrap();
+        assert!(!crate::support::proc::is_alive(process), "{stopped:#}");
+        fs::remove_file(ballast).unwrap();
+        rest.in_state(&id, &["stopped"]).await;
+    });
 }
