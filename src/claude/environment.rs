@@ -52,6 +52,12 @@ pub const DEFAULT_ALLOW: &[&str] = &[
     "CLAUDE_CODE_MAX_RETRIES",
     "CLAUDE_CODE_DISABLE_*",
     "CLAUDE_CODE_ENABLE_TELEMETRY",
+    "CLAUDE_CODE_ENABLE_TASKS",
+    "CLAUDE_CODE_SYNC_PLUGIN_INSTALL",
+    "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS",
+    "CLAUDE_STREAM_IDLE_TIMEOUT_MS",
+    "CLAUDE_ENABLE_STREAM_WATCHDOG",
+    "CLAUDE_ASYNC_AGENT_STALL_TIMEOUT_MS",
     "DISABLE_*",
     "API_TIMEOUT_MS",
     "MCP_*",
@@ -173,6 +179,22 @@ mod tests {
     }
 
     /// The daemon was started inside a session of the CLI, with secrets of its own.
+    #[test]
+    fn what_the_cli_documents_passes_by_default() {
+        for name in [
+            "CLAUDE_STREAM_IDLE_TIMEOUT_MS",
+            "CLAUDE_ENABLE_STREAM_WATCHDOG",
+            "CLAUDE_ASYNC_AGENT_STALL_TIMEOUT_MS",
+            "CLAUDE_CODE_ENABLE_TASKS",
+            "CLAUDE_CODE_SYNC_PLUGIN_INSTALL",
+            "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS",
+        ] {
+            let daemon = [(name.to_owned(), "1".to_owned())];
+            let built = child(&default_allow(), daemon.clone(), &[], &BTreeMap::new());
+            assert_eq!(built, daemon, "{name}");
+        }
+    }
+
     #[test]
     fn a_child_of_a_daemon_inside_a_session_starts_clean() {
         let daemon = pairs(&[
