@@ -25,6 +25,7 @@ pub const MESSAGES: &[&str] = &[
     "command_lifecycle",
     "transcript_mirror",
     "autocompact_state",
+    "attachment",
 ];
 
 /// Every `subtype` of a `system` line that is known.
