@@ -119,7 +119,9 @@ fn refusal(event: &str, reason: FallbackReason) -> serde_json::Value {
             "hookEventName": event, "action": "decline",
         }}),
         "Stop" | "SubagentStop" | "StopFailure" | "TeammateIdle" | "SessionStart" | "SessionEnd"
-        | "Setup" | "Notification" | "MessageDisplay" => json!({}),
+        | "Setup" | "Notification" | "MessageDisplay" | "SubagentStart" | "PermissionDenied"
+        | "PostToolUseFailure" | "PostCompact" | "PostModelSwitch" | "InstructionsLoaded" | "CwdChanged"
+        | "FileChanged" | "DirectoryAdded" | "WorktreeRemove" => json!({}),
         _ => json!({"decision": "block", "reason": text}),
     }
 }

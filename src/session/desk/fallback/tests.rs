@@ -70,6 +70,55 @@ fn a_hook_without_an_answer_has_no_opinion_or_refuses_in_the_form_of_its_event()
     assert_eq!(registered["response"], json!({"continue": false}));
 }
 
+/// As the CLI documents what each event can block.
+#[test]
+fn what_an_event_cannot_block_is_not_blocked() {
+    let answered_hook = |event: &str| answered(&hook(event), true, None)["response"].clone();
+    for event in [
+        "UserPromptSubmit",
+        "UserPromptExpansion",
+        "PostToolUse",
+        "PostToolBatch",
+        "PreCompact",
+        "ConfigChange",
+        "TaskCreated",
+        "TaskCompleted",
+        "WorktreeCreate",
+    ] {
+        assert_eq!(answered_hook(event)["decision"], "block", "{event}");
+    }
+    for event in ["PreToolUse", "PreSkillShellCommand", "PreModelSwitch"] {
+        let output = answered_hook(event)["hookSpecificOutput"].clone();
+        assert_eq!(output["permissionDecision"], "deny", "{event}");
+    }
+    assert_eq!(
+        answered_hook("ElicitationResult")["hookSpecificOutput"]["action"],
+        "decline"
+    );
+    for event in [
+        "SessionStart",
+        "SessionEnd",
+        "Setup",
+        "Notification",
+        "MessageDisplay",
+        "SubagentStart",
+        "SubagentStop",
+        "StopFailure",
+        "TeammateIdle",
+        "PermissionDenied",
+        "PostToolUseFailure",
+        "PostCompact",
+        "PostModelSwitch",
+        "InstructionsLoaded",
+        "CwdChanged",
+        "FileChanged",
+        "DirectoryAdded",
+        "WorktreeRemove",
+    ] {
+        assert_eq!(answered_hook(event), json!({}), "{event}");
+    }
+}
+
 #[test]
 fn a_message_to_a_server_gets_an_error_of_its_own_protocol() {
     let message = |message: &str| {
