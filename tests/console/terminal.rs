@@ -141,7 +141,7 @@ impl Terminal {
     }
 
     /// Waits until something holds of the screen.
-    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&str) -> bool) {
+    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&str) -> bool + Sync) {
         let seen = async || holds(&self.screen()).then_some(());
         if tokio::time::timeout(PATIENCE, wait_for(what, PATIENCE * 2, seen))
             .await

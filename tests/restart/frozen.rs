@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use uuid::Uuid;
+use trunkline::domain::RunId;
 
 use crate::{
     journal,
@@ -213,7 +213,7 @@ async fn a_frozen_keeper_leaves_no_message_without_an_answer() {
     let keeper = proc::read(cli).unwrap().parent;
     proc::signal(keeper, Signal::SIGSTOP);
     let path = format!("/v1/sessions/{session}/messages");
-    let uuid = Uuid::new_v4().to_string();
+    let uuid = RunId::new().to_string();
     let message = json!({ "text": "are you there?", "uuid": uuid });
     let refused = rest.post(&path, message.clone()).await;
     assert_eq!(refused.body["retryable"], true, "{:#}", refused.body);
