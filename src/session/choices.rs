@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::ControlResponse,
-    domain::RunId,
+    domain::{ClientId, RunId},
     journal::{read_beside, replace_beside},
 };
 
@@ -100,10 +100,10 @@ impl Choices {
     ///
     /// # Errors
     /// As [`Self::get`]; then it must not be sent.
-    pub(super) fn ask(&mut self, id: &str, request: Box<RawValue>) -> Result<(), ChoicesError> {
+    pub(super) fn ask(&mut self, id: &str, request: Box<RawValue>, by: &str) -> Result<(), ChoicesError> {
         self.get()?;
         if let Ok(kept) = &mut self.kept {
-            kept.ask(id, request);
+            kept.ask(id, request, by);
         }
         let saved = self.save();
         if saved.is_err() {
@@ -156,17 +156,15 @@ impl Choices {
         &mut self,
         run: RunId,
         left: &[String],
+        is_here: impl Fn(&ClientId) -> bool,
     ) -> Option<Result<restore::Step, RestoreFailure>> {
         let id = left.first()?;
         if !self.restoring.begin(run, id) {
             return None;
         }
-        Some(
-            match self.kept.as_ref().ok().and_then(|kept| restore::step(kept, id)) {
-                Some(step) => Ok(step),
-                None => Err(RestoreFailure),
-            },
-        )
+        let kept = self.kept.as_ref().ok();
+        let step = kept.and_then(|kept| restore::step(kept, id, is_here));
+        Some(step.ok_or(RestoreFailure))
     }
 
     fn path(&self) -> PathBuf {

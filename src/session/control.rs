@@ -75,8 +75,8 @@ pub(super) struct Request {
     pub(super) entry: Entry,
     /// Set for an interrupt.
     pub(super) interrupt: Option<Interrupt>,
-    /// The whole request, when later processes are to get what it sets.
-    pub(super) choice: Option<Box<RawValue>>,
+    /// The whole request, and who asked, when later processes are to get what it sets.
+    pub(super) choice: Option<Box<(Box<RawValue>, String)>>,
     pub(super) askers: Vec<Asker>,
     /// Set for an `initialize` with hooks, whose line is made when it is sent.
     pub(super) registers: Option<Registration>,

@@ -176,6 +176,35 @@ pub(super) enum Notice {
     Lost(Lost),
     /// Directories of the launch options were left out.
     LeftOut(LeftOut),
+    /// Something that was set at run time does not hold for this process.
+    Choices(ChoicesNotice),
+}
+
+/// A notice about what was set at run time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ChoicesNotice {
+    pub(super) code: ChoicesCode,
+    pub(super) detail: String,
+}
+
+impl ChoicesNotice {
+    /// The clients that serve these servers are not here.
+    pub(super) fn left_out(servers: &[String]) -> Self {
+        Self {
+            code: ChoicesCode::ServersLeftOut,
+            detail: format!(
+                "nobody is here who serves {}; a client can announce it again",
+                servers.join(", ")
+            ),
+        }
+    }
+}
+
+/// The names of these notices.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum ChoicesCode {
+    #[serde(rename = "servers_left_out")]
+    ServersLeftOut,
 }
 
 /// The configuration bounds where sessions work, and some directories of the session's options are outside.

@@ -20,6 +20,7 @@ use super::{
     control::{Asker, Held, Interrupt, Place, Registration, Request, Waiting, end_of},
     desk::own_hooks,
     machine::INITIALIZE_ID,
+    notes::{ChoicesNotice, Note, Notice},
     outbox::{Due, Entry, Payload, Subject},
     process::Cause,
 };
@@ -140,8 +141,11 @@ impl Actor {
                 return;
             }
         };
-        let choice = is_choice(&subtype).then(|| RawValue::from_string(request.to_owned()).ok());
-        let line = match secret_line(&id, &subtype, request) {
+        let choice = is_choice(&subtype)
+            .then(|| RawValue::from_string(request.to_owned()).ok())
+            .flatten()
+            .map(|choice| Box::new((choice, by.clone())));
+        let line = match secret_line(&id, &subtype, request, &Fields::new()) {
             Some(_) if !self.takes_secrets() => {
                 self.answer_asker(asker, Err(SessionError::SecretNotTaken));
                 return;
@@ -154,7 +158,7 @@ impl Actor {
             id,
             subtype,
             interrupt,
-            choice: choice.flatten(),
+            choice,
             askers: vec![asker],
             registers: None,
         };
@@ -245,8 +249,8 @@ impl Actor {
             }
             return;
         }
-        if let Some(choice) = choice
-            && let Err(error) = self.controls.choices.ask(&id, choice)
+        if let Some((choice, by)) = choice.map(|choice| *choice)
+            && let Err(error) = self.controls.choices.ask(&id, choice, &by)
         {
             self.answer_askers(askers, &|| Err(error.clone().into()));
             return;
@@ -306,8 +310,14 @@ impl Actor {
         if left.first().is_none_or(|id| self.machine.is_asked(id)) {
             return;
         }
-        match self.controls.choices.next_step(run, left) {
+        let clients = &self.clients;
+        let is_here = |client: &ClientId| clients.connection_of(client).is_some();
+        match self.controls.choices.next_step(run, left, is_here) {
             Some(Ok(step)) => {
+                if !step.left_out.is_empty() {
+                    let note = Note::Notice(Notice::Choices(ChoicesNotice::left_out(&step.left_out)));
+                    self.note(note, Subject::Nobody);
+                }
                 let line = Bytes::from(step.line);
                 let line = match step.record {
                     Some(record) => Line::secret(line, record),

@@ -236,3 +236,77 @@ async fn a_fork_takes_over_what_was_set() {
     rest.ask(&id, "the parent").await;
     assert_eq!(last_request(&daemon, "apply_flag_settings")["settings"], deny());
 }
+
+#[tokio::test]
+async fn servers_toggles_and_modes_come_after_the_settings() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let settings = json!({ "controls": { "set_mcp_permission_mode_override": { "response": {} } } });
+    let id = session(&daemon, settings, json!({})).await;
+    let servers = json!({ "el": { "type": "stdio", "command": "el", "env": { "TOKEN": SECRET } } });
+    let over = json!({ "subtype": "set_mcp_permission_mode_override", "serverName": "el", "mode": "auto" });
+    rest.post(&path(&id, "control"), over.clone()).await.expect(200);
+    rest.put(&path(&id, "mcp/el"), json!({ "enabled": false }))
+        .await
+        .expect(200);
+    rest.put(&path(&id, "mcp"), json!({ "servers": servers }))
+        .await
+        .expect(200);
+    set(&rest, &id, json!({ "a": 1 })).await;
+    for end in ["park", "crash"] {
+        match end {
+            "park" => park(&rest, &id).await,
+            _ => crash(&rest, &id).await,
+        }
+        rest.ask(&id, end).await;
+        let expected = [
+            "initialize",
+            "apply_flag_settings",
+            "mcp_set_servers",
+            "mcp_toggle",
+            "set_mcp_permission_mode_override",
+            end,
+        ];
+        assert_eq!(heard(&daemon), expected);
+        assert_eq!(last_request(&daemon, "mcp_set_servers")["servers"], servers);
+        assert_eq!(last_request(&daemon, "mcp_toggle")["enabled"], false);
+        assert_eq!(last_request(&daemon, "set_mcp_permission_mode_override"), over);
+    }
+    assert!(!daemon.journal(&id).contains(SECRET));
+}
+
+#[tokio::test]
+async fn servers_of_absent_clients_are_left_out_with_a_notice() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, json!({}), json!({})).await;
+    let mut client = daemon.attach_as("editor", &id, None).await;
+    let servers = json!({ "editor": { "type": "sdk", "name": "editor" }, "el": { "command": "el" } });
+    let request = json!({ "subtype": "mcp_set_servers", "servers": servers });
+    client
+        .send(&json!({ "type": "control_request", "request_id": "x", "request": request }))
+        .await;
+    client
+        .find("the answer", |frame| frame["response"]["request_id"] == "x")
+        .await;
+    crash(&rest, &id).await;
+    assert_eq!(
+        last_request(&daemon, "mcp_set_servers")["servers"],
+        servers,
+        "it is here"
+    );
+    drop(client);
+    rest.lifecycle(&id, "restart?wait=ready", json!({}))
+        .await
+        .expect(200);
+    let left = last_request(&daemon, "mcp_set_servers")["servers"].clone();
+    let view = rest.session(&id).await;
+    assert_eq!(left, json!({ "el": { "command": "el" } }), "{view:#}");
+    let records = records(&rest, &id).await;
+    let notices = of_type(&records, "daemon", "notice");
+    let [notice] = notices.as_slice() else {
+        panic!("{notices:#?}")
+    };
+    assert_eq!(notice["code"], "servers_left_out");
+    assert!(notice["detail"].as_str().unwrap().contains("editor"), "{notice}");
+}

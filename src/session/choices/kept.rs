@@ -1,13 +1,19 @@
 //! Owns what was set, as the file holds it, and how one request changes it.
 
-use std::{collections::BTreeMap, fmt, io, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, io,
+    path::Path,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
     claude::{LaunchOptions, glance, json, options::Thinking},
+    domain::ClientId,
     journal::replace_beside,
+    session::desk::CLIENT_PREFIX,
 };
 
 use super::FILE;
@@ -30,9 +36,36 @@ pub struct Kept {
     /// The settings that hold above those of the launch.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) settings: Raw,
+    /// The MCP servers that were set last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) servers: Option<BTreeMap<String, Server>>,
+    /// The MCP servers that were turned off.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) servers_off: BTreeSet<String>,
+    /// The permission modes of single MCP servers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) server_modes: BTreeMap<String, String>,
     /// The requests that the CLI has not answered, by their ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    asked: Raw,
+    asked: BTreeMap<String, Asked>,
+}
+
+/// An MCP server.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Server {
+    pub(super) config: Box<RawValue>,
+    /// The client that serves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) client: Option<ClientId>,
+}
+
+/// A request, and who asked.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    by: String,
+    request: Box<RawValue>,
 }
 
 /// Names alone: the values may hold secrets.
@@ -50,7 +83,10 @@ impl Default for Kept {
             version: VERSION,
             thinking: None,
             settings: Raw::new(),
-            asked: Raw::new(),
+            servers: None,
+            servers_off: BTreeSet::new(),
+            server_modes: BTreeMap::new(),
+            asked: BTreeMap::new(),
         }
     }
 }
@@ -102,7 +138,12 @@ impl Kept {
 
     /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
-        self.thinking.is_none() && self.settings.is_empty() && self.asked.is_empty()
+        self.thinking.is_none()
+            && self.settings.is_empty()
+            && self.servers.is_none()
+            && self.servers_off.is_empty()
+            && self.server_modes.is_empty()
+            && self.asked.is_empty()
     }
 
     /// Gives a new session what another one has set whose copy it is.
@@ -117,13 +158,14 @@ impl Kept {
         replace_beside(dir, FILE, &self.to_json())
     }
 
-    pub(super) fn ask(&mut self, id: &str, request: Box<RawValue>) {
-        self.asked.insert(id.to_owned(), request);
+    pub(super) fn ask(&mut self, id: &str, request: Box<RawValue>, by: &str) {
+        let by = by.to_owned();
+        self.asked.insert(id.to_owned(), Asked { by, request });
     }
 
     pub(super) fn answered(&mut self, id: &str, is_done: bool) {
-        if let Some(request) = self.asked.remove(id).filter(|_| is_done) {
-            self.set(request.get());
+        if let Some(Asked { by, request }) = self.asked.remove(id).filter(|_| is_done) {
+            self.set(request.get(), &by);
         }
     }
 
@@ -132,7 +174,7 @@ impl Kept {
     }
 
     /// The CLI did what a request asks for.
-    pub(super) fn set(&mut self, request: &str) {
+    pub(super) fn set(&mut self, request: &str, by: &str) {
         match glance::member_text(request, "subtype").as_deref() {
             Some("apply_flag_settings") => {
                 // As in the CLI: a setting is replaced as a whole, and `null` takes it back.
@@ -141,6 +183,23 @@ impl Kept {
                         self.settings.remove(&name);
                     } else {
                         self.settings.insert(name, value);
+                    }
+                }
+            }
+            Some("mcp_set_servers") => self.set_servers(glance::member(request, "servers"), by),
+            Some("mcp_toggle") => {
+                if let Some(name) = glance::member_text(request, "serverName") {
+                    match glance::member_bool(request, "enabled") {
+                        Some(false) => drop(self.servers_off.insert(name)),
+                        _ => drop(self.servers_off.remove(&name)),
+                    }
+                }
+            }
+            Some("set_mcp_permission_mode_override") => {
+                if let Some(name) = glance::member_text(request, "serverName") {
+                    match glance::member_text(request, "mode") {
+                        Some(mode) => drop(self.server_modes.insert(name, mode)),
+                        None => drop(self.server_modes.remove(&name)),
                     }
                 }
             }
@@ -165,6 +224,22 @@ impl Kept {
         }
     }
 
+    /// The servers are replaced as a whole. One that a client serves stays with it unless another client names it.
+    fn set_servers(&mut self, given: Option<&str>, by: &str) {
+        let asker: Option<ClientId> = by.strip_prefix(CLIENT_PREFIX).and_then(|name| name.parse().ok());
+        let mut known = self.servers.take().unwrap_or_default();
+        let mut servers = BTreeMap::new();
+        for (name, config) in raw_members(given) {
+            let client = is_in_process(&config).then(|| {
+                let owner = known.remove(&name).and_then(|server| server.client);
+                asker.clone().or(owner)
+            });
+            let client = client.flatten();
+            servers.insert(name, Server { config, client });
+        }
+        self.servers = Some(servers);
+    }
+
     /// Makes what goes by flags part of the launch options.
     pub fn shape(&self, options: &mut LaunchOptions) {
         if let Some(choice) = &self.thinking {
@@ -187,6 +262,11 @@ impl Kept {
             }
         }
     }
+}
+
+/// Whether the CLI reaches a server through its host.
+pub(super) fn is_in_process(config: &RawValue) -> bool {
+    glance::member_text(config.get(), "type").as_deref() == Some("sdk")
 }
 
 /// The members of a raw object; none when it is no object.

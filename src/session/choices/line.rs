@@ -11,12 +11,23 @@ const KIND_BYTES: usize = 32;
 pub(in crate::session) fn is_choice(subtype: &str) -> bool {
     matches!(
         subtype,
-        "apply_flag_settings" | "set_model" | "set_max_thinking_tokens"
+        "apply_flag_settings"
+            | "mcp_set_servers"
+            | "mcp_toggle"
+            | "set_max_thinking_tokens"
+            | "set_mcp_permission_mode_override"
+            | "set_model"
     )
 }
 
 /// What the journal gets in the place of a request that may hold secrets; `None` for all others.
-pub(in crate::session) fn secret_line(id: &str, subtype: &str, request: &str) -> Option<Vec<u8>> {
+/// `owners` are the clients that serve servers, when the daemon sets these by itself.
+pub(in crate::session) fn secret_line(
+    id: &str,
+    subtype: &str,
+    request: &str,
+    owners: &Fields,
+) -> Option<Vec<u8>> {
     let mut shown = Fields::new();
     match subtype {
         "apply_flag_settings" => {
@@ -34,6 +45,9 @@ pub(in crate::session) fn secret_line(id: &str, subtype: &str, request: &str) ->
                 }
             });
             shown.set_raw("servers", servers.to_object()?);
+            if !owners.is_empty() {
+                shown.set_raw("owners", owners.to_object()?);
+            }
         }
         _ => return None,
     }

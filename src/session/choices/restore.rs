@@ -2,7 +2,7 @@
 
 use crate::{
     claude::{control::Fields, stdin},
-    domain::RunId,
+    domain::{ClientId, RunId},
 };
 
 use super::{Kept, line::secret_line};
@@ -10,6 +10,9 @@ use super::{Kept, line::secret_line};
 /// What the id of such a request begins with.
 const PREFIX: &str = "trunkline-restore-";
 const SETTINGS: &str = "settings";
+const SERVERS: &str = "servers";
+const SERVER_OFF: &str = "off/";
+const SERVER_MODE: &str = "mode/";
 
 /// A request that gives the process something back.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(in crate::session) struct Step {
     pub(in crate::session) line: Vec<u8>,
     /// What the journal gets in its place, if it may hold secrets.
     pub(in crate::session) record: Option<Vec<u8>>,
+    /// The servers that are left out, as the clients that serve them are not here.
+    pub(in crate::session) left_out: Vec<String>,
 }
 
 /// What is to be given back is not there any more.
@@ -64,32 +69,63 @@ impl Kept {
         if !self.settings.is_empty() {
             steps.push(format!("{PREFIX}{SETTINGS}"));
         }
+        if self.servers.is_some() {
+            steps.push(format!("{PREFIX}{SERVERS}"));
+        }
+        let off = self.servers_off.iter();
+        steps.extend(off.map(|name| format!("{PREFIX}{SERVER_OFF}{name}")));
+        let modes = self.server_modes.keys();
+        steps.extend(modes.map(|name| format!("{PREFIX}{SERVER_MODE}{name}")));
         steps
     }
 }
 
-/// The request with this id.
-pub(super) fn step(kept: &Kept, id: &str) -> Option<Step> {
+/// The request with this id. `is_here` says whether a client can serve.
+pub(super) fn step(kept: &Kept, id: &str, is_here: impl Fn(&ClientId) -> bool) -> Option<Step> {
     let what = id.strip_prefix(PREFIX)?;
-    let (subtype, fields) = match what {
-        SETTINGS => {
-            let mut settings = Fields::new();
-            for (name, value) in &kept.settings {
-                settings.set_raw(name, value.clone());
-            }
-            let mut fields = Fields::new();
-            fields.set_raw("settings", settings.to_object()?);
-            ("apply_flag_settings", fields)
+    let mut left_out = Vec::new();
+    let mut owners = Fields::new();
+    let mut fields = Fields::new();
+    let subtype = if what == SETTINGS {
+        let mut settings = Fields::new();
+        for (name, value) in &kept.settings {
+            settings.set_raw(name, value.clone());
         }
-        _ => return None,
+        fields.set_raw("settings", settings.to_object()?);
+        "apply_flag_settings"
+    } else if what == SERVERS {
+        let mut servers = Fields::new();
+        for (name, server) in kept.servers.as_ref()? {
+            match &server.client {
+                Some(client) if !is_here(client) => left_out.push(name.clone()),
+                client => {
+                    servers.set_raw(name, server.config.clone());
+                    if let Some(client) = client {
+                        owners.set(name, &client.to_string());
+                    }
+                }
+            }
+        }
+        fields.set_raw("servers", servers.to_object()?);
+        "mcp_set_servers"
+    } else if let Some(name) = what.strip_prefix(SERVER_OFF) {
+        fields.set("serverName", name);
+        fields.set("enabled", &false);
+        "mcp_toggle"
+    } else {
+        let name = what.strip_prefix(SERVER_MODE)?;
+        fields.set("serverName", name);
+        fields.set("mode", kept.server_modes.get(name)?);
+        "set_mcp_permission_mode_override"
     };
     let request = stdin::request_object(subtype, &fields);
     let record = std::str::from_utf8(&request)
         .ok()
-        .and_then(|request| secret_line(id, subtype, request));
+        .and_then(|request| secret_line(id, subtype, request, &owners));
     Some(Step {
         line: stdin::control_request(id, subtype, &fields),
         record,
+        left_out,
     })
 }
 
@@ -99,6 +135,9 @@ pub(in crate::session) fn is_step(id: &str) -> bool {
 }
 
 /// Whether a process may go on without this: the CLI does not know what it is about, so nothing is at stake.
-pub(in crate::session) fn tolerates(_id: &str, _error: &str) -> bool {
-    false
+pub(in crate::session) fn tolerates(id: &str, error: &str) -> bool {
+    let is_off = id
+        .strip_prefix(PREFIX)
+        .is_some_and(|what| what.starts_with(SERVER_OFF));
+    is_off && error.starts_with("Server not found")
 }

@@ -1,7 +1,7 @@
 //! What is set at run time, as it is kept and given back.
 
 use super::*;
-use crate::claude::{LaunchOptions, options::Thinking};
+use crate::claude::{LaunchOptions, control::Fields, options::Thinking};
 
 fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
@@ -23,40 +23,40 @@ fn settings(values: &str) -> String {
 
 /// The line that gives the settings back.
 fn restored(kept: &Kept) -> String {
-    let step = restore::step(kept, "trunkline-restore-settings").unwrap();
+    let step = restore::step(kept, "trunkline-restore-settings", |_| true).unwrap();
     String::from_utf8(step.line).unwrap()
 }
 
 #[test]
 fn settings_are_merged_and_null_removes_one() {
     let mut kept = Kept::default();
-    kept.set(&settings(r#"{"permissions":{"deny":["A"]},"b":1.50}"#));
-    kept.set(&settings(r#"{"permissions":{"ask":["B"]},"c":{}}"#));
-    kept.set(&settings(r#"{"c":null}"#));
+    kept.set(&settings(r#"{"permissions":{"deny":["A"]},"b":1.50}"#), "rest");
+    kept.set(&settings(r#"{"permissions":{"ask":["B"]},"c":{}}"#), "rest");
+    kept.set(&settings(r#"{"c":null}"#), "rest");
     let line = restored(&kept);
     assert!(
         line.contains(r#""settings":{"b":1.50,"permissions":{"ask":["B"]}}"#),
         "{line}"
     );
     assert_eq!(kept.steps(), ["trunkline-restore-settings"]);
-    kept.set(&settings(r#"{"b":null,"permissions":null}"#));
+    kept.set(&settings(r#"{"b":null,"permissions":null}"#), "rest");
     assert!(kept.is_empty() && kept.steps().is_empty());
 }
 
 #[test]
 fn an_effort_that_was_taken_back_is_taken_back_again() {
     let mut kept = Kept::default();
-    kept.set(&settings(r#"{"effortLevel":null}"#));
+    kept.set(&settings(r#"{"effortLevel":null}"#), "rest");
     assert!(restored(&kept).contains(r#""settings":{"effortLevel":null}"#));
 }
 
 #[test]
 fn a_newer_model_wins_over_that_of_the_settings() {
     let mut kept = Kept::default();
-    kept.set(&settings(r#"{"model":"one","x":1}"#));
-    kept.set(r#"{"subtype":"set_model","model":"two"}"#);
+    kept.set(&settings(r#"{"model":"one","x":1}"#), "rest");
+    kept.set(r#"{"subtype":"set_model","model":"two"}"#, "rest");
     assert!(!restored(&kept).contains("one"));
-    kept.set(&settings(r#"{"model":"three"}"#));
+    kept.set(&settings(r#"{"model":"three"}"#), "rest");
     assert!(restored(&kept).contains("three"));
 }
 
@@ -64,8 +64,8 @@ fn a_newer_model_wins_over_that_of_the_settings() {
 fn a_choice_counts_once_the_cli_has_done_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut choices = Choices::open(dir.path());
-    choices.ask("one", raw(&settings(r#"{"a":1}"#))).unwrap();
-    choices.ask("two", raw(&settings(r#"{"b":2}"#))).unwrap();
+    choices.ask("one", raw(&settings(r#"{"a":1}"#)), "rest").unwrap();
+    choices.ask("two", raw(&settings(r#"{"b":2}"#)), "rest").unwrap();
     // Another daemon reads the answers.
     let mut choices = Choices::open(dir.path());
     assert!(choices.get().unwrap().steps().is_empty());
@@ -81,7 +81,7 @@ fn a_choice_counts_once_the_cli_has_done_it() {
 fn what_a_dead_process_has_not_answered_is_not_set() {
     let dir = tempfile::tempdir().unwrap();
     let mut choices = Choices::open(dir.path());
-    choices.ask("one", raw(&settings(r#"{"a":1}"#))).unwrap();
+    choices.ask("one", raw(&settings(r#"{"a":1}"#)), "rest").unwrap();
     choices.run_ended();
     choices.answered(&answer("one", true));
     assert!(choices.get().unwrap().is_empty());
@@ -93,7 +93,7 @@ fn only_the_owner_can_read_the_file() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
     let mut choices = Choices::open(dir.path());
-    choices.ask("one", raw(&settings(r#"{"a":1}"#))).unwrap();
+    choices.ask("one", raw(&settings(r#"{"a":1}"#)), "rest").unwrap();
     let mode = std::fs::metadata(dir.path().join(FILE))
         .unwrap()
         .permissions()
@@ -118,7 +118,7 @@ fn a_damaged_file_is_an_error_until_it_is_put_aside() {
             error.contains("choices.json") && !error.contains("SECRET"),
             "{error}"
         );
-        assert!(choices.ask("one", raw(&settings(r#"{"a":1}"#))).is_err());
+        assert!(choices.ask("one", raw(&settings(r#"{"a":1}"#)), "rest").is_err());
         choices.answered(&answer("one", true));
         choices.run_ended();
         let untouched = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
@@ -134,7 +134,7 @@ fn a_damaged_file_is_an_error_until_it_is_put_aside() {
 fn a_choice_that_cannot_be_kept_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut choices = Choices::open(&dir.path().join("gone"));
-    let refused = choices.ask("one", raw(&settings(r#"{"a":1}"#)));
+    let refused = choices.ask("one", raw(&settings(r#"{"a":1}"#)), "rest");
     assert!(matches!(refused, Err(ChoicesError::Unwritten(_))), "{refused:?}");
     choices.answered(&answer("one", true));
     assert!(choices.get().unwrap().is_empty());
@@ -142,23 +142,30 @@ fn a_choice_that_cannot_be_kept_is_refused() {
 
 #[test]
 fn the_journal_gets_names_and_no_values() {
-    let line = secret_line("1", "apply_flag_settings", &settings(r#"{"env":{"K":"SECRET"}}"#)).unwrap();
+    let line = secret_line(
+        "1",
+        "apply_flag_settings",
+        &settings(r#"{"env":{"K":"SECRET"}}"#),
+        &Fields::new(),
+    )
+    .unwrap();
     let line = String::from_utf8(line).unwrap();
     assert!(line.contains(r#""settings":{"env":"redacted"}"#), "{line}");
     let servers = r#"{"subtype":"mcp_set_servers","servers":{"a":{"type":"http","headers":{"x":"SECRET"}},"b":{"command":"SECRET"}},"new":"SECRET"}"#;
-    let line = String::from_utf8(secret_line("1", "mcp_set_servers", servers).unwrap()).unwrap();
+    let line =
+        String::from_utf8(secret_line("1", "mcp_set_servers", servers, &Fields::new()).unwrap()).unwrap();
     assert!(
         line.contains(r#""servers":{"a":{"type":"http"},"b":{}}"#),
         "{line}"
     );
     assert!(!line.contains("SECRET"));
-    assert!(secret_line("1", "set_model", "{}").is_none());
+    assert!(secret_line("1", "set_model", "{}", &Fields::new()).is_none());
 }
 
 fn shaped(options: &str, requests: &[&str]) -> LaunchOptions {
     let mut kept = Kept::default();
     for request in requests {
-        kept.set(request);
+        kept.set(request, "rest");
     }
     let mut options: LaunchOptions = serde_json::from_str(options).unwrap();
     kept.shape(&mut options);
@@ -192,4 +199,72 @@ fn how_thinking_is_shown_stays_until_somebody_says_otherwise() {
     assert_eq!((options.max_thinking_tokens, display(&options)), (None, None));
     let options = shaped(launch, &[]);
     assert!(matches!(options.thinking, Some(Thinking::Enabled { .. })));
+}
+
+fn set_servers(servers: &str) -> String {
+    format!(r#"{{"subtype":"mcp_set_servers","servers":{servers}}}"#)
+}
+
+#[test]
+fn the_last_servers_are_set_again_without_those_of_absent_clients() {
+    let mut kept = Kept::default();
+    kept.set(&set_servers(r#"{"old":{"command":"x"}}"#), "rest");
+    kept.set(
+        &set_servers(r#"{"here":{"type":"sdk","name":"here"},"gone":{"type":"sdk","name":"gone"}}"#),
+        "ws:phone",
+    );
+    // What comes over REST leaves owners alone.
+    kept.set(
+        &set_servers(r#"{"gone":{"type":"sdk","name":"gone"},"el":{"command":"y","env":{"K":"SECRET"}}}"#),
+        "rest",
+    );
+    let id = "trunkline-restore-servers";
+    let step = restore::step(&kept, id, |client| client.to_string() != "phone").unwrap();
+    let line = String::from_utf8(step.line).unwrap();
+    assert!(
+        line.contains(r#""servers":{"el":{"command":"y","env":{"K":"SECRET"}}}"#),
+        "{line}"
+    );
+    assert_eq!(step.left_out, ["gone"]);
+    assert!(
+        !String::from_utf8(step.record.unwrap())
+            .unwrap()
+            .contains("SECRET")
+    );
+    let step = restore::step(&kept, id, |_| true).unwrap();
+    let record = String::from_utf8(step.record.unwrap()).unwrap();
+    assert!(record.contains(r#""owners":{"gone":"phone"}"#), "{record}");
+    kept.set(&set_servers("{}"), "rest");
+    assert_eq!(kept.steps(), [id], "that there are none holds too");
+}
+
+#[test]
+fn toggles_and_modes_come_after_the_servers() {
+    let mut kept = Kept::default();
+    let toggle = |name: &str, enabled: bool| {
+        format!(r#"{{"subtype":"mcp_toggle","serverName":"{name}","enabled":{enabled}}}"#)
+    };
+    let mode = |mode: &str| {
+        format!(r#"{{"subtype":"set_mcp_permission_mode_override","serverName":"a","mode":{mode}}}"#)
+    };
+    kept.set(&mode(r#""auto""#), "rest");
+    kept.set(&toggle("a", false), "rest");
+    kept.set(&toggle("b", false), "rest");
+    kept.set(&toggle("b", true), "rest");
+    kept.set(&set_servers("{}"), "rest");
+    kept.set(&settings(r#"{"x":1}"#), "rest");
+    let steps = kept.steps();
+    let names: Vec<&str> = steps
+        .iter()
+        .filter_map(|id| id.strip_prefix("trunkline-restore-"))
+        .collect();
+    assert_eq!(names, ["settings", "servers", "off/a", "mode/a"]);
+    for id in &steps {
+        assert!(restore::step(&kept, id, |_| true).is_some(), "{id}");
+    }
+    kept.set(&mode("null"), "rest");
+    assert!(!kept.steps().contains(&"trunkline-restore-mode/a".to_owned()));
+    assert!(tolerates("trunkline-restore-off/a", "Server not found: a"));
+    assert!(!tolerates("trunkline-restore-off/a", "no"));
+    assert!(!tolerates("trunkline-restore-settings", "Server not found: a"));
 }

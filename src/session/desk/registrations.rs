@@ -114,7 +114,7 @@ enum Kind {
         servers: Vec<String>,
     },
     /// Of the servers that are no processes of the CLI, only those that are named stay.
-    SetServers(Vec<String>),
+    SetServers(Vec<(String, Option<ClientId>)>),
 }
 
 impl Registrations {
@@ -192,9 +192,12 @@ impl Registrations {
         self.asked(line, by, |request| {
             let mut named = Vec::new();
             let servers = glance::member(request, "servers").unwrap_or("{}");
+            // The daemon gives a new process the servers of several clients at once.
+            let owners = glance::member(request, "owners").filter(|_| by == Some("daemon"));
             glance::for_each_member(servers, |name, config| {
                 if glance::member_text(config, "type").as_deref() == Some("sdk") {
-                    named.push(name.to_owned());
+                    let owner = owners.and_then(|owners| glance::member_text(owners, name));
+                    named.push((name.to_owned(), owner.and_then(|owner| owner.parse().ok())));
                 }
             });
             Kind::SetServers(named)
@@ -257,9 +260,14 @@ impl Registrations {
             }
             Kind::SetServers(named) => {
                 let mut known = std::mem::take(&mut self.servers);
-                for name in named {
+                for (name, client) in named {
                     // Who is no client on a socket cannot serve: what was known stays.
-                    let owner = match &change.owner {
+                    let owner = match client
+                        .clone()
+                        .map(Server::OfClient)
+                        .as_ref()
+                        .or(change.owner.as_ref())
+                    {
                         Some(Server::OfClient(client)) => Some(Server::OfClient(client.clone())),
                         Some(Server::OfOptions) | None => known.remove(name),
                     };

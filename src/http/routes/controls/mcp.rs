@@ -27,7 +27,7 @@ pub(in crate::http::routes) async fn status(
 
 /// Replace the MCP servers that were set at run time.
 ///
-/// The in-process servers of the launch are replaced as well, until a resume; those of `mcp_servers` stay. One that cannot
+/// The in-process servers of the launch are replaced as well; those of `mcp_servers` stay. One that cannot
 /// be reached is no failure of the request: it is named in `errors`.
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/mcp", operation_id = "set_mcp_servers", tag = "controls",
