@@ -41,8 +41,8 @@ pub use model::{
 pub use page::{BadLimit, Page, PageRequest};
 
 use crate::domain::{
-    ApprovalId, CliSessionId, FailReason, Projection, PromptState, PromptUuid, RuleSpec, Seq, SessionId,
-    SessionState, Timestamp, TurnEnd, fact::CliTotals,
+    Approval, ApprovalId, CliSessionId, FailReason, Projection, PromptState, PromptUuid, RuleSpec, Seq,
+    SessionId, SessionState, Timestamp, TurnEnd, fact::CliTotals,
 };
 use connect::Identity;
 use unreadable::Unreadable;
@@ -350,6 +350,12 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<ApprovalRow>, StoreError> {
         self.read(move |pool| async move { approvals::list(&pool, filter, &page).await })
+            .await
+    }
+
+    /// The calls of a session that hooks put off up to this record, and that nobody has decided.
+    pub async fn deferred(&self, session: SessionId, until: u64) -> Result<Vec<Approval>, StoreError> {
+        self.read(move |pool| async move { approvals::deferred(&pool, session, until).await })
             .await
     }
 

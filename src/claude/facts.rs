@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
+
 use super::{Envelope, json};
 use crate::domain::{CliSessionId, ModelUsage, PromptUuid, TokenUsage, Usd};
 
@@ -275,6 +277,32 @@ impl ConversationReset {
             trigger: text(trigger),
         })
     }
+}
+
+/// A call of a tool that a hook put off.
+#[derive(Clone, Debug)]
+pub struct DeferredCall {
+    /// The id of the call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its input, byte for byte.
+    pub input: Box<RawValue>,
+}
+
+/// The call that a turn ended with because a hook put it off; `None` for any other line, and when the CLI gave it up as its tool
+/// is there no longer.
+pub fn deferred_call(envelope: &Envelope<'_>) -> Option<DeferredCall> {
+    let [call, reason] = json::members(envelope.line, ["deferred_tool_use", "terminal_reason"])?;
+    if !envelope.is("result") || text(reason).as_deref() == Some("tool_deferred_unavailable") {
+        return None;
+    }
+    let [id, name, input] = json::members(call?, ["id", "name", "input"])?;
+    Some(DeferredCall {
+        id: text(id)?,
+        name: text(name)?,
+        input: RawValue::from_string(input?.to_owned()).ok()?,
+    })
 }
 
 /// How many background tasks run, by a `system/background_tasks_changed` line; `None` for any other.

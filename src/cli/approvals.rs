@@ -114,7 +114,7 @@ fn approval_of(approval: &Value, approve: &args::Approve) -> Result<Value, CliEr
     let kind = view::text(approval, &["kind"]);
     let given = [
         ("--answer", &["question"][..], !approve.answers.is_empty()),
-        ("--input", &["tool", "plan"], approve.input.is_some()),
+        ("--input", &["tool", "plan", "deferred"], approve.input.is_some()),
         ("--always", &["tool"], approve.always),
         ("--plan", &["plan"], approve.plan.is_some()),
         ("--next-mode", &["plan"], approve.next_mode.is_some()),

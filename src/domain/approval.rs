@@ -19,16 +19,19 @@ pub enum ApprovalKind {
     Elicitation,
     /// A dialog of the CLI, of a kind that the session's options declare.
     Dialog,
+    /// May this tool run, which a hook put off? It outlives the process: the next one asks the hook again.
+    Deferred,
 }
 
 impl ApprovalKind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Tool,
         Self::Question,
         Self::Plan,
         Self::Elicitation,
         Self::Dialog,
+        Self::Deferred,
     ];
 
     /// The JSON name.
@@ -39,6 +42,7 @@ impl ApprovalKind {
             Self::Plan => "plan",
             Self::Elicitation => "elicitation",
             Self::Dialog => "dialog",
+            Self::Deferred => "deferred",
         }
     }
 

@@ -261,6 +261,7 @@ mod tests {
                 | E::ConversationInUse
                 | E::BudgetSpent
                 | E::SessionNotParkable
+                | E::CallDeferred
                 | E::KeeperUnresponsive
                 | E::TooFewFiles => Fate::Forgotten,
                 _ => Fate::Kept,

@@ -15,8 +15,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::{
-        ApprovalId, FailReason, Liveness, Projection, PromptUuid, Seq, SessionId, SessionState, Timestamp,
-        fact::CliTotals, rule::Rules,
+        ApprovalId, FailReason, Liveness, ParkObstacle, Projection, PromptUuid, Seq, SessionId, SessionState,
+        Timestamp, fact::CliTotals, rule::Rules,
     },
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle, StartSweep},
@@ -526,7 +526,10 @@ impl Actor {
             }
             Effect::Claimed => self.on_claimed(),
             Effect::RunEnded => self.on_run_ended(),
-            Effect::ParkVoid => self.park_is_off(),
+            Effect::ParkVoid => {
+                self.refuse_put_off(&|| SessionError::NotParkable(ParkObstacle::Busy));
+                self.park_is_off();
+            }
         }
     }
 

@@ -8,8 +8,9 @@ use crate::{
     claude::{
         BadAnswer, ControlRequest, ControlResponse,
         answer::{self, Behavior, ElicitationAction, HookVerdict},
-        control::CanUseTool,
+        control::{CanUseTool, Fields},
         denials::Denial,
+        facts::DeferredCall,
         glance,
     },
     domain::{
@@ -72,6 +73,82 @@ pub(super) fn from_request(
     })
 }
 
+/// The request id of the approval of a call that was put off. The CLI has none: it asks its hook, under an id of that.
+pub(super) fn deferred_id(call: &str) -> String {
+    format!("deferred:{call}")
+}
+
+/// The approval of a call that a hook put off.
+pub(super) fn of_deferred(
+    call: &DeferredCall,
+    session: SessionId,
+    run: RunId,
+    record: &RecordRef<'_>,
+) -> Approval {
+    let mut request = Fields::new();
+    request.set("subtype", "deferred_tool_use");
+    request.set("tool_name", &call.name);
+    request.set_raw("input", call.input.clone());
+    request.set("tool_use_id", &call.id);
+    Approval {
+        id: ApprovalId::of_record(session, record.seq),
+        run_id: run,
+        seq: record.seq,
+        request_id: deferred_id(&call.id),
+        kind: ApprovalKind::Deferred,
+        subject: call.name.clone(),
+        request: request.to_object().unwrap_or_else(|| call.input.clone()),
+        input_sha256: Some(sha256(call.input.get())),
+        requested_at: record.at,
+        deadline: None,
+        rule: None,
+    }
+}
+
+/// What a hook says to a call that it is asked about again, for the person who decided.
+fn deferred_output(approval: &Approval, decision: &Decision) -> Result<Box<RawValue>, BadAnswer> {
+    let wrong = || BadAnswer::WrongKind("allow, with updated_input, or deny");
+    // The checks of any other tool hold for this one.
+    let answer = match decision {
+        Decision::Allow {
+            updated_permissions: Some(_),
+            ..
+        } => return Err(wrong()),
+        Decision::Allow { updated_input, .. } => {
+            answer::allow(&approval.request, updated_input.as_deref(), None, false)?
+        }
+        Decision::Deny { message, interrupt } => answer::deny(message.as_deref(), *interrupt)?,
+        Decision::Raw(raw) => answer::complete_answer(&approval.request, raw, false)?,
+        Decision::Fail(message) => answer::deny(Some(message), false)?,
+        _ => return Err(wrong()),
+    };
+    let of = |name: &str| {
+        glance::member(answer.get(), name).and_then(|raw| RawValue::from_string(raw.to_owned()).ok())
+    };
+    let mut output = Fields::new();
+    output.set("hookEventName", "PreToolUse");
+    match answer::behavior(&answer) {
+        Some(Behavior::Allow) => {
+            output.set("permissionDecision", "allow");
+            if let Some(input) = of("updatedInput") {
+                output.set_raw("updatedInput", input);
+            }
+        }
+        Some(Behavior::Deny) | None => {
+            output.set("permissionDecision", "deny");
+            if let Some(message) = of("message") {
+                output.set_raw("permissionDecisionReason", message);
+            }
+        }
+    }
+    let mut hook = Fields::new();
+    if glance::member_bool(answer.get(), "interrupt") == Some(true) {
+        hook.set("continue", &false);
+    }
+    hook.set_raw("hookSpecificOutput", output.to_object().ok_or_else(wrong)?);
+    hook.to_object().ok_or_else(wrong)
+}
+
 /// The answer that the CLI gets. `may_bypass` says whether the session may come into the mode `bypassPermissions`.
 pub(super) fn complete(
     approval: &Approval,
@@ -120,8 +197,9 @@ pub(super) fn complete(
         }
         (Kind::Dialog, Decision::Complete(result)) => answer::complete_dialog(result),
         (Kind::Dialog, Decision::Cancel) => answer::cancel_dialog(),
+        (Kind::Deferred, decision) => deferred_output(approval, decision),
         (kind, _) => Err(BadAnswer::WrongKind(match kind {
-            Kind::Tool => "allow or deny",
+            Kind::Tool | Kind::Deferred => "allow or deny",
             Kind::Question => "answer, allow or deny",
             Kind::Plan => "allow, with plan and next_mode, or deny",
             Kind::Elicitation => "accept, decline or cancel",
@@ -140,7 +218,7 @@ pub(super) fn resolution_of(
     let response = answer.outcome.ok().flatten();
     let given = response.as_deref();
     let state = match approval.kind {
-        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan => {
+        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan | ApprovalKind::Deferred => {
             match given.and_then(answer::behavior) {
                 Some(Behavior::Allow) => ApprovalState::Allowed,
                 Some(Behavior::Deny) | None => ApprovalState::Denied,

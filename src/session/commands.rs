@@ -13,7 +13,8 @@ use crate::{
         stdin::{self, ClientError},
     },
     domain::{
-        ApprovalId, ClientId, ConnectionId, FailReason, PromptUuid, Resolution, RunId, Seq, SessionState,
+        Approval, ApprovalId, ApprovalKind, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid,
+        Resolution, RunId, Seq, SessionState,
     },
 };
 
@@ -22,7 +23,7 @@ use super::{
     actor::Actor,
     approvals,
     control::Asker,
-    decisions::DecisionReply,
+    decisions::{DecisionReply, PutOff},
     handle::{
         Attachment, Bounds, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome, outside_roots,
     },
@@ -146,6 +147,13 @@ impl Actor {
                     }
                     return;
                 }
+                if self.machine.has_deferred() {
+                    // The CLI would drop the call.
+                    for reply in self.prompts.on_unsent(uuid) {
+                        self.answer_prompt(reply, uuid, Err(SessionError::CallDeferred));
+                    }
+                    return;
+                }
                 self.enqueue_prompt(Entry::new(Payload::line(by, line), Subject::Prompt(uuid)));
             }
         }
@@ -194,6 +202,10 @@ impl Actor {
                 return;
             }
         };
+        if approval.kind == ApprovalKind::Deferred {
+            self.decide_deferred(&approval, answer, by, reply);
+            return;
+        }
         self.deciding.add(id, reply);
         if glance::member_bool(answer.get(), "interrupt") == Some(true) {
             self.turn_is_ending();
@@ -213,6 +225,50 @@ impl Actor {
     /// Whether the session may come into the mode that asks nobody: it was made for that, or is in it.
     pub(super) fn may_bypass(&self) -> bool {
         self.desk.may_bypass() || self.machine.permission_mode() == Some(BYPASS)
+    }
+
+    /// Decides about a call that a hook put off. Only a process that begins with it asks about it, so the one that put it off is
+    /// parked and another started; that asks the hook, and hears the decision.
+    fn decide_deferred(
+        &mut self,
+        approval: &Approval,
+        output: Box<RawValue>,
+        by: String,
+        reply: DecisionReply,
+    ) {
+        let state = self.machine.state();
+        let is_own = self.machine.run_id() == Some(approval.run_id);
+        let refused = if self.wakes() || self.launching.is_some() || (!is_own && state.is_live()) {
+            None
+        } else if !state.is_live() {
+            Some(SessionError::NotLive { state })
+        } else {
+            self.parkable().err().map(SessionError::NotParkable)
+        };
+        if let Some(error) = refused {
+            self.answer_decision(reply, approval.id, Err(error));
+            return;
+        }
+        if is_own && !self.wakes() && self.launching.is_none() {
+            self.park(ParkReason::Asked, 0, None);
+        }
+        let decision = PutOff {
+            id: approval.id,
+            request_id: approval.request_id.clone(),
+            by,
+            output,
+        };
+        self.deciding.put_off(decision, reply);
+    }
+
+    /// No process will ask about the call that was put off.
+    pub(super) fn refuse_put_off(&mut self, refusal: &dyn Fn() -> SessionError) {
+        let Some(id) = self.deciding.waits_for_process().map(|put_off| put_off.id) else {
+            return;
+        };
+        for reply in self.deciding.take(id) {
+            self.answer_decision(reply, id, Err(refusal()));
+        }
     }
 
     pub(super) fn answer_decision(

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde_json::value::RawValue;
+
 use crate::domain::{ApprovalId, ConnectionId, Resolution};
 
 use super::handle::Reply;
@@ -24,6 +26,19 @@ pub(super) enum DecisionReply {
 #[derive(Debug, Default)]
 pub(super) struct Deciding {
     waiting: HashMap<ApprovalId, Vec<DecisionReply>>,
+    /// The decision about a call that was put off, until the next process asks about it.
+    put_off: Option<PutOff>,
+}
+
+/// A decision that waits for a process which asks about the call.
+#[derive(Debug)]
+pub(super) struct PutOff {
+    pub(super) id: ApprovalId,
+    /// The approval's request id.
+    pub(super) request_id: String,
+    pub(super) by: String,
+    /// What the hook says.
+    pub(super) output: Box<RawValue>,
 }
 
 impl Deciding {
@@ -55,8 +70,20 @@ impl Deciding {
         taken
     }
 
+    /// Keeps a decision until a process asks.
+    pub(super) fn put_off(&mut self, decision: PutOff, reply: DecisionReply) {
+        self.add(decision.id, reply);
+        self.put_off = Some(decision);
+    }
+
+    /// The decision that waits for a process.
+    pub(super) fn waits_for_process(&self) -> Option<&PutOff> {
+        self.put_off.as_ref()
+    }
+
     /// Takes all who wait, the one that decided first.
     pub(super) fn take(&mut self, id: ApprovalId) -> Vec<DecisionReply> {
+        self.put_off.take_if(|put_off| put_off.id == id);
         self.waiting.remove(&id).unwrap_or_default()
     }
 }

@@ -29,6 +29,9 @@ pub enum SessionError {
     /// The session is parked, and no process could be started for what was sent to it.
     #[error("the parked session could not be woken: {}", .0.detail)]
     NotWoken(WakeFailure),
+    /// A hook put the call of a tool off, and the CLI would drop it at the next message.
+    #[error("the call of a tool that a hook put off is to be decided first")]
+    CallDeferred,
     /// The process is being stopped.
     #[error("the session is being stopped")]
     Stopping,
@@ -178,6 +181,7 @@ impl SessionError {
             Self::AlreadyLive { .. } => "session_already_live",
             Self::NotParkable(_) => "session_not_parkable",
             Self::NotWoken(failure) => failure.code,
+            Self::CallDeferred => "call_deferred",
             Self::Stopping => "session_stopping",
             Self::StartFailed(_) => "start_failed",
             Self::StopTimedOut => "stop_timed_out",

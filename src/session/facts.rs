@@ -225,6 +225,7 @@ mod tests {
             model: None,
             permission_mode: None,
             turns: 0,
+            deferred: Vec::new(),
             head: Seq::ZERO,
         })
     }

@@ -81,6 +81,8 @@ pub struct AtRest {
     pub permission_mode: Option<String>,
     /// Turns that ended so far.
     pub turns: u64,
+    /// Calls that were put off before the fold begins, and that nobody has decided.
+    pub deferred: Vec<Approval>,
     /// The record that is read last before the fold begins.
     pub head: Seq,
 }
@@ -243,7 +245,7 @@ impl Machine {
             turns: rest.turns,
             turn: None,
             prompts: Vec::new(),
-            approvals: Vec::new(),
+            approvals: rest.deferred.into_iter().map(Arc::new).collect(),
             audit: Audit::default(),
             desk: Book::default(),
             own_requests: HashMap::new(),
@@ -281,10 +283,12 @@ impl Machine {
             SessionState::Stopping
         } else if !run.is_ready() {
             SessionState::Starting
-        } else if !self.approvals.is_empty() {
+        } else if self.waits_for_answer() {
             SessionState::Waiting
         } else if self.turn.is_some() || !self.prompts.is_empty() {
             SessionState::Busy
+        } else if self.has_deferred() {
+            SessionState::Waiting
         } else {
             SessionState::Idle
         }
@@ -380,7 +384,7 @@ impl Machine {
     pub(super) fn is_quiet(&self) -> bool {
         self.turn.is_none()
             && self.prompts.is_empty()
-            && self.approvals.is_empty()
+            && !self.waits_for_answer()
             && self.background_tasks == 0
     }
 

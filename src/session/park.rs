@@ -113,7 +113,10 @@ impl Actor {
 
     /// Whether something waits that wakes the session.
     pub(super) fn is_woken(&self) -> bool {
-        self.wakes() && (!self.parking.held.is_empty() || self.controls.has_held())
+        let is_wanted = !self.parking.held.is_empty()
+            || self.controls.has_held()
+            || self.deciding.waits_for_process().is_some();
+        self.wakes() && is_wanted
     }
 
     /// Since when the session could be parked, or what stands in the way.
@@ -304,6 +307,7 @@ impl Actor {
             return;
         }
         self.parking.wake_at = None;
+        self.refuse_put_off(&|| SessionError::NotWoken(failure.clone()));
         let held = self.parking.held.take();
         self.refuse_waking(held, failure);
         while let Some(held) = self.controls.take_held() {

@@ -350,6 +350,10 @@ impl Actor {
         self.ruling.forget_all();
         self.stop_sent = false;
         self.park_is_off();
+        let state = self.machine.state();
+        if state != SessionState::Parked && self.machine.restart().is_none() {
+            self.refuse_put_off(&|| SessionError::NotLive { state });
+        }
         if let Some(parked) = self.machine.parked() {
             self.metrics.parked(parked.reason);
         }

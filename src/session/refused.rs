@@ -106,7 +106,10 @@ impl Actor {
             }
             Subject::Claim => self.refuse_claim(refusal),
             Subject::Reply(id) => self.answer_refused(&id, &refusal()),
-            Subject::Park => self.park_is_off(),
+            Subject::Park => {
+                self.refuse_put_off(refusal);
+                self.park_is_off();
+            }
             // It is sent again to a process that lives.
             Subject::Due(Due::Restore) => self.controls.choices.restoring.unsent(),
             // It was stopped in haste, and its journal goes too.

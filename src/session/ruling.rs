@@ -381,10 +381,12 @@ const fn allowance() -> Decision {
 /// What follows from the rule that matched.
 fn follow(kind: ApprovalKind, decided: &Decided) -> Then {
     let deny = |message: String| match kind {
-        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan => Decision::Deny {
-            message: Some(message),
-            interrupt: false,
-        },
+        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan | ApprovalKind::Deferred => {
+            Decision::Deny {
+                message: Some(message),
+                interrupt: false,
+            }
+        }
         ApprovalKind::Elicitation | ApprovalKind::Dialog => Decision::Cancel,
     };
     let (id, message) = (&decided.id, decided.rule.message.as_deref());
@@ -410,7 +412,9 @@ fn follow(kind: ApprovalKind, decided: &Decided) -> Then {
 fn asked(approval: &Approval, cwd: PathBuf, mode: Option<String>) -> Asked {
     let request = approval.request.get();
     let tool = match approval.kind {
-        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan => CanUseTool::read(request),
+        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan | ApprovalKind::Deferred => {
+            CanUseTool::read(request)
+        }
         ApprovalKind::Elicitation | ApprovalKind::Dialog => None,
     };
     let needs_person = approval.kind != ApprovalKind::Tool

@@ -4,7 +4,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
 
 use super::{ApprovalFilter, ApprovalRow, Page, PageRequest, QueryError, column::Columns};
-use crate::domain::{Approval, ApprovalId, ApprovalState, Resolution};
+use crate::domain::{Approval, ApprovalId, ApprovalKind, ApprovalState, Resolution, SessionId};
 
 /// The name of the list in its cursors.
 const LIST: &str = "approvals";
@@ -99,6 +99,24 @@ pub(super) fn select(
         .push(" ORDER BY requested_at DESC, seq DESC, id DESC LIMIT ")
         .push_bind(page.rows_to_read());
     Ok(query)
+}
+
+/// The calls of a session that were put off up to this record, and that nobody has decided.
+pub(super) async fn deferred(
+    pool: &SqlitePool,
+    session: SessionId,
+    until: u64,
+) -> Result<Vec<Approval>, QueryError> {
+    let rows = sqlx::query(
+        "SELECT * FROM approvals WHERE session_id = ?1 AND kind = ?2 AND state = 'pending' AND seq <= ?3
+         ORDER BY seq",
+    )
+    .bind(session.to_string())
+    .bind(ApprovalKind::Deferred.as_str())
+    .bind(i64::try_from(until).unwrap_or(i64::MAX))
+    .fetch_all(pool)
+    .await?;
+    rows.iter().map(|row| Ok(approval(row)?.approval)).collect()
 }
 
 fn approval(row: &SqliteRow) -> Result<ApprovalRow, QueryError> {

@@ -587,6 +587,7 @@ impl Supervisor {
                 model: row.model.clone(),
                 permission_mode: row.permission_mode.clone(),
                 turns: row.turns,
+                deferred: self.shared.store.deferred(row.id, before_run).await?,
                 head: crate::domain::Seq::ZERO,
             },
             cwd: PathBuf::from(&row.cwd),

@@ -57,17 +57,17 @@ impl Target {
     }
 }
 
-fn answer(id: &Value, output: Value) -> Value {
+pub(crate) fn answer(id: &Value, output: Value) -> Value {
     json!({ "type": "control_response", "response": { "subtype": "success", "request_id": id, "response": output } })
 }
 
-async fn hook_asked(client: &mut Ws) -> Value {
+pub(crate) async fn hook_asked(client: &mut Ws) -> Value {
     let is_hook =
         |frame: &Value| frame["src"] == "cli" && frame["data"]["request"]["subtype"] == "hook_callback";
     client.until("a hook", is_hook).await.pop().unwrap()["data"].take()
 }
 
-fn decision(decision: &str, with: Value) -> Value {
+pub(crate) fn decision(decision: &str, with: Value) -> Value {
     let mut output = json!({ "hookEventName": "PreToolUse", "permissionDecision": decision });
     for (name, value) in with.as_object().unwrap() {
         output[name] = value.clone();

@@ -12,6 +12,7 @@ mod background;
 mod choices;
 mod controls;
 mod conversations;
+mod deferred;
 mod elicitation;
 mod environment;
 mod fork;

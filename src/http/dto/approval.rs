@@ -252,7 +252,7 @@ fn members<const N: usize>(object: &RawValue, names: [&str; N]) -> [Option<Box<R
 const fn is_of_tool(kind: ApprovalKind) -> bool {
     matches!(
         kind,
-        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan
+        ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan | ApprovalKind::Deferred
     )
 }
 

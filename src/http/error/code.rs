@@ -251,6 +251,9 @@ codes! {
     PromptConflict, "prompt_conflict", CONFLICT, final, none,
         "A message with this uuid and other content was sent before",
         "Use a new uuid for a new message.";
+    CallDeferred, "call_deferred", CONFLICT, retry, none,
+        "A hook put the call of a tool off, and it is not decided",
+        "Decide the pending approval of kind deferred, then send the message again.";
     PromptDropped, "prompt_dropped", CONFLICT, final, effect,
         "The message ended without a turn",
         "It was cancelled, or the process ended before its turn did.";

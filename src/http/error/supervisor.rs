@@ -130,6 +130,7 @@ impl From<SessionError> for ApiError {
             E::AlreadyLive { state } => new(ErrorCode::SessionAlreadyLive)
                 .detail(error.to_string())
                 .member("state", state.as_str()),
+            E::CallDeferred => new(ErrorCode::CallDeferred),
             E::Stopping => new(ErrorCode::SessionStopping),
             E::StartFailed(reason) => of_failed_start(reason),
             E::StopTimedOut => new(ErrorCode::StopTimedOut).caused_by(error),

@@ -31,6 +31,8 @@ pub(in crate::session) enum About {
         event: String,
         /// Whether a sub-agent's doing is asked about.
         of_agent: bool,
+        /// The call of a tool that is asked about before it runs.
+        call: Option<String>,
     },
     /// A message to an MCP server that is no process of the CLI.
     Mcp {
@@ -58,15 +60,26 @@ impl About {
         }
     }
 
+    /// The call of a tool that a hook is asked about before it runs.
+    pub(in crate::session) fn call(&self) -> Option<&str> {
+        match self {
+            Self::Hook { call, .. } => call.as_deref(),
+            Self::Mcp { .. } | Self::Credentials | Self::Other => None,
+        }
+    }
+
     fn of(request: &ControlRequest) -> Self {
         let whole = request.request.get();
         match request.subtype.as_str() {
             "hook_callback" => {
                 let callback_id = glance::member_text(whole, "callback_id").unwrap_or_default();
                 let input = glance::member(whole, "input").unwrap_or("{}");
+                let event = glance::member_text(input, "hook_event_name").unwrap_or_default();
+                let call = glance::member_text(whole, "tool_use_id");
                 Self::Hook {
                     callback_id,
-                    event: glance::member_text(input, "hook_event_name").unwrap_or_default(),
+                    call: call.filter(|_| event == "PreToolUse"),
+                    event,
                     of_agent: glance::member_text(input, "agent_id").is_some(),
                 }
             }

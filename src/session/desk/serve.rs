@@ -18,6 +18,7 @@ use crate::{
     session::{
         SessionError,
         actor::Actor,
+        approvals,
         notes::Note,
         outbox::{Due, Entry, Payload, Subject},
         view::PendingRequest,
@@ -50,6 +51,12 @@ impl Actor {
             if self.desk.answering.contains_key(id) {
                 continue;
             }
+            if let Some(decided) = self.decided(&asked) {
+                self.desk.outside.forget(id);
+                self.desk.answering.insert(id.clone(), decided);
+                self.write_answer(id.clone());
+                continue;
+            }
             let route = self.route(&asked);
             let due = self.due(&asked, &route);
             if let Some((_, reason)) = due.filter(|(at, _)| *at <= now) {
@@ -64,6 +71,17 @@ impl Actor {
             }
         }
         self.stop_for_hook(now);
+    }
+
+    /// What a person decided about the call that a hook had put off and is asked about again.
+    fn decided(&self, asked: &Asked) -> Option<Answering> {
+        let decision = self.deciding.waits_for_process()?;
+        let is_it = approvals::deferred_id(asked.about.call()?) == decision.request_id;
+        is_it.then(|| Answering {
+            by: decision.by.clone(),
+            line: stdin::control_success(&asked.request.request_id, Some(&decision.output)).into(),
+            client: None,
+        })
     }
 
     fn give_fixed(&mut self, request_id: &str, index: usize) {

@@ -37,7 +37,12 @@ impl Machine {
     /// What the end of the process would cut short, as far as the records say.
     pub(in crate::session) fn park_obstacle(&self) -> Option<ParkObstacle> {
         let desk = self.desk();
-        Some(match self.state() {
+        let state = match self.state() {
+            // What was put off waits without a process, too.
+            SessionState::Waiting if !self.waits_for_answer() => SessionState::Idle,
+            state => state,
+        };
+        Some(match state {
             SessionState::Starting => ParkObstacle::Starting,
             SessionState::Busy => ParkObstacle::Busy,
             SessionState::Waiting => ParkObstacle::Waiting,

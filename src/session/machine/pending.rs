@@ -3,7 +3,14 @@
 use std::sync::Arc;
 
 use super::{Effect, Machine, Outcome};
-use crate::domain::{Approval, ApprovalId, Fact, Resolution, Timestamp};
+use crate::{
+    claude::facts::DeferredCall,
+    domain::{
+        Approval, ApprovalHow, ApprovalId, ApprovalKind, ApprovalState, Fact, Resolution, RunId, Timestamp,
+    },
+    journal::RecordRef,
+    session::approvals,
+};
 
 impl Machine {
     pub(super) fn on_ruled(
@@ -58,5 +65,78 @@ impl Machine {
         });
         out.effects
             .push(Effect::ApprovalClosed(approval.id, Box::new(resolution)));
+    }
+
+    /// Whether somebody waits for a call that was put off.
+    pub(in crate::session) fn has_deferred(&self) -> bool {
+        self.approvals.iter().any(|it| it.kind == ApprovalKind::Deferred)
+    }
+
+    /// Whether the process waits for an answer to what it asked.
+    pub(super) fn waits_for_answer(&self) -> bool {
+        self.approvals.iter().any(|it| it.kind != ApprovalKind::Deferred)
+    }
+
+    /// A turn ended, with a call that was put off or without one. A process never comes back to a call that it put off itself:
+    /// what it does next drops the call. The next process begins with it, so at the end of that turn it is settled.
+    pub(super) fn on_turn_deferred(
+        &mut self,
+        call: Option<&DeferredCall>,
+        run: RunId,
+        record: &RecordRef<'_>,
+        out: &mut Outcome,
+    ) {
+        let id = call.map(|call| approvals::deferred_id(&call.id));
+        let is_it = |approval: &Approval| Some(&approval.request_id) == id.as_ref();
+        self.withdraw_deferred(|approval| !is_it(approval), record.at, out);
+        let Some(call) = call else { return };
+        if let Some(known) = self.approvals.iter_mut().find(|approval| is_it(approval)) {
+            Arc::make_mut(known).run_id = run;
+            return;
+        }
+        let approval = approvals::of_deferred(call, self.session, run, record);
+        self.approvals.push(Arc::new(approval.clone()));
+        out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
+    }
+
+    /// Ends the approvals of calls that were put off, and that nobody can decide any more.
+    pub(super) fn withdraw_deferred(
+        &mut self,
+        which: impl Fn(&Approval) -> bool,
+        at: Timestamp,
+        out: &mut Outcome,
+    ) {
+        let is_over = |it: &mut Arc<Approval>| it.kind == ApprovalKind::Deferred && which(it);
+        let over: Vec<_> = self.approvals.extract_if(.., is_over).collect();
+        for approval in over {
+            self.close_approval(&approval, approvals::withdrawn(at), out);
+        }
+    }
+
+    /// A hook was answered about a call, as a person or the hook itself decided. Whether that ends the wait for a call that was
+    /// put off.
+    pub(super) fn on_call_decided(
+        &mut self,
+        call: Option<&str>,
+        decided: &Resolution,
+        out: &mut Outcome,
+    ) -> bool {
+        if !matches!(decided.state, ApprovalState::Allowed | ApprovalState::Denied) {
+            return false;
+        }
+        let pending = call.and_then(|call| self.take_approval(&approvals::deferred_id(call)));
+        let Some(approval) = pending else {
+            return false;
+        };
+        let how = match decided.by.as_str() {
+            "daemon" => ApprovalHow::Hook,
+            by => ApprovalHow::of_answer(by),
+        };
+        let resolution = Resolution {
+            how,
+            ..decided.clone()
+        };
+        self.close_approval(&approval, resolution, out);
+        true
     }
 }

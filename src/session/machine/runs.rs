@@ -1,7 +1,9 @@
 //! Owns how the fold begins and ends a run.
 
+use std::sync::Arc;
+
 use crate::{
-    domain::{Fact, PromptUuid, RunExit, RunId, StartMode},
+    domain::{Approval, ApprovalKind, Fact, PromptUuid, RunExit, RunId, StartMode},
     journal::RecordRef,
     session::{
         Offers, approvals,
@@ -54,7 +56,8 @@ impl Machine {
         self.owed_since = None;
         self.earlier = started.earlier_session_id;
         self.carry(&started.carried, record, out);
-        self.approvals.clear();
+        // What was put off waits on: this process begins with it.
+        self.approvals.retain(|it| it.kind == ApprovalKind::Deferred);
         self.audit = Audit::default();
         self.desk = Book::default();
         self.own_requests.clear();
@@ -86,7 +89,9 @@ impl Machine {
         };
         let cut_short = self.turn.is_some() || !self.prompts.is_empty();
         let begun = self.begun();
-        for approval in std::mem::take(&mut self.approvals) {
+        let asked = |it: &mut Arc<Approval>| it.kind != ApprovalKind::Deferred;
+        let abandoned: Vec<_> = self.approvals.extract_if(.., asked).collect();
+        for approval in abandoned {
             let resolution = approvals::abandoned(record.at);
             self.close_approval(&approval, resolution, out);
         }

@@ -35,7 +35,9 @@ impl Machine {
                             self.audit
                                 .on_hook_denied(glance::member_text(whole, "tool_use_id"));
                         }
-                        self.log_decision(entry, out);
+                        if !self.on_call_decided(asked.about.call(), &entry.1, out) {
+                            self.log_decision(entry, out);
+                        }
                     }
                     if self.desk.answer(&answer, self.running_turn(), record.at) {
                         out.effects

@@ -184,6 +184,8 @@ impl Machine {
         }
         self.close_prompts(|prompt| end.prompts.contains(&prompt.uuid), record.at, out);
         out.facts.push(Fact::TurnEnded(Box::new(end.clone())));
+        let call = facts::deferred_call(line);
+        self.on_turn_deferred(call.as_ref(), run_id, record, out);
         let raw = RawValue::from_string(String::from_utf8_lossy(record.data).into_owned()).ok();
         out.effects.push(Effect::TurnEnded(Box::new(end), raw));
     }
@@ -206,8 +208,11 @@ impl Machine {
             out.counted.unknown(UnknownKind::ControlRequest, &request.subtype);
         }
         if let Some(approval) = approvals::from_request(&request, self.session, run.id, record) {
-            self.audit
-                .on_asked(glance::member_text(request.request.get(), "tool_use_id"));
+            // The hook that put a call off has a person asked about it now.
+            let call = glance::member_text(request.request.get(), "tool_use_id");
+            let put_off = call.as_deref().map(approvals::deferred_id);
+            self.withdraw_deferred(|it| Some(&it.request_id) == put_off.as_ref(), record.at, out);
+            self.audit.on_asked(call);
             self.approvals.push(Arc::new(approval.clone()));
             out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
         } else {

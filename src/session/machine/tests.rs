@@ -36,6 +36,7 @@ impl Bench {
                 model: None,
                 permission_mode: None,
                 turns: 0,
+                deferred: Vec::new(),
                 head: Seq::ZERO,
             }),
             run: RunId::new(),
