@@ -167,7 +167,7 @@ impl Supervisor {
         &self.shared.metrics
     }
 
-    /// Waits until the store holds what the sessions had published when this was called. What changes something on the word of
+    /// Waits until the store holds what the sessions had published when this was called. A caller that changes something on the word of
     /// the store waits for this.
     ///
     /// # Errors

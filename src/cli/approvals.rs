@@ -306,7 +306,7 @@ pub(super) fn answer<'a>(typed: impl Iterator<Item = (&'a Value, &'a str)>) -> V
     json!({"decision": "answer", "answers": answers})
 }
 
-/// What an agent suggests so that it need not ask again.
+/// The updates that an agent suggests so that it need not ask again.
 #[derive(Debug)]
 pub(super) struct Always {
     /// The decision that takes the suggestion.

@@ -409,7 +409,7 @@ impl Terminal {
                     self.page.collect();
                 }
             }
-            // What history asked is settled, or the snapshot names it; what it was then it is no more.
+            // A question of history is settled, or the snapshot names it.
             Event::Asked(_) | Event::State(_) | Event::Turned if self.history.is_some() => {}
             Event::Asked(approval) => {
                 if let Some(question) = self.dialog.asked(approval) {
@@ -451,7 +451,7 @@ impl Terminal {
             .text(&mut self.editor, Tone::Strong, &format!("- {text}\n"))
     }
 
-    /// Opens a question, or goes back to messages. What is half typed for another one dies with it.
+    /// Opens a question, or goes back to messages. A half typed answer dies with its question.
     fn ask(&mut self, question: Option<&str>) -> Result<(), CliError> {
         let asked = question.map(|_| {
             self.questions += 1;
@@ -559,7 +559,7 @@ fn is_temporary(error: &CliError) -> bool {
     matches!(error, CliError::NotRunning { .. } | CliError::Other(_))
 }
 
-/// What is typed; waits for ever when nothing can be.
+/// The next input; waits for ever when there can be none.
 async fn typed(editor: &mut Option<Editor>, keyboard: &mut Option<Keyboard>) -> Typed {
     match (editor, keyboard) {
         (Some(editor), _) => editor.typed().await,

@@ -11,7 +11,7 @@ use super::{
 /// Stands before each line that came from outside, so that none passes for one of ours.
 const GUTTER: &str = "    | ";
 
-/// What is shown of a request.
+/// The text that shows a request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Shown {
     /// Lines, each with its end.
@@ -266,7 +266,7 @@ fn quoted(lines: &mut Vec<String>, text: &str) {
     lines.extend(exact(text).into_iter().map(|line| format!("{GUTTER}{line}")));
 }
 
-/// What goes and what comes, with what stays at the beginning and the end.
+/// The removed and the added lines, with the equal ones around them.
 pub(super) fn diff(lines: &mut Vec<String>, old: &str, new: &str) {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
     let same = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -386,7 +386,7 @@ mod tests {
             tool_of("Write", &write),
             "Write\n  file_path: a.txt\n  content:\n    | first\n    | second\n"
         );
-        // What is no text is no diff, and is shown all the same.
+        // A value that is no text has no diff, and is shown as it is.
         let odd = json!({"file_path": "a", "old_string": 1, "new_string": "x"});
         let text = tool_of("Edit", &odd);
         assert!(

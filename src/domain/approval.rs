@@ -148,7 +148,7 @@ pub enum ApprovalHow {
     Rule,
     /// Nobody answered before the deadline of a rule.
     Expiry,
-    /// What another answer allowed, or the mode, covers it too.
+    /// Another answer, or the mode, covers it too.
     Covered,
     /// A hook decided, and nobody was asked, or the hook changed what was asked.
     Hook,

@@ -290,7 +290,7 @@ pub fn ways_out(state: SessionState, reason: Option<&FailReason>, turns: u64, is
     let code = reason.map(|reason| reason.code.as_str()).unwrap_or_default();
     let ways: &[WayOut] = match (state, code) {
         (SessionState::Failed, FailReason::CONVERSATION_NOT_FOUND) => &[WayOut::FreshStart],
-        // A fork has the limit anew. Of a conversation that is not kept there is none.
+        // A fork has the limit anew. A conversation that is not kept cannot be forked.
         (SessionState::Failed, FailReason::BUDGET_SPENT) if is_kept => &[WayOut::Fork],
         (SessionState::Failed, FailReason::BUDGET_SPENT) => &[],
         (SessionState::Failed, _) if !is_kept && turns > 0 => &[WayOut::FreshStart],

@@ -65,7 +65,7 @@ pub(super) async fn observe(
     response
 }
 
-/// What fails in the daemon while it reads has changed nothing. The CLI may have, when it was asked.
+/// A fault of the daemon while it reads has changed nothing. The CLI may have, when it was asked.
 fn of_reading(error: ApiError) -> ApiError {
     use ErrorCode as E;
     match error.code() {

@@ -275,7 +275,7 @@ impl Writer {
         if (is_taken && self.head.offset == 0) || !self.dir.is_dir() {
             return Ok(false);
         }
-        // What is in the old file is lost to all, a torn end of it too.
+        // The old file is lost to all, a torn end of it too.
         self.torn = false;
         self.rotate()?;
         Ok(true)

@@ -135,11 +135,11 @@ fn kill_strays_and(
         let run = value(environment, RUN_MARKER).and_then(|run| run.parse().ok());
         let session = value(environment, SESSION_MARKER).and_then(|session| session.parse().ok());
         let is_stray = match (value(environment, DATA_MARKER), run, session) {
-            // Of another directory, or of no run at all.
+            // It belongs to another directory, or to no run at all.
             (Some(its), _, _) if its != mark => false,
             (_, None, _) => false,
             (_, Some(run), _) if lost.contains(&run) => true,
-            // Who carries the mark alone was given it by hand: nothing says that it is a stray.
+            // A process that carries the mark alone was given it by hand: nothing says that it is a stray.
             (Some(_), Some(run), Some(session)) => !is_kept(session, run),
             _ => false,
         };

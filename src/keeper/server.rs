@@ -120,7 +120,7 @@ impl Server {
         })
     }
 
-    /// Listens anew if its socket is gone from its place, or another file is there. Who is connected stays so.
+    /// Listens anew if its socket is gone from its place, or another file is there. Connections stay.
     pub(super) fn listen_again(&mut self) {
         if file_at(&self.place.path).is_ok_and(|file| file == self.place.file) {
             return;

@@ -54,7 +54,7 @@ pub fn prepare(dir: &Path) -> io::Result<()> {
     if examine(dir)?.is_none() {
         DirBuilder::new().recursive(true).mode(MODE).create(dir)?;
     }
-    // What was looked at is what is changed, whatever is put in its place meanwhile.
+    // The change reaches the folder that was looked at, whatever is put in its place meanwhile.
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
     let opened = fs::OpenOptions::new()
         .read(true)

@@ -19,7 +19,7 @@ pub fn is_object(text: &str) -> bool {
     scan::is_object(text.as_bytes())
 }
 
-/// Whether this is an object whose member `type` is this text, spelled without escapes. Of several the last one holds.
+/// Whether this is an object whose member `type` is this text, spelled without escapes. The last of several holds.
 pub fn has_type(bytes: &[u8], wanted: &str) -> bool {
     let mut found = false;
     let mut at = scan::skip_space(bytes, 0);

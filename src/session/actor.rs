@@ -131,7 +131,7 @@ pub struct SessionSettings {
     pub desk: DeskTimes,
     /// The largest content of a user message in bytes, as callers of the handle are held to it too.
     pub max_prompt_bytes: usize,
-    /// What bounds the directories that are added.
+    /// The bounds of added directories.
     pub roots: Roots,
 }
 

@@ -88,7 +88,7 @@ impl Actor {
         let Some(last) = self.machine.missing().last().map(|missing| missing.last_seq) else {
             return;
         };
-        // What was said and is not read back may be missing itself, as where the file is gone that the keeper writes to. Saying
+        // A note that is not read back may be missing itself, as where the file is gone that the keeper writes to. Saying
         // that would be one more record that is missing.
         let is_unread = |said| self.machine.missing().iter().any(|it| it.first_seq <= said);
         if self.noticed_missing.is_some_and(is_unread) {

@@ -67,7 +67,7 @@ pub enum Decision {
     Complete(Box<RawValue>),
     /// An answer as the CLI takes it.
     Raw(Box<RawValue>),
-    /// Who was asked could not answer, and says why: it is denied.
+    /// The owner could not answer, and says why: it is denied.
     Fail(String),
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Ledger {
     seen_in_run: bool,
 }
 
-/// What a total is, beside the last that is known.
+/// The kind of a total, beside the last that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Total {
     /// The counter goes on.
@@ -149,7 +149,7 @@ fn sum(models: &[ModelUsage]) -> Option<Usd> {
         .try_fold(Usd::ZERO, |sum, model| model.cost_usd.map(|cost| sum + cost))
 }
 
-/// What a model used since `then`.
+/// The usage of a model since `then`.
 fn difference(now: &ModelUsage, then: Option<&ModelUsage>) -> ModelUsage {
     let tokens = then.map(|then| then.tokens).unwrap_or_default();
     let cost = then.and_then(|then| then.cost_usd).unwrap_or(Usd::ZERO);

@@ -239,7 +239,7 @@ impl Actor {
             registers,
         } = request;
         if let Some(registration) = registers {
-            // What holds now may be another thing than when it came.
+            // The state may have changed since it came.
             let Registration {
                 client, request, by, ..
             } = registration;

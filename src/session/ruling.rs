@@ -378,7 +378,7 @@ const fn allowance() -> Decision {
     }
 }
 
-/// What follows from the rule that matched.
+/// The outcome of the rule that matched.
 fn follow(kind: ApprovalKind, decided: &Decided) -> Then {
     let deny = |message: String| match kind {
         ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan | ApprovalKind::Deferred => {

@@ -129,9 +129,9 @@ pub enum SupervisorError {
         unknown_words(*unknown_turns)
     )]
     BudgetSpent {
-        /// What it may cost.
+        /// The limit.
         limit: Usd,
-        /// What it has cost.
+        /// The cost so far.
         spent: Usd,
         /// Turns whose cost is not known and so is not in the sum.
         unknown_turns: u64,
@@ -216,7 +216,7 @@ pub enum SupervisorError {
     /// Part of what was asked was done before this.
     #[error(transparent)]
     Partly(Box<Self>),
-    /// What had been done of what was asked was undone after this.
+    /// The daemon undid the part that was done before this.
     #[error(transparent)]
     Undone(Box<Self>),
 }

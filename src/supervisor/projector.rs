@@ -44,7 +44,7 @@ struct Behind {
 pub(super) struct Projector {
     projections: mpsc::Sender<Projection>,
     barriers: mpsc::Sender<oneshot::Sender<bool>>,
-    /// What the store is given and has not taken yet.
+    /// The facts that the store has not taken yet.
     behind: watch::Receiver<Option<Behind>>,
     closing: CancellationToken,
 }

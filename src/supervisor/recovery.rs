@@ -45,7 +45,7 @@ struct Recovered {
 
 type Recoveries = tokio::task::JoinSet<(SessionRow, Result<Option<SessionHandle>, SupervisorError>)>;
 
-/// What was found of the keeper of a session.
+/// The state of a session's keeper.
 enum Reached {
     Attached(Box<Link>),
     /// There is none: nobody writes the journal any more.
@@ -54,7 +54,7 @@ enum Reached {
     Lost,
 }
 
-/// What becomes of a keeper that holds a journal and that nobody can talk to.
+/// The fate of a keeper that holds a journal and that nobody can talk to.
 #[derive(Clone, Copy)]
 enum Unreachable {
     IsEnded,

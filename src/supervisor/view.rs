@@ -73,7 +73,7 @@ impl Supervisor {
         self.shared.projector.settled().await;
     }
 
-    /// How long the store has refused what the sessions say; `None` while it takes it. What is read meanwhile may be that old.
+    /// How long the store has refused what the sessions say; `None` while it takes it. A view may be that old meanwhile.
     pub fn store_refuses_for(&self) -> Option<Duration> {
         self.shared.projector.refused_for()
     }

@@ -24,7 +24,7 @@ async fn with_session(prompt: &Value) -> (TestDaemon, String) {
     (daemon, id)
 }
 
-/// What was sent to the agent.
+/// The messages that the agent got.
 async fn messages(daemon: &TestDaemon, id: &str) -> Vec<String> {
     let events = daemon.rest().events(id, 0).await;
     let sent = events

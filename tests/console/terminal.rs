@@ -130,7 +130,7 @@ impl Terminal {
         }
     }
 
-    /// What is on the screen now.
+    /// The text of the screen.
     pub(crate) fn screen(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }

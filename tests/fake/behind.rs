@@ -82,7 +82,7 @@ async fn a_locked_store_hides_nothing_that_was_done() {
     assert_eq!(refused.body["side_effect_possible"], false, "{:#}", refused.body);
     assert_eq!(refused.problem(503), "storage_unavailable");
 
-    // What has to be written is refused, and says that it may have happened.
+    // A change that has to be written is refused, and says that it may have happened.
     let refused = rest
         .patch(&format!("/v1/sessions/{id}"), json!({ "title": "new" }))
         .await;

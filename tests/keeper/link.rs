@@ -294,7 +294,7 @@ while True:
     bed.ended(&mut link).await;
 }
 
-/// Woken, a keeper makes its socket again, and the folder too. Who is connected stays so.
+/// Woken, a keeper makes its socket again, and the folder too. Connections stay.
 #[tokio::test]
 async fn a_keeper_whose_socket_is_gone_makes_it_again() {
     let bed = Bed::new();

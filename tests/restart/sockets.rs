@@ -54,7 +54,7 @@ async fn sessions_outlive_the_directory_of_the_sockets() {
     rest.ask(&parked, "hello").await;
     log_out(login.path());
 
-    // What starts makes it again.
+    // Each start makes it again.
     rest.get("/readyz").await.expect(200);
     log_out(login.path());
     let new = rest.create_ready(json!({ "cwd": daemon.work_dir("c") })).await;

@@ -233,7 +233,7 @@ async fn a_keeper_of_a_version_that_nobody_knows_is_named_left_alone_and_can_be_
     assert_eq!(journal::own(&records, "run_started").len(), 3);
 }
 
-/// Older keepers go on with a file that was taken away. What is written to it is read by nobody.
+/// Older keepers go on with a file that was taken away. Nobody reads it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_keeper_without_its_journal_gets_no_stream_of_notes() {
     let mut bed = bed(1).await;

@@ -100,7 +100,7 @@ impl Dialog {
             _ if questions.is_empty() => match refusal(text) {
                 Some("") => approvals::refuse(None),
                 Some(why) => approvals::refuse(Some(why)),
-                // What was not shown is not allowed.
+                // A plain yes allows nothing that was not shown.
                 None if self.shown(approval).is_cut => return self.again(),
                 None if is_yes(text) => json!({"decision": "allow"}),
                 None if text == "e" && kind == "plan" => {

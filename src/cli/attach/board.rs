@@ -3,12 +3,12 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What was typed, and for what.
+/// The typed text, and its question.
 #[derive(Debug)]
 pub(in crate::cli) struct Typed {
     /// The question that was open when the prompt was painted; `None` for a message.
     pub(in crate::cli) asked: Option<u64>,
-    /// What it was.
+    /// The typed text.
     pub(in crate::cli) key: Key,
 }
 
@@ -55,7 +55,7 @@ impl Board {
         before != asked
     }
 
-    /// What stands before the line that is typed.
+    /// The sign before the line that is typed.
     pub(in crate::cli) fn sign(&self) -> String {
         self.lock().sign.clone()
     }

@@ -140,7 +140,7 @@ impl Editor {
         }
     }
 
-    /// What was typed. An editor that is gone has failed.
+    /// The next input. An editor that is gone has failed.
     ///
     /// CANCEL-SAFETY: nothing is lost.
     pub(super) async fn typed(&mut self) -> Typed {
@@ -291,7 +291,7 @@ impl Prompt for Sign {
     }
 }
 
-/// What stays of the prompt once a line was sent.
+/// The prompt of a line that was sent.
 struct Plain;
 
 impl Prompt for Plain {

@@ -1,7 +1,7 @@
 //! Owns what is typed where there is no line editor: whole lines, read by a thread, as reading a terminal cannot be
 //! cancelled.
 //!
-//! A line belongs to the question that was on the screen when it was ended. What is pending when another one comes up is
+//! A line belongs to the question that was on the screen when it was ended. Input that is pending when another one comes up is
 //! dropped, so that no answer meets a question it was not typed for.
 
 use std::{

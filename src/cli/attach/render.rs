@@ -55,7 +55,7 @@ struct Tool {
     id: String,
     name: String,
     line: String,
-    /// What it changes in a file.
+    /// The change of a file.
     diff: Vec<String>,
 }
 

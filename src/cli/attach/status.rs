@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::super::view;
 
-/// What is known of the session.
+/// The last known state of the session.
 #[derive(Debug, Default)]
 pub(super) struct Status {
     pub(super) state: String,

@@ -61,7 +61,7 @@ pub(super) fn command(line: &str) -> Option<Command> {
     })
 }
 
-/// What the sign of the prompt tells.
+/// The parts of the prompt's sign.
 #[derive(Debug, Default)]
 pub(super) struct Signs<'a> {
     pub(super) state: &'a str,

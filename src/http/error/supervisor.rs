@@ -215,7 +215,7 @@ fn of_failed_wake(failure: WakeFailure) -> ApiError {
     if code == ErrorCode::TooFewFiles {
         return of_too_few_files();
     }
-    // What was held back for the process is not sent any more.
+    // Messages that were held back for the process are not sent any more.
     let error = ApiError::new(code).detail(failure.detail);
     if code == ErrorCode::StartFailed {
         return error;

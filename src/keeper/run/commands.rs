@@ -54,7 +54,7 @@ impl Keeper {
         let result = if self.ending.is_some() {
             Err(Refusal::Exited)
         } else if self.ladder.is_stopping() && !stdin::is_answer(submission.data()) {
-            // A process that ends takes nothing new. What it still asks is answered.
+            // A process that ends takes nothing new. Its open questions are answered.
             Err(Refusal::Closed)
         } else if !is_record_data(submission.data()) || !is_record_data(submission.record()) {
             Err(Refusal::Invalid)

@@ -19,7 +19,7 @@ use super::{
     route::Presence,
 };
 
-/// What an `initialize` is answered beside the payload: the requests that are open.
+/// The part of the answer to an `initialize` beside the payload: the requests that are open.
 const PENDING: &str = "pending_permission_requests";
 
 const NO_HOOKS: BadLine = BadLine::BadControl("has hooks that are no map of lists of matchers");
@@ -92,7 +92,7 @@ impl Actor {
         Ok(fields)
     }
 
-    /// What the CLI would say to a client's `initialize` that changes nothing: it says the same as the last one that the CLI has
+    /// The CLI's answer to a client's `initialize` that changes nothing: it is the same as the last one that the CLI has
     /// taken. New hooks, also if they are the old ones, would end those that are open. `None` when the CLI is to be asked.
     pub(in crate::session) fn answer_unchanged(
         &self,
@@ -111,7 +111,7 @@ impl Actor {
         let seq = book.answer_to_greeting(client, request).filter(|_| is_same)?;
         let answer = self.record_data(seq)?;
         let mut answer = ControlResponse::read(&scan(&answer)?)?;
-        // What was open then may be answered by now.
+        // Requests that were open then may be answered by now.
         let open = self.machine.approvals().iter();
         let open: Vec<_> = open
             .filter_map(|approval| self.record_data(approval.seq))

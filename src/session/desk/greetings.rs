@@ -14,7 +14,7 @@ use super::registrations::CLIENT_PREFIX;
 /// All that an `initialize` says beside hooks and servers.
 type Rest = [u8; 32];
 
-/// What the clients said in this run.
+/// The registrations of clients in this run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Greetings(HashMap<ClientId, Greeting>);
 

@@ -281,7 +281,7 @@ impl Actor {
         let registrations = self.machine.desk().registrations();
         let route = route::route(asked, registrations, &self.desk.routes, self.takes_secrets());
         match &route.owner {
-            // What it registered has ended with it.
+            // Its registrations have ended with it.
             Owner::Client(client) if self.desk.was_lost(client, asked.at) => route.ended(),
             _ => route,
         }

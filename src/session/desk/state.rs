@@ -124,7 +124,7 @@ impl Desk {
         self.since = Clock.now();
     }
 
-    /// The process is told to end. What it asks from now on, or has asked, is answered while it can hear it.
+    /// The process is told to end. Its questions, also those to come, are answered while it can hear it.
     pub(in crate::session) fn stop(&mut self, request: &StopRequest) {
         let since = Clock.now();
         let hears_ms = match request.interrupt_grace_ms {

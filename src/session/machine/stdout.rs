@@ -108,7 +108,7 @@ impl Machine {
         }
     }
 
-    /// What the CLI denied by itself is in the log like what it asked about.
+    /// Denials of the CLI itself are in the log like those of approvals.
     fn enter_denials(&self, denials: Vec<Denial>, record: &RecordRef<'_>, out: &mut Outcome) {
         let Some(run) = &self.run else {
             return;

@@ -260,7 +260,7 @@ async fn the_callbacks_of_a_client_without_a_name_end_with_it() {
     assert_eq!(refused.body["obstacle"], "client_callbacks", "{:#}", refused.body);
     drop(client);
     let mut asks = 0;
-    // What was asked before it was gone is refused, as it registered.
+    // A request from before it was gone is refused, as it registered.
     wait_for("its callbacks have no opinion", PATIENCE, async || {
         asks += 1;
         let request = format!("h-{asks}");

@@ -273,7 +273,7 @@ async fn background_work_is_stopped_with_its_input_open() {
     assert_eq!(steps(&rest, &id).await, ["sigterm", "exited"]);
 }
 
-/// What was asked before the stop has its answer too.
+/// A request from before the stop has its answer too.
 #[tokio::test]
 async fn what_was_asked_before_a_stop_is_answered_in_it() {
     let daemon = patient().start().await;
