@@ -1,14 +1,21 @@
-//! Owns sessions that go on with a conversation which no session of this daemon began: how they open it, and what becomes of
-//! those whose conversation is not there.
+//! Owns sessions that begin with a conversation which is there already: one that no session of this daemon began, or that of the
+//! parent of a fork. It says where they begin, and what becomes of those whose conversation or message is not there.
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::{
-    domain::{CliSessionId, FailReason},
+    domain::{CliSessionId, FailReason, SessionId, SessionState},
+    journal::Head,
     store::SessionRow,
 };
 
-use super::{SessionView, Supervisor, SupervisorError, messages::read_options};
+use super::{
+    SessionView, Supervisor, SupervisorError,
+    fork_point::{self, Found},
+    messages::read_options,
+};
 
 /// The conversation that a session was made to go on with, while it is in it.
 pub(super) fn adopted(row: &SessionRow) -> Result<Option<CliSessionId>, SupervisorError> {
@@ -42,5 +49,112 @@ impl Supervisor {
             }
             _ => self.session(id).await,
         }
+    }
+
+    /// The conversation that a fork copies, and the message after which it branches off. One that is asked for may be in an
+    /// earlier conversation of the session, or of the session that it was forked from.
+    pub(super) async fn fork_point(
+        &self,
+        row: &SessionRow,
+        at: Option<Uuid>,
+    ) -> Result<(CliSessionId, Option<Uuid>), SupervisorError> {
+        let Some(at) = at else {
+            return self.end_to_fork(row).await;
+        };
+        let mut owner = row.clone();
+        loop {
+            let found = self
+                .read_whole(owner.id, move |dir, head| fork_point::find(dir, head, at))
+                .await?;
+            let why = match found {
+                Found::In(conversation) => {
+                    return Ok((conversation.unwrap_or(owner.cli_session_id), Some(at)));
+                }
+                Found::Compacted => "the conversation was compacted behind it",
+                Found::OfSubAgent => "it is of a sub-agent",
+                Found::Unknown => return Ok((row.cli_session_id, Some(at))),
+                Found::Nowhere => {
+                    let begun_elsewhere = read_options(&owner.options)?.resume.is_some();
+                    match (owner.parent, begun_elsewhere) {
+                        (Some(parent), _) => owner = self.row(parent).await?,
+                        // The CLI knows more of it than we do.
+                        (None, true) => return Ok((row.cli_session_id, Some(at))),
+                        (None, false) if owner.forked_from.is_some() => {
+                            return Ok((row.cli_session_id, Some(at)));
+                        }
+                        (None, false) => return Err(SupervisorError::MessageNotFound(at)),
+                    }
+                    continue;
+                }
+            };
+            return Err(SupervisorError::MessageNotForkable { message: at, why });
+        }
+    }
+
+    /// The end of the conversation; if the model refuses that, the last answer that it gave.
+    async fn end_to_fork(&self, row: &SessionRow) -> Result<(CliSessionId, Option<Uuid>), SupervisorError> {
+        let conversation = row.cli_session_id;
+        let session = self.handle(row.id).await?;
+        let reason = session.view().reason.clone();
+        if reason.is_none_or(|reason| reason.code != FailReason::CONVERSATION_UNUSABLE) {
+            return Ok((conversation, None));
+        }
+        let answer = self
+            .read_whole(row.id, move |dir, head| {
+                fork_point::last_answer(dir, head, conversation)
+            })
+            .await?;
+        Ok((conversation, answer))
+    }
+
+    async fn read_whole<T: Send + 'static>(
+        &self,
+        id: SessionId,
+        read: impl FnOnce(&std::path::Path, Head) -> Result<T, crate::journal::ReadError> + Send + 'static,
+    ) -> Result<T, SupervisorError> {
+        let head = self.handle(id).await?.feed().head();
+        let dir = self.shared.settings.session_dir(id);
+        match tokio::task::spawn_blocking(move || read(&dir, head)).await {
+            Ok(found) => found.map_err(SupervisorError::Read),
+            Err(_) => Err(SupervisorError::ShuttingDown),
+        }
+    }
+
+    /// Waits for the word of the CLI on the message that a fork begins at, and takes the session back when there is none.
+    pub(super) async fn settle_fork(
+        &self,
+        made: SessionView,
+        conversation: CliSessionId,
+        at: Option<Uuid>,
+        by: &str,
+    ) -> Result<SessionView, SupervisorError> {
+        let id = made.row.id;
+        if made.start_queue_position.is_some() {
+            return Ok(made);
+        }
+        let session = self.handle(id).await?;
+        let longest = Duration::from_millis(self.shared.settings.start_timeout_ms);
+        let Ok(started) = tokio::time::timeout(longest, session.wait_started()).await else {
+            return Ok(made);
+        };
+        let started = started?;
+        let reason = started
+            .reason
+            .clone()
+            .filter(|_| started.state == SessionState::Failed);
+        let error = match (reason, at) {
+            (Some(reason), Some(at)) if reason.code == FailReason::MESSAGE_NOT_FOUND => {
+                SupervisorError::MessageNotFound(at)
+            }
+            (Some(reason), _) if reason.code == FailReason::CONVERSATION_NOT_FOUND => {
+                SupervisorError::ConversationNotFound {
+                    id: conversation,
+                    detail: reason.detail,
+                }
+            }
+            _ => return self.session(id).await,
+        };
+        self.remove(id, by).await?;
+        Err(error)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use uuid::Uuid;
+
 use crate::{
     claude::InvalidOption,
     domain::{
@@ -149,6 +151,17 @@ pub enum SupervisorError {
         id: CliSessionId,
         /// What became of the start.
         detail: String,
+    },
+    /// No message of the session has this id.
+    #[error("the session has no message {0}")]
+    MessageNotFound(Uuid),
+    /// No fork can begin at this message.
+    #[error("no fork can begin at message {message}: {why}")]
+    MessageNotForkable {
+        /// Its id.
+        message: Uuid,
+        /// The reason.
+        why: &'static str,
     },
     /// No CLI session with a transcript could be copied into another directory.
     #[error("a fork keeps the working directory of its parent")]

@@ -28,7 +28,7 @@ use super::{
     adoption::adopted,
     budget::{self, refuse_spent},
     messages::{CheckedPrompt, read_options},
-    plan::{LaunchParts, keeps_conversation},
+    plan::{LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
     removal::absent,
     settings::make_private_dir,
 };
@@ -107,7 +107,8 @@ impl Supervisor {
     /// Makes a session whose conversation begins as a copy of another's. The parent is not touched.
     ///
     /// # Errors
-    /// `SessionNotFound`, `ConversationNotStarted`, `ForkCwdDiffers`, and those of [`Self::create`].
+    /// `SessionNotFound`, `ConversationNotStarted`, `MessageNotFound`, `MessageNotForkable`, `ForkCwdDiffers`, and those of
+    /// [`Self::create`].
     pub async fn fork(
         &self,
         parent: SessionId,
@@ -138,6 +139,7 @@ impl Supervisor {
             .map(|message| self.check_prompt(message, &options))
             .transpose()?;
         let cli_session = CliSessionId::new();
+        let (conversation, at) = self.fork_point(&row, request.at).await?;
         let new = NewSession {
             id: SessionId::new(),
             cwd: cwd.display().to_string(),
@@ -148,16 +150,29 @@ impl Supervisor {
             rules: self.shared.store.rules(parent).await?,
             restart: row.restart,
             parent: Some(parent),
-            forked_from: Some(row.cli_session_id),
+            forked_from: Some(conversation),
             agent: row.agent,
-            forked_at: request.at,
+            forked_at: at,
             cli_session_id: cli_session,
             created_at: Clock.now(),
             state: SessionState::Starting,
         };
-        let start = fork_start(row.cli_session_id, cli_session, request.at);
+        let start = Start::Fork {
+            parent: conversation,
+            id: cli_session,
+            at,
+        };
         let choices = self.choices(&self.handle(parent).await?, false).await?;
-        self.make(new, start, choices, prompt, by).await
+        let is_kept = self.shared.store.cli_totals(conversation).await?.is_some();
+        if is_kept && at.is_none() {
+            return self.make(new, start, choices, prompt, by).await;
+        }
+        let (supervisor, by) = (self.clone(), by.to_owned());
+        self.to_the_end(async move {
+            let made = supervisor.make(new, start, choices, prompt, &by).await?;
+            supervisor.settle_fork(made, conversation, at, &by).await
+        })
+        .await
     }
 
     /// Starts a process for a session that has none; its conversation goes on with the settings it had, or with `fresh` a new
@@ -543,7 +558,11 @@ impl Supervisor {
         // There may be no transcript under the old id, or part of one: a new id is always free.
         let id = CliSessionId::new();
         if let Some(parent) = row.forked_from {
-            return Ok(fork_start(parent, id, row.forked_at));
+            return Ok(Start::Fork {
+                parent,
+                id,
+                at: row.forked_at,
+            });
         }
         let history = self.shared.store.runs(row.id).await?;
         match history.first() {
@@ -589,6 +608,7 @@ impl Supervisor {
                 turns: row.turns,
                 deferred: self.shared.store.deferred(row.id, before_run).await?,
                 head: crate::domain::Seq::ZERO,
+                conversations: self.shared.registry.conversations().clone(),
             },
             cwd: PathBuf::from(&row.cwd),
             rules: self.rules_of(row.id).await?,
@@ -631,30 +651,4 @@ impl Supervisor {
         };
         Ok(Box::pin(session::open(parts)).await?)
     }
-}
-
-/// Refuses to go on with a conversation that ended with its process.
-fn refuse_unkept(row: &SessionRow, has_conversation: bool) -> Result<(), SupervisorError> {
-    if has_conversation && !keeps_conversation(&read_options(&row.options)?) {
-        return Err(SupervisorError::ConversationNotKept);
-    }
-    Ok(())
-}
-
-fn fork_start(parent: CliSessionId, id: CliSessionId, at: Option<Uuid>) -> Start {
-    Start::Fork { parent, id, at }
-}
-
-/// The mode that the conversation was last in is the one it goes on in: plans are accepted, modes are switched.
-fn apply_mode(options: &mut crate::claude::LaunchOptions, mode: Option<&str>) {
-    let last = mode.and_then(|mode| serde_json::from_value::<PermissionMode>(mode.into()).ok());
-    options.permission_mode = last.or(options.permission_mode.take());
-}
-
-pub(super) fn options_text(options: &crate::claude::LaunchOptions) -> Result<String, SupervisorError> {
-    serde_json::to_string(options).map_err(|_| SupervisorError::StoredOptions)
-}
-
-fn restart_text(own: &RestartOverride) -> Result<String, SupervisorError> {
-    serde_json::to_string(own).map_err(|_| SupervisorError::StoredOptions)
 }

@@ -156,7 +156,8 @@ impl Supervisor {
         let view = tokio::time::timeout(deadline, session.wait_started())
             .await
             .map_err(|_| SupervisorError::WaitTimeout)??;
-        match view.reason.clone() {
+        // One that runs may have a reason too: it is ready all the same.
+        match view.reason.clone().filter(|_| !view.state.is_live()) {
             Some(reason) => Err(SupervisorError::StartFailed(reason)),
             None => self.session(id).await,
         }

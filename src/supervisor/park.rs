@@ -259,5 +259,6 @@ fn failure(error: &SupervisorError) -> WakeFailure {
             telemetry::chain(error)
         },
         room,
+        reason: None,
     }
 }

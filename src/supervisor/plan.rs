@@ -7,13 +7,17 @@ use std::{
 };
 
 use crate::{
-    claude::{self, LaunchFile, LaunchOptions, Start, stdin},
-    domain::{AgentKind, RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
+    claude::{self, LaunchFile, LaunchOptions, Start, options::PermissionMode, stdin},
+    domain::{AgentKind, RestartOverride, RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
     keeper::{DATA_MARKER, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
     session::{INITIALIZE_ID, Launch, Occasion, Routes},
+    store::SessionRow,
 };
 
-use super::{CliFound, Supervisor, SupervisorError, SupervisorSettings, settings::make_private_dir};
+use super::{
+    CliFound, Supervisor, SupervisorError, SupervisorSettings, messages::read_options,
+    settings::make_private_dir,
+};
 
 /// Where the simulated agent keeps its conversations.
 const SIMULATOR_DIR: &str = "TRUNKLINE_SIM_DIR";
@@ -138,4 +142,26 @@ fn write_files(dir: &Path, files: &[LaunchFile]) -> Result<(), SupervisorError> 
         write().map_err(SupervisorError::files(&path))?;
     }
     Ok(())
+}
+
+/// Refuses to go on with a conversation that ended with its process.
+pub(super) fn refuse_unkept(row: &SessionRow, has_conversation: bool) -> Result<(), SupervisorError> {
+    if has_conversation && !keeps_conversation(&read_options(&row.options)?) {
+        return Err(SupervisorError::ConversationNotKept);
+    }
+    Ok(())
+}
+
+/// The mode that the conversation was last in is the one it goes on in: plans are accepted, modes are switched.
+pub(super) fn apply_mode(options: &mut LaunchOptions, mode: Option<&str>) {
+    let last = mode.and_then(|mode| serde_json::from_value::<PermissionMode>(mode.into()).ok());
+    options.permission_mode = last.or(options.permission_mode.take());
+}
+
+pub(super) fn options_text(options: &LaunchOptions) -> Result<String, SupervisorError> {
+    serde_json::to_string(options).map_err(|_| SupervisorError::StoredOptions)
+}
+
+pub(super) fn restart_text(own: &RestartOverride) -> Result<String, SupervisorError> {
+    serde_json::to_string(own).map_err(|_| SupervisorError::StoredOptions)
 }

@@ -69,6 +69,9 @@ impl Supervisor {
             tracing::warn!(%error, "leases that nobody holds were not removed");
         }
         let known = self.shared.store.examine_sessions().await?;
+        for (conversation, session) in self.shared.store.conversations().await? {
+            self.shared.registry.conversations().claim(conversation, session);
+        }
         let mut rows = self.shared.store.unsettled_sessions().await?;
         for id in self.session_folders()? {
             let dir = self.shared.settings.session_dir(id);

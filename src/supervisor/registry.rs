@@ -10,7 +10,7 @@ use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit};
 use crate::{
     domain::{FailReason, SessionId},
     keeper::StartSweep,
-    session::SessionHandle,
+    session::{Conversations, SessionHandle},
 };
 
 /// How many keepers are attached to at a time. A daemon that gets little time has then begun on few, and each is heard out.
@@ -24,6 +24,8 @@ pub(super) struct Registry {
     out_of_reach: Mutex<HashMap<SessionId, FailReason>>,
     /// Of the sessions that somebody opens, starts or removes just now.
     exclusive: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
+    /// Which session has which conversation.
+    conversations: Conversations,
     /// Held by who opens a session where file descriptors are scarce.
     one_by_one: tokio::sync::Mutex<()>,
     /// Held by those who try again to attach to a keeper that did not answer.
@@ -77,6 +79,10 @@ impl Registry {
     pub(super) fn remove(&self, id: SessionId) -> Option<SessionHandle> {
         self.out_of_reach().remove(&id);
         self.sessions().remove(&id)
+    }
+
+    pub(super) const fn conversations(&self) -> &Conversations {
+        &self.conversations
     }
 
     pub(super) fn all(&self) -> Vec<SessionHandle> {

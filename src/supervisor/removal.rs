@@ -90,6 +90,7 @@ impl Supervisor {
     /// Removes all that is known of a session without a process, which nobody opens meanwhile.
     async fn forget(&self, id: SessionId) -> Result<(), SupervisorError> {
         self.shared.registry.remove(id);
+        self.shared.registry.conversations().forget(id);
         self.catch_up().await?;
         let settings = &self.shared.settings;
         let (dir, socket) = (

@@ -113,20 +113,87 @@ async fn a_fork_of_a_killed_session_goes_on_from_what_was_kept() {
     assert_eq!(world.rest.session(&parent).await["state"], "failed");
 }
 
+/// The ids of all sessions.
+async fn sessions(world: &World) -> Vec<Value> {
+    let list = world.rest.get("/v1/sessions").await.expect(200);
+    let items = list["items"].as_array().unwrap();
+    items.iter().map(|item| item["id"].clone()).collect()
+}
+
 #[tokio::test]
-async fn a_fork_at_an_unknown_message_fails_and_says_so() {
+async fn a_fork_at_an_unknown_message_leaves_nothing() {
     let world = World::start().await;
     let parent = world.session(json!({})).await;
     world.answer(&parent, json!([{ "text": "common past" }])).await;
-    let path = format!("/v1/sessions/{parent}/fork?wait=ready");
+    let path = format!("/v1/sessions/{parent}/fork");
     let at = fresh_id();
-    let reply = world.rest.post(&path, json!({ "at": at })).await;
-    let child = text(&reply.body, "session_id");
-    let detail = text(&reply.body, "detail");
-    assert!(detail.contains(&at), "{detail}");
-    assert_eq!(reply.problem(502), "start_failed");
-    assert_eq!(world.rest.session(&child).await["state"], "failed");
+    for wait in ["", "?wait=ready"] {
+        let reply = world
+            .rest
+            .post(&format!("{path}{wait}"), json!({ "at": at }))
+            .await;
+        assert!(text(&reply.body, "detail").contains(&at), "{:#}", reply.body);
+        assert_eq!(reply.problem(404), "message_not_found");
+    }
+    assert_eq!(sessions(&world).await, [json!(parent)]);
     assert_eq!(world.rest.session(&parent).await["state"], "idle");
+}
+
+/// A conversation that the session has left is still there.
+#[tokio::test]
+async fn a_fork_may_begin_in_an_earlier_conversation() {
+    let world = World::start().await;
+    let parent = world.session(json!({})).await;
+    world.answer(&parent, json!([{ "text": "answer alpha" }])).await;
+    world.rest.ask(&parent, "/clear").await;
+    world.answer(&parent, json!([{ "text": "answer beta" }])).await;
+    world.stop(&parent).await;
+    let resume = format!("/v1/sessions/{parent}/resume?wait=ready");
+    world
+        .rest
+        .post(&resume, json!({ "fresh": true }))
+        .await
+        .expect(200);
+    world.answer(&parent, json!([{ "text": "answer gamma" }])).await;
+    let messages = world.messages(&parent).await;
+    let all = ["alpha", "beta", "gamma"];
+    for known in all {
+        let message = messages
+            .iter()
+            .find(|message| message["role"] == "assistant" && message.to_string().contains(known));
+        let at = text(message.unwrap(), "uuid");
+        let prompt = scripted(&json!([{ "text": "answer of the fork" }]));
+        let child = fork(&world, &parent, json!({ "at": at, "prompt": prompt })).await;
+        assert_eq!(child["outcome"]["result"]["result"], "answer of the fork");
+        let request = world.last_request().await["messages"].to_string();
+        for name in all {
+            let is_told = request.contains(&format!("answer {name}"));
+            assert_eq!(is_told, name == known, "{known}: {request}");
+        }
+        // The fork's own past is its parent's: it may begin there too.
+        let grandchild = fork(&world, &text(&child, "id"), json!({ "at": at, "prompt": prompt })).await;
+        assert_eq!(grandchild["outcome"]["result"]["result"], "answer of the fork");
+    }
+}
+
+/// The CLI looks no further back than its last compaction.
+#[tokio::test]
+async fn a_fork_behind_a_compaction_is_refused_at_once() {
+    let world = World::start().await;
+    let parent = world.session(json!({})).await;
+    world.answer(&parent, json!([{ "text": "answer alpha" }])).await;
+    let at = text(&world.messages(&parent).await[1], "uuid");
+    world.rest.ask(&parent, "/compact").await;
+    world.answer(&parent, json!([{ "text": "answer beta" }])).await;
+    let path = format!("/v1/sessions/{parent}/fork");
+    let reply = world.rest.post(&path, json!({ "at": at })).await;
+    assert_eq!(reply.problem(422), "message_not_forkable");
+    assert_eq!(sessions(&world).await, [json!(parent)]);
+    let messages = world.messages(&parent).await;
+    let at = text(messages.last().unwrap(), "uuid");
+    let prompt = scripted(&json!([{ "text": "answer of the fork" }]));
+    let child = fork(&world, &parent, json!({ "at": at, "prompt": prompt })).await;
+    assert_eq!(child["outcome"]["result"]["result"], "answer of the fork");
 }
 
 #[tokio::test]

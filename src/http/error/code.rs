@@ -199,6 +199,12 @@ codes! {
     ChoicesDamaged, "choices_damaged", CONFLICT, final, none,
         "What was set in the session at run time cannot be read",
         "Mend the named file, or resume with fresh, which puts the file aside and begins without it.";
+    MessageNotFound, "message_not_found", NOT_FOUND, final, none,
+        "The session has no message with this id",
+        "Take the 'uuid' of a message that GET .../messages lists.";
+    MessageNotForkable, "message_not_forkable", UNPROCESSABLE_ENTITY, final, none,
+        "No fork can begin at this message",
+        "Take a message of the main conversation that is not older than its last compaction.";
     TooManySessions, "too_many_sessions", TOO_MANY_REQUESTS, retry, none,
         "As many sessions have a process as the limit allows",
         "Stop a session, or raise the named limit.";

@@ -77,6 +77,12 @@ impl From<SupervisorError> for ApiError {
                 .detail(error.to_string())
                 .member("session_id", by.to_string()),
             E::ConversationNotFound { .. } => new(ErrorCode::ConversationNotFound).detail(error.to_string()),
+            E::MessageNotFound(at) => new(ErrorCode::MessageNotFound)
+                .detail(error.to_string())
+                .member("uuid", at.to_string()),
+            E::MessageNotForkable { message, .. } => new(ErrorCode::MessageNotForkable)
+                .detail(error.to_string())
+                .member("uuid", message.to_string()),
             E::PromptConflict { uuid } => new(ErrorCode::PromptConflict).member("uuid", uuid.to_string()),
             E::Read(error) => error.into(),
             E::Store(error) => error.into(),
@@ -211,6 +217,9 @@ fn of_failed_wake(failure: WakeFailure) -> ApiError {
     if let Some(refusal) = failure.room {
         return of_refusal(refusal);
     }
+    if let Some(reason) = failure.reason {
+        return of_failed_start(reason);
+    }
     let code = ErrorCode::named(failure.code).unwrap_or(ErrorCode::Internal);
     if code == ErrorCode::TooFewFiles {
         return of_too_few_files();
@@ -232,7 +241,11 @@ fn of_failed_start(reason: FailReason) -> ApiError {
                 HeaderValue::from(Refusal::RETRY_AFTER_MS / 1_000),
             );
     }
-    ApiError::new(ErrorCode::StartFailed)
+    let code = match reason.code.as_str() {
+        FailReason::CONVERSATION_TAKEN => ErrorCode::ConversationTaken,
+        _ => ErrorCode::StartFailed,
+    };
+    ApiError::new(code)
         .detail(reason.detail)
         .member("reason", reason.code)
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 use super::{
-    super::{CliFound, Supervisor, SupervisorError, lifecycle, settings::make_private_dir},
+    super::{CliFound, Supervisor, SupervisorError, plan, settings::make_private_dir},
     WarmProfile,
     key::LaunchKey,
     pool::{self, Spare},
@@ -115,7 +115,7 @@ impl Supervisor {
             return Ok(Begun::NoRoom);
         };
         let cwd = key.cwd.clone();
-        let options = lifecycle::options_text(&profile.options)?;
+        let options = plan::options_text(&profile.options)?;
         let new = spare_session(id, cli_session, cwd.display().to_string(), options);
         let row = spare_row(&new);
         let opened = async {

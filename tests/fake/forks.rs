@@ -1,0 +1,135 @@
+//! Owns where a fork begins, and that one which cannot begin leaves nothing.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{act, act_through, body, plain, session},
+    support::{daemon::TestDaemon, rest::Rest},
+};
+
+async fn sessions(rest: &Rest) -> usize {
+    let list = rest.get("/v1/sessions").await.expect(200);
+    list["items"].as_array().unwrap().len()
+}
+
+/// The id of the last message of the agent.
+async fn last_answer(rest: &Rest, id: &str) -> String {
+    let page = rest.get(&format!("/v1/sessions/{id}/messages")).await.expect(200);
+    let items = page["items"].as_array().unwrap();
+    let answer = items.iter().rev().find(|item| item["role"] == "assistant");
+    answer.unwrap()["uuid"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_fork_that_cannot_begin_leaves_nothing() {
+    let (_daemon, rest, id) = plain().await;
+    act_through(&rest, &id, json!([{ "text": "one" }])).await;
+    let old = last_answer(&rest, &id).await;
+    let line = json!({ "line": {
+        "type": "system", "subtype": "compact_boundary", "session_id": "$SESSION_ID", "uuid": "$UUID",
+        "compact_metadata": { "trigger": "manual", "pre_tokens": 100 },
+    } });
+    let sub = "bbbbbbbb-0000-4000-8000-0000000000aa";
+    let of_sub_agent = json!({ "line": {
+        "type": "assistant", "session_id": "$SESSION_ID", "uuid": sub, "parent_tool_use_id": "toolu_1",
+        "message": { "id": "msg_sub", "model": "m", "role": "assistant", "content": [] },
+    } });
+    act_through(&rest, &id, json!([line, of_sub_agent, { "text": "two" }])).await;
+    for (at, status, code) in [
+        (old.as_str(), 422, "message_not_forkable"),
+        (sub, 422, "message_not_forkable"),
+        ("bbbbbbbb-0000-4000-8000-0000000000bb", 404, "message_not_found"),
+    ] {
+        for wait in ["", "?wait=ready"] {
+            let reply = rest
+                .lifecycle(&id, &format!("fork{wait}"), json!({ "at": at }))
+                .await;
+            assert_eq!(reply.body["uuid"], at, "{:#}", reply.body);
+            assert_eq!(reply.problem(status), code);
+        }
+    }
+    assert_eq!(sessions(&rest).await, 1);
+    let at = last_answer(&rest, &id).await;
+    rest.lifecycle(&id, "fork?wait=ready", json!({ "at": at }))
+        .await
+        .expect(201);
+}
+
+/// The CLI is asked for the conversation in which the message is.
+#[tokio::test]
+async fn a_fork_asks_for_the_conversation_of_its_message() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let dump = daemon.home().join("dump");
+    let id = session(&daemon, "a", json!({ "dump": dump })).await;
+    act_through(&rest, &id, json!([{ "text": "one" }])).await;
+    let (first, at) = (
+        rest.session(&id).await["cli"]["session_id"].clone(),
+        last_answer(&rest, &id).await,
+    );
+    rest.ask(&id, "/clear").await;
+    act_through(&rest, &id, json!([{ "text": "two" }])).await;
+    let second = rest.session(&id).await["cli"]["session_id"].clone();
+    assert_ne!(first, second);
+    for (at, conversation) in [(at, first), (last_answer(&rest, &id).await, second)] {
+        let fork = rest
+            .lifecycle(&id, "fork?wait=ready", json!({ "at": at }))
+            .await
+            .expect(201);
+        assert_eq!(fork["forked_at"], json!(at));
+        let starts = fs::read_to_string(&dump).unwrap();
+        let start = starts.lines().last().unwrap();
+        let conversation = conversation.as_str().unwrap();
+        assert!(start.contains(&format!("--resume={conversation}")), "{start}");
+        assert!(start.contains(&format!("--resume-session-at={at}")), "{start}");
+    }
+}
+
+/// Only the CLI knows what is in a conversation that was begun elsewhere. It is asked once.
+#[tokio::test]
+async fn a_fork_that_the_cli_refuses_leaves_nothing() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
+        .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let first = session(&daemon, "a", json!({})).await;
+    act_through(&rest, &first, json!([{ "text": "one" }])).await;
+    let conversation = rest.session(&first).await["cli"]["session_id"].clone();
+    rest.delete(&format!("/v1/sessions/{first}")).await.expect(204);
+
+    let dump = daemon.home().join("dump");
+    let refusal = json!({ "line": {
+        "type": "result", "subtype": "error_during_execution", "is_error": true, "num_turns": 0,
+        "errors": ["No message found with message.uuid of: x"], "session_id": "$SESSION_ID", "uuid": "$UUID",
+    } });
+    let refuses = json!({ "dump": dump, "start": [refusal, { "exit": 1 }] });
+    let settings = json!({ "starts": [{}, refuses] });
+    let made = rest
+        .create(body(&daemon, "a", settings, json!({ "resume": conversation })))
+        .await;
+    let id = made["id"].as_str().unwrap().to_owned();
+    let at = "bbbbbbbb-0000-4000-8000-0000000000bb";
+    let reply = rest.lifecycle(&id, "fork", json!({ "at": at })).await;
+    assert_eq!(reply.problem(404), "message_not_found");
+    assert_eq!(fs::read_to_string(&dump).unwrap().lines().count(), 1);
+    assert_eq!(sessions(&rest).await, 1);
+}
+
+/// A process that was killed early has kept no conversation.
+#[tokio::test]
+async fn a_fork_of_an_unkept_conversation_leaves_nothing() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({ "save": "never" })).await;
+    act(&rest, &id, json!([{ "text": "half" }, { "exit": 1 }])).await;
+    let view = rest.in_state(&id, &["failed"]).await;
+    assert_eq!(view["turns"], 1, "{view:#}");
+    let reply = rest.lifecycle(&id, "fork", json!({})).await;
+    assert_eq!(reply.problem(404), "conversation_not_found");
+    assert_eq!(sessions(&rest).await, 1);
+    let _: Value = rest.session(&id).await;
+}
