@@ -84,8 +84,19 @@ pub(super) async fn ask(
     if view::at(result, &["is_error"]).and_then(Value::as_bool) == Some(true) {
         return Err(CliError::Other(anyhow::anyhow!(turn_error(result))));
     }
+    if view::text(&answer, &["turn", "outcome"]) == "blocked" {
+        return Err(CliError::Other(anyhow::anyhow!(blocked(result))));
+    }
     let client = Client::new(&address(common)?)?;
     output.line(&waiting::said(&client, id, &answer).await)
+}
+
+/// Why nothing was answered, in the agent's words.
+fn blocked(result: &Value) -> String {
+    match view::text(result, &["result"]).trim() {
+        "" => "a hook blocked the message: nothing was answered".into(),
+        words => format!("a hook blocked the message: {words}"),
+    }
 }
 
 /// Why a turn failed, in the agent's words.

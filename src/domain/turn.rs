@@ -25,8 +25,11 @@ pub struct TurnEnd {
     pub origin: Option<String>,
     /// The CLI's `result` subtype, or `interrupted` when the process ended in mid-turn.
     pub subtype: String,
-    /// Whether the turn failed.
+    /// Whether the turn failed. One that a person interrupted has not.
     pub is_error: bool,
+    /// How it ended; see [`TurnEnd::outcome_of`].
+    #[serde(default)]
+    pub outcome: String,
     /// The CLI's `terminal_reason`.
     pub terminal_reason: Option<String>,
     /// Model calls in the turn, as the CLI counts them.
@@ -41,4 +44,24 @@ pub struct TurnEnd {
     pub usage: Option<TokenUsage>,
     /// Per-model share of this turn.
     pub models: Vec<ModelUsage>,
+}
+
+impl TurnEnd {
+    /// The outcome of a turn that somebody interrupted.
+    pub const INTERRUPTED: &'static str = "interrupted";
+    /// The outcome of a turn whose prompt a hook kept from the model: nothing was answered.
+    pub const BLOCKED: &'static str = "blocked";
+    /// The outcome of a turn whose process ended first.
+    pub const CUT_SHORT: &'static str = "cut_short";
+
+    /// The outcome by what the CLI says alone: its subtype, but `failed` for a `success` with `is_error`, as it also calls a turn a
+    /// success that the model API failed.
+    pub fn outcome_of(subtype: &str, is_error: bool) -> &str {
+        match subtype {
+            "success" if is_error => "failed",
+            // Our own word for a turn without a result.
+            "interrupted" => Self::CUT_SHORT,
+            subtype => subtype,
+        }
+    }
 }

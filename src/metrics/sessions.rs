@@ -274,12 +274,16 @@ impl SessionMetrics {
 
     /// Counts a turn that ended.
     pub fn turn_ended(&self, turn: &TurnEnd) {
-        let known = catalogue::RESULT_SUBTYPES.iter().find(|it| **it == turn.subtype);
-        let outcome = match known {
-            // The CLI also calls a turn a success that the model API failed.
-            Some(&"success") if turn.is_error => "failed".into(),
+        let own = [
+            "failed",
+            TurnEnd::INTERRUPTED,
+            TurnEnd::BLOCKED,
+            TurnEnd::CUT_SHORT,
+        ];
+        let mut known = catalogue::RESULT_SUBTYPES.iter().chain(&own);
+        let outcome = match known.find(|it| **it == turn.outcome) {
             Some(known) => (*known).into(),
-            None => self.outcomes.label(&turn.subtype).into(),
+            None => self.outcomes.label(&turn.outcome).into(),
         };
         self.turns.get_or_create(&TurnLabels { outcome }).inc();
         if let Some(cost) = turn.cost_usd.filter(|cost| *cost > Usd::ZERO) {

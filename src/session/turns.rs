@@ -38,7 +38,7 @@ pub(super) fn reported(facts: &ResultFacts<'_>) -> Reported {
     }
 }
 
-/// The turn that a `result` ends.
+/// The turn that a `result` ends. Who interrupted it wanted that it ends: it has not failed.
 pub(super) fn ended(
     turn: OpenTurn,
     run_id: RunId,
@@ -47,6 +47,14 @@ pub(super) fn ended(
     money: TurnCost,
     record: &RecordRef<'_>,
 ) -> TurnEnd {
+    let is_interrupted = facts.is_error && facts.api_error_status.is_none() && turn.is_interrupted;
+    let outcome = if is_interrupted {
+        TurnEnd::INTERRUPTED
+    } else if !facts.is_error && facts.num_turns == Some(0) && (facts.is_blocked || turn.is_blocked) {
+        TurnEnd::BLOCKED
+    } else {
+        TurnEnd::outcome_of(&facts.subtype, facts.is_error)
+    };
     TurnEnd {
         number: turn.number,
         run_id,
@@ -56,8 +64,9 @@ pub(super) fn ended(
         ended_at: record.at,
         prompts,
         origin: facts.origin,
+        outcome: outcome.to_owned(),
         subtype: facts.subtype,
-        is_error: facts.is_error,
+        is_error: facts.is_error && !is_interrupted,
         terminal_reason: facts.terminal_reason,
         num_turns: facts.num_turns,
         duration_ms: facts.duration_ms,
@@ -90,6 +99,7 @@ pub(super) fn cut_short(
         origin: None,
         subtype: "interrupted".to_owned(),
         is_error: true,
+        outcome: TurnEnd::CUT_SHORT.to_owned(),
         terminal_reason: None,
         num_turns: None,
         duration_ms: None,

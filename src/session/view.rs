@@ -127,6 +127,10 @@ pub struct OpenTurn {
     pub first_seq: Seq,
     /// When it began.
     pub started_at: Timestamp,
+    /// Whether somebody has asked for its end.
+    pub is_interrupted: bool,
+    /// Whether its prompt was kept from the model.
+    pub is_blocked: bool,
 }
 
 /// A prompt that is not done.

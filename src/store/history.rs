@@ -112,6 +112,8 @@ async fn read_turns(
 
 fn turn_end(row: &SqliteRow) -> Result<TurnEnd, QueryError> {
     let columns = Columns { table: "turns", row };
+    let (subtype, is_error): (String, bool) = (columns.get("subtype")?, columns.get("is_error")?);
+    let outcome: Option<String> = columns.get("outcome")?;
     Ok(TurnEnd {
         number: columns.count("number")?,
         run_id: columns.parsed("run_id")?,
@@ -121,8 +123,9 @@ fn turn_end(row: &SqliteRow) -> Result<TurnEnd, QueryError> {
         ended_at: columns.time("ended_at")?,
         prompts: columns.json("prompts")?,
         origin: columns.get("origin")?,
-        subtype: columns.get("subtype")?,
-        is_error: columns.get("is_error")?,
+        outcome: outcome.unwrap_or_else(|| TurnEnd::outcome_of(&subtype, is_error).to_owned()),
+        subtype,
+        is_error,
         terminal_reason: columns.get("terminal_reason")?,
         num_turns: columns.count_opt("num_turns")?,
         duration_ms: columns.count_opt("duration_ms")?,

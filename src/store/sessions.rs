@@ -50,6 +50,23 @@ pub(super) async fn of_conversation(
     row.as_ref().map(parsed).transpose()
 }
 
+/// All conversations that sessions have, or had. Rows that cannot be read are left out.
+pub(super) async fn conversations(pool: &SqlitePool) -> Result<Vec<(CliSessionId, SessionId)>, QueryError> {
+    let query = sqlx::query("SELECT session_id, cli_session_id FROM cli_sessions ORDER BY from_at");
+    let rows = query.fetch_all(pool).await?;
+    let parsed = |row: &SqliteRow| {
+        let columns = Columns {
+            table: "cli_sessions",
+            row,
+        };
+        Some((
+            columns.parsed("cli_session_id").ok()?,
+            columns.parsed("session_id").ok()?,
+        ))
+    };
+    Ok(rows.iter().filter_map(parsed).collect())
+}
+
 pub(super) async fn list(
     pool: &SqlitePool,
     unreadable: &Unreadable,

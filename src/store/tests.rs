@@ -135,6 +135,7 @@ fn turn(number: u64, cost: Option<f64>) -> TurnEnd {
         origin: None,
         subtype: "success".to_owned(),
         is_error: false,
+        outcome: "success".to_owned(),
         terminal_reason: None,
         num_turns: None,
         duration_ms: None,

@@ -125,7 +125,7 @@ async fn c7_a_late_result_of_an_interrupted_turn_is_its_own() {
     })
     .await;
     assert_eq!(turns[0]["prompts"], json!([a]), "{turns:#?}");
-    assert_eq!(turns[0]["is_error"], true);
+    assert_eq!(turns[0]["outcome"], "interrupted");
     assert_eq!(turns[1]["prompts"], json!([b]));
     assert_eq!(turns[1]["is_error"], false);
     assert!(

@@ -266,7 +266,7 @@ async fn c7_one_interrupt_is_shared_by_all_who_ask_and_the_next_prompt_is_spared
     }
     fs::write(&go, "").unwrap();
     let turns = two_turns(&rest, &id).await;
-    assert_eq!(turns[0]["is_error"], true);
+    assert_eq!(turns[0]["outcome"], "interrupted");
     assert_eq!(
         (&turns[1]["is_error"], &turns[1]["prompts"]),
         (&json!(false), &json!([next]))

@@ -451,3 +451,14 @@ async fn the_log_has_what_a_hook_changed_and_what_the_cli_denied() {
     );
     assert_eq!(entries[0]["request"]["tool_input"]["command"], "node -e 1");
 }
+
+#[tokio::test]
+async fn a_prompt_that_a_hook_blocks_is_no_success() {
+    let world = World::start().await;
+    let output = json!({ "decision": "block", "reason": "not on a Sunday" });
+    let hooks = json!([{ "event": "UserPromptSubmit", "target": { "type": "fixed", "output": output } }]);
+    let id = world.session(json!({ "hooks": hooks })).await;
+    let reply = world.ask(&id, json!([{ "text": "never" }])).await;
+    assert_eq!(reply["turn"]["outcome"], "blocked", "{reply:#}");
+    assert_eq!(world.rest.turns(&id).await[0]["outcome"], "blocked");
+}

@@ -18,6 +18,10 @@ async fn goes_on(world: &World, id: &str, process: i32, reason: &str) {
     let turn = world.rest.turns(id).await.remove(0);
     assert_eq!(turn["subtype"], "error_during_execution");
     assert_eq!(turn["terminal_reason"], reason);
+    assert_eq!(
+        (&turn["outcome"], &turn["is_error"]),
+        (&json!("interrupted"), &json!(false))
+    );
     assert_eq!(world.answer(id, json!([{ "text": "after" }])).await, "after");
     assert_eq!(pid(&world.rest.session(id).await), process);
 }

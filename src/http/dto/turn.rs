@@ -33,8 +33,11 @@ pub(in crate::http) struct Turn {
     origin: Option<String>,
     /// How it ended, as the CLI says; `interrupted` when its process ended first.
     subtype: String,
-    /// Whether it failed.
+    /// Whether it failed. One that somebody interrupted has not.
     is_error: bool,
+    /// `interrupted` when somebody interrupted it, `blocked` when a hook kept its prompt from the model, so that nothing was
+    /// answered, `cut_short` when its process ended first, `failed` for a `success` with an error of the model API; else the subtype.
+    outcome: String,
     /// Why it ended, as the CLI says.
     terminal_reason: Option<String>,
     /// Model calls.
@@ -65,6 +68,7 @@ impl From<TurnEnd> for Turn {
             origin: turn.origin,
             subtype: turn.subtype,
             is_error: turn.is_error,
+            outcome: turn.outcome,
             terminal_reason: turn.terminal_reason,
             num_turns: turn.num_turns,
             duration_ms: turn.duration_ms,

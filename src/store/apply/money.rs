@@ -55,8 +55,8 @@ pub(super) async fn insert_turn(
     let added = sqlx::query(
         "INSERT INTO turns (session_id, number, run_id, first_seq, last_seq, started_at, ended_at, prompts, origin,
             subtype, is_error, terminal_reason, num_turns, duration_ms, duration_api_ms, cost_nanos, input_tokens,
-            output_tokens, cache_read_tokens, cache_creation_tokens, simulated)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
+            output_tokens, cache_read_tokens, cache_creation_tokens, simulated, outcome)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
          ON CONFLICT (session_id, number) DO NOTHING",
     )
     .bind(session.to_string())
@@ -80,6 +80,7 @@ pub(super) async fn insert_turn(
     .bind(cache_read)
     .bind(cache_creation)
     .bind(is_simulated)
+    .bind(&turn.outcome)
     .execute(&mut *connection)
     .await?
     .rows_affected();
