@@ -224,6 +224,12 @@ impl Store {
             .await
     }
 
+    /// All conversations of the CLI that sessions have, or had.
+    pub async fn conversations(&self) -> Result<Vec<(CliSessionId, SessionId)>, StoreError> {
+        self.read(move |pool| async move { sessions::conversations(&pool).await })
+            .await
+    }
+
     /// Whether there is a session with this id, readable or not.
     pub async fn has_session(&self, id: SessionId) -> Result<bool, StoreError> {
         self.read(move |pool| async move { sessions::exists(&pool, &id.to_string()).await })

@@ -7,6 +7,7 @@ mod cli;
 mod cwd;
 mod ending;
 mod error;
+mod fork_point;
 mod lifecycle;
 mod lost;
 mod mark;

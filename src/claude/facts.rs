@@ -112,6 +112,8 @@ pub struct ResultFacts<'a> {
     pub structured_output: Option<&'a str>,
     /// The status of the model API.
     pub api_error_status: Option<u64>,
+    /// Whether a hook kept the prompt from the model.
+    pub is_blocked: bool,
 }
 
 impl<'a> ResultFacts<'a> {
@@ -137,6 +139,7 @@ impl<'a> ResultFacts<'a> {
             errors,
             output,
             status,
+            submit,
         ] = json::members(
             envelope.line,
             [
@@ -156,6 +159,7 @@ impl<'a> ResultFacts<'a> {
                 "errors",
                 "structured_output",
                 "api_error_status",
+                "prompt_submit_outcome",
             ],
         )?;
         let subtype = envelope.subtype.clone().unwrap_or_default().into_owned();
@@ -195,6 +199,7 @@ impl<'a> ResultFacts<'a> {
                 .collect(),
             structured_output: output.filter(|raw| *raw != "null"),
             api_error_status: status.and_then(json::count),
+            is_blocked: submit.is_some_and(|submit| submit != "null"),
         })
     }
 }
@@ -321,6 +326,21 @@ pub fn session_state(envelope: &Envelope<'_>) -> Option<String> {
     }
     let [state] = json::members(envelope.line, ["state"])?;
     text(state)
+}
+
+/// Whether a `system/informational` line says that a prompt was kept from the model, as by a hook: nothing answers it.
+pub fn is_prompt_blocked(envelope: &Envelope<'_>) -> bool {
+    let outcome = json::members(envelope.line, ["prompt_submit_outcome"]).and_then(|[outcome]| outcome);
+    envelope.is_system("informational") && outcome.is_some_and(|outcome| outcome != "null")
+}
+
+/// Whether an `assistant` line holds words of the CLI's own, such as an error of the model API, and none of the model's.
+pub fn is_synthetic(envelope: &Envelope<'_>) -> bool {
+    let members = json::members(envelope.line, ["message"]);
+    let model = members
+        .and_then(|[message]| json::members(message?, ["model"]))
+        .and_then(|[model]| text(model));
+    model.as_deref() == Some("<synthetic>")
 }
 
 /// The id of the request that a `control_cancel_request` line takes back; `None` for any other line.

@@ -137,7 +137,7 @@ pub struct Death {
     pub resumed: bool,
     /// Another id by which the CLI may know that conversation.
     pub earlier_id: Option<CliSessionId>,
-    /// Whether a turn had begun.
+    /// Whether the model had said something in it.
     pub has_worked: bool,
     /// Whether a turn had begun in this run or an earlier one.
     pub has_conversation: bool,
@@ -285,25 +285,109 @@ pub enum WayOut {
     Resume,
 }
 
-/// The ways out of a state, best first. Only a failed session needs one. `is_kept` says whether the CLI keeps the conversation.
-pub fn ways_out(state: SessionState, reason: Option<&FailReason>, turns: u64, is_kept: bool) -> Vec<WayOut> {
+/// The ways out of a state, best first; the first of them works.
+///
+/// Only a failed session needs one, and one whose conversation the model refuses. `is_kept` says whether the CLI keeps the
+/// conversation, `can_be_copied` whether it has kept some of it.
+pub fn ways_out(
+    state: SessionState,
+    reason: Option<&FailReason>,
+    turns: u64,
+    is_kept: bool,
+    can_be_copied: bool,
+) -> Vec<WayOut> {
+    use WayOut::{Fork, FreshStart, Resume};
     let code = reason.map(|reason| reason.code.as_str()).unwrap_or_default();
     let ways: &[WayOut] = match (state, code) {
-        (SessionState::Failed, FailReason::CONVERSATION_NOT_FOUND) => &[WayOut::FreshStart],
-        // A fork has the limit anew. A conversation that is not kept cannot be forked.
-        (SessionState::Failed, FailReason::BUDGET_SPENT) if is_kept => &[WayOut::Fork],
-        (SessionState::Failed, FailReason::BUDGET_SPENT) => &[],
-        (SessionState::Failed, _) if !is_kept && turns > 0 => &[WayOut::FreshStart],
-        // A fork would be given the same.
-        (SessionState::Failed, FailReason::CHOICES_NOT_RESTORED) => &[WayOut::Resume, WayOut::FreshStart],
-        (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => {
-            &[WayOut::Fork, WayOut::FreshStart, WayOut::Resume]
+        (SessionState::Failed, FailReason::CONVERSATION_NOT_FOUND | FailReason::MESSAGE_NOT_FOUND) => {
+            &[FreshStart]
         }
-        (SessionState::Failed, _) => &[WayOut::Resume, WayOut::Fork, WayOut::FreshStart],
+        // A fork has the limit anew. A conversation that is not kept cannot be forked.
+        (SessionState::Failed, FailReason::BUDGET_SPENT) if is_kept => &[Fork],
+        (SessionState::Failed, FailReason::BUDGET_SPENT) => &[],
+        // No start works before somebody mends what the reason names.
+        (SessionState::Failed, FailReason::START_FAILED) if reason.is_some_and(is_lasting) => &[],
+        (SessionState::Failed, _) if !is_kept && turns > 0 => &[FreshStart],
+        // A fork would be given the same.
+        (SessionState::Failed, FailReason::CHOICES_NOT_RESTORED) => &[Resume, FreshStart],
+        (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => &[Fork, FreshStart, Resume],
+        // The CLI may open the other one again.
+        (SessionState::Failed, FailReason::CONVERSATION_TAKEN) => &[FreshStart, Resume, Fork],
+        // It runs, and a restart of it may be fresh too.
+        (state, FailReason::CONVERSATION_UNUSABLE) if state.is_live() => &[Fork, FreshStart],
+        (SessionState::Failed, _) => &[Resume, Fork, FreshStart],
         _ => &[],
     };
-    let has_conversation = |way: &WayOut| turns > 0 || *way != WayOut::Fork;
-    ways.iter().copied().filter(has_conversation).collect()
+    let can_be_taken = |way: &WayOut| can_be_copied || *way != Fork;
+    ways.iter().copied().filter(can_be_taken).collect()
+}
+
+/// How the reason of a start begins that the CLI refused in order: it would say the same again.
+pub const REFUSED_TO_START: &str = "the CLI refused to start";
+
+/// What the CLI says, in small letters, when a next start would end in the same way: its flags or settings are wrong, nobody
+/// is logged in, nothing may be used any more.
+const LASTING: [&str; 16] = [
+    "unknown option",
+    "error: option",
+    "error: invalid",
+    "invalid settings",
+    "settings file not found",
+    "invalid mcp configuration",
+    "cannot be used with root",
+    "invalid api key",
+    "please run /login",
+    "not logged in",
+    "authentication_error",
+    "oauth token",
+    "credit balance is too low",
+    "usage limit",
+    "expected message role",
+    "error parsing streaming input",
+];
+
+/// Errors of the system that name what is missing, and not what is scarce for a while.
+const MISSING: [&str; 4] = ["ENOENT", "EACCES", "EISDIR", "ENOTDIR"];
+
+/// Whether a next start would end for the same reason.
+pub fn is_lasting(reason: &FailReason) -> bool {
+    let said = || reason.detail.to_lowercase();
+    let has_words = || LASTING.iter().any(|words| said().contains(words));
+    match reason.code.as_str() {
+        FailReason::CONVERSATION_NOT_FOUND
+        | FailReason::CONVERSATION_TAKEN
+        | FailReason::CONVERSATION_UNUSABLE
+        | FailReason::MESSAGE_NOT_FOUND
+        | FailReason::CONVERSATION_IN_USE
+        | FailReason::CHOICES_NOT_RESTORED
+        | "start_timed_out"
+        | "permission_mode_refused" => true,
+        FailReason::START_FAILED => {
+            reason.detail.starts_with(REFUSED_TO_START) || has_words() || is_orderly_error(&reason.detail)
+        }
+        "cli_exited" => has_words(),
+        _ => false,
+    }
+}
+
+/// Whether a program said what is wrong and ended, rather than broke: a stack below the error, or an error of the system that
+/// may pass, is a crash.
+fn is_orderly_error(said: &str) -> bool {
+    let is_stack = |line: &str| line.trim_start().starts_with("at ") && line.starts_with(' ');
+    if said.lines().any(is_stack) {
+        return false;
+    }
+    said.match_indices("Error: ").any(|(at, begin)| {
+        // An error of the model API says nothing of the start.
+        let is_word = !said[..at].ends_with(char::is_alphanumeric) && !said[..at].ends_with("API ");
+        let code = said[at + begin.len()..]
+            .split([':', ' ', '\n'])
+            .next()
+            .unwrap_or_default();
+        let is_of_system =
+            code.len() > 3 && code.starts_with('E') && code.bytes().all(|byte| byte.is_ascii_uppercase());
+        is_word && (!is_of_system || MISSING.contains(&code))
+    })
 }
 
 #[cfg(test)]
@@ -502,18 +586,30 @@ mod tests {
     #[test]
     fn ways_out_fit_the_failure() {
         use WayOut::{Fork, FreshStart, Resume};
-        let ways = |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, true);
-        let ways_of_unkept = |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, false);
+        let ways = |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, true, turns > 0);
+        let ways_of_unkept =
+            |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, false, false);
         assert_eq!(ways("conversation_unusable", 2), [Fork, FreshStart, Resume]);
         assert_eq!(ways("crash_loop", 2), [Resume, Fork, FreshStart]);
         assert_eq!(ways("start_failed", 0), [Resume, FreshStart]);
         assert_eq!(ways("conversation_not_found", 2), [FreshStart]);
+        assert_eq!(ways("message_not_found", 0), [FreshStart]);
         assert_eq!(ways("budget_spent", 2), [Fork]);
         assert!(ways_of_unkept("budget_spent", 2).is_empty());
         assert_eq!(ways_of_unkept("conversation_not_kept", 2), [FreshStart]);
         assert_eq!(ways_of_unkept("cli_killed", 2), [FreshStart]);
         assert_eq!(ways_of_unkept("start_failed", 0), [Resume, FreshStart]);
-        assert!(ways_out(SessionState::Stopped, None, 2, true).is_empty());
+        assert!(ways_out(SessionState::Stopped, None, 2, true, true).is_empty());
+        let unusable = reason("conversation_unusable");
+        assert_eq!(
+            ways_out(SessionState::Idle, Some(&unusable), 2, true, true),
+            [Fork, FreshStart]
+        );
+        let refused = FailReason {
+            code: "start_failed".to_owned(),
+            detail: format!("{REFUSED_TO_START}: no sandbox"),
+        };
+        assert!(ways_out(SessionState::Failed, Some(&refused), 2, true, true).is_empty());
     }
 
     #[test]

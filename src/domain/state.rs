@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 /// Why a session failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FailReason {
-    /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`,
-    /// `conversation_not_kept`, `budget_spent`, `cli_exited`, `cli_killed`,
-    /// `keeper_lost`, `permission_mode_refused`, `choices_not_restored`, `cli_silent`; after restarts that did not help `crash_loop`, or
-    /// `conversation_unusable` when the CLI died each time it went on with the conversation.
+    /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`, `conversation_taken`,
+    /// `conversation_not_kept`, `budget_spent`, `cli_exited`, `cli_killed`, `keeper_lost`, `permission_mode_refused`,
+    /// `choices_not_restored`, `cli_silent`, `message_not_found`; after restarts that did not help `crash_loop`, or
+    /// `conversation_unusable` when the CLI died each time it went on with the conversation. That one is also the reason of a
+    /// session whose model API refuses the conversation again and again.
     pub code: String,
     /// For people; holds the end of the CLI's stderr.
     pub detail: String,
@@ -27,12 +28,20 @@ impl FailReason {
     pub const TOO_FEW_PROCESSES: &'static str = "too_few_processes";
     /// The code of a session whose process died as often as it may be restarted.
     pub const CRASH_LOOP: &'static str = "crash_loop";
-    /// The same, where each restart died as soon as it went on with the conversation.
+    /// The same, where each restart died as soon as it went on with the conversation; or the model API refuses what it says.
     pub const CONVERSATION_UNUSABLE: &'static str = "conversation_unusable";
     /// The process died, and the CLI was told to keep nothing: there is no conversation to go on with.
     pub const CONVERSATION_NOT_KEPT: &'static str = "conversation_not_kept";
     /// The process died, and the turns so far have cost what the session may cost.
     pub const BUDGET_SPENT: &'static str = "budget_spent";
+    /// The code of a fork at a message that its conversation does not have.
+    pub const MESSAGE_NOT_FOUND: &'static str = "message_not_found";
+    /// The code of a start whose conversation another process has.
+    pub const CONVERSATION_IN_USE: &'static str = "conversation_in_use";
+    /// The code of a session whose CLI opened a conversation of another session.
+    pub const CONVERSATION_TAKEN: &'static str = "conversation_taken";
+    /// The code of a start that came to nothing.
+    pub const START_FAILED: &'static str = "start_failed";
 }
 
 /// What a session is doing. Its state machine in `session` is the only writer.

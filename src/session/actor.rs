@@ -38,9 +38,9 @@ use super::{
     handle::{Bounds, COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     liveness::Listening,
     machine::{AtRest, Effect, Machine, Outcome},
-    notes::Note,
-    outbox::{Due, Entry, OUTBOX_ENTRIES, Told, Unsent, Way},
-    park::Parking,
+    notes::{Note, Notice},
+    outbox::{Due, Entry, OUTBOX_ENTRIES, Subject, Told, Unsent, Way},
+    park::{Parking, WakeFailure},
     process::Launching,
     prompts::Prompts,
     restart::Restarting,
@@ -524,12 +524,19 @@ impl Actor {
             Effect::StrayResult(seq) => {
                 tracing::warn!(session.id = %self.id, seq = seq.get(), "a result of the CLI ends no turn");
             }
+            Effect::Notice(notice) => {
+                if let Notice::Told(told) = &notice {
+                    tracing::warn!(session.id = %self.id, code = told.code.as_str(), detail = told.detail, "a notice about a conversation");
+                }
+                self.note(Note::Notice(notice), Subject::Nobody);
+            }
             Effect::Claimed => self.on_claimed(),
             Effect::RunEnded => self.on_run_ended(),
             Effect::ParkVoid => {
                 self.refuse_put_off(&|| SessionError::NotParkable(ParkObstacle::Busy));
                 self.park_is_off();
             }
+            Effect::WakeFailed(reason) => self.on_wake_failed(&WakeFailure::of(reason)),
         }
     }
 

@@ -1,9 +1,67 @@
 //! Owns what the end of a process means for its session. Pure.
 
 use crate::{
-    domain::{FailReason, RunExit, SessionState, StopIntent},
+    claude::facts::ResultFacts,
+    domain::{FailReason, RunExit, SessionState, StopIntent, restart},
     keeper::LaunchFailureCause,
 };
+
+/// How much of what an error `result` says is kept, in bytes.
+const MAX_WORDS: usize = 2_000;
+
+/// What the last error `result` of a process said.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SaidError {
+    pub(super) words: String,
+    /// The status of the model API, when the error is one of its.
+    pub(super) api_status: Option<u64>,
+}
+
+impl SaidError {
+    /// `None` when the result is no error.
+    pub(super) fn read(facts: &ResultFacts<'_>) -> Option<Self> {
+        if !facts.is_error {
+            return None;
+        }
+        let mut words = facts.errors.join("; ");
+        if words.is_empty() {
+            words = facts.result.as_deref().unwrap_or_default().to_owned();
+        }
+        words.truncate(words.floor_char_boundary(MAX_WORDS));
+        // Not every version of the CLI has a field for it.
+        let in_words = words.split("API Error: ").nth(1).map(|status| status.get(..3));
+        let in_words = in_words.flatten().and_then(|status| status.parse().ok());
+        Some(Self {
+            api_status: facts.api_error_status.or(in_words),
+            words,
+        })
+    }
+
+    /// Whether the model API refuses the conversation as it is.
+    pub(super) fn refuses_conversation(&self) -> bool {
+        matches!(self.api_status, Some(400 | 413))
+    }
+
+    /// Whether the CLI would say the same again.
+    fn is_lasting(&self) -> bool {
+        match self.api_status {
+            Some(408 | 409 | 425 | 429) => false,
+            Some(status) => (400..500).contains(&status),
+            None => !self.words.contains("API Error"),
+        }
+    }
+}
+
+/// Why a process that could run is not what its session needs.
+#[derive(Clone, Debug)]
+pub(super) enum Unfit {
+    /// It runs in another permission mode than it was asked to.
+    Mode(String),
+    /// It answered `initialize` with an error.
+    Initialize(String),
+    /// It opened a conversation of another session.
+    Conversation(String),
+}
 
 /// The exit of a process whose end nobody saw.
 pub(super) fn unseen() -> RunExit {
@@ -20,12 +78,14 @@ pub(super) fn unseen() -> RunExit {
 }
 
 /// The state of a session after its process ended. `exit` is `None` when nobody saw the end; `ready` says whether
-/// `initialize` was answered; `cut_short` whether a turn or prompt was open.
+/// `initialize` was answered; `resumed` whether it was to go on with a conversation; `cut_short` whether a turn or prompt was
+/// open; `said` is the error that the CLI said last.
 pub(super) fn rest_after(
     exit: Option<&RunExit>,
     ready: bool,
+    resumed: bool,
     cut_short: bool,
-    start_errors: &[String],
+    said_error: Option<&SaidError>,
 ) -> (SessionState, Option<FailReason>) {
     let Some(exit) = exit else {
         return failed(
@@ -44,19 +104,25 @@ pub(super) fn rest_after(
     if exit.intent != StopIntent::None {
         return (SessionState::Stopped, None);
     }
+    let said = said(exit, said_error);
     if !ready {
-        let said = said(exit, start_errors);
         let code = if said.contains("No conversation found") {
             FailReason::CONVERSATION_NOT_FOUND
+        } else if said.contains("No message found") {
+            FailReason::MESSAGE_NOT_FOUND
         } else if said.contains("already in use") {
-            "conversation_in_use"
+            FailReason::CONVERSATION_IN_USE
+        } else if resumed && said_error.is_some_and(SaidError::refuses_conversation) {
+            FailReason::CONVERSATION_UNUSABLE
         } else {
-            "start_failed"
+            FailReason::START_FAILED
         };
-        return failed(
-            code,
-            format!("the CLI {} before it was ready{}", how(exit), tail(&said)),
-        );
+        let how = if said_error.is_some_and(SaidError::is_lasting) {
+            restart::REFUSED_TO_START.to_owned()
+        } else {
+            format!("the CLI {} before it was ready", how(exit))
+        };
+        return failed(code, format!("{how}{}", tail(&said)));
     }
     if exit.code == Some(0) && !cut_short {
         return (SessionState::Stopped, None);
@@ -67,10 +133,19 @@ pub(super) fn rest_after(
         "cli_exited"
     };
     let when = if cut_short { " in the middle of a turn" } else { "" };
-    failed(
-        code,
-        format!("the CLI {}{when}{}", how(exit), tail(&exit.stderr_tail)),
-    )
+    failed(code, format!("the CLI {}{when}{}", how(exit), tail(&said)))
+}
+
+/// The state of a session whose process was stopped as it is not what the session needs.
+pub(super) fn unfit(unfit: &Unfit) -> (SessionState, Option<FailReason>) {
+    match unfit {
+        Unfit::Mode(detail) => failed("permission_mode_refused", detail.clone()),
+        Unfit::Conversation(detail) => failed(FailReason::CONVERSATION_TAKEN, detail.clone()),
+        Unfit::Initialize(words) => failed(
+            FailReason::START_FAILED,
+            format!("{}: {words}", restart::REFUSED_TO_START),
+        ),
+    }
 }
 
 /// The state of a session whose process was stopped because it did not get ready in time.
@@ -91,47 +166,9 @@ pub(super) fn silent(ms: u64, exit: Option<&RunExit>) -> (SessionState, Option<F
     )
 }
 
-/// What the CLI says on stderr, in small letters, when a next start would end in the same way: its flags or settings are
-/// wrong, nobody is logged in, nothing may be used any more.
-const PERMANENT: [&str; 16] = [
-    "unknown option",
-    "error: option",
-    "error: invalid",
-    "invalid settings",
-    "settings file not found",
-    "invalid mcp configuration",
-    "cannot be used with root",
-    "invalid api key",
-    "please run /login",
-    "not logged in",
-    "authentication_error",
-    "oauth token",
-    "credit balance is too low",
-    "usage limit",
-    "expected message role",
-    "error parsing streaming input",
-];
-
 /// Whether a next start would end in the same way. `reason` is that of the failure.
 pub(super) fn is_permanent(reason: &FailReason, exit: Option<&RunExit>) -> bool {
-    let is_refused = exit.is_some_and(|exit| exit.spawn_error.is_some());
-    let said = reason.detail.to_lowercase();
-    is_refused
-        || matches!(
-            reason.code.as_str(),
-            FailReason::CONVERSATION_NOT_FOUND
-                | "conversation_in_use"
-                | "start_timed_out"
-                | "permission_mode_refused"
-                | FailReason::CHOICES_NOT_RESTORED
-        )
-        || (matches!(reason.code.as_str(), "start_failed" | "cli_exited")
-            && PERMANENT.iter().any(|words| said.contains(words)))
-}
-
-/// The state of a session whose process was stopped because it ran in another permission mode than asked for.
-pub(super) fn mode_refused(detail: String) -> (SessionState, Option<FailReason>) {
-    failed("permission_mode_refused", detail)
+    exit.is_some_and(|exit| exit.spawn_error.is_some()) || restart::is_lasting(reason)
 }
 
 /// The state of a session whose process was stopped because it did not take what had been set.
@@ -155,13 +192,15 @@ fn how(exit: &RunExit) -> String {
     }
 }
 
-fn said(exit: &RunExit, start_errors: &[String]) -> String {
-    let mut said = start_errors.join("; ");
-    if !exit.stderr_tail.trim().is_empty() {
+fn said(exit: &RunExit, error: Option<&SaidError>) -> String {
+    let mut said = error.map(|error| error.words.clone()).unwrap_or_default();
+    let stderr = exit.stderr_tail.trim();
+    // The CLI often says it twice.
+    if !stderr.is_empty() && stderr != said.trim() {
         if !said.is_empty() {
             said.push_str("; ");
         }
-        said.push_str(exit.stderr_tail.trim());
+        said.push_str(stderr);
     }
     said
 }
@@ -188,7 +227,7 @@ mod tests {
     }
 
     fn check(exit: &RunExit, ready: bool, cut_short: bool, state: SessionState, code: Option<&str>) {
-        let (found, reason) = rest_after(Some(exit), ready, cut_short, &[]);
+        let (found, reason) = rest_after(Some(exit), ready, false, cut_short, None);
         assert_eq!(
             (found, reason.as_ref().map(|r| r.code.as_str())),
             (state, code),
@@ -252,20 +291,19 @@ mod tests {
         ] {
             let mut exit = exit(None, None, StopIntent::None);
             exit.spawn_error = Some(format!("{cause}: what the system said"));
-            let (_, reason) = rest_after(Some(&exit), false, false, &[]);
+            let (_, reason) = rest_after(Some(&exit), false, false, false, None);
             assert_eq!(reason.map(|reason| reason.code).as_deref(), Some(code));
         }
     }
 
     #[test]
     fn a_missing_conversation_is_named() {
-        let errors = ["No conversation found with session ID: x".to_owned()];
-        let (_, reason) = rest_after(
-            Some(&exit(Some(1), None, StopIntent::None)),
-            false,
-            false,
-            &errors,
-        );
+        let error = SaidError {
+            words: "No conversation found with session ID: x".to_owned(),
+            api_status: None,
+        };
+        let exit = exit(Some(1), None, StopIntent::None);
+        let (_, reason) = rest_after(Some(&exit), false, true, false, Some(&error));
         assert_eq!(reason.map(|r| r.code).as_deref(), Some("conversation_not_found"));
     }
 
@@ -284,7 +322,7 @@ mod tests {
                     stderr_tail: stderr.to_owned(),
                     ..exit(Some(1), None, StopIntent::None)
                 };
-                let (_, reason) = rest_after(Some(&exit), ready, false, &[]);
+                let (_, reason) = rest_after(Some(&exit), ready, false, false, None);
                 assert_eq!(is_permanent(&reason.unwrap(), Some(&exit)), permanent, "{stderr}");
             }
         }
@@ -292,7 +330,7 @@ mod tests {
             spawn_error: Some("No such file or directory".to_owned()),
             ..unseen()
         };
-        let (_, reason) = rest_after(Some(&missing), false, false, &[]);
+        let (_, reason) = rest_after(Some(&missing), false, false, false, None);
         assert!(is_permanent(&reason.unwrap(), Some(&missing)));
         let (_, late) = start_timed_out(5, None);
         assert!(is_permanent(&late.unwrap(), None));
@@ -302,8 +340,52 @@ mod tests {
 
     #[test]
     fn an_unseen_end_is_a_failure() {
-        let (state, reason) = rest_after(None, true, false, &[]);
+        let (state, reason) = rest_after(None, true, false, false, None);
         assert_eq!(state, SessionState::Failed);
         assert_eq!(reason.map(|r| r.code).as_deref(), Some("keeper_lost"));
+    }
+
+    #[test]
+    fn an_orderly_refusal_is_said_and_permanent() {
+        let refused = |words: &str, api_status, stderr: &str, resumed| {
+            let exit = RunExit {
+                stderr_tail: stderr.to_owned(),
+                ..exit(Some(1), None, StopIntent::None)
+            };
+            let error = (!words.is_empty()).then(|| SaidError {
+                words: words.to_owned(),
+                api_status,
+            });
+            let (_, reason) = rest_after(Some(&exit), false, resumed, false, error.as_ref());
+            let reason = reason.unwrap();
+            assert!(reason.detail.contains(words) && reason.detail.contains(stderr.trim()));
+            (reason.code.clone(), is_permanent(&reason, Some(&exit)))
+        };
+        let start = |is_permanent| ("start_failed".to_owned(), is_permanent);
+        assert_eq!(refused("Sandbox is not available", None, "", false), start(true));
+        assert_eq!(
+            refused("", None, "Error: File not found: /x\n", false),
+            start(true)
+        );
+        assert_eq!(
+            refused("", None, "Error: x\n    at main (cli.js:1)\n", false),
+            start(false)
+        );
+        assert_eq!(
+            refused("", None, "Error: EMFILE: too many open files\n", false),
+            start(false)
+        );
+        assert_eq!(
+            refused("API Error: 529 overloaded", Some(529), "", true),
+            start(false)
+        );
+        assert_eq!(refused("API Error: 400 bad", Some(400), "", false), start(true));
+        let unusable = ("conversation_unusable".to_owned(), true);
+        assert_eq!(refused("API Error: 400 bad", Some(400), "", true), unusable);
+        let unknown = ("message_not_found".to_owned(), true);
+        assert_eq!(
+            refused("No message found with message.uuid of: x", None, "", true),
+            unknown
+        );
     }
 }

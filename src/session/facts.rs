@@ -215,6 +215,7 @@ mod tests {
 
     fn at_rest(session: SessionId) -> Machine {
         Machine::at_rest(AtRest {
+            conversations: crate::session::Conversations::default(),
             session,
             state: SessionState::Starting,
             reason: None,
@@ -234,6 +235,7 @@ mod tests {
     fn journal(dir: &std::path::Path, turns: u32) -> Head {
         let (mut writer, _) = Writer::open(dir, WriterOptions::default()).unwrap();
         let started = Note::RunStarted(RunStarted {
+            parked: None,
             run_id: RunId::new(),
             mode: StartMode::New,
             agent: None,

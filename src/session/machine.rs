@@ -35,15 +35,17 @@ use crate::{
     journal::{Chunk, Missing, RecordRef, Source},
 };
 
+use conversation::Conversation;
 use own::OwnRequest;
 use park::Timers;
 use restore::Restore;
 
 use super::{
-    LiveView, Offers, OpenPrompt, OpenTurn,
+    Conversations, LiveView, Offers, OpenPrompt, OpenTurn,
     counted::Counted,
     covered::Granted,
     desk::{Book, FallbackReason},
+    exit::{SaidError, Unfit},
     money::Ledger,
     notes::{Note, Notice},
 };
@@ -85,6 +87,8 @@ pub struct AtRest {
     pub deferred: Vec<Approval>,
     /// The record that is read last before the fold begins.
     pub head: Seq,
+    /// Which session has which conversation.
+    pub conversations: Conversations,
 }
 
 /// A process that lives, as far as the journal knows.
@@ -98,23 +102,25 @@ struct Run {
     resumed: bool,
     /// The id of that conversation, as long as the process is in it.
     resumes: Option<CliSessionId>,
-    /// Turns that ended before it.
-    turns_before: u64,
+    /// Whether the model said something in it.
+    has_worked: bool,
     /// What decides whether it is restarted.
     restart: Option<RestartTerms>,
     stop_asked: bool,
     /// The permission mode that it was asked to start in.
     asked_mode: Option<String>,
-    /// Set when it runs in another one.
-    refused_mode: Option<String>,
+    /// Set when it is not what the session needs.
+    unfit: Option<Unfit>,
     /// Set when it is stopped for not getting ready in this time.
     start_timeout_ms: Option<u64>,
     /// Set when it is stopped for saying nothing for this long.
     silent_for_ms: Option<u64>,
     /// Set when it is stopped to be parked.
     park: Option<ParkReason>,
-    /// What an error `result` before readiness said.
-    start_errors: Vec<String>,
+    /// Whether somebody interrupted its last turn.
+    is_interrupted: bool,
+    /// What the last `result` said, if that was an error.
+    said_error: Option<SaidError>,
     /// What it still has to be given of what was set.
     restore: Restore,
 }
@@ -142,6 +148,8 @@ pub(super) enum Effect {
     TurnEnded(Box<crate::domain::TurnEnd>, Option<Box<RawValue>>),
     /// A `result` that ends no turn.
     StrayResult(Seq),
+    /// A person may want to know this.
+    Notice(Notice),
     /// A prompt was written to the CLI.
     PromptSent {
         uuid: PromptUuid,
@@ -156,6 +164,8 @@ pub(super) enum Effect {
     RunEnded,
     /// The session is not parked after all: something began first.
     ParkVoid,
+    /// The process of a wake did not get ready, and the session is parked again.
+    WakeFailed(FailReason),
 }
 
 /// What one or more records gave.
@@ -172,7 +182,7 @@ pub(super) struct Machine {
     session: SessionId,
     rest: SessionState,
     reason: Option<FailReason>,
-    /// Holds in the state `parked`.
+    /// Holds in the state `parked`, and until a process that was started by a wake is ready.
     parked: Option<Parked>,
     /// The start that follows the death of the last process.
     restart: Option<Box<Restart>>,
@@ -180,9 +190,7 @@ pub(super) struct Machine {
     awaited: Vec<PromptUuid>,
     run: Option<Run>,
     last_run: Option<RunId>,
-    cli_session: Option<CliSessionId>,
-    /// The id that the conversation had before the CLI reported another, until that one has proved itself.
-    earlier: Option<CliSessionId>,
+    conversation: Conversation,
     cli_version: Option<String>,
     model: Option<String>,
     permission_mode: Option<String>,
@@ -232,13 +240,12 @@ impl Machine {
             // A row may say "live" although no process is: the records that follow decide.
             rest: rest.state,
             reason: rest.reason,
-            parked: rest.parked,
+            parked: rest.parked.filter(|_| rest.state == SessionState::Parked),
             restart: None,
             awaited: Vec::new(),
             run: None,
             last_run: rest.run,
-            cli_session: rest.cli_session,
-            earlier: None,
+            conversation: Conversation::of(rest.cli_session, rest.session, rest.conversations),
             cli_version: rest.cli_version,
             model: rest.model,
             permission_mode: rest.permission_mode,
@@ -317,9 +324,7 @@ impl Machine {
     /// Whether the process must be stopped because it is not what was asked for.
     pub(super) fn is_unwanted(&self) -> bool {
         let run = self.run.as_ref();
-        run.is_some_and(|run| {
-            (run.refused_mode.is_some() || run.restore.refused.is_some()) && !run.stop_asked
-        })
+        run.is_some_and(|run| (run.unfit.is_some() || run.restore.refused.is_some()) && !run.stop_asked)
     }
 
     /// The newest record that was read.
@@ -407,11 +412,11 @@ impl Machine {
     pub(super) fn view(&self, cli_pid: Option<i32>) -> LiveView {
         LiveView {
             state: self.state(),
-            reason: self.reason().cloned(),
+            reason: self.reason().cloned().or_else(|| self.unusable_now()),
             run_id: self.last_run,
             cli_pid: cli_pid.filter(|_| self.run.is_some()),
-            cli_session_id: self.cli_session,
-            earlier_session_id: self.earlier,
+            cli_session_id: self.conversation.id,
+            earlier_session_id: self.conversation.earlier,
             cli_version: self.cli_version.clone(),
             model: self.model.clone(),
             permission_mode: self.permission_mode.clone(),
@@ -518,6 +523,7 @@ impl Machine {
             }
             Some(Note::Notice(Notice::Silence(silence))) => self.noticed_silence = Some(silence.since),
             Some(Note::Notice(Notice::Lost(lost))) => self.on_missing_noticed(lost.missing),
+            Some(Note::Notice(Notice::Told(told))) => self.on_told(told, record.at, out),
             Some(Note::Claimed(claimed)) => {
                 if let Some(run) = &mut self.run {
                     run.restart = claimed.restart;
@@ -557,7 +563,10 @@ impl Machine {
                 number: self.turns + 1,
                 first_seq: record.seq,
                 started_at: record.at,
+                is_interrupted: false,
+                is_blocked: false,
             });
+            self.forget_error();
         }
     }
 

@@ -120,6 +120,9 @@ pub(super) struct RunStarted {
     /// Prompts that the last process had not begun, and that are written to this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) carried: Vec<Carried>,
+    /// Since when the session was parked, and why, when the process is started by a wake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) parked: Option<Parked>,
     /// The id to go back to if the CLI does not know the conversation by `cli_session_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) earlier_session_id: Option<CliSessionId>,
@@ -178,6 +181,8 @@ pub(super) enum Notice {
     LeftOut(LeftOut),
     /// Something that was set at run time does not hold for this process.
     Choices(ChoicesNotice),
+    /// Something about the conversation.
+    Told(Told),
 }
 
 /// A notice about what was set at run time.
@@ -225,11 +230,77 @@ impl LeftOut {
     }
 }
 
+/// Something about the conversation that a person may want to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Told {
+    pub(super) code: ToldCode,
+    pub(super) detail: String,
+    /// The conversation that the session had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) from: Option<CliSessionId>,
+    /// The conversation that the CLI is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) to: Option<CliSessionId>,
+}
+
+impl Told {
+    pub(super) fn changed(from: CliSessionId, to: CliSessionId) -> Self {
+        Self {
+            code: ToldCode::Changed,
+            detail: format!("the conversation was {from} and is {to} now"),
+            from: Some(from),
+            to: Some(to),
+        }
+    }
+
+    pub(super) fn taken(detail: String, own: Option<CliSessionId>, other: CliSessionId) -> Self {
+        Self {
+            code: ToldCode::Taken,
+            detail,
+            from: own,
+            to: Some(other),
+        }
+    }
+
+    pub(super) fn unusable(detail: String) -> Self {
+        Self {
+            code: ToldCode::Unusable,
+            detail,
+            from: None,
+            to: None,
+        }
+    }
+}
+
 /// The name of that notice.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum LeftOutCode {
     #[serde(rename = "directories_left_out")]
     DirectoriesLeftOut,
+}
+
+impl ToldCode {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Changed => "conversation_changed",
+            Self::Taken => "conversation_taken",
+            Self::Unusable => "conversation_unusable",
+        }
+    }
+}
+
+/// The names of those notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum ToldCode {
+    /// The CLI reports another id than before.
+    #[serde(rename = "conversation_changed")]
+    Changed,
+    /// The CLI opened a conversation of another session.
+    #[serde(rename = "conversation_taken")]
+    Taken,
+    /// The model API refuses the conversation again and again.
+    #[serde(rename = "conversation_unusable")]
+    Unusable,
 }
 
 /// Records are missing from the journal.

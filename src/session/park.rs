@@ -12,7 +12,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::domain::{Clock, ParkObstacle, ParkReason, SessionId, SessionState, Timestamp};
+use crate::domain::{Clock, FailReason, ParkObstacle, ParkReason, SessionId, SessionState, Timestamp};
 
 use super::{
     Refusal, SessionError,
@@ -39,6 +39,8 @@ pub struct WakeFailure {
     pub detail: String,
     /// The limit that was in the way.
     pub room: Option<Refusal>,
+    /// Why the process that was started did not get ready.
+    pub reason: Option<FailReason>,
 }
 
 impl WakeFailure {
@@ -48,6 +50,17 @@ impl WakeFailure {
             code: "shutting_down",
             detail: "the daemon is shutting down".to_owned(),
             room: None,
+            reason: None,
+        }
+    }
+
+    /// A process was started and did not get ready.
+    pub(super) fn of(reason: FailReason) -> Self {
+        Self {
+            code: FailReason::START_FAILED,
+            detail: reason.detail.clone(),
+            room: None,
+            reason: Some(reason),
         }
     }
 }
@@ -240,7 +253,7 @@ impl Actor {
             self.parking.wake_at = None;
             let obstacle = self.parkable().err().unwrap_or(ParkObstacle::InputUnderWay);
             self.answer_parks(&|| Err(SessionError::NotParkable(obstacle)));
-            if self.launching.is_none() {
+            if self.launching.is_none() && !self.machine.is_waking() {
                 for entry in self.parking.held.take() {
                     match self.refuse_input() {
                         None => self.enqueue(entry),

@@ -220,6 +220,10 @@ impl Actor {
             restart: launch.restart.take(),
             carried,
             restores: std::mem::take(&mut launch.restores),
+            parked: match launch.occasion {
+                Occasion::Wake | Occasion::Restart => self.machine.woken_from(),
+                Occasion::Asked => None,
+            },
             earlier_session_id: self.machine.earlier_id_of(launch.cli_session),
         });
         launch.plan.start_note = String::from_utf8_lossy(&note.to_json()).into_owned();
@@ -272,7 +276,12 @@ impl Actor {
             Err(reason) => {
                 // The keeper may have come as far as the journal.
                 self.read_to_the_end();
-                self.refuse_held(launching.held.take());
+                if self.machine.woken_from().is_some() {
+                    // What comes of the start is told when the journal says it.
+                    self.parking.held.after(launching.held.take());
+                } else {
+                    self.refuse_held(launching.held.take());
+                }
                 self.drop_launch_prompts();
                 self.give_back();
                 if self.machine.has_run() {
@@ -336,10 +345,20 @@ impl Actor {
         self.on_turn_ended(u64::MAX);
         self.controls.choices.run_ended();
         let state = self.machine.state();
+        let is_due = self.machine.restart().is_some();
         let carried = |prompt: &PromptUuid| self.machine.carried().iter().any(|it| it.uuid == *prompt);
-        for (_, waiters) in self.turn_waiters.extract_if(|prompt, _| !carried(prompt)) {
+        let reason = self.machine.reason();
+        let taken = reason.filter(|reason| reason.code == FailReason::CONVERSATION_TAKEN);
+        for (_, waiters) in self
+            .turn_waiters
+            .extract_if(|prompt, _| !is_due || !carried(prompt))
+        {
             for waiter in waiters {
-                waiter.send(Err(SessionError::Died { state })).ok();
+                let error = match taken {
+                    Some(reason) => SessionError::StartFailed(reason.clone()),
+                    None => SessionError::Died { state },
+                };
+                waiter.send(Err(error)).ok();
             }
         }
         self.refuse_claim(&|| SessionError::NotLive { state });
@@ -587,7 +606,8 @@ impl Actor {
             });
             return;
         }
-        let wakes = matches!(entry.subject, Subject::Prompt(_)) && self.wakes();
+        // What a wake was for is written once the process is ready: else it could not be sent again.
+        let wakes = matches!(entry.subject, Subject::Prompt(_)) && (self.wakes() || self.machine.is_waking());
         let backlog = if let Some(launching) = &mut self.launching {
             Some(&mut launching.held)
         } else if wakes {

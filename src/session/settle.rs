@@ -26,7 +26,9 @@ impl Actor {
     pub(super) fn settle(&mut self) {
         if self.machine.is_unwanted() && !self.stop_sent {
             self.stop_sent = true;
-            self.stop_process("daemon".to_owned(), Cause::Asked);
+            // It must not go on in a conversation of another session.
+            let cause = Cause::asked(self.machine.is_elsewhere());
+            self.stop_process("daemon".to_owned(), cause);
         }
         self.settle_restart();
         self.settle_parking();

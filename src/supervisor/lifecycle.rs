@@ -7,13 +7,10 @@ use std::{
 };
 
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use crate::{
-    claude::{Start, options::PermissionMode},
-    domain::{
-        CliSessionId, Clock, FailReason, RestartOverride, RestartTerms, SessionId, SessionState, StartMode,
-    },
+    claude::Start,
+    domain::{CliSessionId, Clock, FailReason, RestartTerms, SessionId, SessionState, StartMode},
     files,
     keeper::{self, Outsider, StdinLine},
     session::{

@@ -230,24 +230,14 @@ async fn s5_two_sessions_that_come_to_one_conversation_never_run_at_once() {
         json!([{ "set_session_id": shared }, { "text": "over there" }]),
     )
     .await;
-    rest.ask(&second, "where are you?").await;
-    assert_eq!(conversation(&rest.session(&second).await), shared);
-    rest.lifecycle(&second, "stop", json!({})).await.expect(200);
-    let refused = rest.lifecycle(&second, "resume", json!({})).await;
-    assert_eq!(
-        refused.body["pid"],
-        json!(pid(&rest, &first).await),
-        "{:#}",
-        refused.body
-    );
-    assert_eq!(refused.problem(409), "conversation_in_use");
-    // Once it rests, the other may have it.
-    rest.lifecycle(&first, "stop", json!({})).await.expect(200);
-    rest.lifecycle(&second, "resume?wait=ready", json!({}))
-        .await
-        .expect(200);
-    let refused = rest.lifecycle(&first, "resume", json!({})).await;
-    assert_eq!(refused.problem(409), "conversation_in_use");
+    let own = conversation(&rest.session(&second).await);
+    let path = format!("/v1/sessions/{second}/messages?wait=result");
+    let refused = rest.post(&path, json!({ "text": "where are you?" })).await;
+    assert_eq!(refused.problem(409), "conversation_taken");
+    let view = rest.in_state(&second, &["failed"]).await;
+    assert_eq!(conversation(&view), own);
+    assert_ne!(own, shared);
+    rest.ask(&first, "still mine").await;
 }
 
 /// Stands for a CLI in somebody's terminal.

@@ -263,3 +263,33 @@ async fn a_cli_in_a_terminal_on_the_conversation_is_named() {
     world.resume(&id).await;
     world.answer(&id, json!([{ "text": "two" }])).await;
 }
+
+/// What the model refuses once it refuses in each later turn: the way out leaves it behind.
+#[tokio::test]
+async fn a_conversation_that_the_model_refuses_has_a_way_out() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    world.answer(&id, json!([{ "text": "common past" }])).await;
+    world.stop(&id).await;
+    world.resume(&id).await;
+    let refused = json!([{ "status": 400, "message": "the poison", "times": -1 }]);
+    for _ in 0..2 {
+        let reply = world.ask(&id, refused.clone()).await;
+        assert_eq!(reply["result"]["api_error_status"], 400, "{reply:#}");
+    }
+    let view = world.rest.session(&id).await;
+    assert_eq!(view["state"], "idle", "{view:#}");
+    assert_eq!(view["reason"]["code"], "conversation_unusable", "{view:#}");
+    let detail = view["reason"]["detail"].as_str().unwrap();
+    assert!(detail.contains("the poison"), "{detail}");
+    assert_eq!(view["ways_out"][0], "fork", "{view:#}");
+    let path = format!("/v1/sessions/{id}/fork?wait=ready");
+    let fork = world.rest.post(&path, json!({})).await.expect(201);
+    let fork = fork["id"].as_str().unwrap();
+    world.answer(fork, json!([{ "text": "on" }])).await;
+    let request = world.last_request().await["messages"].to_string();
+    assert!(
+        request.contains("common past") && !request.contains("poison"),
+        "{request}"
+    );
+}

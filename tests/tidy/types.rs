@@ -15,7 +15,7 @@ const MOST_FILES: usize = 3;
 /// Types that are larger today, with their fields and files. A number only falls, and a type that has become small enough leaves the list.
 const LARGER_TODAY: &[(&str, usize, usize)] = &[
     ("session::actor::Actor", 55, 18),
-    ("session::machine::Machine", 39, 10),
+    ("session::machine::Machine", 38, 10),
     ("sim::agent::Agent", 17, 5),
     ("supervisor::Supervisor", 1, 19),
 ];

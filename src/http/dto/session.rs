@@ -173,6 +173,9 @@ impl From<SessionView> for Session {
 impl Session {
     /// The object for what the tables and the actor know at one moment.
     pub(in crate::http) fn new(row: SessionRow, live: LiveView, simulated: bool) -> Self {
+        // A process that died before its first result may have kept nothing.
+        let is_kept = keeps_conversation(&row.options);
+        let can_be_copied = is_kept && row.turns > row.turns_with_unknown_cost;
         Self {
             id: row.id,
             title: row.title,
@@ -184,7 +187,8 @@ impl Session {
                 live.state,
                 live.reason.as_ref(),
                 row.turns,
-                keeps_conversation(&row.options),
+                is_kept,
+                can_be_copied,
             ),
             start_queue_position: None,
             reason: live.reason,

@@ -81,6 +81,42 @@ impl Machine {
         }
     }
 
+    /// Whether a process that a wake has started is not ready yet, or is to be started again.
+    pub(in crate::session) fn is_waking(&self) -> bool {
+        let is_on_its_way = match &self.run {
+            // The daemon itself may have given it up; what was to be sent is told of that at its end.
+            Some(run) => {
+                let is_given_up = run.unfit.is_some() || run.start_timeout_ms.is_some();
+                !run.ready && (!run.stop_asked || is_given_up)
+            }
+            None => self.restart.is_some(),
+        };
+        is_on_its_way && self.parked.is_some()
+    }
+
+    /// What a wake is started from.
+    pub(in crate::session) fn woken_from(&self) -> Option<Parked> {
+        self.parked
+    }
+
+    /// A wake that came to nothing leaves the session parked, as it was.
+    pub(super) fn go_back_to_park(&mut self, out: &mut Outcome) {
+        if self.restart.is_some() {
+            return;
+        }
+        let parked = self.parked.filter(|_| self.rest == SessionState::Failed);
+        match (parked, &self.reason) {
+            (Some(parked), Some(reason)) => {
+                out.effects.push(Effect::WakeFailed(reason.clone()));
+                self.rest = SessionState::Parked;
+                self.reason = None;
+                out.facts.push(Fact::Parked(parked));
+            }
+            _ if self.rest == SessionState::Parked => {}
+            _ => self.parked = None,
+        }
+    }
+
     /// Lets go of a park whose end could not be recorded.
     pub(in crate::session) fn forget_park(&mut self) {
         self.rest = SessionState::Stopped;

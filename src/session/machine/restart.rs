@@ -22,13 +22,9 @@ impl Machine {
         self.noted_restart
     }
 
-    /// Prompts that wait for the restart.
+    /// Prompts that wait for the next process.
     pub(in crate::session) fn carried(&self) -> &[OpenPrompt] {
-        if self.restart.is_some() {
-            &self.prompts
-        } else {
-            &[]
-        }
+        if self.run.is_none() { &self.prompts } else { &[] }
     }
 
     /// Gives up a restart whose stop could not be recorded.
@@ -60,6 +56,11 @@ impl Machine {
         watched: bool,
         record: &RecordRef<'_>,
     ) {
+        let said_unusable = || self.unusable(Some(run)).filter(|_| !run.has_worked);
+        let reason = reason.map(|reason| match reason.code.as_str() {
+            "cli_exited" => said_unusable().unwrap_or(reason),
+            _ => reason,
+        });
         self.rest = state;
         self.reason.clone_from(&reason);
         let (Some(terms), Some(reason), true) = (&run.restart, reason, watched) else {
@@ -72,8 +73,8 @@ impl Machine {
             reason,
             ready_for_ms: run.ready_at.map(|at| record.at.millis_since(at)),
             resumed: run.resumed,
-            earlier_id: self.earlier,
-            has_worked: self.turns > run.turns_before,
+            earlier_id: self.conversation.earlier,
+            has_worked: run.has_worked,
             has_conversation: self.turns > 0,
         };
         self.judge(restart::decide(terms, death));
@@ -110,6 +111,7 @@ impl Machine {
                 next.earlier_id = due.earlier_id;
             }
         }
+        self.go_back_to_park(out);
         self.settle_prompts(&[], record.at, out);
     }
 
@@ -118,6 +120,7 @@ impl Machine {
         if self.restart.take().is_some() {
             self.rest = SessionState::Stopped;
             self.reason = None;
+            self.parked = None;
             self.settle_prompts(&[], record.at, out);
         }
     }
@@ -128,6 +131,16 @@ impl Machine {
             Verdict::Fail(reason) => {
                 self.rest = SessionState::Failed;
                 self.reason = Some(reason);
+            }
+        }
+    }
+
+    /// The open prompts wait for the next process that somebody starts.
+    pub(super) fn keep_prompts(&mut self, at: Timestamp, out: &mut Outcome) {
+        for prompt in &mut self.prompts {
+            if prompt.state != PromptState::Queued {
+                prompt.state = PromptState::Queued;
+                prompt_fact(prompt, PromptState::Queued, at, out);
             }
         }
     }

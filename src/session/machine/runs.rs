@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{Approval, ApprovalKind, Fact, PromptUuid, RunExit, RunId, StartMode},
+    domain::{Approval, ApprovalKind, Fact, FailReason, PromptUuid, RunExit, RunId, SessionState, StartMode},
     journal::RecordRef,
     session::{
         Offers, approvals,
         desk::Book,
-        exit,
+        exit::{self, Unfit},
         money::Ledger,
         notes::{Carried, RunStarted},
         turns,
@@ -24,6 +24,9 @@ impl Run {
     }
 }
 
+/// An exit this soon behind the end of a turn is part of that end.
+const END_OF_TURN_MS: u64 = 10_000;
+
 impl Machine {
     pub(super) fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
         self.run = Some(Run {
@@ -33,15 +36,16 @@ impl Machine {
             ready_at: None,
             resumed: started.mode == StartMode::Resume,
             resumes: (started.mode == StartMode::Resume).then_some(started.cli_session_id),
-            turns_before: started.turns,
+            has_worked: false,
             restart: started.restart,
             stop_asked: false,
             asked_mode: started.permission_mode,
-            refused_mode: None,
+            unfit: None,
             start_timeout_ms: None,
             silent_for_ms: None,
             park: None,
-            start_errors: Vec::new(),
+            is_interrupted: false,
+            said_error: None,
             restore: Restore::new(started.restores),
         });
         self.last_run = Some(started.run_id);
@@ -51,10 +55,13 @@ impl Machine {
         self.calls = Calls::default();
         self.noticed_silence = None;
         self.timers = Timers::default();
-        self.parked = None;
+        self.parked = started.parked;
         self.heard_at = None;
         self.owed_since = None;
-        self.earlier = started.earlier_session_id;
+        self.conversation.earlier = started.earlier_session_id;
+        if started.mode != StartMode::Resume {
+            self.conversation.on_changed();
+        }
         self.carry(&started.carried, record, out);
         // What was put off waits on: this process begins with it.
         self.approvals.retain(|it| it.kind == ApprovalKind::Deferred);
@@ -95,7 +102,11 @@ impl Machine {
             let resolution = approvals::abandoned(record.at);
             self.close_approval(&approval, resolution, out);
         }
-        if let Some(turn) = self.turn.take() {
+        // What a process began before it was ready, and the model did not answer, was no turn.
+        let is_elsewhere = matches!(run.unfit, Some(Unfit::Conversation(_)));
+        let is_turn = !is_elsewhere && (run.ready || run.has_worked);
+        let turn = self.turn.take().filter(|_| is_turn);
+        if let Some(turn) = turn {
             let turn = turns::cut_short(turn, run.id, &self.prompts, record);
             self.turns = turn.number;
             out.facts.push(Fact::TurnEnded(Box::new(turn.clone())));
@@ -106,8 +117,8 @@ impl Machine {
         self.background_tasks = 0;
         self.offers.tasks = None;
         self.calls = Calls::default();
-        let refused = match (&run.refused_mode, &run.restore.refused) {
-            (Some(detail), _) => Some(exit::mode_refused(detail.clone())),
+        let refused = match (&run.unfit, &run.restore.refused) {
+            (Some(unfit), _) => Some(exit::unfit(unfit)),
             (None, Some(detail)) => Some(exit::choices_refused(detail.clone())),
             (None, None) => None,
         };
@@ -115,13 +126,33 @@ impl Machine {
             (Some(ms), _, _) => exit::start_timed_out(ms, exit.as_ref()),
             (None, Some(refused), _) => refused,
             (None, None, Some(ms)) => exit::silent(ms, exit.as_ref()),
-            (None, None, None) => exit::rest_after(exit.as_ref(), run.ready, cut_short, &run.start_errors),
+            (None, None, None) => {
+                let error = run.said_error.as_ref();
+                let exit = exit.as_ref();
+                let since_turn = self.used_at.map_or(u64::MAX, |at| record.at.millis_since(at));
+                let ends_turn = run.is_interrupted && !cut_short && since_turn <= END_OF_TURN_MS;
+                match exit.filter(|exit| ends_turn && exit.signal.is_none()) {
+                    // Some versions of the CLI end with their interrupted turn. It has done all that was asked of it.
+                    Some(_) => (SessionState::Stopped, None),
+                    None => exit::rest_after(exit, run.ready, run.resumed, cut_short, error),
+                }
+            }
         };
         match run.park {
             Some(reason) => self.come_to_park(reason, record.at, out),
-            None => self.come_to_rest((state, reason), &run, exit.as_ref(), watched, record),
+            None => {
+                self.come_to_rest((state, reason), &run, exit.as_ref(), watched, record);
+                self.go_back_to_park(out);
+            }
         }
-        self.settle_prompts(&begun, record.at, out);
+        let code = self.reason.as_ref().map(|reason| reason.code.as_str());
+        let has_not_begun = is_elsewhere || (!run.ready && code == Some(FailReason::CONVERSATION_IN_USE));
+        if has_not_begun && self.restart.is_none() {
+            // Nothing of it was asked of this conversation.
+            self.keep_prompts(record.at, out);
+        } else {
+            self.settle_prompts(&begun, record.at, out);
+        }
         out.facts.push(Fact::RunExited {
             id: run.id,
             exit: exit.unwrap_or_else(exit::unseen),

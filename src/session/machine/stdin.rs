@@ -1,5 +1,7 @@
 //! Owns what each line that is written to the CLI does to the state machine.
 
+use serde_json::value::RawValue;
+
 use crate::{
     claude::{ControlResponse, Envelope, glance, scan},
     domain::{ApprovalState, Fact, PromptState},
@@ -17,9 +19,12 @@ impl Machine {
         match line.kind.as_deref() {
             Some("user") => self.on_prompt(&line, record, out),
             Some("control_request") => {
+                if glance::request_subtype(&line).as_deref() == Some("interrupt") {
+                    self.turn_is_ending();
+                }
                 if let Some(id) = &line.request_id {
                     self.desk.sent(&line, record.by);
-                    let own = OwnRequest::read(&line, self.cli_session);
+                    let own = OwnRequest::read(&line, self.conversation.id);
                     self.own_requests
                         .extend(own.map(|own| (id.clone().into_owned(), own)));
                 }
@@ -45,6 +50,12 @@ impl Machine {
                     }
                     if let Some(approval) = self.take_approval(&answer.request_id) {
                         let by = record.by.unwrap_or("daemon");
+                        let is_interrupting = |payload: &RawValue| {
+                            glance::member_bool(payload.get(), "interrupt") == Some(true)
+                        };
+                        if matches!(&answer.outcome, Ok(Some(payload)) if is_interrupting(payload)) {
+                            self.turn_is_ending();
+                        }
                         let resolution = approvals::resolution_of(&approval, answer, by, record.at);
                         let response = resolution
                             .response
@@ -59,6 +70,13 @@ impl Machine {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Somebody asks for the end of the turn.
+    fn turn_is_ending(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.is_interrupted = true;
         }
     }
 

@@ -11,13 +11,18 @@ use crate::{
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
         glance, scan,
     },
-    domain::{Chosen, Fact, PromptState},
+    domain::{Chosen, Fact, PromptState, TurnEnd},
     journal::RecordRef,
     metrics::UnknownKind,
 };
 
 use super::{Effect, INITIALIZE_ID, Machine, Outcome, own::OwnRequest, prompt_fact};
-use crate::session::{OpenPrompt, approvals, money::Reported, turns};
+use crate::session::{
+    OpenPrompt, approvals,
+    exit::{SaidError, Unfit},
+    money::Reported,
+    turns,
+};
 
 impl Machine {
     pub(super) fn on_cli(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -27,16 +32,25 @@ impl Machine {
         if line.kind.as_deref() != Some("keep_alive") {
             self.heard_at = Some(record.at);
         }
+        if self.is_elsewhere() {
+            return;
+        }
         match line.kind.as_deref() {
             Some("system") => self.on_system(&line, record, out),
             Some("assistant") => {
                 self.open_turn(record);
+                if !facts::is_synthetic(&line) {
+                    self.on_output();
+                }
                 self.calls.on_assistant(&line);
                 self.audit.on_assistant(&line);
                 self.timers.on_assistant(&line);
                 self.unasked.on_assistant(&line, self.permission_mode.as_deref());
             }
-            Some("stream_event") => self.open_turn(record),
+            Some("stream_event") => {
+                self.open_turn(record);
+                self.on_output();
+            }
             Some("user") => {
                 self.calls.on_user(&line);
                 self.unasked.on_user(&line);
@@ -75,6 +89,10 @@ impl Machine {
             out.counted.unknown(UnknownKind::System, subtype);
         }
         if let Some(init) = InitFacts::read(line) {
+            self.check_id(init.session_id, out);
+            if self.is_elsewhere() {
+                return;
+            }
             if let Some(id) = init.session_id {
                 self.on_reported_id(id, record.at, out);
             }
@@ -91,6 +109,13 @@ impl Machine {
             self.used_at = Some(record.at);
         } else if line.is_system("commands_changed") {
             self.offers.commands = Some(record.seq);
+        } else if facts::is_prompt_blocked(line) {
+            self.open_turn(record);
+            if let Some(turn) = &mut self.turn {
+                turn.is_blocked = true;
+            }
+        } else if line.is_system("compact_boundary") {
+            self.conversation.on_changed();
         } else if let Some(state) = facts::session_state(line) {
             // The CLI's own word that nothing runs. A prompt that it had begun and never closed is done.
             if state == "idle" && self.turn.is_none() {
@@ -154,21 +179,27 @@ impl Machine {
         let (Some(facts), Some(run)) = (ResultFacts::read(line), &mut self.run) else {
             return;
         };
-        if !run.ready && facts.is_error && facts.num_turns.unwrap_or(0) == 0 {
+        let error = SaidError::read(&facts);
+        if !run.ready && error.is_some() && !run.has_worked {
             // A start that failed reports itself as a `result` (recording 26-resume-missing).
-            run.start_errors.extend(facts.errors);
+            run.said_error = error;
+            self.turn = None;
             return;
         }
-        let run_id = run.id;
+        let (run_id, is_stopping) = (run.id, run.stop_asked);
         let reported = turns::reported(&facts);
         if self.is_stray(&facts, &reported) {
             out.effects.push(Effect::StrayResult(record.seq));
             return;
         }
         self.open_turn(record);
-        let Some(turn) = self.turn.take() else {
+        let Some(mut turn) = self.turn.take() else {
             return;
         };
+        let reason = facts.terminal_reason.as_deref().unwrap_or_default();
+        // A stop aborts a turn as well.
+        turn.is_interrupted |= reason.starts_with("aborted") && !is_stopping;
+        self.on_said(error, out);
         self.desk.end_turn();
         self.calls.clear();
         let denials = self.audit.on_result(line);
@@ -176,9 +207,12 @@ impl Machine {
         let answered = turns::answered(&facts, &self.prompts);
         let money = self.ledger.book(&reported);
         let end = turns::ended(turn, run_id, facts, answered, money, record);
+        if let Some(run) = &mut self.run {
+            run.is_interrupted = end.outcome == TurnEnd::INTERRUPTED;
+        }
         self.turns = end.number;
         self.used_at = Some(record.at);
-        if let Some(cli_session) = self.cli_session {
+        if let Some(cli_session) = self.conversation.id {
             let total = self.ledger.totals().clone();
             out.facts.push(Fact::CliTotal { cli_session, total });
         }
@@ -257,6 +291,10 @@ impl Machine {
                 )
                 | None => {}
             }
+        } else if let (Err(error), INITIALIZE_ID) = (&answer.outcome, &*answer.request_id)
+            && let Some(run) = self.run.as_mut().filter(|run| !run.ready)
+        {
+            run.unfit = Some(Unfit::Initialize(error.error.clone()));
         }
         out.effects.push(Effect::ControlAnswered(answer));
     }
@@ -267,15 +305,16 @@ impl Machine {
         };
         run.ready = true;
         run.ready_at = Some(record.at);
+        self.parked = None;
         self.used_at = Some(record.at);
         let ready = ReadyFacts::read(payload).unwrap_or_default();
-        run.refused_mode = refused_mode(run.asked_mode.as_deref(), ready.permission_mode.as_deref());
+        run.unfit = refused_mode(run.asked_mode.as_deref(), ready.permission_mode.as_deref());
         out.facts.push(Fact::RunReady {
             id: run.id,
             cli_version: ready.claude_code_version.clone(),
             at: record.at,
         });
-        let mode_fits = run.refused_mode.is_none();
+        let mode_fits = run.unfit.is_none();
         if ready.claude_code_version.is_some() {
             self.cli_version = ready.claude_code_version;
         }
@@ -287,7 +326,7 @@ impl Machine {
 }
 
 /// A process that runs in another permission mode than it was asked to is not what its owner wanted. Names both.
-fn refused_mode(asked: Option<&str>, runs: Option<&str>) -> Option<String> {
+fn refused_mode(asked: Option<&str>, runs: Option<&str>) -> Option<Unfit> {
     // The CLI has two names for its default.
     let same = |mode: &str| {
         if mode == "manual" {
@@ -297,5 +336,6 @@ fn refused_mode(asked: Option<&str>, runs: Option<&str>) -> Option<String> {
         }
     };
     let (asked, runs) = (same(asked?), same(runs?));
-    (asked != runs).then(|| format!("the CLI runs in permission mode {runs}, not in {asked}"))
+    let detail = || format!("the CLI runs in permission mode {runs}, not in {asked}");
+    (asked != runs).then(|| Unfit::Mode(detail()))
 }

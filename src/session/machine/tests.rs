@@ -38,6 +38,7 @@ impl Bench {
                 turns: 0,
                 deferred: Vec::new(),
                 head: Seq::ZERO,
+                conversations: Conversations::default(),
             }),
             run: RunId::new(),
             seq: Seq::ZERO,
@@ -79,6 +80,7 @@ impl Bench {
             permission_mode: None,
             restart: None,
             carried: Vec::new(),
+            parked: None,
             earlier_session_id: None,
             restores: Vec::new(),
         }));
@@ -444,6 +446,7 @@ fn a_refused_mode_leaves_the_old_one() {
 
 fn restoring(bench: &mut Bench, restores: &[&str]) {
     bench.note(&Note::RunStarted(RunStarted {
+        parked: None,
         run_id: bench.run,
         mode: StartMode::Resume,
         cli_session_id: CliSessionId::new(),
@@ -509,6 +512,7 @@ fn a_process_that_refuses_what_was_set_is_unwanted() {
 fn another_permission_mode_than_asked_for_fails_the_start() {
     let mut bench = Bench::at_rest();
     bench.note(&Note::RunStarted(RunStarted {
+        parked: None,
         run_id: bench.run,
         mode: StartMode::New,
         agent: None,

@@ -11,6 +11,7 @@ impl Bench {
         self.run = RunId::new();
         let turns = self.machine.turns();
         self.note(&Note::RunStarted(RunStarted {
+            parked: None,
             run_id: self.run,
             mode: StartMode::Resume,
             agent: None,
