@@ -61,7 +61,7 @@ pub fn has_room(dir: &Path, bytes: usize) -> bool {
             .write_all(&vec![0; bytes])
     };
     let is_taken = fill().is_ok();
-    // What cannot be removed is overwritten the next time.
+    // A file that cannot be removed is overwritten the next time.
     let _ = fs::remove_file(&path);
     is_taken
 }

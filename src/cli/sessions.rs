@@ -26,7 +26,7 @@ pub(super) async fn create(
     output: &Output,
     new: &args::New,
 ) -> Result<String, CliError> {
-    // Before anything is made. Who waits for an answer and gives no prompt gives it on stdin.
+    // Before anything is made. Without a prompt, a caller that waits for an answer gives it on stdin.
     let prompt = new.prompt.as_deref().or_else(|| new.wait.then_some("-"));
     let prompt = prompt.map(messages::read).transpose()?;
     let mut body = Map::new();
@@ -480,7 +480,7 @@ async fn may_delete(client: &Client, id: &str) -> Result<bool, CliError> {
     if !io::stdin().is_terminal() {
         return Ok(true);
     }
-    // What cannot be read has no process, and may be deleted for it.
+    // A session that cannot be read has no process, and may be deleted for it.
     let session = client.get(&["v1", "sessions", id], &[]).await.unwrap_or_default();
     let state = view::text(&session, &["state"]);
     if matches!(state, "" | "stopped" | "failed" | "parked") {

@@ -48,7 +48,7 @@ pub(super) fn ago(time: &str) -> String {
     }
 }
 
-/// Who decided, in a person's words.
+/// The one who decided, in a person's words.
 pub(super) fn by(who: &str) -> String {
     match who.split_once(':') {
         None if who == "rest" => "a request".into(),

@@ -140,7 +140,7 @@ pub(super) async fn said(client: &Client, session: &str, answer: &Value) -> Stri
     texts.join("\n\n")
 }
 
-/// Who is told what the agent asks, and asked on a terminal.
+/// The person who is told what the agent asks, and asked on a terminal.
 struct Person {
     session: String,
     can_ask: bool,
@@ -275,7 +275,7 @@ async fn pending(client: &Client, session: &str) -> Result<Vec<Value>, CliError>
     Ok(view::list(&page, &["items"]).to_vec())
 }
 
-/// What is typed; waits for ever when nothing was asked yet.
+/// The next input; waits for ever when nothing was asked yet.
 async fn typed(keyboard: &mut Option<Keyboard>) -> Typed {
     match keyboard {
         Some(keyboard) => keyboard.typed().await,

@@ -196,7 +196,7 @@ pub struct Resolution {
     pub state: ApprovalState,
     /// By what.
     pub how: ApprovalHow,
-    /// Who answered (`rest`, `ws:<connection>`, `rule:<rule>`, `expiry:<rule>`, `covered:<by what>`, …); `cli` for a withdrawal, `daemon` for an abandonment.
+    /// The one who answered (`rest`, `ws:<connection>`, `rule:<rule>`, `expiry:<rule>`, `covered:<by what>`, …); `cli` for a withdrawal, `daemon` for an abandonment.
     pub by: String,
     /// The answer that was given to the CLI, byte for byte.
     pub response: Option<Box<RawValue>>,

@@ -325,7 +325,7 @@ pub fn ways_out(
 /// How the reason of a start begins that the CLI refused in order: it would say the same again.
 pub const REFUSED_TO_START: &str = "the CLI refused to start";
 
-/// What the CLI says, in small letters, when a next start would end in the same way: its flags or settings are wrong, nobody
+/// The CLI's words, in small letters, when a next start would end in the same way: its flags or settings are wrong, nobody
 /// is logged in, nothing may be used any more.
 const LASTING: [&str; 16] = [
     "unknown option",

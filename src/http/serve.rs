@@ -26,7 +26,7 @@ pub(super) use visit::{Strangers, Visit};
 use self::visit::{Arriving, Leaving, Phase, Watched};
 use super::{AppState, HttpConfig, router};
 
-/// What of a connection waits to be read at most, a request's head among it, in bytes.
+/// The most bytes of a connection that wait to be read, a request's head among them.
 const MOST_BUFFERED: usize = 128 * 1024;
 /// How long requests that are under way at a shutdown may take. A client that does not read its answer must not hold up
 /// the daemon.
@@ -189,7 +189,7 @@ impl Connection {
             // The connection is polled in place; the others only wait.
             tokio::select! {
                 biased;
-                // Whatever ended it, the client knows.
+                // The client knows how it ended.
                 _ = served.as_mut() => return,
                 () = visit.evicted().cancelled() => return,
                 () = end.cancelled(), if !is_ending => {

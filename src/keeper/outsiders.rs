@@ -104,7 +104,7 @@ pub fn outsiders(
     Ok(found)
 }
 
-/// What runs the CLI where that is a script.
+/// The programs that run the CLI where it is a script.
 const INTERPRETERS: [&[u8]; 8] = [
     b"node", b"nodejs", b"bun", b"deno", b"python", b"python3", b"sh", b"bash",
 ];
@@ -126,7 +126,7 @@ fn is_agent(args: &[Vec<u8>], name: &[u8], program: Option<&Path>) -> bool {
     };
     let file = first.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     if INTERPRETERS.contains(&file) {
-        // What follows a text that is the program itself is no script.
+        // An argument behind a text that is the program itself is no script.
         let mut rest = args.iter().skip(1).map(Vec::as_slice);
         let script = rest.find(|arg| !arg.starts_with(b"-") || matches!(*arg, b"-c" | b"-e"));
         return script.is_some_and(is_cli);

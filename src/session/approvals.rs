@@ -105,7 +105,7 @@ pub(super) fn of_deferred(
     }
 }
 
-/// What a hook says to a call that it is asked about again, for the person who decided.
+/// The hook's answer to a call that it is asked about again, for the person who decided.
 fn deferred_output(approval: &Approval, decision: &Decision) -> Result<Box<RawValue>, BadAnswer> {
     let wrong = || BadAnswer::WrongKind("allow, with updated_input, or deny");
     // The checks of any other tool hold for this one.

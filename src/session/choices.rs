@@ -40,7 +40,7 @@ pub enum ChoicesError {
     Damaged {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The fault.
         detail: String,
     },
     /// The file cannot be written.
@@ -58,12 +58,12 @@ impl ChoicesError {
     }
 }
 
-/// What was set, and its file.
+/// The choices, and their file.
 #[derive(Debug)]
 pub(super) struct Choices {
     dir: PathBuf,
     kept: Result<Kept, String>,
-    /// What the file holds; empty when there is none.
+    /// The content of the file; empty when there is none.
     written: Vec<u8>,
     pub(super) restoring: Restoring,
 }
@@ -84,7 +84,7 @@ impl Choices {
         }
     }
 
-    /// What was set; the next process is started with it.
+    /// The choices that the next process is started with.
     ///
     /// # Errors
     /// It cannot be read, or the newest of it cannot be written down.

@@ -173,7 +173,7 @@ pub(super) enum Place {
 /// The requests. The daemon mints their ids, so two clients never meet.
 #[derive(Debug)]
 pub(super) struct Controls {
-    /// What earlier ones have set.
+    /// The choices of earlier ones.
     pub(super) choices: Choices,
     /// Not sent yet, in the order in which they came.
     held: VecDeque<Held>,

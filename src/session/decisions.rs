@@ -18,7 +18,7 @@ pub(super) enum DecisionReply {
     },
     /// A rule, which waits for nothing.
     Rule,
-    /// Who decided was told that the keeper does not answer.
+    /// The one who decided was told that the keeper does not answer.
     Left,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct PutOff {
     /// The approval's request id.
     pub(super) request_id: String,
     pub(super) by: String,
-    /// What the hook says.
+    /// The hook's answer.
     pub(super) output: Box<RawValue>,
 }
 

@@ -116,7 +116,7 @@ pub enum SessionError {
     /// A client repeated the id of a request that is still open.
     #[error("request id is already in use on this connection")]
     RequestIdInUse,
-    /// What was set at run time cannot be read or kept.
+    /// The choices of people cannot be read or kept.
     #[error(transparent)]
     Choices(#[from] ChoicesError),
     /// The journal could not be read.

@@ -9,7 +9,7 @@ use crate::{
 /// How much of what an error `result` says is kept, in bytes.
 const MAX_WORDS: usize = 2_000;
 
-/// What the last error `result` of a process said.
+/// The words of the last error `result` of a process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SaidError {
     pub(super) words: String,

@@ -436,7 +436,7 @@ impl SessionHandle {
         .await
     }
 
-    /// What people have set at run time, for the next process; with `fresh` what cannot be used is put aside.
+    /// The choices of people, for the next process; with `fresh` a file that cannot be used is put aside.
     ///
     /// # Errors
     /// `Choices`.

@@ -119,9 +119,9 @@ struct Run {
     park: Option<ParkReason>,
     /// Whether somebody interrupted its last turn.
     is_interrupted: bool,
-    /// What the last `result` said, if that was an error.
+    /// The words of the last `result`, if it was an error.
     said_error: Option<SaidError>,
-    /// What it still has to be given of what was set.
+    /// The choices that it still has to be given.
     restore: Restore,
 }
 

@@ -152,7 +152,7 @@ impl Backlog {
     }
 }
 
-/// What is known of the way to the keeper.
+/// The state of the way to the keeper.
 #[derive(Debug)]
 pub(super) struct Way {
     /// The room that the entries of one session may take.
@@ -170,7 +170,7 @@ impl Default for Way {
     }
 }
 
-/// What the outbox tells the session.
+/// The word of the outbox for the session.
 #[derive(Debug)]
 pub(super) enum Told {
     /// The keeper did not take an entry.

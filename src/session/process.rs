@@ -277,7 +277,7 @@ impl Actor {
                 // The keeper may have come as far as the journal.
                 self.read_to_the_end();
                 if self.machine.woken_from().is_some() {
-                    // What comes of the start is told when the journal says it.
+                    // The outcome of the start is told when the journal says it.
                     self.parking.held.after(launching.held.take());
                 } else {
                     self.refuse_held(launching.held.take());
@@ -606,7 +606,7 @@ impl Actor {
             });
             return;
         }
-        // What a wake was for is written once the process is ready: else it could not be sent again.
+        // The message of a wake is written once the process is ready: else it could not be sent again.
         let wakes = matches!(entry.subject, Subject::Prompt(_)) && (self.wakes() || self.machine.is_waking());
         let backlog = if let Some(launching) = &mut self.launching {
             Some(&mut launching.held)

@@ -38,7 +38,7 @@ pub(super) fn reported(facts: &ResultFacts<'_>) -> Reported {
     }
 }
 
-/// The turn that a `result` ends. Who interrupted it wanted that it ends: it has not failed.
+/// The turn that a `result` ends. A turn that somebody interrupted has not failed.
 pub(super) fn ended(
     turn: OpenTurn,
     run_id: RunId,

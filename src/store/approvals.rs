@@ -9,7 +9,7 @@ use crate::domain::{Approval, ApprovalId, ApprovalKind, ApprovalState, Resolutio
 /// The name of the list in its cursors.
 const LIST: &str = "approvals";
 
-/// What the items of a page ask for and were answered, in bytes. The last one comes on top.
+/// The bytes of the questions and answers of a page's items. The last one comes on top.
 const PAGE_BYTES: usize = 8 << 20;
 
 fn size(row: &ApprovalRow) -> usize {
@@ -33,7 +33,7 @@ pub(super) async fn list(
     let mut query = select(&filter, page)?;
     let mut found = query.build().fetch(pool);
     let (mut rows, mut bytes, mut most) = (Vec::new(), 0, usize::MAX);
-    // What a tool is asked to do may be large: the rest is for the next page.
+    // The input of a tool may be large: the rest is for the next page.
     while rows.len() <= most
         && let Some(row) = found.try_next().await?
     {

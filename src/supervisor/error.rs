@@ -62,7 +62,7 @@ pub enum SupervisorError {
     /// A launch option has no valid value.
     #[error("invalid launch option")]
     InvalidOption(#[source] InvalidOption),
-    /// What was set at run time cannot be read or kept.
+    /// The choices of people cannot be read or kept.
     #[error(transparent)]
     Choices(ChoicesError),
     /// A rule cannot be used.

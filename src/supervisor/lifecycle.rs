@@ -321,7 +321,7 @@ impl Supervisor {
             }
             let dir = self.shared.settings.session_dir(session.id());
             let has_room = tokio::task::spawn_blocking(move || files::has_room(&dir, RECORD_BYTES)).await;
-            // What cannot be told is waited for.
+            // An unknown state is waited for.
             if !has_room.unwrap_or(true) {
                 return;
             }
@@ -504,7 +504,7 @@ impl Supervisor {
         Ok(self.shared.cli.look(&self.shared.settings, row.agent).await?)
     }
 
-    /// What people have set in a session while its processes ran; with `fresh` what cannot be used is put aside.
+    /// The choices of people while the session's processes ran; with `fresh` a file that cannot be used is put aside.
     async fn choices(&self, session: &SessionHandle, fresh: bool) -> Result<Kept, SupervisorError> {
         session.choices(fresh).await.map_err(|error| match error {
             SessionError::Choices(error) => SupervisorError::Choices(error),

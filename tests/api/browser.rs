@@ -91,7 +91,7 @@ impl Drop for Browser {
     }
 }
 
-/// What a page of this server came to.
+/// The outcome of a page of this server.
 async fn told_by(server: &mut Server, setup: &Value) -> Value {
     let profile = tempfile::tempdir().unwrap();
     let _browser = Browser::open(&server.url("/page").to_string(), profile.path());

@@ -22,7 +22,7 @@ async fn connect(daemon: &TestDaemon) -> TcpStream {
     TcpStream::connect(address).await.unwrap()
 }
 
-/// What the daemon says until it closes the connection.
+/// The daemon's words until it closes the connection.
 async fn until_closed(mut stream: TcpStream) -> String {
     let mut said = Vec::new();
     let read = timeout(PATIENCE, stream.read_to_end(&mut said)).await;

@@ -34,7 +34,7 @@ fn a_session_that_a_full_disk_refuses_leaves_nothing() {
         let mut file = fs::File::create(&ballast).unwrap();
         let block = vec![0; 4096];
         while file.write_all(&block).is_ok() {}
-        // What is open holds its room.
+        // An open file holds its room.
         drop(file);
 
         let second = json!({ "cwd": daemon.work_dir("second"), "prompt": "hello" });
@@ -59,7 +59,7 @@ async fn made(rest: &Rest, session: &serde_json::Value) -> Option<String> {
     (reply.status.as_u16() == 201).then(|| reply.body["id"].as_str().unwrap().to_owned())
 }
 
-/// What needs no room is answered: reads, and a stop whose process is gone.
+/// Requests that need no room are answered: reads, and a stop whose process is gone.
 #[test]
 fn a_full_disk_hides_no_session_and_no_stop() {
     if !place::is_inside() {
@@ -83,7 +83,7 @@ fn a_full_disk_hides_no_session_and_no_stop() {
             let block = vec![0; bytes];
             while file.write_all(&block).is_ok() {}
         }
-        // What is open holds its room.
+        // An open file holds its room.
         drop(file);
         // The journal's last page has room left, which a turn takes.
         let prompt = json!({ "text": "x".repeat(8_000) });

@@ -44,7 +44,7 @@ fn api_error(num_turns: u64) -> Value {
     })
 }
 
-/// What a CLI prints that cannot go on with its conversation and ends before it is ready.
+/// The lines of a CLI that cannot go on with its conversation and ends before it is ready.
 fn refused_at_start() -> Value {
     let mut result = api_error(0);
     for (name, value) in [

@@ -108,7 +108,7 @@ async fn a_wake_into_another_conversation_begins_nothing() {
 async fn a_first_start_in_another_conversation_fails() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let (owner, taken) = at_rest(&daemon, "owner", "stop").await;
-    // What sessions have is known to the next daemon too.
+    // The next daemon too knows which session has which conversation.
     daemon.kill();
     daemon.start().await;
     let rest = daemon.rest();

@@ -264,7 +264,7 @@ async fn a_cli_in_a_terminal_on_the_conversation_is_named() {
     world.answer(&id, json!([{ "text": "two" }])).await;
 }
 
-/// What the model refuses once it refuses in each later turn: the way out leaves it behind.
+/// The model refuses it in each later turn: the way out leaves it behind.
 #[tokio::test]
 async fn a_conversation_that_the_model_refuses_has_a_way_out() {
     let world = World::start().await;

@@ -223,7 +223,7 @@ async fn a_frozen_keeper_leaves_no_message_without_an_answer() {
     let view = rest.session(&session).await;
     assert_eq!(view["reason"]["code"], "keeper_unresponsive", "{view:#}");
 
-    // What comes later is refused at once. A repeat may have been taken, another one was not.
+    // Later requests are refused at once. A repeat may have been taken, another one was not.
     let again = rest.post(&path, message.clone()).await;
     assert_eq!(again.body["side_effect_possible"], true, "{:#}", again.body);
     assert_eq!(again.problem(503), "keeper_unresponsive");

@@ -18,7 +18,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What the stage that builds the program copies from the checkout.
+/// The files that the stage that builds the program copies from the checkout.
 fn copied() -> Vec<PathBuf> {
     let text = fs::read_to_string(root().join("Dockerfile")).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("COPY "));
@@ -90,7 +90,7 @@ fn what_the_image_copies_is_a_package() {
         let source = Path::new(target["src_path"].as_str().unwrap());
         assert!(source.is_file(), "{}", source.display());
     }
-    // What the database is made from is read when the program is compiled.
+    // The compiler reads the migrations of the database.
     assert!(place.path().join("migrations").is_dir());
 }
 

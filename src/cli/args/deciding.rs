@@ -155,7 +155,7 @@ pub(in crate::cli) struct Deny {
     /// Approval id, or a unique beginning of it; not needed when only one is pending.
     pub(in crate::cli) approval: Option<String>,
 
-    /// What to tell the agent.
+    /// The words for the agent.
     #[arg(short, long)]
     pub(in crate::cli) message: Option<String>,
 

@@ -26,10 +26,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What is read at once.
+/// The size of one read.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// What a connection does.
+/// The doing of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The head of a request is to come, since then.
@@ -51,7 +51,7 @@ pub(in crate::http) struct Visit {
 }
 
 impl Visit {
-    /// What it does, and each change of it.
+    /// Its doing, and each change of it.
     pub(super) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }

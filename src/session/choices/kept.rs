@@ -26,7 +26,7 @@ const EFFORT: &str = "effortLevel";
 /// Raw values by their names.
 type Raw = BTreeMap<String, Box<RawValue>>;
 
-/// What was set. A file of a newer form is not understood in part: what is not known may be a `deny`.
+/// The choices. A file of a newer form is not understood in part: an unknown field may be a `deny`.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
@@ -272,7 +272,7 @@ pub(super) fn is_in_process(config: &RawValue) -> bool {
 /// The members of a raw object; none when it is no object.
 pub(super) fn raw_members(object: Option<&str>) -> Vec<(String, Box<RawValue>)> {
     let mut members = Vec::new();
-    // What is no object has no members.
+    // Only an object has members.
     let _ = json::for_each_member(object.unwrap_or("{}"), |name, value| {
         if let Ok(value) = RawValue::from_string(value.to_owned()) {
             members.push((name.to_owned(), value));

@@ -20,7 +20,7 @@ pub(in crate::session) fn is_choice(subtype: &str) -> bool {
     )
 }
 
-/// What the journal gets in the place of a request that may hold secrets; `None` for all others.
+/// The journal's line in the place of a request that may hold secrets; `None` for all others.
 /// `owners` are the clients that serve servers, when the daemon sets these by itself.
 pub(in crate::session) fn secret_line(
     id: &str,
@@ -55,7 +55,7 @@ pub(in crate::session) fn secret_line(
     Some(stdin::control_request(id, subtype, &shown))
 }
 
-/// What the journal gets of a server: how it is reached.
+/// The journal's part of a server: how it is reached.
 fn kind_of(config: &str) -> Option<Box<RawValue>> {
     let mut shown = Fields::new();
     if let Some(kind) = glance::member_text(config, "type").filter(|kind| kind.len() <= KIND_BYTES) {

@@ -7,7 +7,7 @@ use crate::{
 
 use super::{Kept, line::secret_line};
 
-/// What the id of such a request begins with.
+/// The beginning of the id of such a request.
 const PREFIX: &str = "trunkline-restore-";
 const SETTINGS: &str = "settings";
 const SERVERS: &str = "servers";
@@ -19,13 +19,13 @@ const SERVER_MODE: &str = "mode/";
 pub(in crate::session) struct Step {
     /// The line for the CLI.
     pub(in crate::session) line: Vec<u8>,
-    /// What the journal gets in its place, if it may hold secrets.
+    /// The journal's line in its place, if it may hold secrets.
     pub(in crate::session) record: Option<Vec<u8>>,
     /// The servers that are left out, as the clients that serve them are not here.
     pub(in crate::session) left_out: Vec<String>,
 }
 
-/// What is to be given back is not there any more.
+/// A choice that is to be given back is not there any more.
 #[derive(Debug, thiserror::Error)]
 #[error("what it is to be given is not there any more")]
 pub(in crate::session) struct RestoreFailure;

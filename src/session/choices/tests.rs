@@ -1,4 +1,4 @@
-//! What is set at run time, as it is kept and given back.
+//! Choices at run time, as they are kept and given back.
 
 use super::*;
 use crate::claude::{LaunchOptions, control::Fields, options::Thinking};
@@ -213,7 +213,7 @@ fn the_last_servers_are_set_again_without_those_of_absent_clients() {
         &set_servers(r#"{"here":{"type":"sdk","name":"here"},"gone":{"type":"sdk","name":"gone"}}"#),
         "ws:phone",
     );
-    // What comes over REST leaves owners alone.
+    // Requests over REST leave owners alone.
     kept.set(
         &set_servers(r#"{"gone":{"type":"sdk","name":"gone"},"el":{"command":"y","env":{"K":"SECRET"}}}"#),
         "rest",

@@ -73,7 +73,7 @@ impl Actor {
         self.stop_for_hook(now);
     }
 
-    /// What a person decided about the call that a hook had put off and is asked about again.
+    /// A person's decision about the call that a hook had put off and is asked about again.
     fn decided(&self, asked: &Asked) -> Option<Answering> {
         let decision = self.deciding.waits_for_process()?;
         let is_it = approvals::deferred_id(asked.about.call()?) == decision.request_id;

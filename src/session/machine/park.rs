@@ -38,7 +38,7 @@ impl Machine {
     pub(in crate::session) fn park_obstacle(&self) -> Option<ParkObstacle> {
         let desk = self.desk();
         let state = match self.state() {
-            // What was put off waits without a process, too.
+            // A call that was put off waits without a process, too.
             SessionState::Waiting if !self.waits_for_answer() => SessionState::Idle,
             state => state,
         };
@@ -94,7 +94,7 @@ impl Machine {
         is_on_its_way && self.parked.is_some()
     }
 
-    /// What a wake is started from.
+    /// The state that a wake is started from.
     pub(in crate::session) fn woken_from(&self) -> Option<Parked> {
         self.parked
     }

@@ -2,14 +2,14 @@
 
 use crate::{claude::ControlResponse, session::choices::tolerates};
 
-/// What a process still has to be given.
+/// The choices that a process still has to be given.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Restore {
     /// Whether there was anything to give.
     pub(super) is_needed: bool,
     /// The requests that are not answered, by their ids, in their order.
     pub(super) left: Vec<String>,
-    /// What it refused, and why.
+    /// The choice that it refused, and why.
     pub(super) refused: Option<String>,
 }
 

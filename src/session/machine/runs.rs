@@ -63,7 +63,7 @@ impl Machine {
             self.conversation.on_changed();
         }
         self.carry(&started.carried, record, out);
-        // What was put off waits on: this process begins with it.
+        // A call that was put off waits on: this process begins with it.
         self.approvals.retain(|it| it.kind == ApprovalKind::Deferred);
         self.audit = Audit::default();
         self.desk = Book::default();
@@ -102,7 +102,7 @@ impl Machine {
             let resolution = approvals::abandoned(record.at);
             self.close_approval(&approval, resolution, out);
         }
-        // What a process began before it was ready, and the model did not answer, was no turn.
+        // Work that a process began before it was ready, and that the model did not answer, was no turn.
         let is_elsewhere = matches!(run.unfit, Some(Unfit::Conversation(_)));
         let is_turn = !is_elsewhere && (run.ready || run.has_worked);
         let turn = self.turn.take().filter(|_| is_turn);
