@@ -50,6 +50,8 @@ pub(super) struct Sending {
     messages: VecDeque<Message>,
     is_sending: bool,
     is_looking: bool,
+    /// Whether something happened during the look that is under way.
+    looks_again: bool,
 }
 
 impl Sending {
@@ -61,6 +63,7 @@ impl Sending {
             messages: VecDeque::new(),
             is_sending: false,
             is_looking: false,
+            looks_again: false,
         }
     }
 
@@ -70,6 +73,7 @@ impl Sending {
         self.under_way.clear();
         self.is_sending = false;
         self.is_looking = false;
+        self.looks_again = false;
         self.pump();
     }
 
@@ -121,9 +125,11 @@ impl Sending {
         self.under_way.push(decided.boxed());
     }
 
-    /// Looks at the session; one look at a time.
+    /// Looks at the session; one look at a time. One that is under way may have seen it before what just happened, so
+    /// another one follows it.
     pub(super) fn look(&mut self) {
         if std::mem::replace(&mut self.is_looking, true) {
+            self.looks_again = true;
             return;
         }
         let (client, session) = (self.client.clone(), self.session.clone());
@@ -195,7 +201,12 @@ impl Sending {
                 self.pump();
             }
             Outcome::NotSent(_) => self.is_sending = false,
-            Outcome::Looked(_) | Outcome::Nothing => self.is_looking = false,
+            Outcome::Looked(_) | Outcome::Nothing => {
+                self.is_looking = false;
+                if std::mem::take(&mut self.looks_again) {
+                    self.look();
+                }
+            }
             _ => {}
         }
         outcome
