@@ -526,6 +526,7 @@ async fn a_stop_holds_that_comes_while_a_wake_waits_for_room() {
     rest.in_state(&other, &["parked"]).await;
     // It waits for the end of the wake, which has started nothing.
     rest.lifecycle(&id, "resume", json!({})).await.expect(200);
+    rest.in_state(&id, &["idle"]).await;
     assert_eq!(processes_of(&id), 1);
 }
 

@@ -413,7 +413,7 @@ async fn what_always_allow_covers_is_asked_no_more() {
     let path = format!("/v1/sessions/{id}/approvals?state=pending");
     let open = wait_for("all four are asked for", PATIENCE, async || {
         let list = world.rest.get(&path).await.expect(200);
-    let items = list["items"].as_array().unwrap().clone();
+        let items = list["items"].as_array().unwrap().clone();
         (items.len() == 4).then_some(items)
     })
     .await;
@@ -430,7 +430,7 @@ async fn what_always_allow_covers_is_asked_no_more() {
     allow_with(&world, &id, first, suggested(first, "addRules")).await;
     let rest = wait_for("the siblings are covered", PATIENCE, async || {
         let list = world.rest.get(&path).await.expect(200);
-    let items = list["items"].as_array().unwrap().clone();
+        let items = list["items"].as_array().unwrap().clone();
         (items.len() == 1).then_some(items)
     })
     .await;
