@@ -426,6 +426,8 @@ impl Actor {
                     }
                     // The daemon may have died before it wrote down what that had set.
                     Effect::ControlAnswered(answer) => self.controls.choices.answered(&answer),
+                    Effect::RulesUpdated(seq, answer) => self.controls.choices.rules_updated(seq, &answer),
+                    Effect::StopAsked(seq) => self.controls.choices.stopped(seq),
                     Effect::RunEnded => self.controls.choices.run_ended(),
                     _ => {}
                 }
@@ -506,6 +508,8 @@ impl Actor {
             Effect::ControlAnswered(answer) => self.on_control_answered(answer),
             Effect::AskedClosed(id, is_answered) => self.on_asked_closed(&id, is_answered),
             Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
+            Effect::RulesUpdated(seq, answer) => self.controls.choices.rules_updated(seq, &answer),
+            Effect::StopAsked(seq) => self.controls.choices.stopped(seq),
             Effect::Granted(granted) => self.ruling.grant(granted),
             Effect::TurnEnded(turn, result) => {
                 self.metrics.turn_ended(&turn);

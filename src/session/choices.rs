@@ -1,5 +1,5 @@
 //! Owns what people set while a process runs, so that the next process gets it too: settings, MCP servers, how the model
-//! thinks. It may hold secrets, so it is in a file of its own beside the journal, which only the owner can read.
+//! thinks, the permission rules that came with decisions. It may hold secrets, so it is in a file of its own beside the journal, which only the owner can read.
 //!
 //! A request is kept before the CLI is asked, and counts once the CLI has done it. So a daemon that dies in between reads
 //! the answer in the journal and loses nothing.
@@ -7,6 +7,7 @@
 mod kept;
 mod line;
 mod restore;
+mod rules;
 
 use std::{
     io,
@@ -17,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::ControlResponse,
-    domain::{ClientId, RunId},
+    domain::{ClientId, RunId, Seq},
     journal::{read_beside, replace_beside},
 };
 
@@ -65,6 +66,8 @@ pub(super) struct Choices {
     kept: Result<Kept, String>,
     /// The content of the file; empty when there is none.
     written: Vec<u8>,
+    /// The newest record with an update of rules, or a stop.
+    seen: u64,
     pub(super) restoring: Restoring,
 }
 
@@ -80,6 +83,7 @@ impl Choices {
             dir: dir.to_owned(),
             kept,
             written,
+            seen: 0,
             restoring: Restoring::default(),
         }
     }
@@ -118,6 +122,29 @@ impl Choices {
         self.change(|kept| kept.answered(&answer.request_id, is_done));
     }
 
+    /// The CLI was given an answer that updates permissions.
+    pub(super) fn rules_updated(&mut self, seq: Seq, answer: &RawValue) {
+        self.seen = self.seen.max(seq.get());
+        self.change(|kept| kept.rules.answered(seq, answer.get()));
+    }
+
+    /// A person stopped the session.
+    pub(super) fn stopped(&mut self, seq: Seq) {
+        self.seen = self.seen.max(seq.get());
+        self.change(|kept| kept.rules.stopped(seq));
+    }
+
+    /// The request as the CLI gets it, if that is another one: new permissions keep the rules that only settings can say.
+    pub(super) fn with_rules(&self, subtype: &str, request: &str) -> Option<String> {
+        let rules = &self
+            .kept
+            .as_ref()
+            .ok()
+            .filter(|_| subtype == "apply_flag_settings")?
+            .rules;
+        rules.merge_into_request(request)
+    }
+
     /// A request did not reach the CLI.
     pub(super) fn unsent(&mut self, id: &str) {
         self.change(|kept| kept.answered(id, false));
@@ -140,7 +167,7 @@ impl Choices {
             }
             _ => {}
         }
-        self.kept = Ok(Kept::default());
+        self.kept = Ok(Kept::since(self.seen));
         self.written.clear();
         Ok(())
     }

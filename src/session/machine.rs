@@ -142,6 +142,10 @@ pub(super) enum Effect {
     AskedClosed(String, bool),
     /// Something was allowed that may cover other approvals that are open.
     Granted(Granted),
+    /// An answer updates permissions.
+    RulesUpdated(Seq, Box<RawValue>),
+    /// A person asked for the stop of the session.
+    StopAsked(Seq),
     /// An approval ended.
     ApprovalClosed(ApprovalId, Box<Resolution>),
     /// A turn ended; `result` is the CLI's line, if there was one.
@@ -496,10 +500,14 @@ impl Machine {
                 park: Some(reason), ..
             }) => self.on_park_requested(reason, out),
             Some(Note::StopRequested {
+                by,
                 start_timeout_ms,
                 silent_for_ms,
                 ..
             }) => {
+                if by != "daemon" {
+                    out.effects.push(Effect::StopAsked(record.seq));
+                }
                 if self.run.is_none() && matches!(self.rest, SessionState::Starting | SessionState::Parked) {
                     // Its start was still waiting, or it was parked.
                     self.rest = SessionState::Stopped;

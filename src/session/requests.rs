@@ -134,7 +134,9 @@ impl Actor {
             return;
         };
         let id = RunId::new().to_string();
-        let line = match self.line_of(&id, &subtype, request, &asker) {
+        let merged = self.controls.choices.with_rules(&subtype, request);
+        let written = merged.as_deref().unwrap_or(request);
+        let line = match self.line_of(&id, &subtype, written, &asker) {
             Ok(line) => line,
             Err(bad) => {
                 self.answer_asker(asker, Err(SessionError::InvalidLine(bad)));

@@ -2,6 +2,7 @@
 //! one ended.
 
 mod faults;
+mod rules;
 
 use std::fs;
 

@@ -97,3 +97,61 @@ async fn how_thinking_is_shown_holds_over_park_and_stop() {
         assert_eq!(world.last_request().await["thinking"], before, "after the {how}");
     }
 }
+
+#[tokio::test]
+async fn rules_of_a_decision_hold_over_park_kill_and_stop() {
+    let world = restarting().await;
+    let id = world.session(json!({ "allowed_tools": ["Bash(touch *)"] })).await;
+    let steps = json!([{ "tool": "Bash", "input": { "command": "node -e 1" } }, { "text": "done" }]);
+    world.prompt(&id, steps).await;
+    let approval = world.rest.pending_approval(&id).await;
+    let rules = |behavior: &str, rules: Value| json!({ "type": "addRules", "behavior": behavior, "rules": rules, "destination": "session" });
+    let denied = json!([
+        { "toolName": "Bash", "ruleContent": "touch denied*" },
+        { "toolName": "Bash", "ruleContent": "touch (denied), too" },
+    ]);
+    let updates = json!([
+        rules("deny", denied),
+        rules(
+            "ask",
+            json!([{ "toolName": "Bash", "ruleContent": "touch asked*" }])
+        ),
+    ]);
+    let allow = json!({ "decision": "allow", "updated_permissions": updates });
+    world.decide(&id, &approval, allow).await;
+    world.idle_after(&id, 1).await;
+    let mut turns = 1;
+    for how in ["nothing", "park", "kill", "stop"] {
+        if how != "nothing" {
+            end(&world, &id, how).await;
+        }
+        world.answer(&id, touch("denied")).await;
+        assert!(!world.exists("denied"), "after the {how} the denied command ran");
+        world.answer(&id, touch(&format!("other-{how}"))).await;
+        assert!(world.exists(&format!("other-{how}")), "after the {how}");
+        world.prompt(&id, touch("asked")).await;
+        let approval = world.rest.pending_approval(&id).await;
+        world
+            .decide(&id, &approval, json!({ "decision": "deny", "message": "no" }))
+            .await;
+        turns += 3;
+        world.idle_after(&id, turns).await;
+        assert!(!world.exists("asked"), "after the {how}");
+    }
+    // New permissions keep the rule that asks.
+    let route = format!("/v1/sessions/{id}/settings");
+    let settings = json!({ "settings": { "permissions": { "deny": ["WebFetch"] } } });
+    world.rest.patch(&route, settings).await.expect(200);
+    for how in ["nothing", "park"] {
+        if how != "nothing" {
+            end(&world, &id, how).await;
+        }
+        world.prompt(&id, touch("asked")).await;
+        let approval = world.rest.pending_approval(&id).await;
+        world
+            .decide(&id, &approval, json!({ "decision": "deny", "message": "no" }))
+            .await;
+        turns += 1;
+        world.idle_after(&id, turns).await;
+    }
+}

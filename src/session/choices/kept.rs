@@ -16,7 +16,7 @@ use crate::{
     session::desk::CLIENT_PREFIX,
 };
 
-use super::FILE;
+use super::{FILE, rules::SessionRules};
 
 /// The newest form of the file.
 const VERSION: u32 = 1;
@@ -45,6 +45,9 @@ pub struct Kept {
     /// The permission modes of single MCP servers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) server_modes: BTreeMap<String, String>,
+    /// The permission rules and directories that came with decisions.
+    #[serde(default, skip_serializing_if = "SessionRules::is_empty")]
+    pub(super) rules: SessionRules,
     /// The requests that the CLI has not answered, by their ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     asked: BTreeMap<String, Asked>,
@@ -86,6 +89,7 @@ impl Default for Kept {
             servers: None,
             servers_off: BTreeSet::new(),
             server_modes: BTreeMap::new(),
+            rules: SessionRules::default(),
             asked: BTreeMap::new(),
         }
     }
@@ -132,6 +136,14 @@ impl Kept {
         }
     }
 
+    /// Nothing is set, and the journal up to this record counts no second time.
+    pub(super) fn since(seq: u64) -> Self {
+        Self {
+            rules: SessionRules::since(seq),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -143,6 +155,7 @@ impl Kept {
             && self.servers.is_none()
             && self.servers_off.is_empty()
             && self.server_modes.is_empty()
+            && self.rules.is_empty()
             && self.asked.is_empty()
     }
 
@@ -152,6 +165,7 @@ impl Kept {
     /// The file in its folder cannot be written.
     pub fn copy_to(mut self, dir: &Path) -> io::Result<()> {
         self.forget_unanswered();
+        self.rules = self.rules.of_copy();
         if self.is_empty() {
             return Ok(());
         }
@@ -242,6 +256,7 @@ impl Kept {
 
     /// Makes what goes by flags part of the launch options.
     pub fn shape(&self, options: &mut LaunchOptions) {
+        self.rules.shape(options);
         if let Some(choice) = &self.thinking {
             let of_launch = match options.thinking.take() {
                 Some(Thinking::Adaptive { display } | Thinking::Enabled { display, .. }) => {

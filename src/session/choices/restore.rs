@@ -89,7 +89,8 @@ pub(super) fn step(kept: &Kept, id: &str, is_here: impl Fn(&ClientId) -> bool) -
     let subtype = if what == SETTINGS {
         let mut settings = Fields::new();
         for (name, value) in &kept.settings {
-            settings.set_raw(name, value.clone());
+            let merged = (name == "permissions").then(|| kept.rules.merge(value.get()));
+            settings.set_raw(name, merged.flatten().unwrap_or_else(|| value.clone()));
         }
         fields.set_raw("settings", settings.to_object()?);
         "apply_flag_settings"

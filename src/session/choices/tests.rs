@@ -268,3 +268,37 @@ fn toggles_and_modes_come_after_the_servers() {
     assert!(!tolerates("trunkline-restore-off/a", "no"));
     assert!(!tolerates("trunkline-restore-settings", "Server not found: a"));
 }
+
+#[test]
+fn rules_that_were_put_aside_do_not_come_back() {
+    let deny = raw(
+        r#"{"updatedPermissions":[{"type":"addRules","behavior":"ask","rules":[{"toolName":"A"}],"destination":"session"}]}"#,
+    );
+    let dir = tempfile::tempdir().unwrap();
+    Choices::open(dir.path()).rules_updated(Seq::new(7), &deny);
+    let mut choices = Choices::open(dir.path());
+    let request = settings(r#"{"permissions":{}}"#);
+    assert!(choices.with_rules("apply_flag_settings", &request).is_some());
+    // The journal is read again.
+    choices.rules_updated(Seq::new(7), &deny);
+    choices.put_aside().unwrap();
+    choices.get().unwrap();
+    let mut choices = Choices::open(dir.path());
+    choices.rules_updated(Seq::new(7), &deny);
+    assert!(choices.with_rules("apply_flag_settings", &request).is_none());
+}
+
+#[test]
+fn settings_that_are_given_back_keep_the_rules_that_ask() {
+    let mut kept = Kept::default();
+    kept.set(&settings(r#"{"permissions":{"deny":["A"]},"b":1}"#), "rest");
+    kept.rules.answered(
+        Seq::new(1),
+        r#"{"updatedPermissions":[{"type":"addRules","behavior":"ask","rules":[{"toolName":"B"}],"destination":"session"}]}"#,
+    );
+    let line = restored(&kept);
+    assert!(
+        line.contains(r#""permissions":{"deny":["A"],"ask":["B"]}"#),
+        "{line}"
+    );
+}

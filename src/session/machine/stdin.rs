@@ -40,6 +40,10 @@ impl Machine {
                             self.audit
                                 .on_hook_denied(glance::member_text(whole, "tool_use_id"));
                         }
+                        let updates = entry.1.response.as_ref().filter(|_| entry.1.permissions_updated);
+                        let updates = updates.filter(|_| entry.1.state == ApprovalState::Allowed);
+                        out.effects
+                            .extend(updates.map(|it| Effect::RulesUpdated(record.seq, it.clone())));
                         if !self.on_call_decided(asked.about.call(), &entry.1, out) {
                             self.log_decision(entry, out);
                         }
@@ -62,6 +66,9 @@ impl Machine {
                             .clone()
                             .filter(|_| resolution.permissions_updated);
                         self.close_approval(&approval, resolution, out);
+                        let updates = response.clone();
+                        out.effects
+                            .extend(updates.map(|it| Effect::RulesUpdated(record.seq, it)));
                         let granted = response.and_then(|response| {
                             Granted::by_answer(&approval, response.get(), self.open_approvals())
                         });
