@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline::claude::catalogue::{CONTROLS, MESSAGES, RESULT_SUBTYPES, SYSTEM_SUBTYPES, Sender};
 
 use crate::{
-    bed::{act, act_through, of_type, plain, records, session},
+    bed::{act, act_through, of_type, plain, records, session, session_with},
     support::{
         daemon::TestDaemon,
         wait::{PATIENCE, wait_for},
@@ -311,4 +311,40 @@ async fn a_client_takes_its_request_back_under_its_own_id() {
     let taken_back = written.last().unwrap();
     assert_eq!(taken_back["data"]["request_id"], asked["data"]["request_id"]);
     assert_ne!(taken_back["data"]["request_id"], "mine");
+}
+
+#[tokio::test]
+async fn every_known_hook_event_is_asked_and_answered_once() {
+    let events: Vec<&str> = include_str!("../fixtures/hook-events.txt").lines().collect();
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let hook = |event: &&str| {
+        let output = json!({ "systemMessage": format!("heard of {event}") });
+        json!({ "event": event, "target": { "type": "fixed", "output": output } })
+    };
+    let hooks: Value = events.iter().map(hook).collect();
+    let id = session_with(&daemon, "a", json!({}), json!({ "hooks": hooks })).await;
+    let ask = |(place, event): (usize, &&str)| {
+        let input = json!({ "hook_event_name": event });
+        let callback = format!("trunkline/{place}");
+        let request = json!({ "subtype": "hook_callback", "callback_id": callback, "input": input });
+        json!({ "request": request, "id": event })
+    };
+    let mut actions: Vec<Value> = events.iter().enumerate().map(ask).collect();
+    actions.push(json!({ "text": "done" }));
+    act_through(&rest, &id, Value::Array(actions)).await;
+    let records = records(&rest, &id).await;
+    let initialize = of_type(&records, "client", "control_request")[0];
+    let heard = of_type(&records, "cli", "fake_answer");
+    for event in events {
+        let registered = &initialize["request"]["hooks"][event];
+        assert_eq!(registered.as_array().map(Vec::len), Some(1), "{event}");
+        let answers: Vec<_> = heard.iter().filter(|it| it["request_id"] == event).collect();
+        assert_eq!(answers.len(), 1, "{event}: {answers:#?}");
+        let output = json!({ "systemMessage": format!("heard of {event}") });
+        assert_eq!(
+            answers[0]["response"]["response"], output,
+            "{event}: {answers:#?}"
+        );
+    }
 }

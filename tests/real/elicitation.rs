@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 /// An MCP server whose only tool asks the person behind the client for a name.
-const ASKING_SERVER: &str = r#"
+pub(crate) const ASKING_SERVER: &str = r#"
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n");
 const handlers = {
   initialize: ({ id, params }) => send({

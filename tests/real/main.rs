@@ -16,6 +16,7 @@ mod deferred;
 mod elicitation;
 mod environment;
 mod fork;
+mod hook_events;
 mod hooks;
 mod host_controls;
 mod interrupts;
