@@ -8,7 +8,7 @@ use crate::{
         proc,
         wait::{PATIENCE, wait_for},
     },
-    world::{World, pid},
+    world::{MCP_SERVER, World, pid},
 };
 
 /// Kills the CLI and waits for the process that the daemon starts in its place.
@@ -154,4 +154,35 @@ async fn rules_of_a_decision_hold_over_park_kill_and_stop() {
         turns += 1;
         world.idle_after(&id, turns).await;
     }
+}
+
+/// Waits until the server that was set is connected.
+async fn connected(world: &World, id: &str) {
+    wait_for("the server is connected", PATIENCE, async || {
+        let reply = world
+            .rest
+            .get(&format!("/v1/sessions/{id}/mcp"))
+            .await
+            .expect(200);
+        let servers = reply["response"]["mcpServers"].as_array()?;
+        let good = servers.iter().find(|server| server["name"] == "good")?;
+        (good["status"] == "connected").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_was_set_is_there_after_a_park() {
+    let world = World::start().await;
+    world.write("server.py", MCP_SERVER);
+    let id = world.session(json!({})).await;
+    let server = json!({ "type": "stdio", "command": "python3", "args": [world.dir().join("server.py")] });
+    let servers = json!({ "servers": { "good": server } });
+    let route = format!("/v1/sessions/{id}/mcp");
+    world.rest.put(&route, servers).await.expect(200);
+    connected(&world, &id).await;
+    world.answer(&id, json!([{ "text": "before" }])).await;
+    end(&world, &id, "park").await;
+    world.answer(&id, json!([{ "text": "after" }])).await;
+    connected(&world, &id).await;
 }
