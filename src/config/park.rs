@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Problem;
 
-/// When the processes of sessions that do nothing are ended to save memory.
+/// When the processes of sessions that do nothing are ended to save memory. The next process is given what was set at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Park {
     /// How long nothing is asked of a session before it is parked; 0 = for ever.
