@@ -10,6 +10,7 @@ use serde_json::Value;
 use trunkline::claude::{
     catalogue::{Access, CONTROLS, MESSAGES, RESULT_SUBTYPES, STDIN_TYPES, SYSTEM_SUBTYPES, Sender, control},
     controls::UNTYPED,
+    environment::{DEFAULT_ALLOW, NEVER, child},
 };
 
 use crate::read;
@@ -27,6 +28,15 @@ const RESULT: &str = "Subtypes of result";
 const TO_CLI: &str = "Control requests to the CLI";
 const OF_CLI: &str = "Control requests of the CLI";
 const STDIN: &str = "Lines on the CLI's stdin";
+const HOOK: &str = "Hook events";
+const TOOL: &str = "Tools";
+const OPTION: &str = "Launch options";
+const MODE: &str = "Permission modes";
+const PASSES: &str = "Variables that pass";
+const NEVER_PASSES: &str = "Variables that never pass";
+
+/// Every event of a hook that is known.
+const HOOK_EVENTS: &str = include_str!("../fixtures/hook-events.txt");
 
 /// A row of a table.
 #[derive(Debug, PartialEq, Eq)]
@@ -98,7 +108,33 @@ fn known() -> BTreeMap<&'static str, BTreeSet<String>> {
         let controls = CONTROLS.iter().filter(|control| control.sender != not_by);
         controls.map(|control| control.name.to_owned()).collect()
     };
+    let contract: Value = serde_json::from_str(&read("openapi/trunkline.json")).unwrap_or_default();
+    let schemas = &contract["components"]["schemas"];
+    let options = schemas["LaunchOptions"]["properties"].as_object();
+    let modes = schemas["PermissionMode"]["enum"].as_array();
+    let tools = seen().into_iter().filter(|(table, _)| *table == TOOL);
     BTreeMap::from([
+        (HOOK, owned(&HOOK_EVENTS.lines().collect::<Vec<_>>())),
+        (TOOL, tools.map(|(_, name)| name).collect()),
+        (
+            OPTION,
+            options
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| name.clone())
+                .collect(),
+        ),
+        (
+            MODE,
+            modes
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+        ),
+        (PASSES, owned(DEFAULT_ALLOW)),
+        (NEVER_PASSES, owned(NEVER)),
         (MESSAGE, owned(MESSAGES)),
         (SYSTEM, owned(SYSTEM_SUBTYPES)),
         (RESULT, owned(RESULT_SUBTYPES)),
@@ -143,6 +179,13 @@ fn seen() -> BTreeSet<(&'static str, String)> {
         }
         for line in recorded(&path) {
             let kind = text(&line["type"]);
+            // Tools of MCP servers have the names that their servers give them.
+            let tools = line["tools"].as_array().into_iter().flatten().map(text);
+            seen.extend(
+                tools
+                    .filter(|name| !name.starts_with("mcp__"))
+                    .map(|name| (TOOL, name)),
+            );
             seen.extend(match kind.as_str() {
                 "system" => Some((SYSTEM, text(&line["subtype"]))),
                 "result" => Some((RESULT, text(&line["subtype"]))),
@@ -195,6 +238,23 @@ fn what_the_real_cli_was_seen_to_say_has_a_row() {
             rows.contains(&(table.to_owned(), name.clone())),
             "{table}: `{name}` was recorded and has no row"
         );
+    }
+}
+
+#[test]
+fn each_listed_variable_passes_or_never_does() {
+    let allow: Vec<String> = DEFAULT_ALLOW.iter().map(|name| (*name).to_owned()).collect();
+    let passed = |allow: &[String], pattern: &str| {
+        let variable = (pattern.replace('*', "X"), "1".to_owned());
+        !child(allow, [variable], &[], &BTreeMap::new()).is_empty()
+    };
+    for pattern in DEFAULT_ALLOW {
+        assert!(passed(&allow, pattern), "{pattern}");
+    }
+    for pattern in NEVER {
+        assert!(!passed(&["*".to_owned()], pattern), "{pattern}");
+        let session = BTreeMap::from([(pattern.replace('*', "X"), "1".to_owned())]);
+        assert!(child(&allow, [], &[], &session).is_empty(), "{pattern}");
     }
 }
 
