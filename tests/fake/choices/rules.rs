@@ -45,7 +45,7 @@ async fn allow_with(rest: &Rest, id: &str, request: &str, updates: Value) {
     .await;
 }
 
-/// What the newest process was given of the updates, by flags.
+/// The updates that the newest process was given by flags.
 fn given(daemon: &TestDaemon) -> Vec<String> {
     let flags = ["--allowedTools", "--disallowedTools", "--add-dir"];
     let is_given = |arg: &String| flags.iter().any(|flag| arg.starts_with(flag));
