@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
-    domain::{Clock, SessionState},
+    domain::{Clock, FailReason, SessionState},
     journal::{Source, Writer, WriterOptions},
     telemetry,
 };
@@ -201,15 +201,30 @@ impl Actor {
     pub(super) fn shown_state(&self) -> SessionState {
         if self.launching.is_some() {
             SessionState::Starting
+        } else if self.unrecorded_failure().is_some() {
+            SessionState::Failed
         } else {
             self.machine.state()
+        }
+    }
+
+    /// Why a first start failed whose end the disk has not taken yet. The journal says `starting` until it does, and nobody
+    /// may be told that the session goes on.
+    fn unrecorded_failure(&self) -> Option<&FailReason> {
+        let is_first = self.machine.state() == SessionState::Starting && self.machine.restart().is_none();
+        match &self.unwritten {
+            Some(Note::StartFailed { reason, .. }) if is_first => Some(reason),
+            _ => None,
         }
     }
 
     pub(super) fn shown_view(&self) -> LiveView {
         let view = self.machine.view(self.cli_pid);
         LiveView {
-            reason: self.silence().or_else(|| view.reason.clone()),
+            reason: self
+                .silence()
+                .or_else(|| self.unrecorded_failure().cloned())
+                .or_else(|| view.reason.clone()),
             state: self.shown_state(),
             requests: self.pending_requests(),
             parked: self.machine.parked().filter(|_| self.launching.is_none()),

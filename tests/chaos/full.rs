@@ -104,3 +104,66 @@ fn a_full_disk_hides_no_session_and_no_stop() {
         rest.in_state(&id, &["stopped"]).await;
     });
 }
+
+/// The disk fills up at each step of a start in turn. A client that is told of a session that starts relies on its prompt.
+#[test]
+fn a_start_that_a_full_disk_fails_is_not_said_to_go_on() {
+    if !place::is_inside() {
+        place::enter("full::a_start_that_a_full_disk_fails_is_not_said_to_go_on");
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let daemon = TestDaemon::with_fake()
+            .data_disk(16 << 20)
+            .allow_errors()
+            .start()
+            .await;
+        let rest = daemon.rest();
+        let ballast = daemon.data_dir().join("ballast");
+        let mut failed = 0;
+        for (round, pages) in (0..3).flat_map(|round| (0..12).map(move |pages| (round, pages))) {
+            let mut file = fs::File::create(&ballast).unwrap();
+            let block = vec![0; 4096];
+            while file.write_all(&block).is_ok() {}
+            let filled = file.metadata().unwrap().len();
+            file.set_len(filled.saturating_sub(pages * 4096)).unwrap();
+            drop(file);
+            let name = format!("with-{round}-{pages}");
+            let reply = rest
+                .post(
+                    "/v1/sessions",
+                    json!({ "cwd": daemon.work_dir(&name), "prompt": "hello" }),
+                )
+                .await;
+            let told = reply.body["state"].clone();
+            fs::remove_file(&ballast).unwrap();
+            if reply.status.as_u16() != 201 {
+                assert_eq!(reply.problem(503), "storage_unavailable");
+                wait_for("the store to catch up", PATIENCE, async || {
+                    (rest.get("/v1/sessions").await.status.as_u16() == 200).then_some(())
+                })
+                .await;
+                continue;
+            }
+            let id = reply.body["id"].as_str().unwrap().to_owned();
+            if told == "failed" {
+                failed += 1;
+                assert_eq!(reply.body["reason"]["code"], "start_failed", "{:#}", reply.body);
+                wait_for("the store to catch up", PATIENCE, async || {
+                    let resumed = rest.lifecycle(&id, "resume", json!({})).await;
+                    (resumed.body["code"] != "storage_unavailable").then(|| resumed.expect(200))
+                })
+                .await;
+            } else {
+                wait_for("the turn of the first prompt", PATIENCE, async || {
+                    (rest.session(&id).await["turns"] == 1).then_some(())
+                })
+                .await;
+            }
+            rest.in_state(&id, &["idle"]).await;
+            rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+        }
+        assert!(failed > 0, "the disk had room at each start");
+    });
+}
