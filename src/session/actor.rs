@@ -15,8 +15,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::{
-        ApprovalId, FailReason, Liveness, ParkObstacle, Projection, PromptUuid, Seq, SessionId, SessionState,
-        Timestamp, fact::CliTotals, rule::Rules,
+        ApprovalId, FailReason, Liveness, ParkObstacle, Projection, PromptState, PromptUuid, Seq, SessionId,
+        SessionState, Timestamp, fact::CliTotals, rule::Rules,
     },
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle, StartSweep},
@@ -428,7 +428,17 @@ impl Actor {
                     Effect::ControlAnswered(answer) => self.controls.choices.answered(&answer),
                     Effect::RulesUpdated(seq, answer) => self.controls.choices.rules_updated(seq, &answer),
                     Effect::StopAsked(seq) => self.controls.choices.stopped(seq),
-                    Effect::RunEnded => self.controls.choices.run_ended(),
+                    Effect::EffortTyped(prompt) => self.controls.choices.effort_typed(prompt),
+                    Effect::TurnEnded(turn, result) => {
+                        self.controls.choices.turn_ended(&turn, result.as_deref());
+                    }
+                    Effect::PromptDropped(prompt, PromptState::Cancelled) => {
+                        self.controls.choices.prompt_cancelled(prompt);
+                    }
+                    Effect::RunEnded => {
+                        // It was told in its time.
+                        let _ = self.controls.choices.run_ended(|_| false);
+                    }
                     _ => {}
                 }
             }
@@ -500,7 +510,11 @@ impl Actor {
                     self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated }));
                 }
             }
+            Effect::EffortTyped(prompt) => self.controls.choices.effort_typed(prompt),
             Effect::PromptDropped(uuid, state) => {
+                if state == PromptState::Cancelled {
+                    self.controls.choices.prompt_cancelled(uuid);
+                }
                 for waiter in self.turn_waiters.remove(&uuid).unwrap_or_default() {
                     waiter.send(Err(SessionError::PromptDropped { state })).ok();
                 }
@@ -513,6 +527,7 @@ impl Actor {
             Effect::Granted(granted) => self.ruling.grant(granted),
             Effect::TurnEnded(turn, result) => {
                 self.metrics.turn_ended(&turn);
+                self.controls.choices.turn_ended(&turn, result.as_deref());
                 self.on_turn_ended(turn.number);
                 let outcome = Arc::new(TurnOutcome { turn: *turn, result });
                 for prompt in &outcome.turn.prompts {

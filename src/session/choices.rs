@@ -4,6 +4,7 @@
 //! A request is kept before the CLI is asked, and counts once the CLI has done it. So a daemon that dies in between reads
 //! the answer in the journal and loses nothing.
 
+mod effort;
 mod kept;
 mod line;
 mod restore;
@@ -17,11 +18,13 @@ use std::{
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::ControlResponse,
-    domain::{ClientId, RunId, Seq},
+    claude::{ControlResponse, glance},
+    domain::{ClientId, PromptUuid, RunId, Seq, TurnEnd},
     journal::{read_beside, replace_beside},
 };
 
+use effort::TypedEfforts;
+pub(super) use effort::{COMMAND_CHARS, is_effort_command};
 pub use kept::Kept;
 pub(super) use line::{is_choice, secret_line};
 pub(super) use restore::{RestoreFailure, Restoring, is_step, tolerates};
@@ -66,8 +69,9 @@ pub(super) struct Choices {
     kept: Result<Kept, String>,
     /// The content of the file; empty when there is none.
     written: Vec<u8>,
-    /// The newest record with an update of rules, or a stop.
+    /// The newest record with an update of rules, an effort, or a stop.
     seen: u64,
+    efforts: TypedEfforts,
     pub(super) restoring: Restoring,
 }
 
@@ -84,6 +88,7 @@ impl Choices {
             kept,
             written,
             seen: 0,
+            efforts: TypedEfforts::default(),
             restoring: Restoring::default(),
         }
     }
@@ -134,6 +139,29 @@ impl Choices {
         self.change(|kept| kept.rules.stopped(seq));
     }
 
+    /// A prompt that is the command `/effort` was written to the CLI.
+    pub(super) fn effort_typed(&mut self, prompt: PromptUuid) {
+        self.efforts.typed(prompt);
+    }
+
+    /// A prompt was taken back before it began.
+    pub(super) fn prompt_cancelled(&mut self, prompt: PromptUuid) {
+        self.efforts.take(&[prompt]);
+    }
+
+    /// A turn ended; `result` is the CLI's line. That of the command `/effort` says what the CLI made of it.
+    pub(super) fn turn_ended(&mut self, turn: &TurnEnd, result: Option<&RawValue>) {
+        if !self.efforts.take(&turn.prompts) {
+            return;
+        }
+        let answer = result.and_then(|result| glance::member_text(result.get(), "result"));
+        let settings = answer.and_then(|answer| effort::settings_of(&answer));
+        self.efforts.answered(settings.is_some());
+        let seq = turn.last_seq.get();
+        self.seen = self.seen.max(seq);
+        self.change(|kept| kept.effort_answered(seq, settings.unwrap_or_default()));
+    }
+
     /// The request as the CLI gets it, if that is another one: new permissions keep the rules that only settings can say.
     pub(super) fn with_rules(&self, subtype: &str, request: &str) -> Option<String> {
         let rules = &self
@@ -150,10 +178,12 @@ impl Choices {
         self.change(|kept| kept.answered(id, false));
     }
 
-    /// The process ended: it answers nothing any more.
-    pub(super) fn run_ended(&mut self) {
+    /// The process ended: it answers nothing any more. Whether a person had typed an effort that nobody knows; prompts
+    /// that are carried go to the next process.
+    pub(super) fn run_ended(&mut self, is_carried: impl Fn(&PromptUuid) -> bool) -> bool {
         self.restoring = Restoring::default();
         self.change(Kept::forget_unanswered);
+        std::mem::take(&mut self.efforts).is_unknown(is_carried)
     }
 
     /// Puts the file aside, after which nothing is set: a person wants a fresh start, and it cannot be used.

@@ -160,6 +160,8 @@ pub(super) enum Effect {
         seq: Seq,
         digest: LineDigest,
     },
+    /// A prompt that was written is the command `/effort`.
+    EffortTyped(PromptUuid),
     /// A process that was started in advance is a session's.
     Claimed,
     /// A prompt will not be answered by a turn.

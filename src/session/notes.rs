@@ -203,6 +203,15 @@ impl ChoicesNotice {
             ),
         }
     }
+
+    /// A person typed an effort, and the process ended before its answer was known, or with one that is not understood.
+    pub(super) fn effort_unknown() -> Self {
+        Self {
+            code: ChoicesCode::EffortUnknown,
+            detail: "somebody typed /effort, and what came of it is not known; the next process may have another effort"
+                .to_owned(),
+        }
+    }
 }
 
 /// The names of these notices.
@@ -210,6 +219,8 @@ impl ChoicesNotice {
 pub(super) enum ChoicesCode {
     #[serde(rename = "servers_left_out")]
     ServersLeftOut,
+    #[serde(rename = "effort_unknown")]
+    EffortUnknown,
 }
 
 /// The configuration bounds where sessions work, and some directories of the session's options are outside.

@@ -18,7 +18,7 @@ use super::{
     admission::{Admitted, StartTurn},
     handle::{Launch, Occasion, Reply, Stop},
     machine::digest,
-    notes::{Carried, LeftOut, Note, Notice, RunStarted},
+    notes::{Carried, ChoicesNotice, LeftOut, Note, Notice, RunStarted},
     outbox::{self, Backlog, Due, Entry, OUTBOX_ENTRIES, Payload, Subject, Unsent},
     park::WakeFailure,
 };
@@ -343,10 +343,14 @@ impl Actor {
             self.answer_waiting(waiting, &|| Err(SessionError::Died { state }.of_sent(&id)));
         }
         self.on_turn_ended(u64::MAX);
-        self.controls.choices.run_ended();
         let state = self.machine.state();
         let is_due = self.machine.restart().is_some();
-        let carried = |prompt: &PromptUuid| self.machine.carried().iter().any(|it| it.uuid == *prompt);
+        let carried: Vec<_> = self.machine.carried().iter().map(|it| it.uuid).collect();
+        let carried = |prompt: &PromptUuid| carried.contains(prompt);
+        if self.controls.choices.run_ended(carried) {
+            let note = Note::Notice(Notice::Choices(ChoicesNotice::effort_unknown()));
+            self.note(note, Subject::Nobody);
+        }
         let reason = self.machine.reason();
         let taken = reason.filter(|reason| reason.code == FailReason::CONVERSATION_TAKEN);
         for (_, waiters) in self

@@ -1,6 +1,7 @@
 //! Owns the tests of what a person sets at run time: the next process has it before it hears of a prompt, however the last
 //! one ended.
 
+mod efforts;
 mod faults;
 mod rules;
 

@@ -186,3 +186,34 @@ async fn a_server_that_was_set_is_there_after_a_park() {
     world.answer(&id, json!([{ "text": "after" }])).await;
     connected(&world, &id).await;
 }
+
+#[tokio::test]
+async fn an_effort_that_was_typed_holds_over_park_kill_and_stop() {
+    let world = restarting().await;
+    let id = world.session(json!({ "effort": "high" })).await;
+    let effort = async || {
+        world.answer(&id, json!([{ "text": "done" }])).await;
+        world.last_request().await["output_config"]["effort"].clone()
+    };
+    assert_eq!(effort().await, "high");
+    world.rest.ask(&id, "/effort low").await;
+    assert_eq!(effort().await, "low");
+    for how in ["park", "kill", "stop"] {
+        end(&world, &id, how).await;
+        assert_eq!(effort().await, "low", "after the {how}");
+    }
+    world.rest.ask(&id, "/effort no-such-effort").await;
+    end(&world, &id, "park").await;
+    assert_eq!(effort().await, "low", "that was refused");
+    world.rest.ask(&id, "/effort auto").await;
+    let own = effort().await;
+    assert_ne!(own, "low");
+    end(&world, &id, "park").await;
+    assert_eq!(effort().await, own);
+    let events = world.rest.events(&id, 0).await;
+    let notices: Vec<_> = events
+        .iter()
+        .filter(|it| it["data"]["type"] == "notice")
+        .collect();
+    assert!(notices.is_empty(), "{notices:#?}");
+}

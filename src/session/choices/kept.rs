@@ -21,7 +21,7 @@ use super::{FILE, rules::SessionRules};
 /// The newest form of the file.
 const VERSION: u32 = 1;
 /// Taking back the effort gives the CLI's own default and not that of the launch, so this must be said again.
-const EFFORT: &str = "effortLevel";
+pub(super) const EFFORT: &str = "effortLevel";
 
 /// Raw values by their names.
 type Raw = BTreeMap<String, Box<RawValue>>;
@@ -48,6 +48,9 @@ pub struct Kept {
     /// The permission rules and directories that came with decisions.
     #[serde(default, skip_serializing_if = "SessionRules::is_empty")]
     pub(super) rules: SessionRules,
+    /// The record of the answer to the newest command `/effort`: those up to it count no second time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    effort_through: Option<u64>,
     /// The requests that the CLI has not answered, by their ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     asked: BTreeMap<String, Asked>,
@@ -90,6 +93,7 @@ impl Default for Kept {
             servers_off: BTreeSet::new(),
             server_modes: BTreeMap::new(),
             rules: SessionRules::default(),
+            effort_through: None,
             asked: BTreeMap::new(),
         }
     }
@@ -140,6 +144,7 @@ impl Kept {
     pub(super) fn since(seq: u64) -> Self {
         Self {
             rules: SessionRules::since(seq),
+            effort_through: Some(seq).filter(|seq| *seq > 0),
             ..Self::default()
         }
     }
@@ -156,6 +161,7 @@ impl Kept {
             && self.servers_off.is_empty()
             && self.server_modes.is_empty()
             && self.rules.is_empty()
+            && self.effort_through.is_none()
             && self.asked.is_empty()
     }
 
@@ -166,6 +172,7 @@ impl Kept {
     pub fn copy_to(mut self, dir: &Path) -> io::Result<()> {
         self.forget_unanswered();
         self.rules = self.rules.of_copy();
+        self.effort_through = None;
         if self.is_empty() {
             return Ok(());
         }
@@ -185,6 +192,19 @@ impl Kept {
 
     pub(super) fn forget_unanswered(&mut self) {
         self.asked.clear();
+    }
+
+    /// The CLI answered the command `/effort`, which does the same as these settings.
+    pub(super) fn effort_answered(&mut self, seq: u64, settings: Vec<(&str, String)>) {
+        if settings.is_empty() || Some(seq) <= self.effort_through {
+            return;
+        }
+        self.effort_through = Some(seq);
+        for (name, value) in settings {
+            if let Ok(value) = RawValue::from_string(value) {
+                self.settings.insert(name.to_owned(), value);
+            }
+        }
     }
 
     /// The CLI did what a request asks for.

@@ -82,7 +82,7 @@ fn what_a_dead_process_has_not_answered_is_not_set() {
     let dir = tempfile::tempdir().unwrap();
     let mut choices = Choices::open(dir.path());
     choices.ask("one", raw(&settings(r#"{"a":1}"#)), "rest").unwrap();
-    choices.run_ended();
+    choices.run_ended(|_| false);
     choices.answered(&answer("one", true));
     assert!(choices.get().unwrap().is_empty());
     assert!(!dir.path().join(FILE).exists(), "nothing is left");
@@ -120,7 +120,7 @@ fn a_damaged_file_is_an_error_until_it_is_put_aside() {
         );
         assert!(choices.ask("one", raw(&settings(r#"{"a":1}"#)), "rest").is_err());
         choices.answered(&answer("one", true));
-        choices.run_ended();
+        choices.run_ended(|_| false);
         let untouched = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
         assert_eq!(untouched, text);
         choices.put_aside().unwrap();

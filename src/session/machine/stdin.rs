@@ -9,7 +9,11 @@ use crate::{
 };
 
 use super::{Effect, Machine, Outcome, OwnRequest, PROMPT_START_CHARS, digest};
-use crate::session::{OpenPrompt, approvals, covered::Granted};
+use crate::session::{
+    OpenPrompt, approvals,
+    choices::{COMMAND_CHARS, is_effort_command},
+    covered::Granted,
+};
 
 impl Machine {
     pub(super) fn on_client(&mut self, record: &RecordRef<'_>, out: &mut Outcome) {
@@ -116,6 +120,9 @@ impl Machine {
             seq: record.seq,
             at: record.at,
         });
+        if is_effort_command(&glance::prompt_start(line, COMMAND_CHARS)) {
+            out.effects.push(Effect::EffortTyped(uuid));
+        }
         out.effects.push(Effect::PromptSent {
             uuid,
             seq: record.seq,
