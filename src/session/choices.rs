@@ -1,5 +1,5 @@
 //! Owns what people set while a process runs, so that the next process gets it too: settings, MCP servers, how the model
-//! thinks, the permission rules that came with decisions. It may hold secrets, so it is in a file of its own beside the journal, which only the owner can read.
+//! thinks, the permission rules that came with decisions, hooks of named clients. It may hold secrets, so it is in a file of its own beside the journal, which only the owner can read.
 //!
 //! A request is kept before the CLI is asked, and counts once the CLI has done it. So a daemon that dies in between reads
 //! the answer in the journal and loses nothing.
@@ -18,7 +18,7 @@ use std::{
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlResponse, glance},
+    claude::{ControlResponse, glance, hooks::HookMatcher},
     domain::{ClientId, PromptUuid, RunId, Seq, TurnEnd},
     journal::{read_beside, replace_beside},
 };
@@ -26,7 +26,7 @@ use crate::{
 use effort::TypedEfforts;
 pub(super) use effort::{COMMAND_CHARS, is_effort_command};
 pub use kept::Kept;
-pub(super) use line::{is_choice, secret_line};
+pub(super) use line::{choice_of, secret_line};
 pub(super) use restore::{RestoreFailure, Restoring, is_step, tolerates};
 
 /// The name of the file.
@@ -160,6 +160,11 @@ impl Choices {
         let seq = turn.last_seq.get();
         self.seen = self.seen.max(seq);
         self.change(|kept| kept.effort_answered(seq, settings.unwrap_or_default()));
+    }
+
+    /// The hooks that named clients registered, as the CLI gets them.
+    pub(super) fn hooks(&self) -> Vec<HookMatcher> {
+        self.kept.as_ref().map(Kept::hooks).unwrap_or_default()
     }
 
     /// The request as the CLI gets it, if that is another one: new permissions keep the rules that only settings can say.

@@ -15,7 +15,7 @@ mod route;
 mod serve;
 mod state;
 
-pub(super) use registrations::CLIENT_PREFIX;
+pub(super) use registrations::{CLIENT_PREFIX, minted};
 pub use route::Routes;
 pub use state::DeskTimes;
 

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::{
@@ -16,7 +15,7 @@ use crate::{
 use super::{
     SessionError,
     actor::Actor,
-    choices::{is_choice, secret_line},
+    choices::{choice_of, secret_line},
     control::{Asker, Held, Interrupt, Place, Registration, Request, Waiting, end_of},
     desk::own_hooks,
     machine::INITIALIZE_ID,
@@ -143,10 +142,10 @@ impl Actor {
                 return;
             }
         };
-        let choice = is_choice(&subtype)
-            .then(|| RawValue::from_string(request.to_owned()).ok())
-            .flatten()
-            .map(|choice| Box::new((choice, by.clone())));
+        let is_named_client =
+            matches!(&asker, Asker::Client { connection, .. } if self.clients.is_named(*connection));
+        let choice = choice_of(&subtype, request, is_named_client);
+        let choice = choice.map(|choice| Box::new((choice, by.clone())));
         let line = match secret_line(&id, &subtype, request, &Fields::new()) {
             Some(_) if !self.takes_secrets() => {
                 self.answer_asker(asker, Err(SessionError::SecretNotTaken));

@@ -495,6 +495,7 @@ impl Supervisor {
                 prompt,
                 restart,
                 restores: choices.steps(),
+                hooks: choices.hooks(),
             },
         )
     }

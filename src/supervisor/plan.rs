@@ -7,7 +7,12 @@ use std::{
 };
 
 use crate::{
-    claude::{self, LaunchFile, LaunchOptions, Start, options::PermissionMode, stdin},
+    claude::{
+        self, LaunchFile, LaunchOptions, Start,
+        hooks::{self, HookMatcher},
+        options::PermissionMode,
+        stdin,
+    },
     domain::{AgentKind, RestartOverride, RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
     keeper::{DATA_MARKER, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
     session::{INITIALIZE_ID, Launch, Occasion, Routes},
@@ -35,15 +40,24 @@ pub(super) struct LaunchParts<'a> {
     pub(super) restart: Option<RestartTerms>,
     /// The requests that give the process what was set, by their ids.
     pub(super) restores: Vec<String>,
+    /// The hooks that named clients registered in earlier processes.
+    pub(super) hooks: Vec<HookMatcher>,
 }
 
 impl Supervisor {
     pub(super) fn launch(&self, cli: &CliFound, start: LaunchParts<'_>) -> Result<Launch, SupervisorError> {
         let settings = &self.shared.settings;
         let launch_dir = settings.launch_dir(start.session);
-        let invocation =
+        let mut invocation =
             claude::invocation::build(start.options, &settings.policy, &start.start, &launch_dir);
         write_files(&launch_dir, &invocation.files)?;
+        if !start.hooks.is_empty() {
+            let mut all = hooks::of_options(start.options.hooks.as_deref().unwrap_or_default());
+            all.extend(start.hooks);
+            if let Some(all) = hooks::to_raw(&all) {
+                invocation.initialize.set_raw("hooks", all);
+            }
+        }
         let run = RunId::new();
         let initialize = stdin::control_request(INITIALIZE_ID, "initialize", &invocation.initialize);
         let mut first_lines = vec![StdinLine {

@@ -3,6 +3,7 @@
 
 mod efforts;
 mod faults;
+mod hooks;
 mod rules;
 
 use std::fs;

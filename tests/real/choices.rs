@@ -4,6 +4,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
+    hooks::{answer, decision, hook_asked},
     support::{
         proc,
         wait::{PATIENCE, wait_for},
@@ -216,4 +217,46 @@ async fn an_effort_that_was_typed_holds_over_park_kill_and_stop() {
         .filter(|it| it["data"]["type"] == "notice")
         .collect();
     assert!(notices.is_empty(), "{notices:#?}");
+}
+
+/// A hook may be a guard: it holds before the first prompt of the next process, and its client need not register it again.
+#[tokio::test]
+async fn a_hook_of_a_named_client_holds_over_park_kill_and_stop() {
+    let world = World::with(|daemon| {
+        daemon
+            .env("TRUNKLINE_RESTART_MAX_RESTARTS", "5")
+            .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
+            .env("TRUNKLINE_SESSIONS_RETURN_GRACE_MS", "1000")
+    })
+    .await;
+    let id = world.session(json!({ "allowed_tools": ["Bash"] })).await;
+    let mut client = world.daemon.attach_as("editor", &id, None).await;
+    let hooks = json!({ "PreToolUse": [{ "matcher": "Bash", "hookCallbackIds": ["guard"] }] });
+    let request = json!({ "subtype": "initialize", "hooks": hooks });
+    client
+        .send(&json!({ "type": "control_request", "request_id": "1", "request": request }))
+        .await;
+    client
+        .find("the answer", |frame| frame["response"]["request_id"] == "1")
+        .await;
+    for (turns, how) in (1..).zip(["kill", "stop", "park"]) {
+        if how == "park" {
+            drop(client);
+            wait_for("nobody is waited for", PATIENCE, async || {
+                let parked = world.rest.lifecycle(&id, "park", json!({})).await;
+                parked.status.is_success().then_some(())
+            })
+            .await;
+            client = world.daemon.attach_as("editor", &id, None).await;
+        } else {
+            end(&world, &id, how).await;
+        }
+        world.prompt(&id, touch(how)).await;
+        let asked = hook_asked(&mut client).await;
+        assert_eq!(asked["request"]["callback_id"], "editor/guard", "after the {how}");
+        let output = decision("deny", json!({ "permissionDecisionReason": "no" }));
+        client.send(&answer(&asked["request_id"], output)).await;
+        world.idle_after(&id, turns).await;
+        assert!(!world.exists(how), "after the {how} the denied command ran");
+    }
 }

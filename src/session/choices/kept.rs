@@ -10,10 +10,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{LaunchOptions, glance, json, options::Thinking},
+    claude::{
+        LaunchOptions, glance,
+        hooks::{self, HookMatcher},
+        json,
+        options::Thinking,
+    },
     domain::ClientId,
     journal::replace_beside,
-    session::desk::CLIENT_PREFIX,
+    session::desk::{CLIENT_PREFIX, minted},
 };
 
 use super::{FILE, rules::SessionRules};
@@ -51,6 +56,9 @@ pub struct Kept {
     /// The record of the answer to the newest command `/effort`: those up to it count no second time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     effort_through: Option<u64>,
+    /// The hooks that named clients registered, as they sent them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    hooks: BTreeMap<String, Box<RawValue>>,
     /// The requests that the CLI has not answered, by their ids.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     asked: BTreeMap<String, Asked>,
@@ -94,6 +102,7 @@ impl Default for Kept {
             server_modes: BTreeMap::new(),
             rules: SessionRules::default(),
             effort_through: None,
+            hooks: BTreeMap::new(),
             asked: BTreeMap::new(),
         }
     }
@@ -162,6 +171,7 @@ impl Kept {
             && self.server_modes.is_empty()
             && self.rules.is_empty()
             && self.effort_through.is_none()
+            && self.hooks.is_empty()
             && self.asked.is_empty()
     }
 
@@ -173,6 +183,8 @@ impl Kept {
         self.forget_unanswered();
         self.rules = self.rules.of_copy();
         self.effort_through = None;
+        // Clients of the one session are none of the other.
+        self.hooks.clear();
         if self.is_empty() {
             return Ok(());
         }
@@ -207,6 +219,21 @@ impl Kept {
         }
     }
 
+    /// The hooks that named clients registered, as the CLI gets them.
+    pub fn hooks(&self) -> Vec<HookMatcher> {
+        let mut all = Vec::new();
+        for (name, own) in &self.hooks {
+            let (Ok(client), Some(mut own)) = (name.parse(), hooks::read(own.get())) else {
+                continue;
+            };
+            for callback in own.iter_mut().flat_map(|matcher| &mut matcher.callback_ids) {
+                *callback = minted(&client, callback);
+            }
+            all.append(&mut own);
+        }
+        all
+    }
+
     /// The CLI did what a request asks for.
     pub(super) fn set(&mut self, request: &str, by: &str) {
         match glance::member_text(request, "subtype").as_deref() {
@@ -235,6 +262,17 @@ impl Kept {
                         Some(mode) => drop(self.server_modes.insert(name, mode)),
                         None => drop(self.server_modes.remove(&name)),
                     }
+                }
+            }
+            Some("initialize") => {
+                let own = glance::member(request, "hooks").filter(|own| *own != "null");
+                let (Some(client), Some(own)) = (by.strip_prefix(CLIENT_PREFIX), own) else {
+                    return;
+                };
+                let is_none = hooks::read(own).is_none_or(|own| own.is_empty());
+                match RawValue::from_string(own.to_owned()) {
+                    Ok(own) if !is_none => drop(self.hooks.insert(client.to_owned(), own)),
+                    _ => drop(self.hooks.remove(client)),
                 }
             }
             // The newer one holds.

@@ -7,17 +7,29 @@ use crate::claude::{control::Fields, glance, stdin};
 /// Longest name of a kind of server that the journal gets.
 const KIND_BYTES: usize = 32;
 
-/// Whether the CLI forgets at its end what a request of this subtype sets.
-pub(in crate::session) fn is_choice(subtype: &str) -> bool {
-    matches!(
-        subtype,
+/// The part of a request that later processes are to get, as the CLI forgets it at its end. Of hooks only those of a client
+/// that has a name, and can come back by it.
+pub(in crate::session) fn choice_of(
+    subtype: &str,
+    request: &str,
+    is_named_client: bool,
+) -> Option<Box<RawValue>> {
+    let choice = match subtype {
         "apply_flag_settings"
-            | "mcp_set_servers"
-            | "mcp_toggle"
-            | "set_max_thinking_tokens"
-            | "set_mcp_permission_mode_override"
-            | "set_model"
-    )
+        | "mcp_set_servers"
+        | "mcp_toggle"
+        | "set_max_thinking_tokens"
+        | "set_mcp_permission_mode_override"
+        | "set_model" => request.to_owned(),
+        "initialize" if is_named_client => {
+            let hooks = glance::member(request, "hooks").filter(|hooks| *hooks != "null")?;
+            let mut fields = Fields::new();
+            fields.set_raw("hooks", RawValue::from_string(hooks.to_owned()).ok()?);
+            String::from_utf8(stdin::request_object(subtype, &fields)).ok()?
+        }
+        _ => return None,
+    };
+    RawValue::from_string(choice).ok()
 }
 
 /// The journal's line in the place of a request that may hold secrets; `None` for all others.

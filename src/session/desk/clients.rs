@@ -155,11 +155,13 @@ impl Actor {
     /// The hooks of all other clients that are there or may come back.
     fn hooks_of_others(&self, client: &ClientId) -> Vec<HookMatcher> {
         let registrations = self.machine.desk().registrations();
+        let kept = self.controls.choices.hooks();
         let known = match &self.desk.sent_hooks {
             // The newest that were sent may not be in the journal yet.
             Some((id, sent)) if !registrations.has_hooks_of(id) => sent.as_slice(),
-            _ if !self.machine.has_run() => &[],
-            _ => registrations.hooks(),
+            _ if self.machine.has_run() && registrations.has_hooks() => registrations.hooks(),
+            // The next process begins with these, or this one has, and the journal has no word of it yet.
+            _ => kept.as_slice(),
         };
         let stays = |callback: &String| match HookOwner::of(callback) {
             Some(HookOwner::Client(owner)) => owner != *client && !self.desk.is_lost(&owner),

@@ -11,12 +11,19 @@ use crate::{
 
 use super::registrations::CLIENT_PREFIX;
 
+/// An `initialize` that says nothing beside hooks and servers.
+const NOTHING_ELSE: &str = r#"{"subtype":"initialize"}"#;
+
 /// All that an `initialize` says beside hooks and servers.
 type Rest = [u8; 32];
 
 /// The registrations of clients in this run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Greetings(HashMap<ClientId, Greeting>);
+pub(super) struct Greetings {
+    of_clients: HashMap<ClientId, Greeting>,
+    /// The one that the process began with. It carried the hooks that clients had registered before.
+    first: Option<Greeting>,
+}
 
 #[derive(Clone, Debug)]
 struct Greeting {
@@ -29,31 +36,36 @@ struct Greeting {
 impl Greetings {
     /// An `initialize` was written.
     pub(super) fn sent(&mut self, line: &Envelope<'_>, by: Option<&str>) {
-        let client = by.and_then(|by| by.strip_prefix(CLIENT_PREFIX));
-        let client = client.and_then(|client| client.parse().ok());
-        if let (Some(client), Some(id), Some(request)) = (client, line.request_id.as_deref(), line.request)
+        let (Some(by), Some(id), Some(request)) = (by, line.request_id.as_deref(), line.request) else {
+            return;
+        };
+        let greeting = |rest| Greeting {
+            request_id: id.to_owned(),
+            rest,
+            answer: None,
+        };
+        if by == "daemon" {
+            self.first = rest_of(NOTHING_ELSE).map(greeting);
+        } else if let Some(client) = by.strip_prefix(CLIENT_PREFIX).and_then(|it| it.parse().ok())
             && let Some(rest) = rest_of(request)
         {
-            let greeting = Greeting {
-                request_id: id.to_owned(),
-                rest,
-                answer: None,
-            };
-            self.0.insert(client, greeting);
+            self.of_clients.insert(client, greeting(rest));
         }
     }
 
     /// The CLI answered a request.
     pub(super) fn settled(&mut self, request_id: &str, is_done: bool, seq: Seq) {
-        let greeting = self.0.values_mut().find(|it| it.request_id == request_id);
+        let mut greetings = self.of_clients.values_mut().chain(&mut self.first);
+        let greeting = greetings.find(|it| it.request_id == request_id);
         if let Some(greeting) = greeting {
             greeting.answer = Some(seq).filter(|_| is_done);
         }
     }
 
-    /// The record of the answer to the last `initialize` of a client, if that said the same beside hooks and servers.
+    /// The record of the answer to the last `initialize` of a client, if that said the same beside hooks and servers. A client
+    /// that said none in this run, and has nothing else to say, is answered as the process was at first.
     pub(super) fn answer_to(&self, client: &ClientId, request: &str) -> Option<Seq> {
-        let greeting = self.0.get(client)?;
+        let greeting = self.of_clients.get(client).or(self.first.as_ref())?;
         let is_same = rest_of(request)? == greeting.rest;
         greeting.answer.filter(|_| is_same)
     }
@@ -80,6 +92,18 @@ mod tests {
 
     fn line(id: &str, request: &str) -> String {
         format!(r#"{{"type":"control_request","request_id":"{id}","request":{request}}}"#)
+    }
+
+    #[test]
+    fn hooks_of_the_launch_need_no_second_word() {
+        let x: ClientId = "x".parse().unwrap();
+        let launch = r#"{"subtype":"initialize","hooks":{"Stop":[]},"systemPrompt":["a"]}"#;
+        let mut it = Greetings::default();
+        it.sent(&scan(line("0", launch).as_bytes()).unwrap(), Some("daemon"));
+        it.settled("0", true, Seq::new(2));
+        let hooks = r#"{"subtype":"initialize","hooks":{"Stop":[]}}"#;
+        assert_eq!(it.answer_to(&x, hooks), Some(Seq::new(2)));
+        assert_eq!(it.answer_to(&x, launch), None, "the process was told for another");
     }
 
     #[test]

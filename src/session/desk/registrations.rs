@@ -145,6 +145,11 @@ impl Registrations {
         own
     }
 
+    /// Whether any request that was written in this run carried hooks.
+    pub(super) fn has_hooks(&self) -> bool {
+        self.newest_hooks.is_some()
+    }
+
     /// Whether the hooks are those of this request, or newer ones.
     pub(in crate::session) fn has_hooks_of(&self, request_id: &str) -> bool {
         self.newest_hooks.as_deref() == Some(request_id)
