@@ -2,4 +2,4 @@
 
 mod token;
 
-pub use token::{Secret, Token, TokenError, read_token};
+pub use token::{Secret, Token, TokenError, check_token, read_token};

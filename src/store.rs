@@ -80,6 +80,14 @@ impl Store {
         connect::blank(path)
     }
 
+    /// Whether [`Self::open`] could use the database at `path`. Nothing is changed.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn look(path: &Path) -> Result<(), StoreError> {
+        connect::look(path).await
+    }
+
     /// Opens the database at `path`, makes it (mode 0600) when it is not there, and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = connect::open(path).await?;

@@ -119,6 +119,25 @@ impl Token {
 
 /// The text of the token in `path`, for a client on the same machine.
 pub fn read_token(path: &Path) -> Result<Secret, TokenError> {
+    read(path, close_to_others)
+}
+
+/// Whether [`read_token`] would take the file. Its mode is left alone.
+pub fn check_token(path: &Path) -> Result<(), TokenError> {
+    let refuse = |_: &File, mode: u32, path: &Path| match mode & 0o077 {
+        0 => Ok(()),
+        _ => Err(TokenError::Exposed {
+            path: path.to_path_buf(),
+            mode: mode & 0o777,
+        }),
+    };
+    read(path, refuse).map(drop)
+}
+
+fn read(
+    path: &Path,
+    when_open_to_others: impl Fn(&File, u32, &Path) -> Result<(), TokenError>,
+) -> Result<Secret, TokenError> {
     let io_error = |source| TokenError::Io {
         path: path.to_path_buf(),
         source,
@@ -133,7 +152,7 @@ pub fn read_token(path: &Path) -> Result<Secret, TokenError> {
         }
     })?;
     let metadata = file.metadata().map_err(io_error)?;
-    close_to_others(&file, metadata.mode(), path)?;
+    when_open_to_others(&file, metadata.mode(), path)?;
     let mut text = String::new();
     let limit = u64::try_from(MAX_TOKEN_CHARS + 2).unwrap_or(u64::MAX);
     file.take(limit)

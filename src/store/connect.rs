@@ -75,6 +75,60 @@ pub(super) async fn open(path: &Path) -> Result<Opened, StoreError> {
     })
 }
 
+/// Looks at the database as [`open`] would use it, and changes nothing. One that is not there is fine.
+pub(super) async fn look(path: &Path) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    files::check(path).map_err(|source| StoreError::Open {
+        path: path.to_path_buf(),
+        source: Arc::new(source),
+    })?;
+    // Without a log the file is whole, and nothing need be made beside it.
+    let has_log = side_file(path, "-wal").metadata().is_ok_and(|log| log.len() > 0);
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .immutable(!has_log)
+        .busy_timeout(BUSY_TIMEOUT)
+        .disable_statement_logging();
+    let mut database = options.connect().await.map_err(|error| open_error(error, path))?;
+    let looked = look_inside(&mut database, path).await;
+    drop(database.close().await);
+    looked
+}
+
+async fn look_inside(database: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+    let of_query = |error| open_error(error, path);
+    let has_schema: Option<i64> =
+        sqlx::query_scalar("SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations'")
+            .fetch_optional(&mut *database)
+            .await
+            .map_err(of_query)?;
+    if has_schema.is_none() {
+        return Ok(());
+    }
+    let found: i64 = sqlx::query_scalar("SELECT ifnull(max(version), 0) FROM _sqlx_migrations")
+        .fetch_one(&mut *database)
+        .await
+        .map_err(of_query)?;
+    let known = newest_known();
+    if found > known {
+        return Err(StoreError::NewerSchema { found, known });
+    }
+    let verdict: String = sqlx::query_scalar("PRAGMA quick_check(1)")
+        .fetch_one(database)
+        .await
+        .map_err(of_query)?;
+    if verdict == "ok" {
+        return Ok(());
+    }
+    Err(StoreError::Damaged {
+        path: path.to_path_buf(),
+        verdict,
+    })
+}
+
 /// A database without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blank {

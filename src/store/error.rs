@@ -55,6 +55,14 @@ pub enum StoreError {
         /// The newest version of this program.
         known: i64,
     },
+    /// SQLite finds the file damaged.
+    #[error("the database {} is damaged: {verdict}", path.display())]
+    Damaged {
+        /// The database file.
+        path: PathBuf,
+        /// The words of SQLite.
+        verdict: String,
+    },
     /// The schema could not be brought up to date.
     #[error("cannot migrate the database")]
     Migrate(#[source] Arc<MigrateError>),
