@@ -55,7 +55,7 @@ pub struct NotFound {
 }
 
 /// Finds the executable: the configured path, `CLAUDE_BIN`, `PATH`, the usual places. A path that is named and holds no
-/// executable file is an error: another version in its place would surprise.
+/// executable file is an error: another version in its place would surprise. A named program without a folder is one on `PATH`.
 ///
 /// # Errors
 /// Where it was looked for in vain.
@@ -65,18 +65,25 @@ pub fn find(configured: Option<&Path>, env: &dyn Fn(&str) -> Option<OsString>) -
         .map(|path| (path.to_owned(), How::Configured))
         .or_else(|| set("CLAUDE_BIN").map(|path| (PathBuf::from(path), How::Variable)));
     let home = set("HOME").map(PathBuf::from);
+    // An empty entry of PATH means the working directory, from which nothing is started.
+    let search_path: Vec<PathBuf> = std::env::split_paths(&set("PATH").unwrap_or_default())
+        .filter(|directory| directory.is_absolute())
+        .collect();
     if let Some((path, how)) = named {
         let path = in_home(path, home.as_deref());
-        return if is_executable(&path) {
-            Ok(Found { path, how })
+        let searched = if path.components().count() == 1 && path.is_relative() {
+            search_path
+                .iter()
+                .map(|directory| directory.join(&path))
+                .collect()
         } else {
-            Err(NotFound { searched: vec![path] })
+            vec![path]
         };
+        let found = searched.iter().find(|path| is_executable(path)).cloned();
+        return found.map(|path| Found { path, how }).ok_or(NotFound { searched });
     }
-    let search_path = set("PATH").unwrap_or_default();
-    // An empty entry of PATH means the working directory, from which nothing is started.
-    let on_path = std::env::split_paths(&search_path)
-        .filter(|directory| directory.is_absolute())
+    let on_path = search_path
+        .iter()
         .map(|directory| (directory.join(NAME), How::SearchPath));
     let usual = usual_places(home.as_deref(), &set)
         .into_iter()
@@ -358,6 +365,19 @@ mod tests {
         assert_eq!(error.searched, [machine.path("missing")]);
         machine.set("CLAUDE_BIN", "");
         assert!(machine.find_here().is_some(), "an empty variable names nothing");
+    }
+
+    #[test]
+    fn a_bare_name_is_looked_up_on_the_search_path() {
+        let mut machine = Machine::new();
+        let agent = machine.file("bin/agent", 0o755);
+        machine.set("PATH", machine.path("bin"));
+        let found = machine.find(Some(Path::new("agent"))).unwrap();
+        assert_eq!((found.path, found.how), (agent.clone(), How::Configured));
+        let error = machine.find(Some(Path::new("other"))).unwrap_err();
+        assert_eq!(error.searched, [machine.path("bin/other")]);
+        machine.set("CLAUDE_BIN", "agent");
+        assert_eq!(machine.find(None).unwrap().path, agent);
     }
 
     #[test]

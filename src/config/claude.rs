@@ -25,7 +25,10 @@ pub struct Claude {
 impl Claude {
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         if let Some(bin) = &self.bin {
-            check_absolute(problems, "claude.bin", bin);
+            // A bare name is looked up on PATH.
+            if bin.components().count() != 1 {
+                check_absolute(problems, "claude.bin", bin);
+            }
         }
         for dir in &self.path_extra {
             check_absolute(problems, "claude.path_extra", dir);

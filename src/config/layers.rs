@@ -211,7 +211,7 @@ impl Layers {
     pub(super) fn add_flags(&mut self, sources: &Sources) {
         for flag in &sources.flags {
             let value = match &flag.value {
-                Value::String(text) if is_path(flag.key) => self.path(text, &sources.current_dir),
+                Value::String(text) if is_path(flag.key) => self.path(flag.key, text, &sources.current_dir),
                 other => other.clone(),
             };
             self.set(flag.key.into(), value, Origin::Flag(flag.flag));
@@ -291,12 +291,16 @@ impl Layers {
                 .map(Value::from)
                 .collect()),
             Some(Value::Array(_) | Value::Object(_)) => inline_toml(text).map_err(wrong),
-            _ if is_path(key) => Ok(self.path(text, current_dir)),
+            _ if is_path(key) => Ok(self.path(key, text, current_dir)),
             _ => Ok(Value::from(text)),
         }
     }
 
-    fn path(&self, text: &str, current_dir: &Path) -> Value {
+    fn path(&self, key: &str, text: &str, current_dir: &Path) -> Value {
+        // A bare name of a program means one on PATH, as in a shell.
+        if key == "claude.bin" && !text.contains('/') && text != "~" {
+            return Value::from(text);
+        }
         let mut value = Value::from(text);
         expand_home(&mut value, self.home.as_deref());
         let joined = current_dir.join(value.as_str().unwrap_or(text));

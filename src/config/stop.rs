@@ -35,6 +35,16 @@ pub enum OnShutdown {
     Detach,
 }
 
+impl OnShutdown {
+    /// As in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Detach => "detach",
+        }
+    }
+}
+
 impl Default for Stop {
     fn default() -> Self {
         Self {

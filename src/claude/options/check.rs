@@ -287,7 +287,7 @@ impl LaunchOptions {
             if !policy.allow_extra_args {
                 return Err(invalid(
                     "extra_args",
-                    "is not allowed by the daemon's configuration",
+                    "is not allowed; sessions.allow_extra_args in the daemon's configuration allows it",
                 ));
             }
             if !is_flag_name(flag) {
@@ -400,6 +400,6 @@ fn is_flag_name(text: &str) -> bool {
 fn bypass(field: impl Into<String>) -> InvalidOption {
     invalid(
         field,
-        "skipping permission checks is not allowed by the daemon's configuration",
+        "skipping permission checks is not allowed; sessions.allow_bypass_permissions in the daemon's configuration allows it",
     )
 }
