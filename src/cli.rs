@@ -18,6 +18,7 @@ mod rules;
 mod serve;
 mod sessions;
 mod settings;
+mod trouble;
 mod usage;
 mod view;
 mod waiting;

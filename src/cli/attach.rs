@@ -423,6 +423,7 @@ impl Terminal {
             }
             Event::Turned => {
                 self.status.expects = false;
+                self.status.owes_cost = self.editor.is_none();
                 self.look();
             }
             Event::Commands(names) => self.board.add_words(names),
@@ -430,11 +431,26 @@ impl Terminal {
         Ok(())
     }
 
-    /// Has the sign brought up to date.
+    /// Has the sign brought up to date, or the cost told where there is none.
     fn look(&mut self) {
-        if let Some(sending) = self.sending.as_mut().filter(|_| self.editor.is_some()) {
+        let is_wanted = self.editor.is_some() || self.status.owes_cost;
+        if let Some(sending) = self.sending.as_mut().filter(|_| is_wanted) {
             sending.look();
         }
+    }
+
+    fn looked(&mut self, session: &Value) -> Result<(), CliError> {
+        self.status.read(session);
+        let is_over = session.get("turn").is_none_or(Value::is_null);
+        if self.status.owes_cost && is_over {
+            self.status.owes_cost = false;
+            let line = format!("- session so far {}\n", self.status.cost);
+            if self.screen.breaks_line() {
+                self.page.text(&mut self.editor, Tone::Plain, "\n")?;
+            }
+            self.page.text(&mut self.editor, Tone::Dim, &line)?;
+        }
+        Ok(())
     }
 
     /// Says something of our own.

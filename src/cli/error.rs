@@ -34,6 +34,14 @@ pub(super) enum CliError {
         /// What to do, when we know.
         hint: Option<String>,
     },
+    /// The agent CLI does not start, or its turn failed.
+    #[error("{message}")]
+    Agent {
+        /// The CLI's words.
+        message: String,
+        /// What to do, when we know.
+        hint: Option<String>,
+    },
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: it is already in use")]
     AddressInUse {
@@ -59,7 +67,7 @@ impl CliError {
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::ReaderGone => 0,
-            Self::Other(_) => 1,
+            Self::Agent { .. } | Self::Other(_) => 1,
             Self::Usage(_) | Self::Config(_) | Self::Socket(_) => 2,
             Self::NotRunning { .. } => 3,
             Self::NotFound(_) => 4,
@@ -91,7 +99,7 @@ impl CliError {
     pub(super) fn hint(&self) -> Option<String> {
         match self {
             Self::NotRunning { hint, .. } => Some(hint.clone()),
-            Self::Refused { hint, .. } => hint.clone(),
+            Self::Refused { hint, .. } | Self::Agent { hint, .. } => hint.clone(),
             Self::AddressInUse { .. } => Some(
                 "another program listens there; choose another port with --listen, or let the system choose with \
                  --listen 127.0.0.1:0"

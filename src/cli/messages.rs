@@ -13,8 +13,9 @@ use super::{
     args::{self, Common},
     client::Client,
     output::{Output, note},
-    resolve, view, waiting,
+    resolve, trouble, view, waiting,
 };
+use crate::domain::RequestId;
 
 /// How long a command waits for a turn unless it is told.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
@@ -30,13 +31,35 @@ pub(super) async fn send(
     // Without a message, stdin is one.
     let text = read(send.message.as_deref().unwrap_or("-"))?;
     if send.wait {
-        return ask(common, output, &id, &text, Duration::from_secs(send.timeout)).await;
+        let message = Message::new(text);
+        return ask(common, output, &id, &message, Duration::from_secs(send.timeout)).await;
     }
     let accepted = post(client, &id, &text).await?;
     if output.is_json() {
         output.value(&accepted)
     } else {
         output.line(view::text(&accepted, &["uuid"]))
+    }
+}
+
+/// A message with the id by which it is run once, however often it is sent.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) text: String,
+    uuid: String,
+}
+
+impl Message {
+    pub(super) fn new(text: String) -> Self {
+        Self {
+            text,
+            uuid: RequestId::new().to_string(),
+        }
+    }
+
+    /// As the API takes it.
+    pub(super) fn body(&self) -> Value {
+        json!({"text": self.text, "uuid": self.uuid})
     }
 }
 
@@ -73,19 +96,24 @@ pub(super) async fn ask(
     common: &Common,
     output: &Output,
     id: &str,
-    text: &str,
+    message: &Message,
     wait: Duration,
 ) -> Result<(), CliError> {
-    let answer = waiting::answer(common, id, text, wait, !output.is_json()).await?;
+    let answer = waiting::answer(common, id, message, wait, !output.is_json()).await?;
     if output.is_json() {
         return output.value(&answer);
     }
     let result = answer.get("result").unwrap_or(&answer);
     if view::at(result, &["is_error"]).and_then(Value::as_bool) == Some(true) {
-        return Err(CliError::Other(anyhow::anyhow!(turn_error(result))));
+        let message = turn_error(result);
+        let hint = trouble::advice(&message);
+        return Err(CliError::Agent { message, hint });
     }
     if view::text(&answer, &["turn", "outcome"]) == "blocked" {
-        return Err(CliError::Other(anyhow::anyhow!(blocked(result))));
+        return Err(CliError::Agent {
+            message: blocked(result),
+            hint: None,
+        });
     }
     let client = Client::new(&address(common)?)?;
     output.line(&waiting::said(&client, id, &answer).await)

@@ -12,10 +12,12 @@ use super::{
     CliError,
     args::{self, Common},
     client::Client,
-    messages,
+    messages::{self, Message},
     output::{Output, Tone, note},
     request::{self, Room},
-    resolve, view,
+    resolve,
+    trouble::Trouble,
+    view,
     words::exact,
 };
 
@@ -28,8 +30,10 @@ pub(super) async fn create(
 ) -> Result<String, CliError> {
     // Before anything is made. Without a prompt, a caller that waits for an answer gives it on stdin.
     let prompt = new.prompt.as_deref().or_else(|| new.wait.then_some("-"));
-    let prompt = prompt.map(messages::read).transpose()?;
+    let prompt = prompt.map(messages::read).transpose()?.map(Message::new);
     let mut body = Map::new();
+    // It comes with the start, so that a CLI that dies there loses no message.
+    set(&mut body, "prompt", prompt.as_ref().map(Message::body));
     let cwd = absolute(new.cwd.as_deref().unwrap_or_else(|| Path::new(".")))?;
     body.insert("cwd".into(), Value::from(cwd));
     set(&mut body, "title", new.title.clone());
@@ -52,14 +56,11 @@ pub(super) async fn create(
         note("note: no agent CLI was found, so this session is simulated");
     }
     match prompt {
-        Some(text) if new.wait => {
+        Some(message) if new.wait => {
             note(&format!("session {id}"));
-            messages::ask(common, output, &id, &text, messages::LONGEST_WAIT).await?;
+            messages::ask(common, output, &id, &message, messages::LONGEST_WAIT).await?;
         }
-        prompt => {
-            if let Some(text) = prompt {
-                messages::post(client, &id, &text).await?;
-            }
+        _ => {
             if output.is_json() {
                 let session = client.get(&["v1", "sessions", &id], &[]).await?;
                 output.value(&session)?;
@@ -238,11 +239,18 @@ pub(super) async fn show(client: &Client, output: &Output, name: &str) -> Result
     if output.is_json() {
         return output.value(&session);
     }
+    let trouble = Trouble::of(&session);
+    let to_do = trouble
+        .as_ref()
+        .map(|trouble| trouble.advice(&id))
+        .unwrap_or_default();
     let mut rows = vec![
         ("id", view::text(&session, &["id"]).to_owned()),
         ("title", view::text(&session, &["title"]).to_owned()),
         ("state", state(&session)),
         ("reason", view::text(&session, &["reason", "detail"]).to_owned()),
+        ("restart", restart_due(&session, trouble.as_ref())),
+        ("what to do", to_do),
         ("directory", view::text(&session, &["cwd"]).to_owned()),
         ("model", view::text(&session, &["model"]).to_owned()),
         (
@@ -289,6 +297,15 @@ pub(super) async fn show(client: &Client, output: &Output, name: &str) -> Result
         output.text(Tone::Plain, &request::shown(approval, Room::ALL).text)?;
     }
     Ok(())
+}
+
+/// Why the CLI is started again, while that is due.
+fn restart_due(session: &Value, trouble: Option<&Trouble>) -> String {
+    let Some(trouble) = trouble.filter(|trouble| !trouble.is_final()) else {
+        return String::new();
+    };
+    let at = view::text(session, &["restart", "at"]);
+    format!("at {at}: {}", trouble.told())
 }
 
 /// A value as one line, whole.

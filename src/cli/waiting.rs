@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::Instant,
@@ -23,11 +23,12 @@ use super::{
         keyboard::Keyboard,
     },
     client::Client,
+    messages::Message,
     output::note,
     request::{self, Room},
+    trouble::{self, Trouble},
     view,
 };
-use crate::domain::RequestId;
 
 /// How often it is looked whether the agent waits for a person.
 const LOOK: Duration = Duration::from_millis(500);
@@ -45,24 +46,30 @@ const PAGE: &str = "1000";
 pub(super) async fn answer(
     common: &Common,
     session: &str,
-    text: &str,
+    message: &Message,
     wait: Duration,
     can_ask: bool,
 ) -> Result<Value, CliError> {
     let until = Instant::now() + wait;
-    // By this id the message is run once, however often it is sent.
-    let body = json!({"text": text, "uuid": RequestId::new().to_string()});
+    let body = message.body();
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot take over Ctrl-C")?;
     let mut person = Person::new(session, can_ask);
     let mut away_since: Option<Instant> = None;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let answered = match address(common).and_then(|address| Client::new(&address)) {
-            Ok(client) => tokio::select! {
-                answered = post(&client, session, &body, left) => answered,
-                failed = person.attend(&client) => failed,
-                _ = interrupt.recv() => return Err(goes_on(session, "you do not wait any more")),
-            },
+            Ok(client) => {
+                let answered = tokio::select! {
+                    answered = post(&client, session, &body, left) => answered,
+                    failed = person.attend(&client) => failed,
+                    _ = interrupt.recv() => return Err(goes_on(session, "you do not wait any more")),
+                };
+                match answered {
+                    // The session knows best why it took no message, or dropped it.
+                    Err(error @ CliError::Refused { .. }) => Err(person.explain(&client, error).await),
+                    answered => answered,
+                }
+            }
             Err(error) => Err(error),
         };
         match answered {
@@ -79,6 +86,10 @@ pub(super) async fn answer(
             }
             // A daemon that shuts down ends all waits.
             Err(error) if error.code() == "wait_timeout" && until > Instant::now() => {
+                tokio::time::sleep(LOOK).await;
+            }
+            // The process that was to take it has just died, and the next one gets it.
+            Err(error) if error.code() == "busy" && person.sees_restart && until > Instant::now() => {
                 tokio::time::sleep(LOOK).await;
             }
             Err(error) if error.code() == "wait_timeout" => {
@@ -149,6 +160,12 @@ struct Person {
     board: Arc<Board>,
     keyboard: Option<Keyboard>,
     questions: u64,
+    /// The trouble that was told last.
+    trouble: Option<Trouble>,
+    sees_restart: bool,
+    /// Records up to here were looked at.
+    seen: Option<u64>,
+    is_told_of_retry: bool,
 }
 
 impl Person {
@@ -161,6 +178,10 @@ impl Person {
             board: Arc::new(Board::default()),
             keyboard: None,
             questions: 0,
+            trouble: None,
+            sees_restart: false,
+            seen: None,
+            is_told_of_retry: false,
         }
     }
 
@@ -171,15 +192,76 @@ impl Person {
         loop {
             tokio::select! {
                 _ = looks.tick() => {
-                    let look = tokio::time::timeout(LONGEST_LOOK, pending(client, &self.session));
+                    let look = tokio::time::timeout(LONGEST_LOOK, look(client, &self.session));
                     // A look that fails is made again; the request that waits says what is wrong.
-                    if let Ok(Ok(pending)) = look.await {
+                    if let Ok(Ok((session, pending))) = look.await {
+                        self.trouble(&session)?;
+                        self.retries(client, &session).await;
                         self.look(pending);
                     }
                 }
                 typed = typed(&mut self.keyboard) => self.typed(client, typed).await?,
             }
         }
+    }
+
+    /// Tells at once that the agent CLI died, and ends the wait when no other is to come.
+    fn trouble(&mut self, session: &Value) -> Result<(), CliError> {
+        let trouble = Trouble::of(session);
+        self.sees_restart = trouble.as_ref().is_some_and(|trouble| !trouble.is_final());
+        match trouble {
+            Some(trouble) if trouble.is_final() => return Err(trouble.error(&self.session)),
+            Some(trouble) if self.trouble.as_ref() != Some(&trouble) => {
+                note(&trouble.told());
+                if self.trouble.is_none() {
+                    note(&format!("hint: {}", trouble.advice(&self.session)));
+                }
+                self.trouble = Some(trouble);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Tells that the model API fails: the CLI tries for minutes, also with a key that is wrong.
+    async fn retries(&mut self, client: &Client, session: &Value) {
+        let head = view::number(session, &["head_seq"]).unwrap_or(0);
+        let after = *self.seen.get_or_insert(head);
+        if self.is_told_of_retry || after >= head {
+            return;
+        }
+        let from = after.to_string();
+        let query = [("after", from.as_str()), ("limit", PAGE)];
+        let path = ["v1", "sessions", &self.session, "events"];
+        let asked = tokio::time::timeout(LONGEST_LOOK, client.get(&path, &query));
+        let Ok(Ok(page)) = asked.await else { return };
+        self.seen = view::number(&page, &["next_after"]).or(self.seen);
+        let mut retries = view::list(&page, &["items"]).iter().filter_map(|record| {
+            let data = record.get("data")?;
+            let is_retry =
+                view::text(record, &["src"]) == "cli" && view::text(data, &["subtype"]) == "api_retry";
+            is_retry.then_some(data)
+        });
+        if let Some(data) = retries.next() {
+            self.is_told_of_retry = true;
+            let words = trouble::retry(data);
+            note(&words);
+            if let Some(advice) = trouble::advice(&words) {
+                note(&format!("hint: {advice}"));
+            }
+        }
+    }
+
+    /// A refusal with what is known of the session that refused.
+    async fn explain(&mut self, client: &Client, error: CliError) -> CliError {
+        if !error.is_not_live() && !matches!(error.code(), "busy" | "prompt_dropped" | "prompt_not_open") {
+            return error;
+        }
+        let session = match client.get(&["v1", "sessions", &self.session], &[]).await {
+            Ok(session) => session,
+            Err(_) => return error,
+        };
+        self.trouble(&session).err().unwrap_or(error)
     }
 
     fn look(&mut self, pending: Vec<Value>) {
@@ -267,6 +349,12 @@ impl Person {
         }
         Ok(())
     }
+}
+
+/// The session, and what it asks a person.
+async fn look(client: &Client, session: &str) -> Result<(Value, Vec<Value>), CliError> {
+    let found = client.get(&["v1", "sessions", session], &[]).await?;
+    Ok((found, pending(client, session).await?))
 }
 
 async fn pending(client: &Client, session: &str) -> Result<Vec<Value>, CliError> {

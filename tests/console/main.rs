@@ -17,5 +17,6 @@ mod editor;
 mod newcomer;
 mod requests;
 mod sessions;
+mod startup;
 mod terminal;
 mod waiting;

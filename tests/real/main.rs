@@ -22,6 +22,7 @@ mod host_controls;
 mod interrupts;
 mod last_words;
 mod limits;
+mod login;
 mod mcp;
 mod mcp_controls;
 mod money;

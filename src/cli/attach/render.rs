@@ -1,11 +1,13 @@
-//! Owns what a person sees of a record: streamed text as it comes, a tool as one line, the end of a turn with its cost.
+//! Owns what a person sees of a record: streamed text as it comes, a tool as one line, the end of a turn.
 
 use serde_json::{Value, json};
 
 use super::super::{
     messages,
     output::Tone,
-    request, view,
+    request,
+    trouble::{self, Trouble},
+    view,
     words::{exact, one_line},
 };
 use crate::domain::{ApprovalId, Seq, SessionId};
@@ -95,7 +97,7 @@ impl Screen {
             match view::text(frame, &["src"]) {
                 "cli" => self.cli(session, seq, data, &mut events),
                 "client" => self.client(data, &mut events),
-                "daemon" => self.daemon(data, &mut events),
+                "daemon" => self.daemon(session, data, &mut events),
                 "stderr" | "stdout_text" => {
                     self.own_line(&mut events, Tone::Dim, view::text(data, &["text"]).trim_end());
                 }
@@ -125,9 +127,14 @@ impl Screen {
         }
         self.own_line(events, Tone::Dim, &line);
         let head = view::number(frame, &["head_seq"]).unwrap_or(0);
+        let after = view::number(frame, &["after"]).unwrap_or(head);
+        // Otherwise the records tell it.
+        if let Some(trouble) = Trouble::of(session).filter(|_| after >= head) {
+            self.trouble(view::text(session, &["id"]), &trouble, events);
+        }
         events.push(Event::Snapshot {
             head,
-            after: view::number(frame, &["after"]).unwrap_or(head),
+            after,
             pending: view::list(frame, &["pending_approvals"]).to_vec(),
             session: session.clone(),
         });
@@ -217,21 +224,20 @@ impl Screen {
         self.streamed = None;
         self.given_up(events);
         events.push(Event::Turned);
-        let mut line = if view::at(data, &["is_error"]).and_then(Value::as_bool) == Some(true) {
+        let is_error = view::at(data, &["is_error"]).and_then(Value::as_bool) == Some(true);
+        let mut line = if is_error {
             messages::turn_error(data)
         } else {
             "turn done".into()
         };
+        let advice = trouble::advice(&line).filter(|_| is_error);
         if let Some(milliseconds) = view::number(data, &["duration_ms"]) {
             line.push_str(", ");
             line.push_str(&view::duration(milliseconds));
         }
-        // The agent's own sum begins anew with a new conversation; where there is a sign, it tells the session's.
-        if let Some(cost) = data.get("total_cost_usd").filter(|_| !self.joins) {
-            line.push_str(", session so far ");
-            line.push_str(&view::dollars(Some(cost)));
-        }
+        // The agent's own sum begins anew with a new conversation: the daemon is asked for the session's.
         self.own_line(events, Tone::Dim, &format!("- {line}"));
+        self.advise(events, advice);
     }
 
     fn system(&mut self, data: &Value, events: &mut Vec<Event>) {
@@ -243,10 +249,14 @@ impl Screen {
                 events.push(Event::Commands(names.map(|name| format!("/{name}")).collect()));
                 return;
             }
-            "api_retry" => format!(
-                "the model API failed, trying again: {}",
-                view::text(data, &["error"])
-            ),
+            "api_retry" => {
+                let words = trouble::retry(data);
+                self.own_line(events, Tone::Dim, &format!("- {words}"));
+                if view::number(data, &["attempt"]).unwrap_or(1) == 1 {
+                    self.advise(events, trouble::advice(&words));
+                }
+                return;
+            }
             "permission_denied" => format!("denied: {}", view::text(data, &["message"])),
             "informational" | "local_command_output" => view::text(data, &["content"]).into(),
             "compact_boundary" => "the conversation was compacted".into(),
@@ -269,15 +279,29 @@ impl Screen {
         self.own_line(events, Tone::Strong, &format!("> {text}"));
     }
 
-    fn daemon(&mut self, data: &Value, events: &mut Vec<Event>) {
+    /// Tells that the agent CLI died, and what to do.
+    fn trouble(&mut self, session: &str, trouble: &Trouble, events: &mut Vec<Event>) {
+        self.own_line(events, Tone::Strong, &format!("- {}", trouble.told()));
+        self.advise(events, Some(trouble.advice(session)));
+    }
+
+    fn advise(&mut self, events: &mut Vec<Event>, advice: Option<String>) {
+        if let Some(advice) = advice {
+            self.own_line(events, Tone::Plain, &format!("  hint: {advice}"));
+        }
+    }
+
+    fn daemon(&mut self, session: &str, data: &Value, events: &mut Vec<Event>) {
         match view::text(data, &["type"]) {
             "state" => {
                 let state = view::text(data, &["state"]);
                 events.push(Event::State(state.to_owned()));
-                if matches!(state, "stopped" | "failed" | "parked") {
+                if let Some(trouble) = Trouble::of(data) {
                     self.given_up(events);
-                    let line = format!("- session {state} {}", view::text(data, &["reason", "detail"]));
-                    self.own_line(events, Tone::Strong, line.trim_end());
+                    self.trouble(session, &trouble, events);
+                } else if matches!(state, "stopped" | "parked") {
+                    self.given_up(events);
+                    self.own_line(events, Tone::Strong, &format!("- session {state}"));
                 }
             }
             "decision" => {
@@ -288,10 +312,6 @@ impl Screen {
                 );
                 self.own_line(events, Tone::Dim, &line);
                 events.push(Event::Settled(view::text(data, &["approval_id"]).into()));
-            }
-            "start_failed" => {
-                let line = format!("- not started: {}", view::text(data, &["reason", "detail"]));
-                self.own_line(events, Tone::Strong, &line);
             }
             "notice" => {
                 let text = match view::text(data, &["detail"]) {
@@ -519,13 +539,10 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_ends_with_its_time_and_cost() {
+    fn a_turn_ends_with_its_time() {
         let mut screen = Screen::default();
         let result =
             json!({"type": "result", "is_error": false, "duration_ms": 1200, "total_cost_usd": 0.0016});
-        assert_eq!(
-            shown(&mut screen, "cli", &result),
-            "- turn done, 1.2 s, session so far $0.0016\n"
-        );
+        assert_eq!(shown(&mut screen, "cli", &result), "- turn done, 1.2 s\n");
     }
 }

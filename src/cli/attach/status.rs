@@ -16,6 +16,8 @@ pub(super) struct Status {
     pub(super) since: Option<Instant>,
     /// Whether a message was sent whose turn has not ended.
     pub(super) expects: bool,
+    /// Whether the cost after a turn is to be told, as there is no sign to tell it.
+    pub(super) owes_cost: bool,
 }
 
 impl Status {

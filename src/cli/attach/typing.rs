@@ -154,7 +154,7 @@ impl Terminal {
                 let question = self.dialog.refused(&approval);
                 self.ask(question.as_deref())?;
             }
-            Outcome::Looked(session) => self.status.read(&session),
+            Outcome::Looked(session) => self.looked(&session)?,
             Outcome::Resumed(None) => {
                 self.status.enter("starting");
                 self.say("the session was started again")?;
@@ -188,6 +188,12 @@ impl Terminal {
         let Some(sending) = &mut self.sending else {
             return Ok(());
         };
+        // The process that was to take it has just died; the records tell why, and the next one gets it.
+        let comes_back = error.code() == "busy" && self.status.state == "starting";
+        if comes_back {
+            self.tries = self.tries.max(1);
+            return Ok(());
+        }
         if is_temporary(error) && self.tries < MOST_TRIES {
             // By its id it is run once, however often it is sent.
             self.tries += 1;
