@@ -22,7 +22,7 @@ mod state;
 mod stream;
 mod ws;
 
-pub use config::HttpConfig;
+pub use config::{HttpConfig, InForce};
 pub use error::{ApiError, ErrorCode, PROBLEM_JSON};
 pub use openapi::openapi_json;
 pub use restart::{RestartRequest, Successor};

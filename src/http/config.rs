@@ -31,6 +31,17 @@ pub struct HttpConfig {
     pub reconnect_after_ms: u64,
 }
 
+/// The configuration that a daemon began with, for people.
+#[derive(Clone, Debug, Default)]
+pub struct InForce {
+    /// The file that was read, if there was one.
+    pub file: Option<String>,
+    /// Each key with its value and where that came from. Secrets are left out.
+    pub values: Vec<(String, serde_json::Value, String)>,
+    /// Names of the variables that sessions get from the daemon.
+    pub variables: Vec<String>,
+}
+
 impl Default for HttpConfig {
     fn default() -> Self {
         Self {

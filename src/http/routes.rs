@@ -149,6 +149,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(usage::list_runs))
         .routes(routes!(usage::sum))
         .routes(routes!(daemon::restart))
+        .routes(routes!(daemon::configuration))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(metrics::metrics))

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    HttpConfig, RestartRequest, connections::Connections, guard::HostPolicy, idempotency::Running,
+    HttpConfig, InForce, RestartRequest, connections::Connections, guard::HostPolicy, idempotency::Running,
     serve::Strangers,
 };
 use crate::{auth::Token, supervisor::Supervisor};
@@ -29,6 +29,7 @@ struct Parts {
     shutdown: CancellationToken,
     tracker: TaskTracker,
     restarts: OnceLock<mpsc::Sender<RestartRequest>>,
+    in_force: OnceLock<InForce>,
 }
 
 impl AppState {
@@ -51,6 +52,7 @@ impl AppState {
             shutdown,
             tracker,
             restarts: OnceLock::new(),
+            in_force: OnceLock::new(),
         }))
     }
 
@@ -60,6 +62,18 @@ impl AppState {
         // The first one stays.
         let _ = self.0.restarts.set(restarts);
         self
+    }
+
+    /// Says what the daemon began with.
+    #[must_use]
+    pub fn begun_with(self, in_force: InForce) -> Self {
+        // The first one stays.
+        let _ = self.0.in_force.set(in_force);
+        self
+    }
+
+    pub(super) fn in_force(&self) -> Option<&InForce> {
+        self.0.in_force.get()
     }
 
     /// Asks for a restart; an error when nobody takes the request any more.

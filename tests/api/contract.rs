@@ -113,6 +113,7 @@ async fn answers_are_as_documented() {
         "get_usage",
         "get_health",
         "get_readiness",
+        "get_daemon_configuration",
         "fork_session",
         "park_session",
         "get_session",

@@ -1,9 +1,10 @@
-//! Owns the route that starts the daemon again.
+//! Owns the routes about the daemon itself: its configuration, and that it starts again.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use axum::{Json, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -29,6 +30,45 @@ pub(super) struct DaemonRestarting {
     /// When the daemon that now ends was started: the next one says another time in `/readyz`.
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
+}
+
+/// The configuration that the daemon runs with.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct DaemonConfiguration {
+    /// The file that it read at its start; `null` when there was none.
+    file: Option<String>,
+    /// Each value by `section.key`.
+    values: BTreeMap<String, ConfiguredValue>,
+    /// Names of the variables that sessions get from the daemon's environment and configuration. Their values are not shown.
+    variables: Vec<String>,
+}
+
+/// One value of the configuration.
+#[derive(Serialize, utoipa::ToSchema)]
+struct ConfiguredValue {
+    /// The value. What may be secret is not shown.
+    value: Value,
+    /// Its origin, for people: `default`, or the file, the variable or the flag that set it.
+    origin: String,
+}
+
+/// Show the configuration in force.
+///
+/// It was read at the daemon's start; a file that was changed since holds from the next start on.
+#[utoipa::path(
+    get, path = "/v1/daemon/configuration", operation_id = "get_daemon_configuration", tag = "daemon",
+    responses((status = 200, description = "The configuration", body = DaemonConfiguration)),
+)]
+pub(super) async fn configuration(State(state): State<AppState>) -> Json<DaemonConfiguration> {
+    let in_force = state.in_force().cloned().unwrap_or_default();
+    let values = in_force.values.into_iter();
+    Json(DaemonConfiguration {
+        file: in_force.file,
+        values: values
+            .map(|(key, value, origin)| (key, ConfiguredValue { value, origin }))
+            .collect(),
+        variables: in_force.variables,
+    })
 }
 
 /// Start the daemon again.
