@@ -1,5 +1,6 @@
 //! Owns the command line and the composition root. It is the only module that uses clap, and nothing imports it.
 
+mod agent;
 mod approvals;
 mod args;
 mod attach;
@@ -11,6 +12,7 @@ mod log;
 mod manual;
 mod messages;
 mod output;
+mod reach;
 mod request;
 mod resolve;
 mod restart;
@@ -32,7 +34,7 @@ use clap::Parser as _;
 
 use self::{
     args::{Cli, Command, Common},
-    client::{Address, Client},
+    client::Client,
     error::CliError,
     output::Output,
 };
@@ -60,7 +62,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     match command {
         Command::Serve(flags) => serve::run(&cli.common, &output, &flags, is_named),
         Command::Doctor => doctor::run(&cli.common, &output),
-        Command::Config => settings::print(&cli.common, &output).map(|()| ExitCode::SUCCESS),
+        Command::Config(config) => settings::print(&cli.common, &output, &config).map(|()| ExitCode::SUCCESS),
         Command::Openapi => serve::print_openapi(&output).map(|()| ExitCode::SUCCESS),
         Command::Version => manual::version(&output).map(|()| ExitCode::SUCCESS),
         Command::Completions(shell) => manual::completions(&shell).map(|()| ExitCode::SUCCESS),
@@ -80,7 +82,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
 
 /// The subcommands that talk to the daemon.
 async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), CliError> {
-    let client = Client::new(&address(common)?)?;
+    let client = Client::new(&reach::address(common).await?)?;
     match command {
         Command::New(new) => {
             let id = sessions::create(common, &client, output, &new).await?;
@@ -115,20 +117,10 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::Usage(usage) => usage::usage(&client, output, &usage).await,
         Command::Serve(_)
         | Command::Doctor
-        | Command::Config
+        | Command::Config(_)
         | Command::Openapi
         | Command::Version
         | Command::Completions(_)
         | Command::Man(_) => Ok(()),
     }
-}
-
-/// Where the daemon is, from the flags and the configuration.
-fn address(common: &Common) -> Result<Address, CliError> {
-    let loaded = settings::load(common, Vec::new())?;
-    Address::find(
-        &loaded.config.data.dir,
-        common.url.as_deref(),
-        common.token_file.as_deref(),
-    )
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::domain::Timestamp;
+
 pub(super) use self::deciding::{Approvals, Approve, Deny, Rules, RulesAdd, RulesChange, RulesRm};
 
 const EXAMPLES: &str = "\
@@ -170,8 +172,8 @@ pub(super) enum Command {
     Upgrade(Upgrade),
     /// Check the installation and say what to do about each problem.
     Doctor,
-    /// Print the configuration in force and where each value comes from.
-    Config,
+    /// Print the configuration in force in the running daemon, or what this shell would use.
+    Config(Config),
     /// Print the OpenAPI document of the HTTP API.
     Openapi,
     /// Print the version.
@@ -180,6 +182,14 @@ pub(super) enum Command {
     Completions(Completions),
     /// Print a manual page, as `man` reads it.
     Man(Man),
+}
+
+/// `config`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Config {
+    /// Print what a daemon that this shell starts would use, also while one runs.
+    #[arg(long)]
+    pub(super) here: bool,
 }
 
 /// `completions`
@@ -240,7 +250,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(super) listen: Option<String>,
 
-    /// The agent CLI to run [default: searched].
+    /// The agent CLI to run: a path, or a name on PATH [default: searched].
     #[arg(long, value_name = "PATH")]
     pub(super) claude_bin: Option<PathBuf>,
 
@@ -486,13 +496,13 @@ pub(super) struct Usage {
     #[arg(long, value_enum, default_value_t = GroupBy::Day)]
     pub(super) by: GroupBy,
 
-    /// From this time on, as 2026-01-31 or 2026-01-31T12:00:00Z.
-    #[arg(long, value_name = "TIME")]
-    pub(super) from: Option<String>,
+    /// From this time on: 2026-01-31 (its beginning in UTC), or 2026-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub(super) from: Option<Timestamp>,
 
-    /// Before this time.
-    #[arg(long, value_name = "TIME")]
-    pub(super) to: Option<String>,
+    /// Before this time, in the same forms.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub(super) to: Option<Timestamp>,
 }
 
 /// `usage --by`
@@ -520,6 +530,19 @@ impl GroupBy {
             Self::Tag => "tag",
         }
     }
+}
+
+/// A day is its beginning in UTC, as the days of `--by day` are.
+fn instant(text: &str) -> Result<Timestamp, String> {
+    let is_day = text.len() == "2026-01-31".len();
+    let whole = if is_day {
+        format!("{text}T00:00:00Z")
+    } else {
+        text.to_owned()
+    };
+    whole
+        .parse()
+        .map_err(|_| "expected a day such as 2026-01-31, or a time such as 2026-01-31T12:00:00Z".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
@@ -563,5 +586,16 @@ mod tests {
         assert!(Cli::try_parse_from(["trunkline", "rules", "last", "--test", "Bash"]).is_ok());
         assert!(Cli::try_parse_from(["trunkline", "rules", "add", "last", "--deny", "Bash"]).is_ok());
         assert!(Cli::try_parse_from(["trunkline", "new", "--label", "x"]).is_err());
+    }
+
+    #[test]
+    fn a_day_is_its_beginning_in_utc() {
+        let midnight: Timestamp = "2026-01-31T00:00:00Z".parse().unwrap();
+        for text in ["2026-01-31", "2026-01-31T00:00:00Z", "2026-01-31T01:00:00+01:00"] {
+            assert_eq!(instant(text), Ok(midnight), "{text}");
+        }
+        for text in ["", "yesterday", "2026-02-30", "31.01.2026", "2026-1-31"] {
+            assert!(instant(text).unwrap_err().contains("2026-01-31"), "{text}");
+        }
     }
 }

@@ -43,11 +43,11 @@ use self::{
     words::Signs,
 };
 use super::{
-    CliError, address,
+    CliError,
     args::Common,
     client::Client,
     output::{Output, Tone, note},
-    request, settings, view,
+    reach, request, settings, view,
 };
 
 /// How long a lost daemon is looked for before `attach` gives up.
@@ -558,7 +558,7 @@ async fn connect(
     after: Option<u64>,
     is_joining: bool,
 ) -> Result<(Client, Socket), CliError> {
-    let client = Client::new(&address(common)?)?;
+    let client = Client::new(&reach::address(common).await?)?;
     let after = match after {
         None if is_joining => {
             let found = client.get(&["v1", "sessions", session], &[]).await?;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use bytes::Bytes;
 use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ impl std::fmt::Debug for Token {
 }
 
 /// The URL of a daemon that listens on every address, by the one that it answers to.
-fn reachable(mut base: Url) -> Url {
+pub(super) fn reachable(mut base: Url) -> Url {
     let loopback = match base.host_str() {
         Some("0.0.0.0") => "127.0.0.1",
         Some("[::]") => "[::1]",
@@ -134,6 +135,20 @@ impl Client {
             .await
     }
 
+    /// What `/readyz` says, also of a daemon that cannot work.
+    pub(super) async fn readiness(&self) -> Result<Value, CliError> {
+        let url = self.url(&["readyz"], &[])?;
+        let (status, body) = self.exchange(Method::GET, url, None, REQUEST_TIMEOUT).await?;
+        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        match answer.get("readiness").filter(|readiness| readiness.is_object()) {
+            Some(readiness) => Ok(readiness.clone()),
+            None => Err(refusal(status, &answer)),
+        }
+    }
+
     pub(super) async fn put(&self, path: &[&str], body: &Value) -> Result<Value, CliError> {
         self.send(Method::PUT, self.url(path, &[])?, Some(body), REQUEST_TIMEOUT)
             .await
@@ -174,6 +189,26 @@ impl Client {
         body: Option<&Value>,
         timeout: Duration,
     ) -> Result<Value, CliError> {
+        let (status, bytes) = self.exchange(method, url, body, timeout).await?;
+        if status.is_success() {
+            if bytes.is_empty() {
+                return Ok(Value::Null);
+            }
+            return Ok(request::parse(&bytes).context("the answer is no JSON")?);
+        }
+        Err(refusal(
+            status,
+            &serde_json::from_slice(&bytes).unwrap_or_default(),
+        ))
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<&Value>,
+        timeout: Duration,
+    ) -> Result<(StatusCode, Bytes), CliError> {
         let mut request = self
             .http
             .request(method.clone(), url)
@@ -197,16 +232,7 @@ impl Client {
         let response = response.map_err(|error| self.unreachable(error))?;
         let status = response.status();
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
-        if status.is_success() {
-            if bytes.is_empty() {
-                return Ok(Value::Null);
-            }
-            return Ok(request::parse(&bytes).context("the answer is no JSON")?);
-        }
-        Err(refusal(
-            status,
-            &serde_json::from_slice(&bytes).unwrap_or_default(),
-        ))
+        Ok((status, bytes))
     }
 
     fn unreachable(&self, error: reqwest::Error) -> CliError {

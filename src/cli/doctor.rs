@@ -1,32 +1,29 @@
-//! Owns `doctor`: looks at everything that a daemon needs, and says what to do about each problem. It needs no daemon.
+//! Owns `doctor`: looks at everything that a daemon needs, and says what to do about each problem. A daemon that runs is asked
+//! what it has (`daemon.rs`); without one this shell's view is what the next one would have. Nothing is changed.
 
-use std::{
-    fs, io,
-    net::{SocketAddr, TcpListener},
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::ExitCode,
-    time::Duration,
-};
+mod daemon;
+
+use std::{fs, io, path::Path, process::ExitCode};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::{
     CliError,
+    agent::{self, Look},
     args::Common,
-    client::{Address, Client},
-    daemon_file::DaemonFile,
     output::{Output, Tone},
     settings, view, warm,
+    words::one_line,
 };
 use crate::{
-    claude::binary::{self, Tested},
-    config::{Claude, Config, Loaded},
+    auth::{TokenError, check_token},
+    claude::binary::{self, Found, Tested},
+    config::{Config, Loaded},
     domain::{CliSessionId, SessionId},
-    files,
     keeper::{self, socket_dir},
-    supervisor::LostDatabase,
+    store::{Store, StoreError},
+    supervisor::{LostDatabase, database_file},
     telemetry,
 };
 
@@ -36,8 +33,9 @@ const LITTLE_SPACE_BYTES: u64 = 1024 * 1024 * 1024;
 /// Less than this, and writing journals will fail soon.
 const NO_SPACE_BYTES: u64 = 50 * 1024 * 1024;
 
-/// The CLI prints its version in a fraction of this.
-const VERSION_DEADLINE: Duration = Duration::from_secs(20);
+/// How a person gets an agent CLI.
+const GET_ONE: &str =
+    "install Claude Code (npm install -g @anthropic-ai/claude-code), or name it with TRUNKLINE_CLAUDE_BIN";
 
 /// How good a thing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,19 +105,25 @@ pub(super) fn run(common: &Common, output: &Output) -> Result<ExitCode, CliError
 
 async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {
     let config = &loaded.config;
-    let mut checks = vec![configuration(loaded), agent(&config.claude).await];
+    let look = agent::look(&config.claude).await;
+    let (daemon, running) = daemon::find(common, config).await;
+    let mut checks = vec![configuration(loaded)];
+    match &running {
+        Some(running) => checks.extend(running.checks(loaded, &look)),
+        None => checks.push(agent(&look)),
+    }
     checks.extend(data_directory(&config.data.dir));
-    checks.extend(lost_database(&config.data.dir));
+    checks.extend(database(&config.data.dir, running.is_some()).await);
     checks.push(runtime_directory(&config.data.runtime_dir));
     checks.push(token(&config.data.dir.join("token")));
     if cfg!(target_os = "linux") {
         checks.push(conversations(&config.data.dir, config.claude.bin.as_deref()));
     }
-    let (daemon, ready) = daemon(common, &config.data.dir, config.server.listen).await;
+    let ready = running.as_ref().map(|running| &running.ready);
     if !config.warm.profiles.is_empty() {
-        checks.push(warm_pool(config, ready.as_ref()));
+        checks.push(warm_pool(config, ready));
     }
-    checks.extend(ready.as_ref().and_then(unreadable));
+    checks.extend(ready.and_then(unreadable));
     checks.push(daemon);
     checks
 }
@@ -157,73 +161,59 @@ fn configuration(loaded: &Loaded) -> Check {
     }
 }
 
-async fn agent(claude: &Claude) -> Check {
+/// The agent CLI as this shell would find it.
+fn agent(look: &Look) -> Check {
     const NAME: &str = "agent CLI";
-    let found = match binary::find(claude.bin.as_deref(), &|name| std::env::var_os(name)) {
-        Ok(found) => found,
-        Err(missing) => {
-            let places = missing
-                .searched
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect::<Vec<_>>()
-                .join(", ");
-            let named =
-                claude.bin.is_some() || std::env::var_os("CLAUDE_BIN").is_some_and(|path| !path.is_empty());
-            return if named {
-                Check::bad(
-                    NAME,
-                    format!("{places} is no executable file"),
-                    "correct claude.bin (TRUNKLINE_CLAUDE_BIN) or CLAUDE_BIN, or unset it to have the CLI searched",
-                )
-            } else {
-                Check::notice(
-                    NAME,
-                    format!(
-                        "not found on PATH, nor in the usual places ({} looked at)",
-                        missing.searched.len()
-                    ),
-                    "sessions will be simulated; install Claude Code (npm install -g @anthropic-ai/claude-code), or \
-                     name it with TRUNKLINE_CLAUDE_BIN",
-                )
-            };
-        }
-    };
-    let place = format!("{} ({})", found.path.display(), found.how);
-    let environment: Vec<(String, String)> = ["HOME", "PATH", "LANG"]
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
-        .collect();
-    let printed = match keeper::capture(&found.path, &["--version"], &environment, VERSION_DEADLINE).await {
-        Ok(captured) => String::from_utf8_lossy(&captured.stdout).trim().to_owned(),
-        Err(error) => {
-            return Check::bad(
+    let place = |found: &Found| format!("{} ({})", found.path.display(), found.how);
+    match look {
+        Look::Missing {
+            searched,
+            is_named: true,
+        } => {
+            let places: Vec<String> = searched.iter().map(|path| path.display().to_string()).collect();
+            Check::bad(
                 NAME,
-                format!("{place}: {}", telemetry::chain(&error)),
-                "run it by hand to see why it does not start",
-            );
+                format!("{} is no executable file", places.join(", ")),
+                "correct claude.bin (TRUNKLINE_CLAUDE_BIN) or CLAUDE_BIN, or unset it to have the CLI searched",
+            )
         }
-    };
-    let (oldest, newest) = binary::TESTED_VERSIONS;
-    match binary::parse_version(&printed) {
-        None => Check::bad(
+        Look::Missing { searched, .. } => Check::notice(
             NAME,
-            format!("{place}: --version printed {printed:?}"),
+            format!(
+                "not found on PATH, nor in the usual places ({} looked at)",
+                searched.len()
+            ),
+            format!("sessions will be simulated; {GET_ONE}"),
+        ),
+        Look::Broken { found, error } => Check::bad(
+            NAME,
+            format!("{}: {error}", place(found)),
+            "run it by hand to see why it does not start",
+        ),
+        Look::Other { found, printed, .. } => Check::bad(
+            NAME,
+            format!("{}: --version printed \"{}\"", place(found), one_line(printed)),
             "this is not the Claude Code CLI; name the right program with TRUNKLINE_CLAUDE_BIN",
         ),
-        Some(version) => match version.tested() {
-            Tested::Tested => Check::good(NAME, format!("{place}, version {version}, tested")),
-            Tested::Newer => Check::notice(
-                NAME,
-                format!("{place}, version {version}, newer than the newest tested one, {newest}"),
-                "it should work; if something does not, try a tested version",
-            ),
-            Tested::Older => Check::notice(
-                NAME,
-                format!("{place}, version {version}, older than the oldest tested one, {oldest}"),
-                "update it: claude update",
-            ),
-        },
+        Look::Agent(found, version) => by_version(&place(found), &version.to_string(), version.tested()),
+    }
+}
+
+fn by_version(place: &str, version: &str, tested: Tested) -> Check {
+    const NAME: &str = "agent CLI";
+    let (oldest, newest) = binary::TESTED_VERSIONS;
+    match tested {
+        Tested::Tested => Check::good(NAME, format!("{place}, version {version}, tested")),
+        Tested::Newer => Check::notice(
+            NAME,
+            format!("{place}, version {version}, newer than the newest tested one, {newest}"),
+            "it should work; if something does not, try a tested version",
+        ),
+        Tested::Older => Check::notice(
+            NAME,
+            format!("{place}, version {version}, older than the oldest tested one, {oldest}"),
+            "update it: claude update",
+        ),
     }
 }
 
@@ -268,14 +258,35 @@ fn data_directory(dir: &Path) -> Vec<Check> {
     vec![access, space(existing)]
 }
 
-/// A database that is gone while its sessions are not.
-fn lost_database(dir: &Path) -> Option<Check> {
-    let lost = LostDatabase::find(dir).ok()??;
-    Some(Check::bad(
-        "database",
-        lost.to_string(),
-        "no daemon starts before that, and what runs is left alone",
-    ))
+/// The database as a start of the daemon would find it. One that runs has it open and tells of it by itself.
+async fn database(dir: &Path, is_open: bool) -> Option<Check> {
+    const NAME: &str = "database";
+    if let Ok(Some(lost)) = LostDatabase::find(dir) {
+        return Some(Check::bad(
+            NAME,
+            lost.to_string(),
+            "no daemon starts before that, and what runs is left alone",
+        ));
+    }
+    if is_open {
+        return None;
+    }
+    let file = database_file(dir);
+    let shown = file.display().to_string();
+    Some(match Store::look(&file).await {
+        Ok(()) if file.exists() => Check::good(NAME, shown),
+        Ok(()) => Check::good(NAME, format!("{shown}, will be made at the first start")),
+        Err(error @ StoreError::NewerSchema { .. }) => Check::bad(
+            NAME,
+            format!("{shown}: {error}"),
+            "a newer trunkline wrote it: run that version, or move the data directory away to begin anew",
+        ),
+        Err(error) => Check::bad(
+            NAME,
+            telemetry::chain(&error),
+            "no daemon starts with it: put a backup of the data directory back, or move the directory away to begin anew",
+        ),
+    })
 }
 
 /// Permission bits do not tell everything (read-only mounts, quotas), so a file is really written.
@@ -332,30 +343,25 @@ fn runtime_directory(dir: &Path) -> Check {
 fn token(file: &Path) -> Check {
     const NAME: &str = "token";
     let shown = file.display().to_string();
-    match fs::metadata(file) {
-        Ok(meta) if meta.permissions().mode() & 0o077 != 0 => Check::bad(
+    match check_token(file) {
+        Ok(()) => Check::good(NAME, shown),
+        Err(TokenError::Exposed { mode, .. }) => Check::bad(
             NAME,
-            format!(
-                "{shown} can be read by others (mode {:03o})",
-                meta.permissions().mode() & 0o777
-            ),
+            format!("{shown} can be read by others (mode {mode:03o})"),
             format!("chmod 600 {shown}; if others may have read it, delete it and restart the daemon"),
         ),
-        Ok(_) => match files::read(file) {
-            Ok(_) => Check::good(NAME, shown),
-            Err(error) => Check::bad(
-                NAME,
-                format!("{shown}: {error}"),
-                "run this as the user of the daemon",
-            ),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             Check::good(NAME, format!("{shown}, will be made at the first start"))
         }
+        Err(error @ TokenError::Io { .. }) => Check::bad(
+            NAME,
+            telemetry::chain(&error),
+            "run this as the user of the daemon",
+        ),
         Err(error) => Check::bad(
             NAME,
-            format!("{shown}: {error}"),
-            "run this as the user of the daemon",
+            telemetry::chain(&error),
+            "no daemon starts with it: delete it, and the next start makes a new one",
         ),
     }
 }
@@ -427,82 +433,6 @@ fn warm_pool(config: &Config, ready: Option<&Value>) -> Check {
     }
 }
 
-/// Whether a daemon answers, and what it says then.
-async fn daemon(common: &Common, data_dir: &Path, listen: SocketAddr) -> (Check, Option<Value>) {
-    let mut ready = None;
-    let check = ask_daemon(common, data_dir, listen, &mut ready).await;
-    (check, ready)
-}
-
-async fn ask_daemon(common: &Common, data_dir: &Path, listen: SocketAddr, said: &mut Option<Value>) -> Check {
-    const NAME: &str = "daemon";
-    let address = match Address::find(data_dir, common.url.as_deref(), common.token_file.as_deref()) {
-        Ok(address) => address,
-        Err(CliError::NotRunning { .. }) => return port(listen),
-        Err(error) => {
-            return Check::bad(NAME, error.chain(), "remove daemon.json if no daemon runs");
-        }
-    };
-    let pid = DaemonFile::read(data_dir).ok().flatten().map(|file| file.pid);
-    let client = match Client::new(&address) {
-        Ok(client) => client,
-        Err(error) => return Check::bad(NAME, error.chain(), "check --url and --token-file"),
-    };
-    match client.get(&["readyz"], &[]).await {
-        Ok(ready) => {
-            let version = view::text(&ready, &["version"]);
-            let check = Check::good(NAME, format!("{} answers, version {version}", address.url));
-            *said = Some(ready);
-            check
-        }
-        Err(CliError::NotRunning { .. }) if pid.is_some_and(|pid| !is_alive(pid)) => Check::notice(
-            NAME,
-            "not running; the last one ended without tidying up",
-            "start it with `trunkline serve`; sessions that still run are taken over",
-        ),
-        Err(CliError::NotRunning { .. }) => Check::bad(
-            NAME,
-            format!("nothing answers at {}", address.url),
-            "if a daemon runs, it hangs: look at its log; else start it with `trunkline serve`",
-        ),
-        Err(error) => Check::bad(
-            NAME,
-            format!("{}: {}", address.url, error.chain()),
-            error.hint().unwrap_or_else(|| "look at the daemon's log".into()),
-        ),
-    }
-}
-
-/// Without a daemon, the question is whether one could listen.
-fn port(listen: SocketAddr) -> Check {
-    const NAME: &str = "daemon";
-    match TcpListener::bind(listen) {
-        Ok(_) => Check::notice(
-            NAME,
-            format!("not running; {listen} is free"),
-            "start it with `trunkline serve`",
-        ),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Check::bad(
-            NAME,
-            format!("not running, and another program listens on {listen}"),
-            "end that program, or choose another port with --listen (TRUNKLINE_LISTEN)",
-        ),
-        Err(error) => Check::bad(
-            NAME,
-            format!("not running, and {listen} cannot be used: {error}"),
-            "choose another address with --listen (TRUNKLINE_LISTEN)",
-        ),
-    }
-}
-
-fn is_alive(pid: u32) -> bool {
-    let Ok(pid) = i32::try_from(pid) else { return false };
-    !matches!(
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None),
-        Err(nix::errno::Errno::ESRCH)
-    )
-}
-
 fn report(output: &Output, checks: &[Check]) -> Result<(), CliError> {
     if output.is_json() {
         let items: Vec<Value> = checks
@@ -538,7 +468,10 @@ fn report(output: &Output, checks: &[Check]) -> Result<(), CliError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+    use crate::config::Claude;
 
     fn write(path: &Path, mode: u32, text: &str) {
         fs::write(path, text).unwrap();
@@ -549,11 +482,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let bin = dir.path().join("claude");
         write(&bin, 0o755, &format!("#!/bin/sh\necho '{text}'\n"));
-        agent(&Claude {
-            bin: Some(bin),
+        agent_at(bin).await
+    }
+
+    async fn agent_at(bin: impl Into<std::path::PathBuf>) -> Check {
+        let claude = Claude {
+            bin: Some(bin.into()),
             ..Claude::default()
-        })
-        .await
+        };
+        agent(&agent::look(&claude).await)
     }
 
     #[tokio::test]
@@ -570,11 +507,7 @@ mod tests {
             assert_eq!(check.grade, grade, "{check:?}");
             assert!(check.advice.is_some());
         }
-        let missing = Claude {
-            bin: Some("/nonexistent/claude".into()),
-            ..Claude::default()
-        };
-        assert_eq!(agent(&missing).await.grade, Grade::Bad);
+        assert_eq!(agent_at("/nonexistent/claude").await.grade, Grade::Bad);
     }
 
     #[test]
@@ -582,12 +515,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("token");
         assert_eq!(token(&file).grade, Grade::Good);
-        write(&file, 0o644, "secret");
+        write(&file, 0o644, &"s".repeat(43));
         let check = token(&file);
         assert_eq!(check.grade, Grade::Bad);
         assert!(check.advice.unwrap().starts_with("chmod 600"));
-        write(&file, 0o600, "secret");
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644, "it was changed");
+        write(&file, 0o600, &"s".repeat(43));
         assert_eq!(token(&file).grade, Grade::Good);
+        write(&file, 0o600, "short");
+        assert_eq!(token(&file).grade, Grade::Bad);
     }
 
     #[test]
@@ -606,30 +543,5 @@ mod tests {
             1,
             "nothing is left behind"
         );
-    }
-
-    #[tokio::test]
-    async fn a_port_in_use_must_be_fixed_and_a_dead_daemon_is_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let busy = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = busy.local_addr().unwrap();
-        let (check, _) = daemon(&Common::default(), dir.path(), address).await;
-        assert_eq!(check.grade, Grade::Bad, "{check:?}");
-        drop(busy);
-        let (check, _) = daemon(&Common::default(), dir.path(), address).await;
-        assert_eq!(check.grade, Grade::Notice, "{check:?}");
-
-        write(&dir.path().join("token"), 0o600, "secret");
-        DaemonFile {
-            url: format!("http://{address}"),
-            socket: None,
-            pid: u32::MAX / 2,
-            version: "0".into(),
-            started_at: crate::domain::Timestamp::from_micros(0),
-        }
-        .write(dir.path())
-        .unwrap();
-        let (check, _) = daemon(&Common::default(), dir.path(), address).await;
-        assert_eq!(check.grade, Grade::Notice, "{check:?}");
     }
 }

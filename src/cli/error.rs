@@ -111,7 +111,7 @@ impl CliError {
             Self::Socket(_) => {
                 Some("look at the socket unit: it needs ListenStream=, without Accept=yes".into())
             }
-            Self::Config(_) => Some("`trunkline config` prints the values in force and their origins".into()),
+            Self::Config(_) => Some("`trunkline config --here` prints the values and their origins".into()),
             Self::NotFound(_) => Some("`trunkline ls` lists the sessions".into()),
             Self::Usage(_) | Self::ReaderGone | Self::Other(_) => None,
         }

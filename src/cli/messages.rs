@@ -9,11 +9,11 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::{
-    CliError, address,
+    CliError,
     args::{self, Common},
     client::Client,
     output::{Output, note},
-    resolve, trouble, view, waiting,
+    reach, resolve, trouble, view, waiting,
 };
 use crate::domain::RequestId;
 
@@ -115,7 +115,7 @@ pub(super) async fn ask(
             hint: None,
         });
     }
-    let client = Client::new(&address(common)?)?;
+    let client = Client::new(&reach::address(common).await?)?;
     output.line(&waiting::said(&client, id, &answer).await)
 }
 

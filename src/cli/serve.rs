@@ -7,6 +7,7 @@ mod ready;
 mod restart;
 
 use std::{
+    io::{self, IsTerminal as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::OwnedFd,
     process::ExitCode,
@@ -25,15 +26,15 @@ use self::{
     restart::{Fitness, Replacement, Start},
 };
 use super::{
-    CliError,
+    CliError, agent,
     args::{Common, LogForm, Serve},
     daemon_file::DaemonFile,
-    output::Output,
+    output::{Output, note},
     settings,
 };
 use crate::{
     auth::Token,
-    config::{Config, FlagValue, OnShutdown},
+    config::{FlagValue, Loaded, OnShutdown},
     domain::Clock,
     http::{self, AppState, RestartRequest, Successor},
     keeper::{
@@ -107,7 +108,7 @@ pub(super) fn run(
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let result = runtime.block_on(serve(&loaded.config, output, begin, start));
+    let result = runtime.block_on(serve(&loaded, common, output, begin, start));
     match result? {
         // Whatever is still running was told to end and had its time.
         Outcome::Ended(code) => {
@@ -144,7 +145,14 @@ pub(super) fn print_openapi(output: &Output) -> Result<(), CliError> {
     output.line(document.trim_end())
 }
 
-async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> Result<Outcome, CliError> {
+async fn serve(
+    loaded: &Loaded,
+    common: &Common,
+    output: &Output,
+    begin: Begin,
+    start: Start,
+) -> Result<Outcome, CliError> {
+    let config = &loaded.config;
     let mut lifecycle = Lifecycle::new().context("cannot take over signals")?;
     let Begin {
         us,
@@ -152,6 +160,10 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         lock,
         children,
     } = begin;
+    // A daemon that takes the place of another has sessions, and starts whatever became of the program.
+    if lock.is_none() {
+        agent::refuse_others(&config.claude).await?;
+    }
     let instance = Instance::acquire(&config.data.dir, lock)?;
     let manager = Arc::new(Notifier::from_env(&variable, us));
     // Bound before anything is started: a port in use must not cost a recovery.
@@ -168,11 +180,9 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         .context("cannot open the database")?;
     let tracker = lifecycle.tracker();
     tracker.spawn(reap_inherited(children, lifecycle.soft()));
-    let starting = Box::pin(Supervisor::start(
-        build::supervisor(config)?,
-        store,
-        tracker.clone(),
-    ));
+    let settings = build::supervisor(config)?;
+    let in_force = build::in_force(loaded, &settings);
+    let starting = Box::pin(Supervisor::start(settings, store, tracker.clone()));
     // There may be many journals to read.
     let supervisor = manager
         .extending(starting)
@@ -186,7 +196,8 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         lifecycle.soft(),
         tracker.clone(),
     )
-    .restarted_by(asking);
+    .restarted_by(asking)
+    .begun_with(in_force);
     let no_more_requests = CancellationToken::new();
     for listener in listeners.tcp {
         let served = http::serve(listener, state.clone(), no_more_requests.clone());
@@ -206,7 +217,14 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         started_at: Clock.now(),
     };
     instance.announce(&file)?;
-    ready::print(output, &file, &config.data.dir, &supervisor.health().await)?;
+    let command = ready::command(common, loaded);
+    ready::print(
+        output,
+        &file,
+        &config.data.dir,
+        &supervisor.health().await,
+        &command,
+    )?;
     manager.ready(&format!("Listening on {}", file.url)).await;
     tracker.spawn(lifecycle.soft().run_until_cancelled_owned(give_back_memory()));
     tracker.spawn(sign_of_life(
@@ -231,7 +249,10 @@ async fn serve(config: &Config, output: &Output, begin: Begin, start: Start) -> 
         manager.reloading("Starting again").await;
         listeners.kept
     } else {
-        tracing::info!(?on_shutdown, "shutting down");
+        tracing::info!(on_shutdown = on_shutdown.as_str(), "shutting down");
+        if matches!(end, End::Asked) && io::stderr().is_terminal() {
+            note(&ready::ending(on_shutdown, config, &supervisor.states()));
+        }
         instance.withdraw();
         manager
             .stopping(match on_shutdown {

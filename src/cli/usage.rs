@@ -10,8 +10,12 @@ use super::{
 /// `usage`
 pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage) -> Result<(), CliError> {
     let mut query = vec![("group_by", usage.by.as_str())];
-    query.extend(usage.from.as_deref().map(|from| ("from", from)));
-    query.extend(usage.to.as_deref().map(|to| ("to", to)));
+    let (from, to) = (
+        usage.from.map(|from| from.to_string()),
+        usage.to.map(|to| to.to_string()),
+    );
+    query.extend(from.as_deref().map(|from| ("from", from)));
+    query.extend(to.as_deref().map(|to| ("to", to)));
     let page = client.get(&["v1", "usage"], &query).await?;
     if output.is_json() {
         return output.value(&page);

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    CliError, address, approvals,
+    CliError, approvals,
     args::Common,
     attach::{
         answering::{Dialog, Reply},
@@ -25,6 +25,7 @@ use super::{
     client::Client,
     messages::Message,
     output::note,
+    reach,
     request::{self, Room},
     trouble::{self, Trouble},
     view,
@@ -57,7 +58,10 @@ pub(super) async fn answer(
     let mut away_since: Option<Instant> = None;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let answered = match address(common).and_then(|address| Client::new(&address)) {
+        let answered = match reach::address(common)
+            .await
+            .and_then(|address| Client::new(&address))
+        {
             Ok(client) => {
                 let answered = tokio::select! {
                     answered = post(&client, session, &body, left) => answered,

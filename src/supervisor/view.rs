@@ -68,6 +68,12 @@ impl Supervisor {
         }
     }
 
+    /// The states of all sessions that have had a process under this daemon.
+    pub fn states(&self) -> Vec<SessionState> {
+        let sessions = self.shared.registry.all();
+        sessions.iter().map(|session| session.view().state).collect()
+    }
+
     /// As [`Self::catch_up`], for those who only read: while the store takes nothing, they read what it has.
     pub async fn settled(&self) {
         self.shared.projector.settled().await;

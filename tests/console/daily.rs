@@ -5,7 +5,11 @@ use serde_json::json;
 
 use crate::{
     common::{command, run, tl},
-    support::{daemon::TestDaemon, programs::fake_prompt},
+    support::{
+        daemon::TestDaemon,
+        programs::{fake_claude, fake_prompt},
+        wait::{PATIENCE, wait_for},
+    },
     terminal::Terminal,
 };
 
@@ -141,4 +145,46 @@ fn the_program_tells_about_itself() {
     assert!(told(&["man", "attach"]).contains("attach"));
     let unknown = run(command(home.path(), &["man", "flyaway"])).failed(2);
     assert!(unknown.contains("flyaway"), "{unknown}");
+}
+
+#[tokio::test]
+async fn ctrl_c_of_the_daemon_says_what_it_waits_for() {
+    let other = TestDaemon::with_fake().start().await;
+    let data = other.home().join("data of a second one");
+    let dir = data.to_str().unwrap();
+    let claude = fake_claude();
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        dir,
+        "--claude-bin",
+        claude.to_str().unwrap(),
+    ];
+    let mut terminal = Terminal::new(&other, &serve);
+    terminal.shows("stop:   Ctrl-C").await;
+    let asks = fake_prompt(&json!([{"ask": {"input": {"command": "make"}}}]));
+    let id = tl(&other, &["new", "--data-dir", dir, &asks]).line();
+    let shows_waiting = async || {
+        let shown = tl(&other, &["show", "--data-dir", dir, &id]).good();
+        shown.contains("waits for you").then_some(())
+    };
+    wait_for("the agent asks", PATIENCE, shows_waiting).await;
+    terminal.types("\x03");
+    terminal.shows("ending: 1 session to stop; 1 in a turn").await;
+    terminal.types("\x03");
+    assert_eq!(terminal.code().await, 0, "{}", terminal.screen());
+    let log = terminal.screen();
+    assert!(
+        log.contains("on_shutdown=\"stop\"") && !log.contains("Stop\n"),
+        "{log}"
+    );
+}
+
+#[tokio::test]
+async fn the_refusal_of_a_mode_names_its_setting() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let told = tl(&daemon, &["new", "--permission-mode", "bypassPermissions"]).failed(5);
+    assert!(told.contains("sessions.allow_bypass_permissions"), "{told}");
 }

@@ -13,6 +13,7 @@ mod attach;
 mod common;
 mod configuration;
 mod daily;
+mod doctor;
 mod editor;
 mod newcomer;
 mod requests;

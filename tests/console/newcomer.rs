@@ -161,18 +161,18 @@ fn the_ready_line_says_how_to_reach_the_daemon_and_that_it_is_simulated() {
     // The hints follow the ready line.
     let log = || fs::read_to_string(home.path().join("log")).unwrap();
     let told = holds_within(Duration::from_secs(30), || {
-        log().contains("try:") && log().ends_with('\n')
+        log().contains("stop:") && log().ends_with('\n')
     });
     let log = log();
     assert!(
-        told && log.contains("SIMULATED") && log.contains("curl -H"),
+        told && log.contains("SIMULATED") && log.contains("curl -sS"),
         "{log}"
     );
 
     // The line that it offers works as it is.
     let offered = log
         .lines()
-        .find_map(|line| line.trim().strip_prefix("try:"))
+        .find_map(|line| line.trim().strip_prefix("curl:"))
         .unwrap()
         .trim();
     let mut shell = std::process::Command::new("sh");
@@ -247,4 +247,100 @@ fn doctor_names_each_problem_and_what_to_do() {
     assert!(typo.stdout.contains("TRUNKLINE_SERVER_LISTEN"), "{typo:?}");
     let bad = doctor(&[("TRUNKLINE_SERVER_LISTEN", "0.0.0.0:1")]);
     assert!(bad.code == 1 && bad.stdout.contains("server.listen"), "{bad:?}");
+}
+
+#[test]
+fn the_offered_command_works_as_it_is_typed() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data of mine");
+    let daemon = Started::new(home.path(), &["--data-dir", data.to_str().unwrap()]);
+    let log = || fs::read_to_string(home.path().join("log")).unwrap();
+    assert!(holds_within(Duration::from_secs(30), || log().contains("stop:")));
+    let log = log();
+    let offered = log
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("try:"))
+        .unwrap()
+        .trim();
+    let offered = offered.replace("new --attach", "new --wait");
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .args(["-c", &offered])
+        .env_clear()
+        .env("HOME", home.path())
+        .env("PATH", "/usr/bin:/bin")
+        .current_dir("/");
+    let answered = run(shell);
+    assert!(
+        answered.code == 0 && answered.stdout.contains("simulated"),
+        "{offered}: {answered:?}"
+    );
+    drop(daemon);
+}
+
+#[test]
+fn only_an_agent_is_taken_for_one() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, expected) in [
+        ("/bin/ls", "is not the agent CLI: its --version prints"),
+        ("/etc/passwd", "is no program"),
+        ("/etc", "is no program"),
+        ("no-such-agent", "no program no-such-agent is on PATH"),
+    ] {
+        let serve = command(
+            home.path(),
+            &["serve", "--listen", "127.0.0.1:0", "--claude-bin", name],
+        );
+        let told = run(serve).failed(2);
+        assert!(told.contains(expected) && told.lines().count() == 1, "{told}");
+    }
+    // A bare name is one on PATH, wherever the shell stands.
+    let bin = home.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let agent = bin.join("agent");
+    let script = format!(
+        "#!/bin/sh\nexec '{}' sim \"$@\"\n",
+        crate::support::programs::trunkline().display()
+    );
+    fs::write(&agent, script).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let log = fs::File::create(home.path().join("log")).unwrap();
+    let mut serve = command(
+        home.path(),
+        &["serve", "--listen", "127.0.0.1:0", "--claude-bin", "agent"],
+    );
+    serve
+        .env("PATH", path)
+        .env("XDG_RUNTIME_DIR", home.path())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    let mut child = serve.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let _daemon = Started { child, line };
+    let log = || fs::read_to_string(home.path().join("log")).unwrap();
+    let told = holds_within(Duration::from_secs(30), || {
+        log().contains(agent.to_str().unwrap())
+    });
+    assert!(told, "{}", log());
+}
+
+#[test]
+fn usage_takes_a_day() {
+    let home = tempfile::tempdir().unwrap();
+    let _daemon = Started::new(home.path(), &[]);
+    let tl = |args: &[&str]| run(command(home.path(), args));
+    tl(&["new", "--wait", "hello"]).stdout.clear();
+    let all = tl(&["usage", "--from", "2020-01-31", "--to", "2999-01-01"]).good();
+    assert_eq!(all.lines().count(), 2, "{all}");
+    let none = tl(&["usage", "--to", "2020-01-31"]).good();
+    assert_eq!(none.lines().count(), 1, "{none}");
+    let wrong = tl(&["usage", "--from", "yesterday"]);
+    assert!(
+        wrong.code == 2 && wrong.stderr.contains("a day such as 2026-01-31"),
+        "{wrong:?}"
+    );
 }

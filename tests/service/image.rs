@@ -107,11 +107,11 @@ async fn a_daemon_on_every_address_is_reached_by_its_own_client() {
     let tried = daemon.log();
     let tried = tried
         .lines()
-        .find_map(|line| line.strip_prefix("try:"))
+        .find_map(|line| line.strip_prefix("curl:"))
         .unwrap()
         .trim();
     let shell = command("bash")
-        .args(["-c", &format!("{tried} -sS --fail")])
+        .args(["-c", &format!("{tried} --fail")])
         .output()
         .unwrap();
     assert!(

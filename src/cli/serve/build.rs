@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use super::super::CliError;
 use crate::{
     claude::{Policy, environment},
-    config::{Claude, Config},
+    config::{Claude, Config, Loaded},
     domain::{Liveness, RestartPolicy},
-    http::HttpConfig,
+    http::{HttpConfig, InForce},
     keeper::{KeeperLimits, given_open_files, open_files_limit},
     supervisor::{DeskTimes, Limits, ParkSettings, Simulator, SupervisorSettings},
 };
@@ -32,6 +32,27 @@ pub(super) fn http(config: &Config) -> HttpConfig {
         send_timeout_ms: server.send_timeout_ms,
         reconnect_after_ms: config.stop.reconnect_after_ms,
         ..HttpConfig::default()
+    }
+}
+
+/// What the daemon began with, as it tells it.
+pub(super) fn in_force(loaded: &Loaded, settings: &SupervisorSettings) -> InForce {
+    let entries = loaded.config.entries().into_iter();
+    let variables = environment::child(
+        &settings.env_allow,
+        settings.daemon_env.iter().cloned(),
+        &[],
+        &settings.env_fixed,
+    );
+    InForce {
+        file: loaded.file.as_ref().map(|file| file.display().to_string()),
+        values: entries
+            .map(|(key, value)| {
+                let origin = loaded.origin(&key).to_string();
+                (key, value, origin)
+            })
+            .collect(),
+        variables: variables.into_iter().map(|(name, _)| name).collect(),
     }
 }
 
