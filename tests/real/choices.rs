@@ -74,9 +74,13 @@ async fn a_deny_holds_over_park_kill_and_stop() {
     let none = json!({ "settings": { "permissions": null } });
     world.rest.patch(&route, none).await.expect(200);
     world.answer(&id, touch("taken-back")).await;
-    end(&world, &id, "park").await;
-    world.answer(&id, touch("after-all")).await;
-    assert!(world.exists("taken-back") && world.exists("after-all"));
+    assert!(world.exists("taken-back"));
+    for how in ["park", "kill", "stop"] {
+        end(&world, &id, how).await;
+        let allowed = format!("after-the-{how}");
+        world.answer(&id, touch(&allowed)).await;
+        assert!(world.exists(&allowed), "after the {how}");
+    }
 }
 
 #[tokio::test]
@@ -155,6 +159,33 @@ async fn rules_of_a_decision_hold_over_park_kill_and_stop() {
         turns += 1;
         world.idle_after(&id, turns).await;
     }
+}
+
+/// The CLI got the rule by a flag, which no update of its session takes back.
+#[tokio::test]
+async fn a_rule_that_is_removed_late_is_gone_from_the_next_process() {
+    let world = World::start().await;
+    let id = world.session(json!({ "allowed_tools": ["Bash(touch *)"] })).await;
+    let decide = async |turns: u64, kind: &str| {
+        let command = format!("node -e {turns}");
+        let steps = json!([{ "tool": "Bash", "input": { "command": command } }, { "text": "done" }]);
+        world.prompt(&id, steps).await;
+        let approval = world.rest.pending_approval(&id).await;
+        let rule = json!({ "toolName": "Bash", "ruleContent": "touch denied*" });
+        let update = json!({ "type": kind, "behavior": "deny", "rules": [rule], "destination": "session" });
+        let allow = json!({ "decision": "allow", "updated_permissions": [update] });
+        world.decide(&id, &approval, allow).await;
+        world.idle_after(&id, turns).await;
+    };
+    decide(1, "addRules").await;
+    end(&world, &id, "park").await;
+    world.answer(&id, touch("denied")).await;
+    decide(3, "removeRules").await;
+    world.answer(&id, touch("denied")).await;
+    assert!(!world.exists("denied"), "this process began with the rule");
+    end(&world, &id, "park").await;
+    world.answer(&id, touch("denied")).await;
+    assert!(world.exists("denied"));
 }
 
 /// Waits until the server that was set is connected.
