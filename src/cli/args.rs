@@ -204,6 +204,10 @@ pub(super) struct Completions {
 pub(super) struct Man {
     /// The page of this command [default: of the program].
     pub(super) command: Option<String>,
+
+    /// Write the pages of the program and of all commands into this directory.
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(super) dir: Option<PathBuf>,
 }
 
 /// `log`

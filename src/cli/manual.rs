@@ -24,6 +24,10 @@ pub(super) fn completions(completions: &args::Completions) -> Result<(), CliErro
 
 /// `man`
 pub(super) fn man(man: &args::Man) -> Result<(), CliError> {
+    if let Some(dir) = &man.dir {
+        return Ok(clap_mangen::generate_to(Cli::command(), dir)
+            .with_context(|| format!("cannot write the manual pages into {}", dir.display()))?);
+    }
     let mut command = Cli::command();
     command.build();
     if let Some(name) = &man.command {
