@@ -1,6 +1,7 @@
 # Everything that is done with this repository. `make help` lists it.
 #
 # Needs Rust (stable), a C compiler, and for the tests Node 20, Python 3.9, curl, chromium, systemd-analyze, unshare and faketime: `.ci/tools` looks for them.
+# `make package` also needs cargo-deb.
 # cargo-nextest is used where it is installed.
 
 SHELL := /bin/sh
@@ -15,7 +16,22 @@ CARGO := cargo
 WEB_TEST := web-test
 WEB_TEST_READY := $(WEB_TEST)/node_modules/.package-lock.json
 
-.PHONY: help run test test-node test-rust chaos lint deny fmt clean openapi tools
+# Where `make install` puts things: the names and the defaults are GNU's. `PROGRAM` is the program that it installs.
+PREFIX ?= /usr/local
+exec_prefix ?= $(PREFIX)
+bindir ?= $(exec_prefix)/bin
+datarootdir ?= $(PREFIX)/share
+mandir ?= $(datarootdir)/man
+bashcompletiondir ?= $(datarootdir)/bash-completion/completions
+zshcompletiondir ?= $(datarootdir)/zsh/site-functions
+fishcompletiondir ?= $(datarootdir)/fish/vendor_completions.d
+# systemd looks here below /usr, /usr/local and ~/.local.
+userunitdir ?= $(datarootdir)/systemd/user
+INSTALL ?= install
+STRIP ?= strip
+PROGRAM ?= target/release/trunkline
+
+.PHONY: help run build install uninstall stage package test test-node test-rust chaos lint deny fmt clean openapi tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
@@ -24,6 +40,55 @@ help: ## List the targets
 
 run: ## Build and start the daemon in this terminal
 	@$(CARGO) run --profile $(PROFILE) --locked --bin trunkline -- serve $(ARGS)
+
+build: ## Build the program for `make install`
+	$(CARGO) build --release --locked --bin trunkline
+
+# It compiles nothing, so that `sudo make install` needs no Rust.
+install: ## Install what `make build` built: PREFIX (/usr/local), DESTDIR
+	@test -x '$(PROGRAM)' || { echo "$(PROGRAM) is not there: run \`make build\` first" >&2; exit 1; }
+	@set -eu; \
+	umask 022; \
+	for dir in '$(bindir)' '$(mandir)/man1' '$(userunitdir)' '$(bashcompletiondir)' '$(zshcompletiondir)' '$(fishcompletiondir)'; do \
+		$(INSTALL) -d "$(DESTDIR)$$dir"; \
+	done; \
+	$(INSTALL) -m 755 '$(PROGRAM)' '$(DESTDIR)$(bindir)/trunkline.new'; \
+	$(STRIP) '$(DESTDIR)$(bindir)/trunkline.new'; \
+	mv -f '$(DESTDIR)$(bindir)/trunkline.new' '$(DESTDIR)$(bindir)/trunkline'; \
+	'$(DESTDIR)$(bindir)/trunkline' man --dir '$(DESTDIR)$(mandir)/man1'; \
+	'$(DESTDIR)$(bindir)/trunkline' completions bash > '$(DESTDIR)$(bashcompletiondir)/trunkline'; \
+	'$(DESTDIR)$(bindir)/trunkline' completions zsh > '$(DESTDIR)$(zshcompletiondir)/_trunkline'; \
+	'$(DESTDIR)$(bindir)/trunkline' completions fish > '$(DESTDIR)$(fishcompletiondir)/trunkline.fish'; \
+	$(INSTALL) -m 644 packaging/systemd/user/trunkline.socket '$(DESTDIR)$(userunitdir)'; \
+	sed 's|^ExecStart=%h/.cargo/bin/|ExecStart=$(bindir)/|' packaging/systemd/user/trunkline.service \
+		> '$(DESTDIR)$(userunitdir)/trunkline.service'; \
+	echo "installed $$('$(DESTDIR)$(bindir)/trunkline' version) as $(DESTDIR)$(bindir)/trunkline"
+
+uninstall: ## Remove what `make install` installed; sessions and settings stay
+	rm -f '$(DESTDIR)$(bindir)/trunkline' \
+		'$(DESTDIR)$(mandir)/man1/trunkline.1' '$(DESTDIR)$(mandir)/man1/trunkline-'*.1 \
+		'$(DESTDIR)$(bashcompletiondir)/trunkline' '$(DESTDIR)$(zshcompletiondir)/_trunkline' \
+		'$(DESTDIR)$(fishcompletiondir)/trunkline.fish' \
+		'$(DESTDIR)$(userunitdir)/trunkline.service' '$(DESTDIR)$(userunitdir)/trunkline.socket'
+
+# The files of the Debian package, which Cargo.toml lists.
+STAGE := target/debian-root
+stage:
+	rm -rf $(STAGE)
+	@$(MAKE) --no-print-directory install DESTDIR='$(abspath $(STAGE))' PREFIX=/usr PROGRAM='$(PROGRAM)' \
+		zshcompletiondir=/usr/share/zsh/vendor-completions userunitdir=/usr/lib/systemd/user
+	gzip -9n $(STAGE)/usr/share/man/man1/*.1
+	$(INSTALL) -d $(STAGE)/usr/lib/systemd/system
+	for unit in packaging/systemd/system/*; do \
+		sed 's|^ExecStart=/usr/local/bin/|ExecStart=/usr/bin/|' "$$unit" > "$(STAGE)/usr/lib/systemd/system/$${unit##*/}"; \
+	done
+
+# Where there is no registry: STANDIN=1, which packaging/image explains.
+package: build stage ## Build the Debian package, and the image where docker or buildah is
+	rm -f target/debian/trunkline_*.deb
+	$(CARGO) deb --locked --no-build --no-strip
+	sh packaging/check-deb target/debian/trunkline_*.deb $(STAGE)
+	PROGRAM='$(STAGE)/usr/bin/trunkline' sh packaging/image
 
 test: tools lint test-node test-rust ## Install what the tests need, then run everything
 
