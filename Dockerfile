@@ -1,17 +1,20 @@
-# The daemon without an agent CLI: sessions are simulated until you add one on top, for example
-#   FROM trunkline
-#   USER root
-#   RUN apt-get update && apt-get install -y --no-install-recommends npm && npm install -g @anthropic-ai/claude-code
-#   USER trunkline
-#
-# Build and run (the port is published on this machine only; the token is in the volume):
-#   docker build -t trunkline .
+# The daemon in a container; compose.yaml runs it. README.md says how, under "In a container".
+#   docker build -t trunkline .                            the daemon alone: sessions are simulated
+#   docker build -t trunkline --target with-claude .       with Claude Code on top
 #   docker run --rm --stop-timeout 45 -p 127.0.0.1:7433:7433 -v trunkline:/data -v "$PWD":/work trunkline
+#   docker exec CONTAINER cat /data/trunkline/token
+#
+# The volume /data is the home directory of whoever the container runs as. It has all that must survive: the sessions and the token
+# (/data/trunkline), and the CLI's conversations and login (/data/.claude, /data/.claude.json).
+# Any user will do (`--user`, or the one that OpenShift makes up) that may write to what is mounted at /work. A volume stays with
+# the user who wrote it first: its files can be read by no other.
 # The daemon does what process 1 must do; --init does no harm.
-# Sessions run as user 10001, which must be able to write to what is mounted at /work.
-#   docker exec CONTAINER cat /data/token
 
-FROM rust:1.95-slim-bookworm AS build
+ARG RUST_IMAGE=rust:1.95-slim-bookworm
+ARG NODE_IMAGE=node:22-bookworm-slim
+ARG BASE_IMAGE=debian:bookworm-slim
+
+FROM ${RUST_IMAGE} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY benches benches
@@ -19,20 +22,34 @@ COPY migrations migrations
 COPY src src
 RUN cargo build --release --locked --bin trunkline
 
-FROM debian:bookworm-slim
+FROM ${BASE_IMAGE} AS runtime
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates git \
-    && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home --uid 10001 trunkline \
-    && install -d -m 0700 -o trunkline -g trunkline /data /run/trunkline \
-    && install -d -o trunkline -g trunkline /work
+    && rm -rf /var/lib/apt/lists/*
+# Whoever runs it makes directories of his own in these, as in /tmp.
+RUN install -d -m 1777 /data /work
 COPY --from=build /src/target/release/trunkline /usr/local/bin/trunkline
-USER trunkline
+# A number, so that an engine sees that it is not root.
+USER 10001:0
 WORKDIR /work
 VOLUME ["/data", "/work"]
-ENV TRUNKLINE_DATA_DIR=/data \
-    TRUNKLINE_DATA_RUNTIME_DIR=/run/trunkline
+ENV HOME=/data \
+    TRUNKLINE_DATA_DIR=/data/trunkline
 EXPOSE 7433
+# Started means that the API answers. A container that is unhealthy holds a daemon that hangs.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["trunkline", "status"]
 # Inside the container it must listen on all addresses; who may reach it is decided by how the port is published.
 ENTRYPOINT ["trunkline"]
 CMD ["serve", "--listen", "0.0.0.0:7433", "--insecure"]
+
+FROM ${NODE_IMAGE} AS claude
+ARG CLAUDE_CODE_VERSION=2.1.332
+RUN npm install --global --prefix /opt/claude @anthropic-ai/claude-code@${CLAUDE_CODE_VERSION}
+
+FROM runtime AS with-claude
+COPY --from=claude /opt/claude /opt/claude
+# Its user cannot write there, so the image's version is the one that runs.
+ENV CLAUDE_BIN=/opt/claude/bin/claude \
+    PATH=/opt/claude/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+FROM runtime
