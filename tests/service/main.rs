@@ -8,10 +8,14 @@
 
 mod container;
 mod image;
+mod install;
+mod layout;
 mod log;
+mod machine;
 mod manager;
 mod notify;
 mod sockets;
 #[path = "../support/mod.rs"]
 mod support;
+mod systemd;
 mod units;
