@@ -183,19 +183,27 @@ impl Supervisor {
     /// Removes what an earlier daemon started in advance and nobody has asked for: who made it is gone, and so may be the
     /// reason why.
     pub(super) async fn clear_warm(&self) -> Result<(), SupervisorError> {
-        let mut ends = tokio::task::JoinSet::new();
+        let mut ends = Vec::new();
         for (id, cli_session) in self.left_behind() {
             if self.shared.store.has_session(id).await? {
                 // It had become a session.
                 self.forget_warm(id).await;
                 continue;
             }
-            let supervisor = self.clone();
-            ends.spawn(async move { supervisor.clear(id, cli_session).await });
+            let (supervisor, closing) = (self.clone(), self.shared.closing.clone());
+            // The one that takes longer than the start waits is still cleared away.
+            ends.push(self.shared.tracker.spawn(async move {
+                let clear = supervisor.clear(id, cli_session);
+                closing.run_until_cancelled(clear).await;
+            }));
         }
-        let all = async { while ends.join_next().await.is_some() {} };
+        let all = async {
+            for end in ends {
+                end.await.ok();
+            }
+        };
         if tokio::time::timeout(CLEAR_DEADLINE, all).await.is_err() {
-            tracing::error!("processes that were started in advance by an earlier daemon are still there");
+            tracing::warn!("processes that were started in advance by an earlier daemon take long to end");
         }
         Ok(())
     }
