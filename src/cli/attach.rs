@@ -40,6 +40,7 @@ use self::{
     sending::{Outcome, Sending},
     socket::{Frame, Socket},
     status::Status,
+    typing::Held,
     words::Signs,
 };
 use super::{
@@ -157,7 +158,7 @@ struct Terminal {
     /// How many questions were asked.
     questions: u64,
     /// A message to a session that has to be resumed first.
-    held: Option<String>,
+    held: Option<Held>,
     /// A lone `y` or `n` that was not sent, as nothing was asked.
     doubted: Option<String>,
     /// How often the oldest message was tried.
@@ -387,6 +388,7 @@ impl Terminal {
                     self.ask(Some(&question))?;
                 }
             }
+            self.ask_held_again()?;
         }
         Ok(())
     }
@@ -504,6 +506,7 @@ impl Terminal {
         let next = self.dialog.settled(approval);
         if is_open {
             self.ask(next.as_deref())?;
+            self.ask_held_again()?;
         }
         Ok(())
     }

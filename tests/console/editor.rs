@@ -216,6 +216,27 @@ async fn it_comes_back_to_a_daemon_that_was_restarted() {
 }
 
 #[tokio::test]
+async fn a_message_to_a_stopped_session_is_kept_over_a_restart() {
+    let (daemon, id) = with_session(&json!([{"text": "here again"}])).await;
+    tl(&daemon, &["stop", &id]).good();
+    let terminal = Terminal::new(&daemon, &["attach", &id]);
+    terminal.shows("the session is stopped").await;
+    terminal.enters("go on").await;
+    terminal.line("answer >").await;
+    tl(&daemon, &["restart"]).good();
+    terminal.shows("- connected again").await;
+    terminal
+        .until("it asks again", |screen| {
+            screen.matches("resume it and send the message?").count() == 2
+        })
+        .await;
+    terminal.line("answer >").await;
+    terminal.enters("y").await;
+    terminal.shows("here again").await;
+    assert_eq!(messages(&daemon, &id).await, ["go on"]);
+}
+
+#[tokio::test]
 async fn it_can_be_left_while_the_daemon_hangs() {
     let (daemon, id) = with_session(&json!([{"text": "fine"}])).await;
     let mut terminal = Terminal::new(&daemon, &["attach", &id]);

@@ -117,7 +117,8 @@ impl Editor {
             .with_external_printer(printer)
             .with_transient_prompt(Box::new(Plain))
             .use_bracketed_paste(true);
-        let kept = history.and_then(|path| Remembered::open(path, Arc::clone(board)).ok());
+        let answers = Arc::new(AtomicBool::new(false));
+        let kept = history.and_then(|path| Remembered::open(path, Arc::clone(&answers)).ok());
         if let Some(kept) = kept {
             editor = editor.with_history(Box::new(kept));
         }
@@ -126,6 +127,7 @@ impl Editor {
             editor,
             board: Arc::clone(board),
             typed: sender,
+            answers,
             ends: Arc::clone(&ends),
         };
         Self {
@@ -218,6 +220,8 @@ struct Reader {
     editor: Reedline,
     board: Arc<Board>,
     typed: mpsc::Sender<Typed>,
+    /// Whether the line that is read answers a question.
+    answers: Arc<AtomicBool>,
     ends: Arc<AtomicBool>,
 }
 
@@ -232,6 +236,7 @@ impl Reader {
                 let text = std::mem::take(&mut draft);
                 self.editor.run_edit_commands(&[EditCommand::InsertString(text)]);
             }
+            self.answers.store(asked.is_some(), Ordering::SeqCst);
             let key = match self.editor.read_line(&prompt) {
                 Ok(Signal::Success(text)) => Key::Line(text),
                 Ok(Signal::HostCommand(_)) => Key::Escape,
@@ -339,21 +344,21 @@ impl Completer for Words {
 /// The messages of earlier days. Answers to questions are not among them.
 struct Remembered {
     inner: FileBackedHistory,
-    board: Arc<Board>,
+    answers: Arc<AtomicBool>,
 }
 
 impl Remembered {
-    fn open(path: &Path, board: Arc<Board>) -> io::Result<Self> {
+    fn open(path: &Path, answers: Arc<AtomicBool>) -> io::Result<Self> {
         let file = files::open_own(path, OpenOptions::new().create(true).append(true).mode(0o600))?;
         file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         let inner = FileBackedHistory::with_file(REMEMBERED, path.to_owned()).map_err(io::Error::other)?;
-        Ok(Self { inner, board })
+        Ok(Self { inner, answers })
     }
 }
 
 impl History for Remembered {
     fn save(&mut self, item: HistoryItem) -> reedline::Result<HistoryItem> {
-        if self.board.asked().is_some() || item.command_line.len() > LONGEST_REMEMBERED {
+        if self.answers.load(Ordering::SeqCst) || item.command_line.len() > LONGEST_REMEMBERED {
             return Ok(item);
         }
         let saved = self.inner.save(item)?;

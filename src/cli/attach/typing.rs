@@ -13,6 +13,14 @@ use super::{
     words::{self, Command},
 };
 
+/// A message to a session that has to be resumed first.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// The number of the question whether to do so; `None` once the session is being resumed for it.
+    question: Option<u64>,
+    text: String,
+}
+
 impl Terminal {
     pub(super) fn typed(&mut self, typed: Typed) -> Result<Option<Ended>, CliError> {
         match typed.key {
@@ -33,8 +41,9 @@ impl Terminal {
     }
 
     fn answer(&mut self, line: &str) -> Result<(), CliError> {
-        if let Some(text) = self.held.take() {
-            return self.answer_held(line.trim(), text);
+        let is_for_held = |held: &mut Held| held.question == Some(self.questions);
+        if let Some(held) = self.held.take_if(is_for_held) {
+            return self.answer_held(line.trim(), held.text);
         }
         match self.dialog.reply(line) {
             Reply::Again(question) => self.ask(Some(&question)),
@@ -45,16 +54,24 @@ impl Terminal {
                 }
                 Ok(())
             }
-            Reply::NotAsked => self.ask(None),
+            Reply::NotAsked => {
+                self.ask(None)?;
+                self.ask_held_again()
+            }
         }
     }
 
     /// The answer to whether a session is to be resumed for a message.
     fn answer_held(&mut self, line: &str, text: String) -> Result<(), CliError> {
         match line {
-            "y" | "Y" | "yes" => {
-                self.held = Some(text);
+            // Somebody was faster.
+            "y" | "Y" | "yes" if !self.status.is_over() => {
                 self.ask(None)?;
+                self.send(&text)
+            }
+            "y" | "Y" | "yes" => {
+                self.ask(None)?;
+                self.held = Some(Held { question: None, text });
                 if let Some(sending) = &self.sending {
                     sending.resume();
                 }
@@ -70,10 +87,25 @@ impl Terminal {
 
     /// Asks whether the session is to be resumed, so that a message is not lost.
     fn hold(&mut self, text: String) -> Result<(), CliError> {
-        self.held = Some(text);
         self.ask(Some(
             "\n? the session has no process; resume it and send the message?\n  y does both, n does not send it: ",
-        ))
+        ))?;
+        self.held = Some(Held {
+            question: Some(self.questions),
+            text,
+        });
+        Ok(())
+    }
+
+    /// Asks about a message again whose question made room for another one.
+    pub(super) fn ask_held_again(&mut self) -> Result<(), CliError> {
+        let is_asked = |held: &mut Held| held.question.is_some();
+        if self.board.asked().is_none()
+            && let Some(held) = self.held.take_if(is_asked)
+        {
+            return self.hold(held.text);
+        }
+        Ok(())
     }
 
     fn message(&mut self, text: &str) -> Result<Option<Ended>, CliError> {
@@ -158,13 +190,16 @@ impl Terminal {
             Outcome::Resumed(None) => {
                 self.status.enter("starting");
                 self.say("the session was started again")?;
-                if let Some(text) = self.held.take() {
-                    self.send(&text)?;
+                let waits_for_this = |held: &mut Held| held.question.is_none();
+                if let Some(held) = self.held.take_if(waits_for_this) {
+                    self.send(&held.text)?;
                 }
             }
             Outcome::Resumed(Some(error)) => {
-                self.held = None;
                 self.say(&format!("not resumed: {}", error.chain()))?;
+                if let Some(held) = self.held.take() {
+                    self.hold(held.text)?;
+                }
             }
             Outcome::Done("interrupted", Ok(_)) => self.say("interrupted; Ctrl-D leaves")?,
             Outcome::Done(done, Ok(_)) => {
