@@ -17,6 +17,7 @@ mod doctor;
 mod editor;
 mod newcomer;
 mod requests;
+mod screens;
 mod sessions;
 mod startup;
 mod terminal;

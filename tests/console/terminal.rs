@@ -2,31 +2,60 @@
 //! terminal is asked.
 
 use std::{
+    fs,
     io::{Read as _, Write as _},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use nix::sys::signal::Signal;
+use tempfile::NamedTempFile;
+
 use crate::{
     common::to,
     support::{
         daemon::TestDaemon,
+        proc,
         wait::{PATIENCE, wait_for},
     },
 };
 
-/// Size of the screen.
-const ROWS: u16 = 40;
-const COLUMNS: u16 = 120;
+/// How a terminal is: its size, whether it answers where its cursor is, and whether its owner wants no colour.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) rows: u16,
+    pub(crate) columns: u16,
+    pub(crate) has_cursor: bool,
+    pub(crate) no_color: bool,
+}
 
-/// Runs the rest of its arguments in a terminal of their own and passes keys and text through.
+impl Default for Look {
+    fn default() -> Self {
+        Self {
+            rows: 40,
+            columns: 120,
+            has_cursor: true,
+            no_color: false,
+        }
+    }
+}
+
+/// Runs the rest of its arguments in a terminal of their own and passes keys and text through. The size of the terminal stands in
+/// a file, which is read again at SIGUSR1.
 const RELAY: &str = r"
-import fcntl, os, pty, select, struct, sys, termios
+import fcntl, os, pty, select, signal, struct, sys, termios
+def resize(*_):
+    rows, columns = map(int, open(sys.argv[1]).read().split())
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
+begin, go = os.pipe()
 pid, fd = pty.fork()
 if pid == 0:
-    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', ROWS, COLUMNS, 0, 0))
-    os.execvp(sys.argv[1], sys.argv[1:])
+    os.read(begin, 1)
+    os.execvp(sys.argv[2], sys.argv[2:])
+resize()
+signal.signal(signal.SIGUSR1, resize)
+os.write(go, b'.')
 os.set_blocking(fd, False)
 keys, open_keys = b'', True
 while True:
@@ -60,41 +89,48 @@ pub(crate) struct Terminal {
     keys: Arc<Mutex<ChildStdin>>,
     screen: Arc<Mutex<vt100::Parser>>,
     said: Arc<Mutex<String>>,
+    size: NamedTempFile,
 }
 
 impl Terminal {
     /// `trunkline` in a terminal.
     pub(crate) fn new(daemon: &TestDaemon, args: &[&str]) -> Self {
-        Self::start(daemon, args, true)
+        Self::with(daemon, args, Look::default())
     }
 
     /// As [`Terminal::new`], in one that says nothing of its cursor.
     pub(crate) fn without_cursor(daemon: &TestDaemon, args: &[&str]) -> Self {
-        Self::start(daemon, args, false)
+        let look = Look {
+            has_cursor: false,
+            ..Look::default()
+        };
+        Self::with(daemon, args, look)
     }
 
-    fn start(daemon: &TestDaemon, args: &[&str], answers: bool) -> Self {
+    /// `trunkline` in a terminal that is like this.
+    pub(crate) fn with(daemon: &TestDaemon, args: &[&str], look: Look) -> Self {
         let plain = to(daemon, args);
-        let relay = RELAY
-            .replace("ROWS", &ROWS.to_string())
-            .replace("COLUMNS", &COLUMNS.to_string());
+        let size = NamedTempFile::new().unwrap();
+        fs::write(&size, format!("{} {}", look.rows, look.columns)).unwrap();
         let mut command = Command::new("python3");
         command
             .arg("-c")
-            .arg(relay)
+            .arg(RELAY)
+            .arg(size.path())
             .arg(plain.get_program())
             .args(plain.get_args())
             .env_clear()
             .envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))))
             .env("PATH", std::env::var_os("PATH").unwrap())
             .env("TERM", "xterm-256color")
+            .envs(look.no_color.then_some(("NO_COLOR", "1")))
             .current_dir(plain.get_current_dir().unwrap())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let keys = Arc::new(Mutex::new(child.stdin.take().unwrap()));
-        let [rows, columns] = [ROWS, COLUMNS].map(|size| size.try_into().unwrap());
+        let [rows, columns] = [look.rows, look.columns].map(|size| size.try_into().unwrap());
         let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
         let said = Arc::new(Mutex::new(String::new()));
         let mut output = child.stdout.take().unwrap();
@@ -110,7 +146,7 @@ impl Terminal {
                 for &byte in &bytes[..count] {
                     screen.lock().unwrap().process(&[byte]);
                     asked.push(byte);
-                    if asked.ends_with(b"\x1b[6n") && answers {
+                    if asked.ends_with(b"\x1b[6n") && look.has_cursor {
                         let (row, column) = screen.lock().unwrap().screen().cursor_position();
                         let answer = format!("\x1b[{};{}R", row + 1, column + 1);
                         // A program that has ended asks no more.
@@ -127,7 +163,43 @@ impl Terminal {
             keys,
             screen,
             said,
+            size,
         }
+    }
+
+    /// Changes the size of the terminal.
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        fs::write(&self.size, format!("{rows} {columns}")).unwrap();
+        let mut screen = self.screen.lock().unwrap();
+        let [high, wide] = [rows, columns].map(|size| size.try_into().unwrap());
+        screen.screen_mut().set_size(high, wide);
+        proc::signal(i32::try_from(self.child.id()).unwrap(), Signal::SIGUSR1);
+    }
+
+    /// The screen, row by row, with marks around text that stands out.
+    pub(crate) fn painted(&self) -> String {
+        let parser = self.screen.lock().unwrap();
+        let screen = parser.screen();
+        let (rows, columns) = screen.size();
+        let mut painted = String::new();
+        for row in 0..rows.into() {
+            let mut line = String::new();
+            let mut last = String::new();
+            for column in 0..columns.into() {
+                let Some(cell) = screen.cell(row, column) else {
+                    continue;
+                };
+                let style = style(cell);
+                if style != last {
+                    line.push_str(&format!("<{style}>"));
+                    last = style;
+                }
+                line.push_str(if cell.has_contents() { cell.contents() } else { " " });
+            }
+            painted.push_str(line.trim_end());
+            painted.push('\n');
+        }
+        painted.trim_end().to_owned()
     }
 
     /// The text of the screen.
@@ -164,7 +236,7 @@ impl Terminal {
         let at_cursor = |_: &str| {
             let screen = self.screen.lock().unwrap();
             let (row, _) = screen.screen().cursor_position();
-            let line = screen.screen().rows(0, COLUMNS).nth(usize::from(row));
+            let line = screen.screen().rows(0, u16::MAX).nth(usize::from(row));
             line.is_some_and(|line| line.trim_end().ends_with(end.trim_end()))
         };
         self.until(&format!("the cursor's line ends with {end:?}"), at_cursor)
@@ -192,6 +264,28 @@ impl Terminal {
         })
         .await
     }
+}
+
+/// How a cell is painted, in words; nothing for plain text.
+fn style(cell: &vt100::Cell) -> String {
+    let mut words = Vec::new();
+    for (word, holds) in [
+        ("bold", cell.bold()),
+        ("dim", cell.dim()),
+        ("italic", cell.italic()),
+        ("underline", cell.underline()),
+        ("inverse", cell.inverse()),
+    ] {
+        if holds {
+            words.push(word.to_owned());
+        }
+    }
+    match cell.fgcolor() {
+        vt100::Color::Default => {}
+        vt100::Color::Idx(number) => words.push(format!("colour {number}")),
+        vt100::Color::Rgb(..) => words.push("own colour".to_owned()),
+    }
+    words.join(" ")
 }
 
 impl Drop for Terminal {

@@ -69,14 +69,15 @@ impl Page {
         let width = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
         for piece in printable(text).split_inclusive('\n') {
             self.partial.push_str(piece.trim_end_matches('\n'));
+            // A question is shown as it is, each blank of it.
+            while matches!(tone, Tone::Plain | Tone::Dim)
+                && let Some(row) = full_row(&mut self.partial, width)
+            {
+                self.line(editor, &toned(self.has_colour, tone, &row))?;
+            }
             if piece.ends_with('\n') {
                 let line = std::mem::take(&mut self.partial);
                 self.line(editor, &toned(self.has_colour, tone, &line))?;
-            }
-            while matches!(tone, Tone::Plain)
-                && let Some(row) = full_row(&mut self.partial, width)
-            {
-                self.line(editor, &row)?;
             }
         }
         Ok(())

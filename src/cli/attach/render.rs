@@ -111,12 +111,11 @@ impl Screen {
 
     fn snapshot(&mut self, frame: &Value, events: &mut Vec<Event>) {
         let session = frame.get("session").unwrap_or(frame);
-        let mut line = format!(
-            "session {}, {}",
-            view::text(session, &["id"]),
-            view::text(session, &["state"])
-        );
-        for part in [view::text(session, &["model"]), view::text(session, &["cwd"])] {
+        let mut line = format!("session {}", view::text(session, &["id"]));
+        // A sign tells what changes.
+        let now = [view::text(session, &["state"]), view::text(session, &["model"])];
+        let now = now.into_iter().filter(|_| !self.joins);
+        for part in now.chain([view::text(session, &["cwd"])]) {
             if !part.is_empty() {
                 line.push_str(", ");
                 line.push_str(part);
@@ -305,11 +304,11 @@ impl Screen {
                 }
             }
             "decision" => {
-                let line = format!(
-                    "- {} by {}",
-                    view::text(data, &["state"]),
-                    view::by(view::text(data, &["by"]))
-                );
+                // The API's own route does not say who uses it.
+                let line = match (view::text(data, &["state"]), view::text(data, &["by"])) {
+                    (state, "rest") => format!("- {state}"),
+                    (state, by) => format!("- {state} by {}", view::by(by)),
+                };
                 self.own_line(events, Tone::Dim, &line);
                 events.push(Event::Settled(view::text(data, &["approval_id"]).into()));
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// What `?` shows.
 pub(super) const KEYS: &str = "\
 Enter sends, Alt-Enter starts a new line, a pasted text is one message
-Up and Down find earlier messages, Ctrl-R searches them, Tab completes a command
+Up and Down find earlier messages, Ctrl-R searches them, Tab completes
 Esc or Ctrl-C interrupts the turn, Ctrl-D leaves, the session goes on
 /model NAME, /mode MODE  change the model or when it asks
 /attach SESSION          go to another session
@@ -74,7 +74,7 @@ pub(super) struct Signs<'a> {
     pub(super) cost: &'a str,
 }
 
-/// The sign of the prompt; on a narrow screen the state is left.
+/// The sign of the prompt: as much of it as leaves half of the row for typing.
 pub(super) fn sign(signs: &Signs<'_>, width: usize) -> String {
     let mut state = signs.state.to_owned();
     if let Some(working) = signs.working.filter(|working| working.as_secs() > 0) {
@@ -84,13 +84,17 @@ pub(super) fn sign(signs: &Signs<'_>, width: usize) -> String {
         state.push(' ');
         state.push_str(tool);
     }
-    let parts = [state.as_str(), signs.model, signs.mode, signs.cost];
-    let all: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    let all = all.join(" | ");
-    if all.chars().count() * 2 < width.max(60) {
-        return all + " ";
-    }
-    state + " "
+    let most: [&[&str]; 3] = [
+        &[&state, signs.model, signs.mode, signs.cost],
+        &[&state, signs.mode, signs.cost],
+        &[&state, signs.cost],
+    ];
+    let joined = most.map(|parts| {
+        let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+        parts.join(" | ")
+    });
+    let fits = |sign: &String| sign.chars().count() * 2 < width.max(60);
+    joined.into_iter().find(fits).unwrap_or(state) + " "
 }
 
 fn view_seconds(seconds: u64) -> String {
@@ -134,6 +138,25 @@ mod tests {
             model: "a-model-with-a-very-long-name-indeed",
             ..signs
         };
-        assert_eq!(sign(&signs, 20), "busy 1 min 15 s ");
+        assert_eq!(sign(&signs, 20), "busy 1 min 15 s | $0.01 ");
+        let signs = Signs {
+            working: None,
+            mode: "default",
+            ..signs
+        };
+        for (width, expected) in [
+            (
+                160,
+                "busy | a-model-with-a-very-long-name-indeed | default | $0.01 ",
+            ),
+            (80, "busy | default | $0.01 "),
+        ] {
+            assert_eq!(sign(&signs, width), expected, "{width}");
+        }
+        let long = Signs {
+            state: "waiting for a permission to act",
+            ..signs
+        };
+        assert_eq!(sign(&long, 60), "waiting for a permission to act ");
     }
 }
