@@ -39,7 +39,7 @@ const ASIDE: &str = "choices.json.aside";
 pub enum ChoicesError {
     /// The file is there and cannot be read. It may hold a `deny`, so nothing starts without it.
     #[error(
-        "what was set at run time cannot be read from {path}: {detail}; mend the file, or resume with fresh to put it aside"
+        "the run-time choices cannot be read from {path}: {detail}; mend the file, or resume with fresh to put it aside"
     )]
     Damaged {
         /// The file.
@@ -48,7 +48,7 @@ pub enum ChoicesError {
         detail: String,
     },
     /// The file cannot be written.
-    #[error("what was set at run time cannot be kept: {0}")]
+    #[error("the run-time choices cannot be kept: {0}")]
     Unwritten(String),
 }
 

@@ -183,7 +183,7 @@ impl SessionError {
             Self::NotWoken(failure) => failure.code,
             Self::CallDeferred => "call_deferred",
             Self::Stopping => "session_stopping",
-            Self::StartFailed(_) => "start_failed",
+            Self::StartFailed(_) => FailReason::START_FAILED,
             Self::StopTimedOut => "stop_timed_out",
             Self::KeeperSilent | Self::MayBeTaken { .. } => "keeper_unresponsive",
             Self::Busy => "busy",

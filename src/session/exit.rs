@@ -97,7 +97,7 @@ pub(super) fn rest_after(
         let code = if error.starts_with(&LaunchFailureCause::TooFewProcesses.to_string()) {
             FailReason::TOO_FEW_PROCESSES
         } else {
-            "start_failed"
+            FailReason::START_FAILED
         };
         return failed(code, error.clone());
     }

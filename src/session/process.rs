@@ -235,7 +235,7 @@ impl Actor {
                 code: if error.is_want_of_processes() {
                     FailReason::TOO_FEW_PROCESSES
                 } else {
-                    "start_failed"
+                    FailReason::START_FAILED
                 }
                 .to_owned(),
                 detail: telemetry::chain(&error),

@@ -1,4 +1,4 @@
-//! Owns what becomes of entries that the keeper did not take: who waits is told, and what is due is sent again.
+//! Owns what becomes of entries that the keeper did not take: their waiters are told, and what is due is sent again.
 
 use std::time::Duration;
 

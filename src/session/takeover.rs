@@ -268,7 +268,10 @@ impl Actor {
                     "records are missing, and with them what became of the process",
                 )
             } else {
-                ("start_failed", "the daemon ended before the process was started")
+                (
+                    FailReason::START_FAILED,
+                    "the daemon ended before the process was started",
+                )
             };
             let reason = FailReason {
                 code: code.to_owned(),

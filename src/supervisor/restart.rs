@@ -72,7 +72,7 @@ impl Supervisor {
                 SupervisorError::ConversationNotKept => FailReason::CONVERSATION_NOT_KEPT,
                 SupervisorError::BudgetSpent { .. } => FailReason::BUDGET_SPENT,
                 SupervisorError::Choices(error) => error.code(),
-                _ => "start_failed",
+                _ => FailReason::START_FAILED,
             }
             .to_owned(),
             detail,

@@ -104,6 +104,8 @@ fn connections(sockets: &[String]) -> usize {
         .count()
 }
 
+/// The pause is a seam that only builds for tests have.
+#[cfg_attr(not(debug_assertions), ignore = "the seam is not there")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_that_is_paused_at_its_start_ends_no_process() {
     let seam = tempfile::tempdir().unwrap();

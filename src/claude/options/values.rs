@@ -179,6 +179,7 @@ pub enum ThinkingDisplay {
 }
 
 impl ThinkingDisplay {
+    /// The CLI's word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Summarized => "summarized",

@@ -197,7 +197,7 @@ codes! {
         "The agent CLI knows no such conversation",
         "Check the id, and name the directory that the conversation began in: older CLIs look nowhere else.";
     ChoicesDamaged, "choices_damaged", CONFLICT, final, none,
-        "What was set in the session at run time cannot be read",
+        "The session's run-time choices cannot be read",
         "Mend the named file, or resume with fresh, which puts the file aside and begins without it.";
     MessageNotFound, "message_not_found", NOT_FOUND, final, none,
         "The session has no message with this id",

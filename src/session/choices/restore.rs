@@ -27,7 +27,7 @@ pub(in crate::session) struct Step {
 
 /// A choice that is to be given back is not there any more.
 #[derive(Debug, thiserror::Error)]
-#[error("what it is to be given is not there any more")]
+#[error("the choice that is to be given back is not there any more")]
 pub(in crate::session) struct RestoreFailure;
 
 /// Which request is under way.

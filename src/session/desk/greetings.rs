@@ -1,4 +1,4 @@
-//! Owns what each client said last in its `initialize`, and where the CLI's answer is: who says the same again needs no CLI for it.
+//! Owns what each client said last in its `initialize`, and where the CLI's answer is: a client that says the same again needs no CLI for it.
 
 use std::collections::HashMap;
 

@@ -402,7 +402,7 @@ mod tests {
     fn what_was_of_use_ends_the_row_and_what_is_only_ready_does_not() {
         let pool = Pool::new(1);
         let reason = || FailReason {
-            code: "start_failed".to_owned(),
+            code: FailReason::START_FAILED.to_owned(),
             detail: String::new(),
         };
         assert!(pool.wants(0, 1) && !pool.wants(0, 0));

@@ -261,7 +261,7 @@ fn reason_of(error: &SupervisorError) -> FailReason {
         | SupervisorError::CwdOutsideRoots { .. }
         | SupervisorError::CwdUnreadable { .. } => "cwd_unusable",
         SupervisorError::InvalidOption(_) => "invalid_option",
-        _ => "start_failed",
+        _ => FailReason::START_FAILED,
     };
     FailReason {
         code: code.to_owned(),
