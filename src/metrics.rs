@@ -98,10 +98,10 @@ mod tests {
     fn clones_count_together() {
         let metrics = Metrics::new("1.2.3");
         let sessions = metrics.clone().sessions().clone();
-        sessions.approval_ended(ApprovalKind::Tool, ApprovalHow::Person);
-        sessions.approval_ended(ApprovalKind::Tool, ApprovalHow::Person);
+        sessions.approval_ended(ApprovalKind::Tool, ApprovalHow::Person, "rest");
+        sessions.approval_ended(ApprovalKind::Tool, ApprovalHow::Person, "rest");
         let text = text(&metrics);
-        let counted = r#"trunkline_approvals_ended_total{kind="tool",how="person"} 2"#;
+        let counted = r#"trunkline_approvals_ended_total{kind="tool",how="person",by="rest"} 2"#;
         assert!(text.contains(counted), "{text}");
         assert!(
             text.contains(r#"trunkline_build_info{version="1.2.3"} 1"#),

@@ -21,17 +21,20 @@ pub enum ApprovalKind {
     Dialog,
     /// May this tool run, which a hook put off? It outlives the process: the next one asks the hook again.
     Deferred,
+    /// What a hook decided or changed that is no call of a tool and no form. It is only in the log: nobody is asked.
+    Hook,
 }
 
 impl ApprovalKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Tool,
         Self::Question,
         Self::Plan,
         Self::Elicitation,
         Self::Dialog,
         Self::Deferred,
+        Self::Hook,
     ];
 
     /// The JSON name.
@@ -43,6 +46,7 @@ impl ApprovalKind {
             Self::Elicitation => "elicitation",
             Self::Dialog => "dialog",
             Self::Deferred => "deferred",
+            Self::Hook => "hook",
         }
     }
 
@@ -68,7 +72,7 @@ pub enum ApprovalState {
     Withdrawn,
     /// The process ended before an answer came.
     Abandoned,
-    /// A hook gave the call another input, and left it to others whether it may run.
+    /// A hook changed what it was asked about, as the input of a call, and left it to others whether that may go on.
     Changed,
 }
 
@@ -123,7 +127,7 @@ pub struct Approval {
     pub request_id: String,
     /// What kind of answer is needed.
     pub kind: ApprovalKind,
-    /// What it is about: the tool's name, the MCP server's of an elicitation, the kind of a dialog.
+    /// The tool, the MCP server of an elicitation, the kind of a dialog, the event of a hook.
     pub subject: String,
     /// The CLI's whole `request` object, byte for byte.
     pub request: Box<RawValue>,
@@ -187,6 +191,15 @@ impl ApprovalHow {
             Self::Abandonment => "abandonment",
         }
     }
+}
+
+/// The kind of the one who ended an approval, by their name in `by`: one of few words, as labels of counters need.
+pub fn kind_of_decider(by: &str) -> &'static str {
+    let kind = by.split(':').next().unwrap_or_default();
+    let kinds = [
+        "rest", "ws", "rule", "expiry", "covered", "webhook", "fixed", "cli", "daemon",
+    ];
+    kinds.into_iter().find(|it| *it == kind).unwrap_or("other")
 }
 
 /// How an approval ended.

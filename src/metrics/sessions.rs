@@ -103,6 +103,7 @@ struct UnknownLabels {
 struct ApprovalLabels {
     kind: &'static str,
     how: &'static str,
+    by: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -186,7 +187,7 @@ impl SessionMetrics {
         );
         registry.register(
             "approvals_ended",
-            "Approvals by kind and by what ended them",
+            "Approvals that ended and decisions that nobody was asked for: by kind, by what, and by whom",
             sessions.approvals.clone(),
         );
         registry.register(
@@ -248,10 +249,11 @@ impl SessionMetrics {
         self.unknown.get_or_create(&labels).inc_by(count);
     }
 
-    /// Counts an approval that ended.
-    pub fn approval_ended(&self, kind: ApprovalKind, how: ApprovalHow) {
+    /// Counts an approval that ended, or another decision; `by` is the kind of who decided.
+    pub fn approval_ended(&self, kind: ApprovalKind, how: ApprovalHow, by: &'static str) {
         let (kind, how) = (kind.as_str(), how.as_str());
-        self.approvals.get_or_create(&ApprovalLabels { kind, how }).inc();
+        let labels = ApprovalLabels { kind, how, by };
+        self.approvals.get_or_create(&labels).inc();
     }
 
     /// Counts a control request of a client that ended.

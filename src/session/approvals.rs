@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::{
     claude::{
         BadAnswer, ControlRequest, ControlResponse,
-        answer::{self, Behavior, ElicitationAction, HookVerdict},
+        answer::{self, Behavior, ElicitationAction, HookBehavior, HookVerdict},
         control::{CanUseTool, Fields},
         denials::Denial,
         facts::DeferredCall,
@@ -204,6 +204,7 @@ pub(super) fn complete(
             Kind::Plan => "allow, with plan and next_mode, or deny",
             Kind::Elicitation => "accept, decline or cancel",
             Kind::Dialog => "complete or cancel",
+            Kind::Hook => "no decision",
         })),
     }
 }
@@ -229,7 +230,7 @@ pub(super) fn resolution_of(
             Some(ElicitationAction::Decline) => ApprovalState::Denied,
             Some(ElicitationAction::Cancel) | None => ApprovalState::Cancelled,
         },
-        ApprovalKind::Dialog => {
+        ApprovalKind::Dialog | ApprovalKind::Hook => {
             let behavior = given.and_then(|payload| glance::member_text(payload.get(), "behavior"));
             if behavior.as_deref() == Some("completed") {
                 ApprovalState::Allowed
@@ -281,7 +282,7 @@ pub(super) fn of_denial(
     (approval, resolution)
 }
 
-/// The entry of a hook that decided about a call, or changed its input; `None` for one without an opinion.
+/// The entry of a hook that decided or changed something; `None` for one without an opinion.
 pub(super) fn of_hook(
     asked: &Asked,
     answer: &ControlResponse,
@@ -293,28 +294,44 @@ pub(super) fn of_hook(
     let output = answer.outcome.as_ref().ok()?.as_deref()?;
     let verdict = HookVerdict::read(event, output.get())?;
     let request = &asked.request;
-    let input = glance::member(request.request.get(), "input")?;
-    let tool = glance::member_text(input, "tool_name")?;
-    let given = glance::member(input, "tool_input").unwrap_or("{}");
-    let input_changed = verdict
-        .updated_input
-        .is_some_and(|updated| answer::is_other_input(given, updated));
+    let whole = request.request.get();
+    let input = glance::member(whole, "input")?;
+    let changed = verdict.replaced.iter().find(|(member, updated)| {
+        glance::member(input, member).is_none_or(|given| answer::is_other_input(given, updated))
+    });
     let state = match verdict.behavior {
-        Some(Behavior::Allow) => ApprovalState::Allowed,
-        Some(Behavior::Deny) => ApprovalState::Denied,
-        None if input_changed => ApprovalState::Changed,
+        Some(HookBehavior::Allow) => ApprovalState::Allowed,
+        Some(HookBehavior::Deny) => ApprovalState::Denied,
+        Some(HookBehavior::Cancel) => ApprovalState::Cancelled,
+        None if changed.is_some() => ApprovalState::Changed,
         None => return None,
     };
-    let ran = (state != ApprovalState::Denied).then(|| sha256(verdict.updated_input.unwrap_or(given)));
+    let goes_on = matches!(state, ApprovalState::Allowed | ApprovalState::Changed);
+    let member = |name| glance::member(input, name);
+    // Calls and their results are compared by themselves; all else by the whole request.
+    let (kind, subject, of) = if answer::decides_call(event) {
+        let tool = glance::member_text(input, "tool_name")?;
+        (
+            kind_of_tool(&tool),
+            tool,
+            Some(member("tool_input").unwrap_or("{}")),
+        )
+    } else if let Some(server) = glance::member_text(input, "mcp_server_name") {
+        (ApprovalKind::Elicitation, server, None)
+    } else {
+        (ApprovalKind::Hook, event.to_owned(), member("tool_response"))
+    };
+    let updated = verdict.replaced.first().map(|(_, updated)| *updated);
+    let ran = of.filter(|_| goes_on).map(|of| sha256(updated.unwrap_or(of)));
     let approval = Approval {
         id: ApprovalId::of_record(session, asked.seq),
         run_id: run,
         seq: asked.seq,
         request_id: request.request_id.clone(),
-        kind: kind_of_tool(&tool),
-        subject: tool,
+        kind,
+        subject,
         request: request.request.clone(),
-        input_sha256: Some(sha256(given)),
+        input_sha256: Some(sha256(of.unwrap_or(whole))),
         requested_at: asked.at,
         deadline: None,
         rule: None,
@@ -324,7 +341,7 @@ pub(super) fn of_hook(
         how: ApprovalHow::Hook,
         by: record.by.unwrap_or("daemon").to_owned(),
         response: Some(output.to_owned()),
-        input_changed: input_changed && state != ApprovalState::Denied,
+        input_changed: changed.is_some_and(|(member, _)| *member == "tool_input") && goes_on,
         permissions_updated: verdict.updates_permissions,
         ran_sha256: ran,
         at: record.at,

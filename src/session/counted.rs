@@ -2,7 +2,7 @@
 //! what this daemon saw happen, and not for what it reads again.
 
 use crate::{
-    domain::{ApprovalHow, ApprovalKind},
+    domain::{ApprovalHow, ApprovalKind, Resolution, kind_of_decider},
     metrics::{SessionMetrics, Tally, UnknownKind},
 };
 
@@ -11,7 +11,7 @@ use crate::{
 pub(super) struct Counted {
     pub(super) tally: Tally,
     unknown: Vec<(UnknownKind, String, u64)>,
-    approvals: Vec<(ApprovalKind, ApprovalHow)>,
+    approvals: Vec<(ApprovalKind, ApprovalHow, &'static str)>,
     fallbacks: Vec<(String, &'static str)>,
 }
 
@@ -24,8 +24,8 @@ impl Counted {
         }
     }
 
-    pub(super) fn approval_ended(&mut self, kind: ApprovalKind, how: ApprovalHow) {
-        self.approvals.push((kind, how));
+    pub(super) fn approval_ended(&mut self, kind: ApprovalKind, end: &Resolution) {
+        self.approvals.push((kind, end.how, kind_of_decider(&end.by)));
     }
 
     pub(super) fn fallback(&mut self, subtype: String, reason: &'static str) {
@@ -38,8 +38,8 @@ impl Counted {
         for (kind, name, count) in &self.unknown {
             metrics.unknown(*kind, name, *count);
         }
-        for (kind, how) in &self.approvals {
-            metrics.approval_ended(*kind, *how);
+        for (kind, how, by) in &self.approvals {
+            metrics.approval_ended(*kind, *how, by);
         }
         for (subtype, reason) in &self.fallbacks {
             metrics.fallback(subtype, reason);

@@ -387,7 +387,7 @@ fn follow(kind: ApprovalKind, decided: &Decided) -> Then {
                 interrupt: false,
             }
         }
-        ApprovalKind::Elicitation | ApprovalKind::Dialog => Decision::Cancel,
+        ApprovalKind::Elicitation | ApprovalKind::Dialog | ApprovalKind::Hook => Decision::Cancel,
     };
     let (id, message) = (&decided.id, decided.rule.message.as_deref());
     match decided.action {
@@ -415,7 +415,7 @@ fn asked(approval: &Approval, cwd: PathBuf, mode: Option<String>) -> Asked {
         ApprovalKind::Tool | ApprovalKind::Question | ApprovalKind::Plan | ApprovalKind::Deferred => {
             CanUseTool::read(request)
         }
-        ApprovalKind::Elicitation | ApprovalKind::Dialog => None,
+        ApprovalKind::Elicitation | ApprovalKind::Dialog | ApprovalKind::Hook => None,
     };
     let needs_person = approval.kind != ApprovalKind::Tool
         || tool.as_ref().is_none_or(|tool| tool.requires_user_interaction);

@@ -7,6 +7,7 @@ use crate::{
     rules::approvals,
     support::{
         daemon::TestDaemon,
+        rest::Rest,
         server::Server,
         wait::{PATIENCE, wait_for},
     },
@@ -195,4 +196,114 @@ async fn an_answer_has_the_hash_of_what_ran() {
         assert_eq!(decided["resolution"]["ran_sha256"], ran, "{decided:#}");
         rest.in_state(&id, &["idle"]).await;
     }
+}
+
+/// The daemon's counter of decisions with these labels.
+async fn counted(rest: &Rest, labels: &str) -> Option<u64> {
+    let text = rest.get("/metrics").await.expect(200);
+    let name = format!("trunkline_approvals_ended_total{{{labels}}} ");
+    let mut lines = text.as_str().unwrap().lines();
+    lines.find_map(|line| line.strip_prefix(&name)?.parse().ok())
+}
+
+#[tokio::test]
+async fn what_hooks_decide_at_other_events_is_in_the_log() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let block = || json!({ "decision": "block", "reason": "no" });
+    let specific = |event: &str, name: &str, value: Value| json!({ "hookSpecificOutput": { "hookEventName": event, name: value } });
+    let cases = [
+        ("UserPromptSubmit", json!({ "prompt": "hi" }), block()),
+        ("Stop", json!({}), block()),
+        ("SubagentStop", json!({ "agent_id": "a" }), block()),
+        ("PreCompact", json!({ "trigger": "auto" }), block()),
+        (
+            "PostToolUse",
+            json!({ "tool_name": "mcp__a__b", "tool_response": { "command": "rm x" }, "tool_use_id": "use-1" }),
+            specific("PostToolUse", "updatedMCPToolOutput", json!({ "command": "ls" })),
+        ),
+        (
+            "PreModelSwitch",
+            json!({ "to_model": "m" }),
+            specific("PreModelSwitch", "permissionDecision", json!("deny")),
+        ),
+        (
+            "Elicitation",
+            json!({ "mcp_server_name": "forms" }),
+            specific("Elicitation", "action", json!("accept")),
+        ),
+        (
+            "PreSkillShellCommand",
+            json!({ "tool_name": "Bash", "tool_input": { "command": "rm x" }, "tool_use_id": "use-2" }),
+            specific("PreSkillShellCommand", "updatedInput", json!({ "command": "ls" })),
+        ),
+        // No opinion, nothing that can be held up, and the same as it was.
+        ("UserPromptSubmit", json!({ "prompt": "hi" }), json!({})),
+        ("Notification", json!({ "message": "hi" }), block()),
+        (
+            "PostToolUse",
+            json!({ "tool_name": "Bash", "tool_response": { "a": 1 } }),
+            specific("PostToolUse", "updatedToolOutput", json!({ "a": 1 })),
+        ),
+    ];
+    let hooks: Vec<Value> = cases
+        .iter()
+        .map(|(event, _, output)| json!({ "event": event, "target": { "type": "fixed", "output": output } }))
+        .collect();
+    let id = session_with(&daemon, "a", json!({}), json!({ "hooks": hooks })).await;
+    let asked: Vec<Value> = cases
+        .iter()
+        .enumerate()
+        .map(|(n, (event, input, _))| {
+            let mut input = input.clone();
+            input["hook_event_name"] = json!(event);
+            json!({ "id": format!("h-{n}"), "request": { "subtype": "hook_callback", "input": input,
+                "callback_id": format!("trunkline/{n}") } })
+        })
+        .collect();
+    act_through(&rest, &id, Value::Array(asked)).await;
+    let check = |log: &[Value]| {
+        let told: Vec<_> = log
+            .iter()
+            .map(|it| {
+                let by = it["resolution"]["by"].as_str().unwrap();
+                format!("{} {} {} {by}", it["kind"], it["subject"], it["state"]).replace('"', "")
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "hook UserPromptSubmit denied fixed:0",
+                "hook Stop denied fixed:1",
+                "hook SubagentStop denied fixed:2",
+                "hook PreCompact denied fixed:3",
+                "hook PostToolUse changed fixed:4",
+                "hook PreModelSwitch denied fixed:5",
+                "elicitation forms allowed fixed:6",
+                "tool Bash changed fixed:7",
+            ]
+        );
+        for changed in [&log[4], &log[7]] {
+            assert_eq!(changed["input_sha256"], RM, "{changed:#}");
+            assert_eq!(changed["resolution"]["ran_sha256"], LS, "{changed:#}");
+        }
+        assert_eq!(log[4]["resolution"]["input_changed"], false);
+        assert_eq!(log[7]["resolution"]["input_changed"], true);
+        assert_eq!(log[0]["requires_user_interaction"], false);
+        assert_eq!(log[0]["request"]["input"]["prompt"], "hi");
+        assert_eq!(log[0]["resolution"]["response"]["reason"], "no");
+    };
+    check(&approvals(&rest, &id, "how=hook").await);
+    assert_eq!(approvals(&rest, &id, "kind=hook").await.len(), 6);
+    assert!(approvals(&rest, &id, "state=pending").await.is_empty());
+    for (labels, count) in [
+        (r#"kind="hook",how="hook",by="fixed""#, 6),
+        (r#"kind="elicitation",how="hook",by="fixed""#, 1),
+        (r#"kind="tool",how="hook",by="fixed""#, 1),
+    ] {
+        assert_eq!(counted(&rest, labels).await, Some(count), "{labels}");
+    }
+    daemon.kill();
+    daemon.start().await;
+    check(&approvals(&daemon.rest(), &id, "how=hook").await);
 }

@@ -244,7 +244,7 @@ async fn levels_follow_sessions_clients_and_approvals() {
     scrape.expect("trunkline_processes", 1.0);
     scrape.expect(r#"trunkline_approvals_pending{kind="tool"}"#, 0.0);
     scrape.expect(
-        r#"trunkline_approvals_ended_total{kind="tool",how="person"}"#,
+        r#"trunkline_approvals_ended_total{kind="tool",how="person",by="rest"}"#,
         1.0,
     );
     until(&rest, "trunkline_projections_waiting", 0.0).await;

@@ -1,6 +1,6 @@
 //! Owns the checks of a hook's output: what the CLI would drop of it without a word is refused first.
 
-use super::{BadAnswer, Behavior, keys, permissions};
+use super::{BadAnswer, keys, permissions};
 use crate::claude::json;
 
 /// The keys of an output.
@@ -73,39 +73,90 @@ pub fn check_hook_output(output: &str, may_bypass: bool) -> Result<(), BadAnswer
     permissions::check(given(updates), may_bypass)
 }
 
-/// The decision of a hook's output about the call of a tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a hook says about that which it was asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookBehavior {
+    /// It may go on.
+    Allow,
+    /// It may not.
+    Deny,
+    /// A form is closed without an answer.
+    Cancel,
+}
+
+/// The part of a hook's output that decides or changes something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookVerdict<'a> {
-    /// Whether the tool may run; `None`: the CLI decides, or asks.
-    pub behavior: Option<Behavior>,
-    /// The input that the tool is given instead, byte for byte.
-    pub updated_input: Option<&'a str>,
+    /// The decision; `None`: others decide.
+    pub behavior: Option<HookBehavior>,
+    /// Members of the hook's input that are replaced: the name, and the new value, byte for byte.
+    pub replaced: Vec<(&'static str, &'a str)>,
     /// Whether permission rules or the mode change.
     pub updates_permissions: bool,
 }
 
+/// Whether a hook of this event decides about the call of a tool before it runs.
+pub fn decides_call(event: &str) -> bool {
+    matches!(event, "PreToolUse" | "PreSkillShellCommand" | "PermissionRequest")
+}
+
+/// Whether a `block` of a hook of this event holds something up. Of other events the CLI tells what has happened.
+pub fn can_block(event: &str) -> bool {
+    !matches!(
+        event,
+        "StopFailure"
+            | "SessionStart"
+            | "SessionEnd"
+            | "Setup"
+            | "Notification"
+            | "MessageDisplay"
+            | "SubagentStart"
+            | "PermissionDenied"
+            | "PostToolUseFailure"
+            | "PostCompact"
+            | "PostModelSwitch"
+            | "InstructionsLoaded"
+            | "CwdChanged"
+            | "FileChanged"
+            | "DirectoryAdded"
+            | "WorktreeRemove"
+    )
+}
+
+/// Whether a `block` of a hook of this event has the agent go on working.
+pub fn block_goes_on(event: &str) -> bool {
+    matches!(event, "Stop" | "SubagentStop" | "TeammateIdle")
+}
+
 impl<'a> HookVerdict<'a> {
-    /// Reads an output; `None` for an event that decides about no call.
+    /// Reads an output; `None` for one that is no object.
     pub fn read(event: &str, output: &'a str) -> Option<Self> {
+        use HookBehavior::{Allow, Cancel, Deny};
         let [specific, decision, goes_on] =
             json::members(output, ["hookSpecificOutput", "decision", "continue"])?;
         let specific = specific
             .filter(|specific| json::is_object(specific))
             .unwrap_or("{}");
-        let stops = (goes_on == Some("false")).then_some(Behavior::Deny);
-        match event {
-            "PreToolUse" => {
-                let [said, updated] = json::members(specific, ["permissionDecision", "updatedInput"])?;
-                let said = said.or(decision).and_then(json::string);
-                Some(Self {
-                    behavior: stops.or(match said.as_deref() {
-                        Some("allow" | "approve") => Some(Behavior::Allow),
-                        Some("deny" | "block") => Some(Behavior::Deny),
-                        _ => None,
-                    }),
-                    updated_input: given(updated),
+        let decision = decision.and_then(json::string);
+        let blocks = decision.as_deref() == Some("block") && can_block(event);
+        let stops = goes_on == Some("false");
+        let ends = if block_goes_on(event) { Allow } else { Deny };
+        let general = if stops { Some(ends) } else { blocks.then_some(Deny) };
+        let said = |name| json::members(specific, [name]).and_then(|[said]| said.and_then(json::string));
+        let value = |name| json::members(specific, [name]).and_then(|[value]| given(value));
+        let verdict = match event {
+            "PreToolUse" | "PreSkillShellCommand" | "PreModelSwitch" => {
+                let said = said("permissionDecision").or(decision);
+                let said = match said.as_deref() {
+                    Some("allow" | "approve") => Some(Allow),
+                    Some("deny" | "block") => Some(Deny),
+                    _ => None,
+                };
+                Self {
+                    behavior: stops.then_some(Deny).or(said),
+                    replaced: replaced(&[("tool_input", value("updatedInput"))]),
                     updates_permissions: false,
-                })
+                }
             }
             "PermissionRequest" => {
                 let [decision] = json::members(specific, ["decision"])?;
@@ -114,21 +165,61 @@ impl<'a> HookVerdict<'a> {
                     .unwrap_or("{}");
                 let [behavior, updated, updates] =
                     json::members(decision, ["behavior", "updatedInput", "updatedPermissions"])?;
-                Some(Self {
+                Self {
                     behavior: match behavior.and_then(json::string).as_deref() {
-                        Some("allow") => Some(Behavior::Allow),
-                        Some("deny") => Some(Behavior::Deny),
-                        _ => stops,
+                        Some("allow") => Some(Allow),
+                        Some("deny") => Some(Deny),
+                        _ => stops.then_some(Deny),
                     },
-                    updated_input: given(updated),
+                    replaced: replaced(&[("tool_input", given(updated))]),
                     updates_permissions: updates
                         .and_then(json::items)
                         .is_some_and(|updates| !updates.is_empty()),
-                })
+                }
             }
-            _ => None,
-        }
+            "Elicitation" | "ElicitationResult" => {
+                let said = match said("action").as_deref() {
+                    Some("accept") => Some(Allow),
+                    Some("decline") => Some(Deny),
+                    Some("cancel") => Some(Cancel),
+                    _ => None,
+                };
+                Self {
+                    behavior: said.or(general),
+                    replaced: replaced(&[("content", value("content"))]),
+                    updates_permissions: false,
+                }
+            }
+            _ => {
+                let retries = event == "PermissionDenied" && value("retry") == Some("true");
+                Self {
+                    behavior: general.or(retries.then_some(Allow)),
+                    replaced: match event {
+                        "PostToolUse" => replaced(&[
+                            ("tool_response", value("updatedToolOutput")),
+                            ("tool_response", value("updatedMCPToolOutput")),
+                        ]),
+                        "MessageDisplay" => replaced(&[("delta", value("displayContent"))]),
+                        "WorktreeCreate" => replaced(&[("worktree_path", value("worktreePath"))]),
+                        "SessionStart" | "UserPromptSubmit" => replaced(&[
+                            ("session_title", value("sessionTitle")),
+                            ("initial_user_message", value("initialUserMessage")),
+                        ]),
+                        _ => Vec::new(),
+                    },
+                    updates_permissions: false,
+                }
+            }
+        };
+        Some(verdict)
     }
+}
+
+fn replaced<'a>(members: &[(&'static str, Option<&'a str>)]) -> Vec<(&'static str, &'a str)> {
+    let members = members.iter();
+    members
+        .filter_map(|(name, value)| Some((*name, (*value)?)))
+        .collect()
 }
 
 fn given(raw: Option<&str>) -> Option<&str> {
@@ -155,38 +246,93 @@ mod tests {
 
     #[test]
     fn what_a_hook_decides_is_read() {
-        use Behavior::{Allow, Deny};
+        use HookBehavior::{Allow, Cancel, Deny};
+        let specific = |members: &str| format!(r#"{{"hookSpecificOutput":{{{members}}}}}"#);
+        let block = r#"{"decision":"block","reason":"x"}"#;
+        let stop = r#"{"continue":false}"#;
+        let input = r#""updatedInput":{"a":1.0}"#;
         for (event, output, behavior, updated) in [
-            ("PreToolUse", "{}", None, None),
-            ("PreToolUse", r#"{"decision":"block"}"#, Some(Deny), None),
-            ("PreToolUse", r#"{"continue":false}"#, Some(Deny), None),
+            ("PreToolUse", "{}".to_owned(), None, None),
+            ("PreToolUse", block.to_owned(), Some(Deny), None),
+            ("PreToolUse", stop.to_owned(), Some(Deny), None),
             (
                 "PreToolUse",
-                r#"{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"a":1.0}}}"#,
+                specific(&format!(r#""permissionDecision":"allow",{input}"#)),
                 Some(Allow),
-                Some(r#"{"a":1.0}"#),
+                Some(("tool_input", r#"{"a":1.0}"#)),
+            ),
+            (
+                "PreSkillShellCommand",
+                specific(&format!(r#""permissionDecision":"ask",{input}"#)),
+                None,
+                Some(("tool_input", r#"{"a":1.0}"#)),
             ),
             (
                 "PreToolUse",
-                r#"{"hookSpecificOutput":{"permissionDecision":"ask","updatedInput":{}}}"#,
+                specific(r#""permissionDecision":"defer""#),
                 None,
-                Some("{}"),
+                None,
             ),
             (
-                "PermissionRequest",
-                r#"{"hookSpecificOutput":{"decision":{"behavior":"deny"}}}"#,
+                "PreModelSwitch",
+                specific(r#""permissionDecision":"deny""#),
                 Some(Deny),
                 None,
             ),
+            (
+                "PermissionRequest",
+                specific(r#""decision":{"behavior":"deny"}"#),
+                Some(Deny),
+                None,
+            ),
+            ("UserPromptSubmit", block.to_owned(), Some(Deny), None),
+            (
+                "UserPromptSubmit",
+                specific(r#""additionalContext":"x""#),
+                None,
+                None,
+            ),
+            (
+                "UserPromptSubmit",
+                specific(r#""sessionTitle":"x""#),
+                None,
+                Some(("session_title", r#""x""#)),
+            ),
+            ("Stop", block.to_owned(), Some(Deny), None),
+            ("SubagentStop", stop.to_owned(), Some(Allow), None),
+            ("PreCompact", block.to_owned(), Some(Deny), None),
+            ("ConfigChange", block.to_owned(), Some(Deny), None),
+            ("Notification", block.to_owned(), None, None),
+            ("SessionStart", stop.to_owned(), Some(Deny), None),
+            (
+                "PostToolUse",
+                specific(r#""updatedMCPToolOutput":[1]"#),
+                None,
+                Some(("tool_response", "[1]")),
+            ),
+            ("PermissionDenied", specific(r#""retry":true"#), Some(Allow), None),
+            (
+                "Elicitation",
+                specific(r#""action":"cancel""#),
+                Some(Cancel),
+                None,
+            ),
+            (
+                "WorktreeCreate",
+                specific(r#""worktreePath":"/a""#),
+                None,
+                Some(("worktree_path", r#""/a""#)),
+            ),
+            ("SomethingNew", block.to_owned(), Some(Deny), None),
         ] {
-            let verdict = HookVerdict::read(event, output).unwrap();
+            let verdict = HookVerdict::read(event, &output).unwrap();
+            let expected: Vec<_> = updated.into_iter().collect();
             assert_eq!(
-                (verdict.behavior, verdict.updated_input),
-                (behavior, updated),
-                "{output}"
+                (verdict.behavior, verdict.replaced),
+                (behavior, expected),
+                "{event} {output}"
             );
         }
-        assert!(HookVerdict::read("Stop", r#"{"decision":"block"}"#).is_none());
     }
 
     #[test]

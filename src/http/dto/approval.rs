@@ -30,7 +30,7 @@ pub(in crate::http) struct Approval {
     kind: ApprovalKind,
     /// Where it stands.
     state: ApprovalState,
-    /// What it is about: the tool's name, the MCP server's of an elicitation, the kind of a dialog.
+    /// The tool, the MCP server of an elicitation, the kind of a dialog, the event of a hook.
     subject: String,
     /// The tool; `null` for elicitations and dialogs.
     tool_name: Option<String>,
@@ -204,7 +204,7 @@ impl From<ApprovalRow> for Approval {
             tool_name: is_tool.then(|| subject.clone()),
             subject,
             input_sha256,
-            requires_user_interaction: kind != ApprovalKind::Tool
+            requires_user_interaction: !matches!(kind, ApprovalKind::Tool | ApprovalKind::Hook)
                 || interaction.is_some_and(|raw| raw.get() == "true"),
             title,
             display_name,

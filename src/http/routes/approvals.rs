@@ -33,7 +33,7 @@ pub(super) struct ListParams {
     kind: Option<ApprovalKind>,
     /// Only approvals of this session.
     session: Option<SessionId>,
-    /// Only approvals about this tool, MCP server or kind of dialog.
+    /// Only approvals about this tool, MCP server, kind of dialog or event of a hook.
     tool: Option<String>,
     /// Only approvals that ended in this way.
     how: Option<ApprovalHow>,

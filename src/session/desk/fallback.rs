@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
-use crate::claude::stdin;
+use crate::claude::{answer, stdin};
 
 use super::{
     book::{About, Asked},
@@ -118,10 +118,7 @@ fn refusal(event: &str, reason: FallbackReason) -> serde_json::Value {
         "Elicitation" | "ElicitationResult" => json!({"hookSpecificOutput": {
             "hookEventName": event, "action": "decline",
         }}),
-        "Stop" | "SubagentStop" | "StopFailure" | "TeammateIdle" | "SessionStart" | "SessionEnd"
-        | "Setup" | "Notification" | "MessageDisplay" | "SubagentStart" | "PermissionDenied"
-        | "PostToolUseFailure" | "PostCompact" | "PostModelSwitch" | "InstructionsLoaded" | "CwdChanged"
-        | "FileChanged" | "DirectoryAdded" | "WorktreeRemove" => json!({}),
+        event if answer::block_goes_on(event) || !answer::can_block(event) => json!({}),
         _ => json!({"decision": "block", "reason": text}),
     }
 }

@@ -46,6 +46,7 @@ impl Machine {
     /// Enters a decision into the log that is no approval's end.
     pub(super) fn log_decision(&self, (approval, resolution): (Approval, Resolution), out: &mut Outcome) {
         let id = approval.id;
+        out.counted.approval_ended(approval.kind, &resolution);
         out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
         out.facts.push(Fact::ApprovalClosed { id, resolution });
     }
@@ -58,7 +59,7 @@ impl Machine {
         self.unannounced_ends
             .insert(approval.id, (resolution.state, resolution.by.clone()));
         self.audit.ended(approval, &resolution);
-        out.counted.approval_ended(approval.kind, resolution.how);
+        out.counted.approval_ended(approval.kind, &resolution);
         out.facts.push(Fact::ApprovalClosed {
             id: approval.id,
             resolution: resolution.clone(),
