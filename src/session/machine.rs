@@ -559,6 +559,7 @@ impl Machine {
                 self.announced.remove(&approval_id);
                 self.unannounced_ends.remove(&approval_id);
             }
+            Some(Note::CallDecided { request_id, .. }) => self.audit.on_call_decided(request_id),
             Some(Note::Fallback { subtype, reason, .. }) => {
                 let reason = reason.unwrap_or(FallbackReason::NoClient);
                 out.counted.fallback(subtype, reason.as_str());

@@ -89,6 +89,12 @@ pub(super) enum Note {
         state: ApprovalState,
         by: String,
     },
+    /// A hook is asked again about a call that it had put off. The answer that follows is that of the one who decided meanwhile.
+    CallDecided {
+        request_id: String,
+        approval_id: ApprovalId,
+        by: String,
+    },
     /// The CLI's request got no answer of its owner's; it got the stated one.
     Fallback {
         request_id: String,

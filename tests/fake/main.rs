@@ -13,6 +13,7 @@ mod control;
 mod credentials;
 mod deadlines;
 mod decisions;
+mod deferred;
 mod desk;
 mod failed_wakes;
 mod forks;

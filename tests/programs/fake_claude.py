@@ -51,6 +51,7 @@ class Fake(Actions, Controls):
         self.results = 0
         self.last_was_error = False
         self.session_id = None
+        self.put_off = None
 
     # ---- small things ---------------------------------------------------------
 
@@ -230,6 +231,8 @@ class Fake(Actions, Controls):
                 entry = json.loads(line)
                 if entry.get("type") == "cost-state":
                     self.total, self.usage = entry["total_cost_usd"], entry["model_usage"]
+                elif entry.get("type") == "put_off":
+                    self.put_off = entry["call"]
 
     def save(self, entry):
         keeps_old = self.settings.get("resume_prints") and self.settings.get("resume_keeps") != "new"
@@ -337,6 +340,7 @@ class Fake(Actions, Controls):
         if self.settings.get("after_init"):
             self.wait(lambda: self.initialized or self.at_eof)
             self.act_all(self.settings["after_init"])
+        self.begin_with_call()
         while True:
             self.wait(lambda: self.prompts or self.at_eof)
             with self.changed:
@@ -361,6 +365,8 @@ class Fake(Actions, Controls):
     def run_prompts(self, batch):
         texts = [prompt_text(message) for message in batch]
         self.running_uuids = [message["uuid"] for message in batch if message.get("uuid")]
+        if self.put_off:
+            self.keep_call(None)
         for message in batch:
             self.save({"type": "user", "message": message["message"]})
         if texts[-1].strip() == "/clear":

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     hooks::{answer, decision, hook_asked},
-    support::ws::Ws,
+    support::{programs::scripted, ws::Ws},
     world::{World, bash, text},
 };
 
@@ -55,8 +55,12 @@ async fn a_call_that_was_put_off_is_decided_by_a_person() {
     assert!(world.exists("made.txt"));
     let ended = ended(&world, &id, &approval).await;
     assert_eq!(
-        (&ended["state"], &ended["resolution"]["by"]),
-        (&json!("allowed"), &json!("rest")),
+        (
+            &ended["state"],
+            &ended["resolution"]["how"],
+            &ended["resolution"]["by"]
+        ),
+        (&json!("allowed"), &json!("person"), &json!("rest")),
         "{ended:#}"
     );
     let results = world.lines(&id, "result").await;
@@ -109,8 +113,62 @@ async fn a_resume_asks_the_hook_again_which_decides() {
     assert!(world.exists("made.txt"));
     let ended = ended(&world, &id, &approval).await;
     assert_eq!(
-        (&ended["state"], &ended["resolution"]["by"]),
-        (&json!("allowed"), &json!("ws:x")),
+        (
+            &ended["state"],
+            &ended["resolution"]["how"],
+            &ended["resolution"]["by"]
+        ),
+        (&json!("allowed"), &json!("hook"), &json!("ws:x")),
         "{ended:#}"
     );
+}
+
+#[tokio::test]
+async fn a_fork_has_the_call_too_and_its_message_comes_after() {
+    let world = World::start().await;
+    let (id, _client, approval) = deferred(&world).await;
+    let prompt = scripted(&json!([{ "text": "heard" }]));
+    let fork = world
+        .rest
+        .lifecycle(&id, "fork", json!({ "prompt": prompt }))
+        .await;
+    let fork = text(&fork.expect(201), "id");
+    let mut client = world.daemon.attach_as("x", &fork, Some(0)).await;
+    let asked = hook_asked(&mut client).await;
+    client
+        .send(&answer(&asked["request_id"], decision("allow", json!({}))))
+        .await;
+    world.idle_after(&fork, 2).await;
+    assert!(world.exists("made.txt"));
+    let results = world.lines(&fork, "result").await;
+    let said: Vec<_> = results.iter().map(|result| &result["result"]).collect();
+    assert_eq!(said, ["done", "heard"]);
+    assert_eq!(ended(&world, &id, &approval).await["state"], "pending");
+}
+
+#[tokio::test]
+async fn a_message_in_the_queue_of_the_cli_withdraws_the_call() {
+    let world = World::start().await;
+    let hook =
+        json!({ "event": "PreToolUse", "matcher": "Bash", "target": { "type": "client", "client_id": "x" } });
+    let id = world
+        .session(json!({ "hooks": [hook], "allowed_tools": ["Bash"] }))
+        .await;
+    let mut client = world.daemon.attach_as("x", &id, None).await;
+    world
+        .prompt(&id, json!([bash("touch made.txt"), { "text": "done" }]))
+        .await;
+    let asked = hook_asked(&mut client).await;
+    world.prompt(&id, json!([{ "text": "second" }])).await;
+    client
+        .send(&answer(&asked["request_id"], decision("defer", json!({}))))
+        .await;
+    world.idle_after(&id, 2).await;
+    let path = format!("/v1/sessions/{id}/approvals?kind=deferred");
+    let log = world.rest.get(&path).await.expect(200);
+    assert_eq!(log["items"][0]["state"], "withdrawn", "{log:#}");
+    world.stop(&id).await;
+    world.resume(&id).await;
+    assert_eq!(world.answer(&id, json!([{ "text": "third" }])).await, "third");
+    assert!(!world.exists("made.txt"));
 }

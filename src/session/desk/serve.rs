@@ -53,8 +53,7 @@ impl Actor {
             }
             if let Some(decided) = self.decided(&asked) {
                 self.desk.outside.forget(id);
-                self.desk.answering.insert(id.clone(), decided);
-                self.write_answer(id.clone());
+                self.give_decided(id.clone(), decided);
                 continue;
             }
             let route = self.route(&asked);
@@ -82,6 +81,20 @@ impl Actor {
             line: stdin::control_success(&asked.request.request_id, Some(&decision.output)).into(),
             client: None,
         })
+    }
+
+    /// Gives the CLI that decision in the hook's place. A record before it says so: else it would be the hook's own.
+    fn give_decided(&mut self, request_id: String, decided: Answering) {
+        if let Some(decision) = self.deciding.waits_for_process() {
+            let note = Note::CallDecided {
+                request_id: request_id.clone(),
+                approval_id: decision.id,
+                by: decision.by.clone(),
+            };
+            self.note(note, Subject::Nobody);
+        }
+        self.desk.answering.insert(request_id.clone(), decided);
+        self.write_answer(request_id);
     }
 
     fn give_fixed(&mut self, request_id: &str, index: usize) {

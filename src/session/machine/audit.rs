@@ -31,6 +31,8 @@ pub(super) struct Audit {
     asked: HashSet<String>,
     /// Calls whose denial has an entry.
     denied: HashSet<String>,
+    /// The question to a hook whose answer is that of the one who decided about the call in its place.
+    decided: Option<String>,
 }
 
 impl Audit {
@@ -63,6 +65,16 @@ impl Audit {
     /// Somebody is asked about a call: an approval says what becomes of it.
     pub(super) fn on_asked(&mut self, tool_use_id: Option<String>) {
         remember(&mut self.asked, tool_use_id);
+    }
+
+    /// This question to a hook is answered in its place.
+    pub(super) fn on_call_decided(&mut self, request_id: String) {
+        self.decided = Some(request_id);
+    }
+
+    /// Whether the answer to this question of a hook is not the hook's own.
+    pub(super) fn is_decided_for(&mut self, request_id: &str) -> bool {
+        self.decided.take_if(|it| it == request_id).is_some()
     }
 
     /// A hook denied a call.

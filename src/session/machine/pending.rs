@@ -5,9 +5,7 @@ use std::sync::Arc;
 use super::{Effect, Machine, Outcome};
 use crate::{
     claude::facts::DeferredCall,
-    domain::{
-        Approval, ApprovalHow, ApprovalId, ApprovalKind, ApprovalState, Fact, Resolution, RunId, Timestamp,
-    },
+    domain::{Approval, ApprovalId, ApprovalKind, ApprovalState, Fact, Resolution, RunId, Timestamp},
     journal::RecordRef,
     session::approvals,
 };
@@ -129,15 +127,7 @@ impl Machine {
         let Some(approval) = pending else {
             return false;
         };
-        let how = match decided.by.as_str() {
-            "daemon" => ApprovalHow::Hook,
-            by => ApprovalHow::of_answer(by),
-        };
-        let resolution = Resolution {
-            how,
-            ..decided.clone()
-        };
-        self.close_approval(&approval, resolution, out);
+        self.close_approval(&approval, decided.clone(), out);
         true
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlResponse, Envelope, glance, scan},
-    domain::{ApprovalState, Fact, PromptState},
+    claude::{ControlResponse, Envelope, answer, glance, scan},
+    domain::{ApprovalHow, ApprovalState, Fact, PromptState},
     journal::RecordRef,
 };
 
@@ -34,12 +34,17 @@ impl Machine {
                 }
             }
             Some("control_response") => {
-                if let Some(answer) = ControlResponse::read(&line) {
-                    let asked = self.desk.get(&answer.request_id).cloned();
+                if let Some(said) = ControlResponse::read(&line) {
+                    let asked = self.desk.get(&said.request_id).cloned();
                     if let (Some(asked), Some(run)) = (asked, &self.run)
-                        && let Some(entry) = approvals::of_hook(&asked, &answer, self.session, run.id, record)
+                        && let Some(mut entry) =
+                            approvals::of_hook(&asked, &said, self.session, run.id, record)
                     {
-                        if entry.1.state == ApprovalState::Denied {
+                        if self.audit.is_decided_for(&said.request_id) {
+                            entry.1.how = ApprovalHow::of_answer(&entry.1.by);
+                        }
+                        let event = asked.about.hook_event().unwrap_or_default();
+                        if entry.1.state == ApprovalState::Denied && answer::decides_call(event) {
                             let whole = asked.request.request.get();
                             self.audit
                                 .on_hook_denied(glance::member_text(whole, "tool_use_id"));
@@ -52,19 +57,19 @@ impl Machine {
                             self.log_decision(entry, out);
                         }
                     }
-                    if self.desk.answer(&answer, self.running_turn(), record.at) {
+                    if self.desk.answer(&said, self.running_turn(), record.at) {
                         out.effects
-                            .push(Effect::AskedClosed(answer.request_id.clone(), true));
+                            .push(Effect::AskedClosed(said.request_id.clone(), true));
                     }
-                    if let Some(approval) = self.take_approval(&answer.request_id) {
+                    if let Some(approval) = self.take_approval(&said.request_id) {
                         let by = record.by.unwrap_or("daemon");
                         let is_interrupting = |payload: &RawValue| {
                             glance::member_bool(payload.get(), "interrupt") == Some(true)
                         };
-                        if matches!(&answer.outcome, Ok(Some(payload)) if is_interrupting(payload)) {
+                        if matches!(&said.outcome, Ok(Some(payload)) if is_interrupting(payload)) {
                             self.turn_is_ending();
                         }
-                        let resolution = approvals::resolution_of(&approval, answer, by, record.at);
+                        let resolution = approvals::resolution_of(&approval, said, by, record.at);
                         let response = resolution
                             .response
                             .clone()

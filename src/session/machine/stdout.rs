@@ -159,6 +159,9 @@ impl Machine {
         };
         if state == PromptState::Started {
             self.open_turn(record);
+            // A prompt that waited in the process which put a call off: with it that process drops the call.
+            let run = self.run_id();
+            self.withdraw_deferred(|it| Some(it.run_id) == run, record.at, out);
         }
         let Some(at) = self
             .prompts

@@ -302,6 +302,40 @@ class Actions:
             self.interrupted = True
             self.check_interrupt()
 
+    def act_call(self, action):
+        """A call of a tool. The hook `callback` is asked first: the tool runs, or does not, or waits for the next process."""
+        call = action["call"]
+        ident = new_id()
+        self.send_request(ident, {
+            "subtype": "hook_callback", "callback_id": call["callback"], "tool_use_id": call["id"],
+            "input": {"hook_event_name": "PreToolUse", "tool_name": call["tool"], "tool_input": call["input"], "tool_use_id": call["id"]}})
+        self.wait(lambda: ident in self.answers or self.at_eof)
+        output = self.answers.get(ident, {}).get("response") or {}
+        said = output.get("hookSpecificOutput") or {}
+        if said.get("permissionDecision") == "defer":
+            self.keep_call(call)
+            named = {"id": call["id"], "name": call["tool"], "input": call["input"]}
+            return self.act_result({"result": {"terminal_reason": "tool_deferred", "deferred_tool_use": named}})
+        if ident not in self.answers:
+            return None
+        self.keep_call(None)
+        if said.get("permissionDecision") == "deny":
+            decision = {"behavior": "deny", "message": said.get("permissionDecisionReason", "denied")}
+        else:
+            decision = {"behavior": "allow", "updatedInput": said.get("updatedInput", call["input"])}
+        return self.tool_result(call["id"], call["input"], {"response": decision})
+
+    def keep_call(self, call):
+        """The call that the next process begins with."""
+        self.put_off = call
+        self.save({"type": "put_off", "call": call})
+
+    def begin_with_call(self):
+        """Prompts that are there already come after it."""
+        if self.put_off:
+            self.wait(lambda: self.initialized or self.at_eof)
+            self.turn([{"call": self.put_off}])
+
     def act_child(self, action):
         """A process that outlives this one: `setsid`, `double_fork`, `ignore_term`, `hold_output`, `clear_env`, `wipe_env`, `storm`, `say_ms`, `shell`."""
         plan = action["child"] if isinstance(action["child"], dict) else {}
