@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{of_type, path, pid, records, session_with},
+    bed::{act, of_type, path, pid, records, session_with},
     support::{
         daemon::{TestDaemon, TestDaemonBuilder},
         proc,
@@ -155,4 +155,41 @@ async fn a_crash_is_restarted_with_what_is_left() {
     let records = records(&bed.rest, &bed.id).await;
     assert_eq!(of_type(&records, "daemon", "run_started").len(), 2);
     drop(bed.daemon);
+}
+
+#[tokio::test]
+async fn a_start_whose_budget_is_spent_while_it_waits_is_refused() {
+    let limit = |name: &str| format!("TRUNKLINE_LIMITS_{name}");
+    let builder = TestDaemon::with_fake().env(limit("LIVE_PROCESSES"), "2");
+    let bed = bed(builder.env(limit("PARALLEL_STARTS"), "1")).await;
+    for _ in 0..2 {
+        bed.rest.ask(&bed.id, "hello").await;
+    }
+    // The turn that runs ends with the process, and costs the rest.
+    let settings = json!({ "dump": bed.dump, "cost": 0.01, "term": { "do": [{ "result": {} }] } });
+    fs::write(
+        bed.daemon.work_dir("a").join(".fake-claude.json"),
+        settings.to_string(),
+    )
+    .unwrap();
+    bed.rest.lifecycle(&bed.id, "park", json!({})).await.expect(200);
+    act(&bed.rest, &bed.id, json!([{ "silent": true }])).await;
+    bed.rest.in_turn(&bed.id).await;
+    assert_eq!(limits(&bed.dump), ["0.025", "0.005"]);
+    let refused = bed
+        .rest
+        .lifecycle(&bed.id, "restart", json!({}))
+        .await
+        .expect(409);
+    assert_eq!(
+        (&refused["code"], &refused["cost_usd"]),
+        (&json!("budget_spent"), &json!(0.03)),
+        "{refused:#}"
+    );
+    assert_eq!(limits(&bed.dump).len(), 2, "no process was started");
+    assert_eq!(bed.rest.session(&bed.id).await["state"], "stopped");
+    // It takes no place of another session, and none in the queue.
+    for name in ["b", "c"] {
+        session_with(&bed.daemon, name, json!({}), json!({})).await;
+    }
 }
