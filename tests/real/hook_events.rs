@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    io::Write as _,
     time::{Duration, Instant},
 };
 
@@ -60,18 +61,25 @@ const WAITING: &[&str] = &[
     "PermissionRequest",
 ];
 
-/// Events that no test brings the real CLI to ask a host about. A command that changes the directory and a file that changes
-/// have it ask nothing; `Setup` and `TeammateIdle` belong to a flag and to a team that these sessions do not have. The fake CLI
-/// asks about them, as about all others.
-const FAKE_ONLY: &[&str] = &["CwdChanged", "FileChanged", "Setup", "TeammateIdle"];
+/// Events of the directory, and of files that a hook named.
+const PLACES: &[&str] = &["CwdChanged", "FileChanged"];
 
-/// A session with a hook for each event, which has no opinion, and these options.
+/// Events that no test brings the real CLI to ask a host about. `Setup` belongs to the flags `--init` and `--maintenance`, at
+/// which the CLI runs the commands of its settings before a host can register anything; `TeammateIdle` belongs to a team that
+/// these sessions do not have. The fake CLI asks about them, as about all others.
+const FAKE_ONLY: &[&str] = &["Setup", "TeammateIdle"];
+
+/// A session with a hook for each event, which has no opinion, and these options. It names a file to be watched.
 async fn hooked(world: &World, mut options: Value) -> String {
     let worktree = world.dir().join("tree");
     fs::create_dir_all(&worktree).unwrap();
+    let watched = world.dir().join("watched.txt");
     let output = |event: &str| match event {
         "WorktreeCreate" => {
             json!({ "hookSpecificOutput": { "hookEventName": event, "worktreePath": worktree } })
+        }
+        "SessionStart" => {
+            json!({ "hookSpecificOutput": { "hookEventName": event, "watchPaths": [watched] } })
         }
         _ => json!({}),
     };
@@ -191,6 +199,36 @@ async fn what_is_changed_from_outside_asks_its_hooks() {
 }
 
 #[tokio::test]
+async fn another_directory_and_a_watched_file_ask_their_hooks() {
+    // The CLI asks its host about directories where its settings have a hook of that event too.
+    let command = json!({ "hooks": [{ "type": "command", "command": "true" }] });
+    let settings = json!({ "hooks": { "CwdChanged": [command] } }).to_string();
+    let world = World::with(|daemon| daemon.home_file(".claude/settings.json", &settings)).await;
+    fs::create_dir(world.dir().join("inner")).unwrap();
+    world.write("watched.txt", "0");
+    let id = hooked(&world, json!({ "allowed_tools": ["Bash"] })).await;
+    // The start of the session was before the CLI had its hooks; this one names the file.
+    let cleared = world.rest.ask(&id, "/clear").await;
+    assert_eq!(cleared["result"]["is_error"], false, "{cleared:#}");
+    let mut changed: Option<Instant> = None;
+    wait_for("a change of the file is heard of", PATIENCE, async || {
+        if changed.is_none_or(|at| at.elapsed() > Duration::from_secs(3)) {
+            let mut file = fs::OpenOptions::new()
+                .append(true)
+                .open(world.dir().join("watched.txt"))
+                .unwrap();
+            file.write_all(b"1").unwrap();
+            changed = Some(Instant::now());
+        }
+        answered(&world, &id).await.contains("FileChanged").then_some(())
+    })
+    .await;
+    let steps = json!([bash("cd inner"), bash("pwd"), { "text": "done" }]);
+    assert_eq!(world.answer(&id, steps).await, "done");
+    all_answered(&world, &id, PLACES).await;
+}
+
+#[tokio::test]
 async fn what_waits_for_a_person_asks_its_hooks() {
     let world = World::start().await;
     world.write("asking.cjs", ASKING_SERVER);
@@ -228,7 +266,7 @@ async fn what_waits_for_a_person_asks_its_hooks() {
 #[test]
 fn each_event_is_asked_by_the_real_cli_or_named_as_not() {
     let known: BTreeSet<_> = EVENTS.lines().collect();
-    let tables = [WORK, CHANGES, WAITING, FAKE_ONLY];
+    let tables = [WORK, CHANGES, PLACES, WAITING, FAKE_ONLY];
     let named: BTreeSet<_> = tables.into_iter().flatten().copied().collect();
     assert_eq!(named, known);
     let rows: usize = tables.iter().map(|table| table.len()).sum();
