@@ -315,7 +315,7 @@ pub(super) struct New {
     pub(super) permission_mode: Option<String>,
 
     /// Go on with a conversation of the agent CLI that was begun in this directory without trunkline: its id.
-    #[arg(long, value_name = "CONVERSATION")]
+    #[arg(long, value_name = "CONVERSATION", value_parser = conversation)]
     pub(super) resume: Option<String>,
 
     /// Go on with the newest conversation of the agent CLI in this directory.
@@ -347,7 +347,7 @@ pub(super) struct New {
     pub(super) mcp_config: Option<PathBuf>,
 
     /// End the turn after this many model calls.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u32>)]
     pub(super) max_turns: Option<u32>,
 
     /// Stop when the session has cost this much.
@@ -420,7 +420,7 @@ pub(super) struct Send {
     pub(super) wait: bool,
 
     /// How long to wait, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "wait")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "wait", value_parser = number::<u64>)]
     pub(super) timeout: u64,
 }
 
@@ -547,6 +547,18 @@ fn instant(text: &str) -> Result<Timestamp, String> {
     whole
         .parse()
         .map_err(|_| "expected a day such as 2026-01-31, or a time such as 2026-01-31T12:00:00Z".to_owned())
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "expected a whole number".to_owned())
+}
+
+fn conversation(text: &str) -> Result<String, String> {
+    let id: Result<uuid::Uuid, _> = text.parse();
+    id.map(|_| text.to_owned()).map_err(|_| {
+        "expected the id of a conversation; --continue goes on with the newest one of this directory"
+            .to_owned()
+    })
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -264,6 +264,11 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
     let title = text("title").unwrap_or_else(|| status.canonical_reason().unwrap_or("request failed"));
     let message = match text("detail") {
         // A path of the API helps nobody here.
+        Some(detail)
+            if matches!(text("code"), Some("invalid_json" | "invalid_query")) || is_of_field(title) =>
+        {
+            of_field(detail)
+        }
         Some(detail) if detail != title && !detail.contains("/v1/") => format!("{title}: {detail}"),
         _ => title.to_owned(),
     };
@@ -286,6 +291,30 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
         StatusCode::NOT_FOUND => CliError::NotFound(message),
         status if status.is_client_error() => CliError::Refused { code, message, hint },
         _ => CliError::Other(anyhow::anyhow!(message)),
+    }
+}
+
+/// Whether the daemon says that a field or parameter does not fit.
+fn is_of_field(title: &str) -> bool {
+    title.starts_with("A field of the body") || title.starts_with("A query parameter")
+}
+
+/// What does not fit, by the name of its flag, in a person's words. The command line has no lines and columns of a body.
+fn of_field(detail: &str) -> String {
+    let detail = detail.split(" at line ").next().unwrap_or(detail);
+    let Some((field, why)) = detail.split_once(": ") else {
+        return detail.to_owned();
+    };
+    let quoted = why.split('`').nth(1).unwrap_or_default();
+    if why.starts_with("unknown field") {
+        return format!("there is no option {quoted}");
+    }
+    let flag = field.strip_prefix("options.").unwrap_or(field).replace('_', "-");
+    match why.split_once(", expected one of ") {
+        Some((unknown, known)) if unknown.starts_with("unknown variant") => {
+            format!("--{flag} {quoted}: it takes one of {}", known.replace('`', ""))
+        }
+        _ => format!("--{flag}: {why}"),
     }
 }
 
@@ -336,6 +365,23 @@ mod tests {
         assert!(matches!(error, CliError::NotFound(text) if text == "No such session"));
         let error = refusal(StatusCode::BAD_GATEWAY, &Value::Null);
         assert_eq!(error.to_string(), "Bad Gateway");
+    }
+
+    #[test]
+    fn a_field_that_does_not_fit_is_told_by_its_flag() {
+        for (detail, expected) in [
+            (
+                "options.permission_mode: unknown variant `x`, expected one of `default`, `plan` at line 1 column 9",
+                "--permission-mode x: it takes one of default, plan",
+            ),
+            (
+                "options.modle: unknown field `modle`, expected one of `model` at line 1 column 9",
+                "there is no option modle",
+            ),
+            ("label: expected key=value", "--label: expected key=value"),
+        ] {
+            assert_eq!(of_field(detail), expected);
+        }
     }
 
     #[tokio::test]

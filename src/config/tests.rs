@@ -218,7 +218,7 @@ fn values_that_make_no_sense_are_all_told_at_once() {
         dir = \"relative\"
         runtime_dir = \"/a/very/long/directory/name/that/leaves/no/room/for/the/name/of/a/socket\"
         [claude]
-        bin = \"claude\"
+        bin = \"bin/claude\"
         env_allow = [\"A B\"]
         env = { \"1X\" = \"\" }
         [sessions]

@@ -188,3 +188,29 @@ async fn the_refusal_of_a_mode_names_its_setting() {
     let told = tl(&daemon, &["new", "--permission-mode", "bypassPermissions"]).failed(5);
     assert!(told.contains("sessions.allow_bypass_permissions"), "{told}");
 }
+
+#[tokio::test]
+async fn wrong_values_are_told_in_a_persons_words() {
+    let daemon = TestDaemon::with_fake().start().await;
+    for (args, expected) in [
+        (
+            &["new", "--permission-mode", "x"][..],
+            "--permission-mode x: it takes one of default, ",
+        ),
+        (&["ls", "--state", "x"], "--state x: it takes one of starting, "),
+        (
+            &["new", "--resume", "x"],
+            "--continue goes on with the newest one",
+        ),
+        (
+            &["send", "last", "x", "--wait", "--timeout", "x"],
+            "expected a whole number",
+        ),
+    ] {
+        let told = tl(&daemon, args);
+        assert!(told.code != 0 && told.stderr.contains(expected), "{told:?}");
+        for words in ["at line", "of the body", "invalid digit", "UUID parsing"] {
+            assert!(!told.stderr.contains(words), "{told:?}");
+        }
+    }
+}
