@@ -75,6 +75,8 @@ pub(super) enum Due {
     Rule(ApprovalId),
     /// A request that gives the process something that was set.
     Restore,
+    /// A prompt of the last process that waited until this one had what was set.
+    Carried,
 }
 
 /// One thing to send.

@@ -582,6 +582,7 @@ impl Actor {
                     Due::HookStop => self.desk_stop_refused(),
                     Due::Rule(id) => self.ruling.go_on(id),
                     Due::Restore => self.controls.choices.restoring.unsent(),
+                    Due::Carried => self.controls.choices.restoring.prompt_unsent(),
                 }
             }
             self.append_unwritten();

@@ -112,6 +112,7 @@ impl Actor {
             }
             // It is sent again to a process that lives.
             Subject::Due(Due::Restore) => self.controls.choices.restoring.unsent(),
+            Subject::Due(Due::Carried) => self.retry_later(Due::Carried, RETRY_PAUSE),
             // It was stopped in haste, and its journal goes too.
             Subject::Due(_) | Subject::Nobody if self.unclaimed.is_some() => {}
             Subject::Due(_) | Subject::Nobody => {

@@ -163,11 +163,12 @@ impl Actor {
             askers: vec![asker],
             registers: None,
         };
-        let is_ready = self.machine.is_ready();
+        let is_carrying = self.machine.next_after_restore().is_some();
+        let is_ready = self.machine.is_ready() && !is_carrying;
         let subtype = request.subtype.as_str();
         let may_go = match request.interrupt {
             // It is meant for what was sent before it. What waits for another interrupt is none of that.
-            Some(_) => is_ready || !self.controls.has_held_prompt(),
+            Some(_) => is_ready || !(is_carrying || self.controls.has_held_prompt()),
             None if catalogue::goes_first(subtype) => true,
             // What only looks changes nothing for a prompt that waits.
             None => is_ready && (!self.controls.has_held() || catalogue::may_overtake(subtype)),
@@ -273,7 +274,9 @@ impl Actor {
             self.restore();
             return;
         }
-        self.carry_on_after_restore();
+        if self.carry_on_after_restore() {
+            return;
+        }
         let is_ready = self.machine.is_ready() && !self.wakes();
         let may_register = !self.machine.desk().has_open_hook() && !self.wakes();
         while let Some(held) = self.controls.take_sendable(is_ready, may_register) {
@@ -294,7 +297,7 @@ impl Actor {
     /// Writes a prompt, behind what came before it, and not into the middle of an interrupt.
     pub(super) fn enqueue_prompt(&mut self, entry: Entry) {
         let waits = self.controls.has_held() || self.controls.is_interrupting();
-        if waits || self.machine.is_restoring() {
+        if waits || self.machine.is_restoring() || self.machine.next_after_restore().is_some() {
             self.hold(Held::Prompt(entry));
         } else {
             self.enqueue(entry);
@@ -337,23 +340,23 @@ impl Actor {
         }
     }
 
-    /// Writes the prompts of the last process to this one, which has what was set by now.
-    fn carry_on_after_restore(&mut self) {
-        let awaited = self.machine.awaited_after_restore();
-        let Some(run) = self.machine.run_id().filter(|_| !awaited.is_empty()) else {
-            return;
-        };
-        if !self.controls.choices.restoring.carry_on(run) {
-            return;
-        }
-        for prompt in awaited {
+    /// Writes the prompts of the last process to this one, which has what was set by now: each once the one before it is in the
+    /// journal, so that none is lost for want of room and they keep their order. Says whether any is left.
+    fn carry_on_after_restore(&mut self) -> bool {
+        while let Some((run, prompt)) = self.machine.run_id().zip(self.machine.next_after_restore()) {
+            if !self.controls.choices.restoring.begin_prompt(run, prompt.uuid) {
+                return true;
+            }
             let Some((by, line)) = self.record(prompt.seq) else {
                 tracing::warn!(session.id = %self.id, seq = prompt.seq.get(), "a prompt that waited is not readable");
+                self.machine.forget_awaited(prompt.uuid);
                 continue;
             };
             let by = by.unwrap_or_else(|| "daemon".to_owned());
-            self.enqueue(Entry::new(Payload::line(by, line), Subject::Prompt(prompt.uuid)));
+            self.enqueue(Entry::new(Payload::line(by, line), Subject::Due(Due::Carried)));
+            return true;
         }
+        false
     }
 
     pub(super) fn on_control_answered(&mut self, answer: ControlResponse) {

@@ -2,7 +2,7 @@
 
 use crate::{
     claude::{control::Fields, stdin},
-    domain::{ClientId, RunId},
+    domain::{ClientId, PromptUuid, RunId},
 };
 
 use super::{Kept, line::secret_line};
@@ -34,8 +34,8 @@ pub(in crate::session) struct RestoreFailure;
 #[derive(Debug, Default)]
 pub(in crate::session) struct Restoring {
     sent: Option<(RunId, String)>,
-    /// The run that was given the prompts of the last one.
-    carried_on: Option<RunId>,
+    /// The prompt of the last run that is on its way to this one.
+    prompt: Option<(RunId, PromptUuid)>,
 }
 
 impl Restoring {
@@ -56,9 +56,14 @@ impl Restoring {
         self.sent = None;
     }
 
-    /// Notes that a run is given the prompts of the last one; `false` when that was done before.
-    pub(in crate::session) fn carry_on(&mut self, run: RunId) -> bool {
-        self.carried_on.replace(run) != Some(run)
+    /// Notes that a run is given a prompt of the last one; `false` while that prompt is on its way.
+    pub(in crate::session) fn begin_prompt(&mut self, run: RunId, prompt: PromptUuid) -> bool {
+        self.prompt.replace((run, prompt)) != Some((run, prompt))
+    }
+
+    /// The prompt that is on its way was not taken: it is written again.
+    pub(in crate::session) fn prompt_unsent(&mut self) {
+        self.prompt = None;
     }
 }
 

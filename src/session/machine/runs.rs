@@ -6,7 +6,7 @@ use crate::{
     domain::{Approval, ApprovalKind, Fact, FailReason, PromptUuid, RunExit, RunId, SessionState, StartMode},
     journal::RecordRef,
     session::{
-        Offers, approvals,
+        Offers, OpenPrompt, approvals,
         desk::Book,
         exit::{self, Unfit},
         money::Ledger,
@@ -179,19 +179,21 @@ impl Machine {
         self.own_requests.contains_key(id)
     }
 
-    /// Prompts of the last process that waited until this one has what was set, and whose lines are not written yet.
-    pub(in crate::session) fn awaited_after_restore(&self) -> Vec<Carried> {
-        let waited = self
-            .run
-            .as_ref()
-            .is_some_and(|run| run.restore.is_needed && run.is_ready());
-        let awaited = |uuid: &PromptUuid| waited && self.awaited.contains(uuid);
-        let prompts = self.prompts.iter().filter(|prompt| awaited(&prompt.uuid));
-        prompts
-            .map(|prompt| Carried {
-                uuid: prompt.uuid,
-                seq: prompt.seq,
-            })
-            .collect()
+    /// The first prompt of the last process that waited until this one has what was set, and whose line is not written yet.
+    pub(in crate::session) fn next_after_restore(&self) -> Option<Carried> {
+        let run = self.run.as_ref()?;
+        if !run.restore.is_needed || !run.is_ready() || run.stop_asked {
+            return None;
+        }
+        let awaited = |prompt: &&OpenPrompt| self.awaited.contains(&prompt.uuid);
+        self.prompts.iter().find(awaited).map(|prompt| Carried {
+            uuid: prompt.uuid,
+            seq: prompt.seq,
+        })
+    }
+
+    /// The line of this prompt cannot be written to the process: those behind it do not wait for it.
+    pub(in crate::session) fn forget_awaited(&mut self, prompt: PromptUuid) {
+        self.awaited.retain(|awaited| *awaited != prompt);
     }
 }

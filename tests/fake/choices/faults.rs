@@ -67,6 +67,42 @@ async fn a_prompt_that_was_not_begun_waits_for_the_settings() {
     assert_eq!(heard, ["initialize", "apply_flag_settings", "not begun"]);
 }
 
+/// More messages than the daemon gives its keeper at once.
+#[tokio::test]
+async fn all_prompts_that_were_not_begun_come_after_the_settings_in_their_order() {
+    const MESSAGES: usize = 300;
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let gate = daemon.home().join("gate");
+    let id = session(&daemon, later(json!({ "wait_file": gate })), json!({})).await;
+    set(&rest, &id, deny()).await;
+    let busy = crate::support::programs::fake_prompt(&json!([{ "silent": 1 }]));
+    rest.prompt(&id, &busy).await;
+    rest.in_turn(&id).await;
+    let mut expected = vec!["initialize".to_owned(), "apply_flag_settings".to_owned()];
+    for n in 0..MESSAGES {
+        let text = format!("message {n}");
+        rest.prompt(&id, &text).await;
+        expected.push(text);
+    }
+    proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
+    wait_for("the settings are asked for", PATIENCE, async || {
+        (heard(&daemon) == ["initialize", "apply_flag_settings"]).then_some(())
+    })
+    .await;
+    let mut client = daemon.attach(&id, Some(0)).await;
+    let newest = json!({ "role": "user", "content": "the newest" });
+    client.send(&json!({ "type": "user", "message": newest })).await;
+    expected.push("the newest".to_owned());
+    fs::write(&gate, "").unwrap();
+    wait_for("all messages", PATIENCE, async || {
+        (heard(&daemon).len() >= expected.len()).then_some(())
+    })
+    .await;
+    assert_eq!(heard(&daemon), expected);
+    rest.in_state(&id, &["idle"]).await;
+}
+
 #[tokio::test]
 async fn a_daemon_that_dies_meanwhile_leaves_nothing_out() {
     let mut daemon = daemon().await;
