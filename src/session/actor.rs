@@ -358,6 +358,7 @@ impl Actor {
                 .chain(self.desk_deadline())
                 .chain(self.takeover.map(|takeover| takeover.next))
                 .chain(self.next_ruling())
+                .chain(self.deciding.next())
                 .chain(self.restarting.next())
                 .chain(self.listening.next())
                 .chain(self.parking.next())

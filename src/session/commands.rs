@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -259,6 +259,16 @@ impl Actor {
             output,
         };
         self.deciding.put_off(decision, reply);
+    }
+
+    /// The process is ready and has not asked about the call that was put off. It can be decided again.
+    pub(super) fn on_unasked(&mut self, now: Instant) {
+        let Some(id) = self.deciding.take_unasked(now) else {
+            return;
+        };
+        for reply in self.deciding.take(id) {
+            self.answer_decision(reply, id, Err(SessionError::CallNotAsked));
+        }
     }
 
     /// No process will ask about the call that was put off.

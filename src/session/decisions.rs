@@ -1,12 +1,16 @@
 //! Owns the race for the decision on each approval: the first valid one is written, the others learn of it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use crate::domain::{ApprovalId, ConnectionId, Resolution};
 
 use super::handle::Reply;
+
+/// How long a process that is ready may take to ask about a call that was put off. It begins with the call, so it asks at once.
+pub(super) const ASKED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Who decided.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub(super) struct Deciding {
     waiting: HashMap<ApprovalId, Vec<DecisionReply>>,
     /// The decision about a call that was put off, until the next process asks about it.
     put_off: Option<PutOff>,
+    /// Until when the process that is ready may take to ask about it.
+    asked_by: Option<Instant>,
 }
 
 /// A decision that waits for a process which asks about the call.
@@ -81,9 +87,60 @@ impl Deciding {
         self.put_off.as_ref()
     }
 
+    /// Keeps the time that a process has for its question in step with whether it is ready.
+    pub(super) fn expect_question(&mut self, is_ready: bool, now: Instant) {
+        let is_due = is_ready && self.put_off.is_some();
+        self.asked_by = is_due.then(|| self.asked_by.unwrap_or(now + ASKED_WITHIN));
+    }
+
+    /// When the process has not asked in time.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.asked_by
+    }
+
+    /// Takes the decision back about which the process has not asked in time; who waits for it is left.
+    pub(super) fn take_unasked(&mut self, now: Instant) -> Option<ApprovalId> {
+        self.asked_by.take_if(|at| *at <= now)?;
+        self.put_off.take().map(|put_off| put_off.id)
+    }
+
     /// Takes all who wait, the one that decided first.
     pub(super) fn take(&mut self, id: ApprovalId) -> Vec<DecisionReply> {
         self.put_off.take_if(|put_off| put_off.id == id);
         self.waiting.remove(&id).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::domain::{Seq, SessionId};
+
+    #[test]
+    fn a_decision_that_no_process_asks_for_is_given_back() {
+        let id = ApprovalId::of_record(SessionId::new(), Seq::new(1));
+        let mut deciding = Deciding::default();
+        let now = Instant::now();
+        let (reply, _asker) = oneshot::channel();
+        let decision = PutOff {
+            id,
+            request_id: "deferred:x".to_owned(),
+            by: "rest".to_owned(),
+            output: RawValue::NULL.to_owned(),
+        };
+        deciding.put_off(decision, DecisionReply::Caller(reply));
+        // A start may take its time, and wait for room.
+        deciding.expect_question(false, now);
+        assert_eq!(deciding.next(), None);
+        deciding.expect_question(true, now);
+        deciding.expect_question(true, now + ASKED_WITHIN / 2);
+        assert_eq!(deciding.next(), Some(now + ASKED_WITHIN));
+        assert_eq!(deciding.take_unasked(now + ASKED_WITHIN / 2), None);
+        assert_eq!(deciding.take_unasked(now + ASKED_WITHIN), Some(id));
+        assert!(deciding.waits_for_process().is_none());
+        assert_eq!(deciding.take(id).len(), 1, "who waits is told");
+        assert!(deciding.is_empty(), "it can be decided again");
     }
 }

@@ -32,6 +32,9 @@ pub enum SessionError {
     /// A hook put the call of a tool off, and the CLI would drop it at the next message.
     #[error("the call of a tool that a hook put off is to be decided first")]
     CallDeferred,
+    /// The process that was to ask about a call which a hook had put off has not asked.
+    #[error("the CLI was started and has not asked about the call that was put off; it can be decided again")]
+    CallNotAsked,
     /// The process is being stopped.
     #[error("the session is being stopped")]
     Stopping,
@@ -187,7 +190,7 @@ impl SessionError {
             Self::StopTimedOut => "stop_timed_out",
             Self::KeeperSilent | Self::MayBeTaken { .. } => "keeper_unresponsive",
             Self::Busy => "busy",
-            Self::ControlDeadline { .. } => "control_deadline",
+            Self::ControlDeadline { .. } | Self::CallNotAsked => "control_deadline",
             Self::ApprovalNotPending(_) => "approval_not_pending",
             Self::AlreadyDecided(_) => "already_decided",
             Self::InvalidDecision(_) => "invalid_decision",

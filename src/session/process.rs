@@ -599,6 +599,7 @@ impl Actor {
         self.on_silence(Instant::now());
         self.on_idle(Instant::now());
         self.on_ruling_deadline();
+        self.on_unasked(Instant::now());
         self.on_requests_deadline(Instant::now());
     }
 

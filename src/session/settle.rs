@@ -41,6 +41,8 @@ impl Actor {
         self.answer_by_rules();
         self.detach_cut();
         self.serve_desk();
+        let is_ready = self.machine.is_ready() && self.launching.is_none() && !self.wakes();
+        self.deciding.expect_question(is_ready, Instant::now());
         self.give_back();
         self.show();
         self.settle_parked();

@@ -36,6 +36,7 @@ mod park;
 mod park_end;
 mod park_policy;
 mod processes;
+mod put_off;
 mod race;
 mod refusals;
 mod restart;

@@ -151,7 +151,9 @@ impl From<SessionError> for ApiError {
                 }
             }
             E::Busy => new(ErrorCode::Busy),
-            E::ControlDeadline { .. } => new(ErrorCode::ControlDeadline).detail(error.to_string()),
+            E::ControlDeadline { .. } | E::CallNotAsked => {
+                new(ErrorCode::ControlDeadline).detail(error.to_string())
+            }
             E::ApprovalNotPending(_) => new(ErrorCode::ApprovalNotPending),
             E::AlreadyDecided(_) => new(ErrorCode::AlreadyDecided),
             E::InvalidDecision(_) => new(ErrorCode::InvalidDecision).detail(cause_of(&error)),

@@ -111,7 +111,8 @@ impl Machine {
     }
 
     /// The CLI began another conversation in the place of this one: that is no other name for it.
-    pub(super) fn on_conversation_left(&mut self) {
+    pub(super) fn on_conversation_left(&mut self, at: Timestamp, out: &mut Outcome) {
+        self.withdraw_deferred(|_| true, at, out);
         self.conversation.earlier = None;
         self.conversation.on_changed();
         if let Some(run) = &mut self.run {

@@ -63,7 +63,6 @@ impl Machine {
             self.conversation.on_changed();
         }
         self.carry(&started.carried, record, out);
-        // A call that was put off waits on: this process begins with it.
         self.approvals.retain(|it| it.kind == ApprovalKind::Deferred);
         self.audit = Audit::default();
         self.desk = Book::default();
@@ -80,6 +79,10 @@ impl Machine {
             seq: record.seq,
             at: record.at,
         });
+        if started.mode != StartMode::Resume {
+            // A process that goes on with the conversation begins with the call that was put off. No other one knows of it.
+            self.withdraw_deferred(|_| true, record.at, out);
+        }
         self.set_cli_session(started.cli_session_id, record.at, out);
     }
 

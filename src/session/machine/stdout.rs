@@ -62,7 +62,7 @@ impl Machine {
             Some("control_cancel_request") => self.on_cancel(&line, record, out),
             Some("conversation_reset") => {
                 self.ledger.reset();
-                self.on_conversation_left();
+                self.on_conversation_left(record.at, out);
             }
             Some(kind) if catalogue::is_known_message(kind) => {}
             kind => out
