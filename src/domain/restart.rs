@@ -308,8 +308,8 @@ pub fn ways_out(
         // No start works before somebody mends what the reason names.
         (SessionState::Failed, FailReason::START_FAILED) if reason.is_some_and(is_lasting) => &[],
         (SessionState::Failed, _) if !is_kept && turns > 0 => &[FreshStart],
-        // A fork would be given the same.
-        (SessionState::Failed, FailReason::CHOICES_NOT_RESTORED) => &[Resume, FreshStart],
+        // A fork would be given the same, and so is a resume until the CLI takes it.
+        (SessionState::Failed, FailReason::CHOICES_NOT_RESTORED) => &[FreshStart, Resume],
         (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => &[Fork, FreshStart, Resume],
         // The CLI may open the other one again.
         (SessionState::Failed, FailReason::CONVERSATION_TAKEN) => &[FreshStart, Resume, Fork],
@@ -591,6 +591,7 @@ mod tests {
             |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, false, false);
         assert_eq!(ways("conversation_unusable", 2), [Fork, FreshStart, Resume]);
         assert_eq!(ways("crash_loop", 2), [Resume, Fork, FreshStart]);
+        assert_eq!(ways("choices_not_restored", 2), [FreshStart, Resume]);
         assert_eq!(ways("start_failed", 0), [Resume, FreshStart]);
         assert_eq!(ways("conversation_not_found", 2), [FreshStart]);
         assert_eq!(ways("message_not_found", 0), [FreshStart]);
