@@ -13,8 +13,8 @@ use crate::{
         stdin::{self, ClientError},
     },
     domain::{
-        Approval, ApprovalId, ApprovalKind, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid,
-        Resolution, RunId, Seq, SessionState,
+        Approval, ApprovalId, ApprovalKind, ClientId, ConnectionId, ParkReason, PromptUuid, Resolution,
+        RunId, Seq, SessionState,
     },
 };
 
@@ -102,9 +102,7 @@ impl Actor {
 
     fn choices(&mut self, fresh: bool) -> Result<Kept, SessionError> {
         let choices = &mut self.controls.choices;
-        let reason = self.machine.reason();
-        let is_refused = reason.is_some_and(|reason| reason.code == FailReason::CHOICES_NOT_RESTORED);
-        if fresh && (is_refused || choices.is_damaged()) {
+        if fresh && (self.machine.has_refused_choices() || choices.is_damaged()) {
             choices.put_aside()?;
         }
         Ok(choices.get()?.clone())

@@ -350,6 +350,12 @@ impl Machine {
             .filter(|_| self.state() == SessionState::Failed)
     }
 
+    /// Whether the last process did not take what had been set, also if the session has come to rest otherwise than failed.
+    pub(super) fn has_refused_choices(&self) -> bool {
+        let reason = self.reason.as_ref().filter(|_| self.run.is_none());
+        reason.is_some_and(|reason| reason.code == FailReason::CHOICES_NOT_RESTORED)
+    }
+
     /// What needs a person, oldest first.
     pub(super) fn approvals(&self) -> &[Arc<Approval>] {
         &self.approvals

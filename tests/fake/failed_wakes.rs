@@ -69,6 +69,12 @@ async fn a_failed_wake_leaves_the_session_parked() {
             "not today",
             1,
         ),
+        (
+            "mode",
+            json!({ "init": { "payload": { "current_permission_mode": "plan" } } }),
+            "permission mode plan",
+            1,
+        ),
     ] {
         let id = parked(&daemon, name).await;
         let since = rest.session(&id).await["parked"].clone();

@@ -86,8 +86,10 @@ impl Machine {
         let is_on_its_way = match &self.run {
             // The daemon itself may have given it up; what was to be sent is told of that at its end.
             Some(run) => {
-                let is_given_up = run.unfit.is_some() || run.start_timeout_ms.is_some();
-                !run.ready && (!run.stop_asked || is_given_up)
+                run.unfit.is_some()
+                    || run.restore.refused.is_some()
+                    || run.start_timeout_ms.is_some()
+                    || !(run.is_ready() || run.stop_asked)
             }
             None => self.restart.is_some(),
         };
@@ -107,9 +109,9 @@ impl Machine {
         let parked = self.parked.filter(|_| self.rest == SessionState::Failed);
         match (parked, &self.reason) {
             (Some(parked), Some(reason)) => {
+                // The reason stays: a fresh start has to know it.
                 out.effects.push(Effect::WakeFailed(reason.clone()));
                 self.rest = SessionState::Parked;
-                self.reason = None;
                 out.facts.push(Fact::Parked(parked));
             }
             _ if self.rest == SessionState::Parked => {}

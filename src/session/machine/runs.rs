@@ -148,7 +148,7 @@ impl Machine {
                 self.go_back_to_park(out);
             }
         }
-        let code = self.reason.as_ref().map(|reason| reason.code.as_str());
+        let code = self.reason().map(|reason| reason.code.as_str());
         let has_not_begun = is_elsewhere || (!run.ready && code == Some(FailReason::CONVERSATION_IN_USE));
         if has_not_begun && self.restart.is_none() {
             // Nothing of it was asked of this conversation.

@@ -299,6 +299,14 @@ impl Machine {
         {
             run.unfit = Some(Unfit::Initialize(error.error.clone()));
         }
+        if self
+            .run
+            .as_ref()
+            .is_some_and(|run| run.is_ready() && run.unfit.is_none())
+        {
+            // The wake, if it was one, has come to its end.
+            self.parked = None;
+        }
         out.effects.push(Effect::ControlAnswered(answer));
     }
 
@@ -308,7 +316,6 @@ impl Machine {
         };
         run.ready = true;
         run.ready_at = Some(record.at);
-        self.parked = None;
         self.used_at = Some(record.at);
         let ready = ReadyFacts::read(payload).unwrap_or_default();
         run.unfit = refused_mode(run.asked_mode.as_deref(), ready.permission_mode.as_deref());

@@ -132,19 +132,47 @@ async fn a_step_that_fails_stops_the_wake_with_its_reason() {
     let id = session(&daemon, later(json!({ "error": "not this one" })), json!({})).await;
     set(&rest, &id, deny()).await;
     park(&rest, &id).await;
-    let refused = rest
-        .post(&path(&id, "messages"), json!({ "text": "second" }))
-        .await;
-    assert_eq!(refused.status, 409, "{:#}", refused.body);
-    let view = rest.in_state(&id, &["failed"]).await;
-    assert_eq!(view["reason"]["code"], "choices_not_restored", "{view:#}");
-    let detail = view["reason"]["detail"].as_str().unwrap();
-    assert!(detail.contains("not this one"), "{detail}");
-    assert_eq!(heard(&daemon), ["initialize", "apply_flag_settings"]);
+    for _ in 0..2 {
+        let refused = rest
+            .post(&path(&id, "messages"), json!({ "text": "second" }))
+            .await;
+        assert_eq!(
+            refused.body["reason"], "choices_not_restored",
+            "{:#}",
+            refused.body
+        );
+        let detail = refused.body["detail"].as_str().unwrap();
+        assert!(detail.contains("not this one"), "{detail}");
+        assert_eq!(refused.problem(502), "start_failed");
+        let view = rest.session(&id).await;
+        assert_eq!(view["state"], "parked", "{view:#}");
+        assert_eq!(view["open_prompts"], json!([]), "{view:#}");
+        assert_eq!(heard(&daemon), ["initialize", "apply_flag_settings"]);
+    }
+    rest.lifecycle(&id, "resume?wait=ready", json!({ "fresh": true }))
+        .await
+        .expect(200);
+    rest.ask(&id, "third").await;
+    assert_eq!(heard(&daemon), ["initialize", "third"]);
+}
+
+#[tokio::test]
+async fn a_step_that_fails_fails_a_resume_and_the_first_way_out_works() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, later(json!({ "error": "not this one" })), json!({})).await;
+    set(&rest, &id, deny()).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     // A resume tries the same again; only a fresh start goes without.
-    rest.lifecycle(&id, "resume", json!({})).await;
-    rest.in_state(&id, &["failed"]).await;
-    assert_eq!(heard(&daemon), ["initialize", "apply_flag_settings"]);
+    for _ in 0..2 {
+        rest.lifecycle(&id, "resume", json!({})).await;
+        let view = rest.in_state(&id, &["failed"]).await;
+        assert_eq!(view["reason"]["code"], "choices_not_restored", "{view:#}");
+        let detail = view["reason"]["detail"].as_str().unwrap();
+        assert!(detail.contains("not this one"), "{detail}");
+        assert_eq!(view["ways_out"], json!(["fresh_start", "resume"]), "{view:#}");
+        assert_eq!(heard(&daemon), ["initialize", "apply_flag_settings"]);
+    }
     rest.lifecycle(&id, "resume?wait=ready", json!({ "fresh": true }))
         .await
         .expect(200);
