@@ -38,7 +38,7 @@ use super::{
     handle::{Bounds, COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     liveness::Listening,
     machine::{AtRest, Effect, Machine, Outcome},
-    notes::{Note, Notice},
+    notes::{self, Note, Notice, Unwritten},
     outbox::{Due, Entry, OUTBOX_ENTRIES, Subject, Told, Unsent, Way},
     park::{Parking, WakeFailure},
     process::Launching,
@@ -312,7 +312,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     if let Some(missing) = headless {
         actor.machine.expect_missing(missing);
     }
-    actor.replay(head).await?;
+    let unwritten = actor.replay(head).await?;
     if let Some(missing) = cut {
         actor.machine.expect_missing(missing);
     }
@@ -329,6 +329,9 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         }
     }
     actor.machine.trust(known_turns, parts.totals);
+    for told in unwritten.into_notices() {
+        actor.tell(told);
+    }
     actor.settle();
     let handle = SessionHandle {
         id,
@@ -411,8 +414,10 @@ impl Actor {
         }
     }
 
-    /// Reads what the journal has without acting on it, or counting it: it was acted on in its time.
-    async fn replay(&mut self, head: Head) -> Result<(), SessionError> {
+    /// Reads what the journal has without acting on it, or counting it: it was acted on in its time. The notices that are
+    /// returned follow from what no daemon saw.
+    async fn replay(&mut self, head: Head) -> Result<Unwritten, SessionError> {
+        let mut unwritten = Unwritten::default();
         while self.position_seq() < head.seq {
             let chunk = self
                 .reader
@@ -440,6 +445,8 @@ impl Actor {
                         // It was told in its time.
                         let _ = self.controls.choices.run_ended(|_| false);
                     }
+                    Effect::Notice(told) => unwritten.add(told),
+                    Effect::NoticeRead(told) => unwritten.read(&told),
                     _ => {}
                 }
             }
@@ -447,7 +454,7 @@ impl Actor {
             self.flush_facts().await;
             tokio::task::yield_now().await;
         }
-        Ok(())
+        Ok(unwritten)
     }
 
     /// Reads what is new in the journal, and acts on it.
@@ -544,12 +551,8 @@ impl Actor {
             Effect::StrayResult(seq) => {
                 tracing::warn!(session.id = %self.id, seq = seq.get(), "a result of the CLI ends no turn");
             }
-            Effect::Notice(notice) => {
-                if let Notice::Told(told) = &notice {
-                    tracing::warn!(session.id = %self.id, code = told.code.as_str(), detail = told.detail, "a notice about a conversation");
-                }
-                self.note(Note::Notice(notice), Subject::Nobody);
-            }
+            Effect::Notice(told) => self.tell(told),
+            Effect::NoticeRead(_) => {}
             Effect::Claimed => self.on_claimed(),
             Effect::RunEnded => self.on_run_ended(),
             Effect::ParkVoid => {
@@ -558,6 +561,12 @@ impl Actor {
             }
             Effect::WakeFailed(reason) => self.on_wake_failed(&WakeFailure::of(reason)),
         }
+    }
+
+    /// Writes down what a person may want to know.
+    fn tell(&mut self, told: notes::Told) {
+        tracing::warn!(session.id = %self.id, code = told.code.as_str(), detail = told.detail, "a notice about a conversation");
+        self.note(Note::Notice(Notice::Told(told)), Subject::Nobody);
     }
 
     fn on_keeper(&mut self, event: Option<KeeperEvent>) {

@@ -47,7 +47,7 @@ use super::{
     desk::{Book, FallbackReason},
     exit::{SaidError, Unfit},
     money::Ledger,
-    notes::{Note, Notice},
+    notes::{Note, Notice, Told},
 };
 use audit::Audit;
 pub(super) use ended::EndedApproval;
@@ -153,7 +153,9 @@ pub(super) enum Effect {
     /// A `result` that ends no turn.
     StrayResult(Seq),
     /// A person may want to know this.
-    Notice(Notice),
+    Notice(Told),
+    /// The journal says so.
+    NoticeRead(Told),
     /// A prompt was written to the CLI.
     PromptSent {
         uuid: PromptUuid,

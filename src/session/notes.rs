@@ -260,6 +260,29 @@ pub(super) struct Told {
     pub(super) to: Option<CliSessionId>,
 }
 
+/// Notices that follow from the records and are not among them yet.
+#[derive(Debug, Default)]
+pub(super) struct Unwritten(Vec<Told>);
+
+impl Unwritten {
+    /// A notice is due.
+    pub(super) fn add(&mut self, told: Told) {
+        self.0.push(told);
+    }
+
+    /// A record holds the notice. The words of an older version may differ.
+    pub(super) fn read(&mut self, told: &Told) {
+        let is_it = |due: &Told| (due.code, due.from, due.to) == (told.code, told.from, told.to);
+        if let Some(place) = self.0.iter().position(is_it) {
+            self.0.remove(place);
+        }
+    }
+
+    pub(super) fn into_notices(self) -> Vec<Told> {
+        self.0
+    }
+}
+
 impl Told {
     pub(super) fn changed(from: CliSessionId, to: CliSessionId) -> Self {
         Self {

@@ -9,6 +9,7 @@ use crate::{
     bed::{act_through, body, of_type, path, records, session},
     support::{
         daemon::TestDaemon,
+        programs::fake_prompt,
         rest::{Reply, Rest},
         wait::{PATIENCE, wait_for},
     },
@@ -160,4 +161,45 @@ async fn each_change_of_the_conversation_is_a_notice() {
         .collect();
     let now = rest.session(&id).await["cli"]["session_id"].clone();
     assert_eq!(changes, [(first, json!(other)), (json!(other), now)]);
+}
+
+/// The record of it is written by the next daemon, and by that one alone.
+#[tokio::test]
+async fn a_change_of_the_conversation_while_the_daemon_is_away_is_a_notice_too() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let id = session(&daemon, "a", json!({})).await;
+    let rest = daemon.rest();
+    rest.ask(&id, "one").await;
+    let first = rest.session(&id).await["cli"]["session_id"].clone();
+    let (gate, other) = (daemon.home().join("gate"), SessionId::new().to_string());
+    let init = json!({ "type": "system", "subtype": "init", "session_id": other, "uuid": "$UUID" });
+    let prompt = fake_prompt(&json!([{ "wait_file": gate }, { "line": init }, { "text": "there" }]));
+    rest.prompt(&id, &prompt).await;
+    rest.in_turn(&id).await;
+    daemon.kill();
+    fs::write(&gate, "").unwrap();
+    wait_for("the turn ends without a daemon", PATIENCE, async || {
+        let journal = daemon.journal(&id);
+        (journal.matches(r#""type":"result""#).count() == 2).then_some(())
+    })
+    .await;
+    for round in 0..3 {
+        if round > 0 {
+            daemon.kill();
+        }
+        daemon.start().await;
+        let rest = daemon.rest();
+        wait_for("the change is told", PATIENCE, async || {
+            (notices(&rest, &id, "conversation_changed").await > 0).then_some(())
+        })
+        .await;
+        let records = records(&rest, &id).await;
+        let told: Vec<_> = of_type(&records, "daemon", "notice")
+            .into_iter()
+            .filter(|notice| notice["code"] == "conversation_changed")
+            .map(|notice| (notice["from"].clone(), notice["to"].clone()))
+            .collect();
+        assert_eq!(told, [(first.clone(), json!(other))], "it is told once");
+        assert_eq!(rest.session(&id).await["state"], "idle");
+    }
 }

@@ -9,7 +9,7 @@ use crate::{
     session::{
         Conversations,
         exit::{SaidError, Unfit},
-        notes::{Notice, Told, ToldCode},
+        notes::{Told, ToldCode},
     },
 };
 
@@ -78,7 +78,7 @@ impl Machine {
         };
         let detail = format!("the CLI opened conversation {id}, which session {owner} has");
         let told = Told::taken(detail.clone(), self.conversation.id, id);
-        out.effects.push(Effect::Notice(Notice::Told(told)));
+        out.effects.push(Effect::Notice(told));
         if let Some(run) = &mut self.run {
             run.unfit = Some(Unfit::Conversation(detail));
         }
@@ -86,6 +86,7 @@ impl Machine {
 
     /// The journal says that the CLI was in a conversation of another session, which may be gone since.
     pub(super) fn on_told(&mut self, told: Told, at: Timestamp, out: &mut Outcome) {
+        out.effects.push(Effect::NoticeRead(told.clone()));
         if told.code != ToldCode::Taken || self.is_elsewhere() {
             return;
         }
@@ -105,7 +106,7 @@ impl Machine {
         }
         if let Some(from) = self.conversation.id.filter(|from| *from != id) {
             let told = Told::changed(from, id);
-            out.effects.push(Effect::Notice(Notice::Told(told)));
+            out.effects.push(Effect::Notice(told));
         }
         self.set_cli_session(id, at, out);
     }
@@ -163,8 +164,7 @@ impl Machine {
             if self.conversation.refused_turns == REFUSED_TURNS
                 && let Some(FailReason { detail, .. }) = self.unusable(self.run.as_ref())
             {
-                out.effects
-                    .push(Effect::Notice(Notice::Told(Told::unusable(detail))));
+                out.effects.push(Effect::Notice(Told::unusable(detail)));
             }
         }
     }
