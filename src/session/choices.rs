@@ -259,7 +259,11 @@ impl Choices {
         }
         let write = || {
             if bytes.is_empty() {
-                std::fs::remove_file(self.path())
+                match std::fs::remove_file(self.path()) {
+                    // Somebody was faster.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    removed => removed,
+                }
             } else {
                 replace_beside(&self.dir, FILE, &bytes)
             }

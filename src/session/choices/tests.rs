@@ -89,6 +89,22 @@ fn what_a_dead_process_has_not_answered_is_not_set() {
 }
 
 #[test]
+fn a_file_that_is_gone_holds_up_no_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut choices = Choices::open(dir.path());
+    choices.ask("one", raw(&settings(r#"{"a":1}"#)), "rest").unwrap();
+    choices.answered(&answer("one", true));
+    std::fs::remove_file(dir.path().join(FILE)).unwrap();
+    // The last choice is taken back.
+    choices
+        .kept
+        .as_mut()
+        .unwrap()
+        .set(&settings(r#"{"a":null}"#), "rest");
+    assert!(choices.get().unwrap().is_empty());
+}
+
+#[test]
 fn only_the_owner_can_read_the_file() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
