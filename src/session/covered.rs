@@ -21,6 +21,9 @@ const ACCEPTS_EDITS: &str = "acceptEdits";
 /// Tools that run what a shell runs: no command is taken for another.
 const SHELLS: [&str; 3] = ["Bash", "Monitor", "PowerShell"];
 
+/// Allowances that are kept for what is open.
+const MOST_ALLOWANCES: usize = 64;
+
 /// An allowance that came while requests were open.
 #[derive(Clone, Debug)]
 pub(super) struct Granted {
@@ -37,6 +40,22 @@ enum What {
     Edits,
     /// An answer for this tool carried permission updates.
     Updates { tool: String, grants: Grants },
+}
+
+impl What {
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Edits, Self::Edits) => true,
+            (
+                Self::Updates { tool, grants },
+                Self::Updates {
+                    tool: other_tool,
+                    grants: other,
+                },
+            ) => tool == other_tool && grants.rules == other.rules && grants.directories == other.directories,
+            (Self::Edits, Self::Updates { .. }) | (Self::Updates { .. }, Self::Edits) => false,
+        }
+    }
 }
 
 impl Granted {
@@ -62,7 +81,7 @@ impl Granted {
     }
 
     /// Forgets an approval; whether any is left.
-    pub(super) fn forget(&mut self, id: ApprovalId) -> bool {
+    fn forget(&mut self, id: ApprovalId) -> bool {
         self.open.retain(|open| *open != id);
         !self.open.is_empty()
     }
@@ -83,20 +102,48 @@ impl Granted {
     }
 }
 
+/// The allowances that cover what is open, oldest first. One that says nothing new takes the place of the one before it, and the
+/// oldest leaves when there are too many: then a person decides as before.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Allowances(Vec<Granted>);
+
+impl Allowances {
+    pub(super) fn add(&mut self, granted: Granted) {
+        self.0.retain(|known| !known.what.is_same(&granted.what));
+        if self.0.len() >= MOST_ALLOWANCES {
+            self.0.remove(0);
+        }
+        self.0.push(granted);
+    }
+
+    /// Forgets an approval, and the allowances that came while it alone was open.
+    pub(super) fn forget(&mut self, id: ApprovalId) {
+        self.0.retain_mut(|granted| granted.forget(id));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// By what an open request is certainly covered.
+    pub(super) fn cover(&self, approval: &Approval, place: &Place<'_>) -> Option<String> {
+        let asked = Request::of(approval)?;
+        self.0
+            .iter()
+            .find(|granted| granted.open.contains(&approval.id) && granted.covers(&asked, place))
+            .map(|granted| granted.by.clone())
+    }
+}
+
 /// Where the session is, and how to ask the file system.
 pub(super) struct Place<'a> {
     pub(super) cwd: &'a Path,
     pub(super) mode: Option<&'a str>,
     pub(super) lookup: Lookup<'a>,
-}
-
-/// By what an open request is certainly covered.
-pub(super) fn covered_by(approval: &Approval, granted: &[Granted], place: &Place<'_>) -> Option<String> {
-    let asked = Request::of(approval)?;
-    granted
-        .iter()
-        .find(|granted| granted.open.contains(&approval.id) && granted.covers(&asked, place))
-        .map(|granted| granted.by.clone())
 }
 
 /// A request that permissions alone decide.
@@ -198,7 +245,9 @@ mod tests {
             mode: Some(mode),
             lookup: &lookup,
         };
-        covered_by(approval, std::slice::from_ref(granted), &place).is_some()
+        Allowances(vec![granted.clone()])
+            .cover(approval, &place)
+            .is_some()
     }
 
     fn answered(tool: &str, updates: Value, open: &Approval) -> Option<Granted> {
@@ -325,6 +374,43 @@ mod tests {
         let deny = json!({ "type": "addRules", "rules": [{ "toolName": "WebFetch" }], "behavior": "deny", "destination": "session" });
         updates.as_array_mut().unwrap().push(deny);
         assert!(answered("WebFetch", updates, &open).is_none());
+    }
+
+    #[test]
+    fn allowances_are_few_however_many_answers_allow() {
+        let elsewhere = json!({ "decision_reason_type": "workingDir" });
+        let open = approval(2, "Read", &file("/etc/x"), elsewhere);
+        let directory = |path: &str| {
+            let updates =
+                json!([{ "type": "addDirectories", "directories": [path], "destination": "session" }]);
+            answered("Read", updates, &open).unwrap()
+        };
+        let is_covered = |all: &Allowances| {
+            let lookup = |path: &Path| Leads::To(PathBuf::from(path));
+            let place = Place {
+                cwd: Path::new("/work/here"),
+                mode: Some("default"),
+                lookup: &lookup,
+            };
+            all.cover(&open, &place).is_some()
+        };
+        let mut all = Allowances::default();
+        all.add(directory("/etc"));
+        for _ in 0..2 * MOST_ALLOWANCES {
+            all.add(directory("/usr"));
+            all.add(Granted::by_mode("acceptEdits", vec![open.id]).unwrap());
+        }
+        assert_eq!(all.0.len(), 3, "the same again says nothing new");
+        assert!(is_covered(&all));
+        for n in 0..2 * MOST_ALLOWANCES {
+            all.add(directory(&format!("/srv/{n}")));
+            assert!(all.0.len() <= MOST_ALLOWANCES);
+        }
+        assert!(!is_covered(&all), "a person decides as before");
+        all.add(directory("/etc"));
+        assert!(is_covered(&all), "the newest stays");
+        all.forget(open.id);
+        assert!(all.is_empty());
     }
 
     #[test]

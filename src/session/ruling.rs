@@ -22,7 +22,7 @@ use crate::{
 
 use super::{
     actor::Actor,
-    covered::{Granted, Place, covered_by},
+    covered::{Allowances, Granted, Place},
     decisions::DecisionReply,
     handle::Decision,
 };
@@ -79,7 +79,7 @@ pub(super) struct Ruling {
     generation: u64,
     ruled: HashMap<ApprovalId, (u64, Ruled)>,
     /// Allowances that came while approvals were open that still are.
-    granted: Vec<Granted>,
+    granted: Allowances,
     /// Rules that were changed: their deadlines begin anew.
     changed: HashSet<String>,
     look: Option<Look>,
@@ -102,7 +102,7 @@ impl Ruling {
             mode: None,
             generation: 0,
             ruled: HashMap::new(),
-            granted: Vec::new(),
+            granted: Allowances::default(),
             changed: HashSet::new(),
             look: None,
             guessed: HashSet::new(),
@@ -136,12 +136,12 @@ impl Ruling {
 
     /// Something was allowed that may cover what is open.
     pub(super) fn grant(&mut self, granted: Granted) {
-        self.granted.push(granted);
+        self.granted.add(granted);
         self.generation += 1;
     }
 
     pub(super) fn forget(&mut self, id: ApprovalId) {
-        self.granted.retain_mut(|granted| granted.forget(id));
+        self.granted.forget(id);
         self.ruled.remove(&id);
         self.guessed.remove(&id);
         self.paused.remove(&id);
@@ -250,7 +250,7 @@ impl Actor {
                         mode: mode.as_deref(),
                         lookup: &where_it_leads,
                     };
-                    (approval.id, verdict, covered_by(approval, &granted, &place))
+                    (approval.id, verdict, granted.cover(approval, &place))
                 })
                 .collect();
             // There is one look at a time, and an actor that is gone needs no answer.
