@@ -54,8 +54,10 @@ pub struct NotFound {
     pub searched: Vec<PathBuf>,
 }
 
-/// Finds the executable: the configured path, `CLAUDE_BIN`, `PATH`, the usual places. A path that is named and holds no
-/// executable file is an error: another version in its place would surprise. A named program without a folder is one on `PATH`.
+/// Finds the executable: the configured path, `CLAUDE_BIN`, `PATH`, the usual places.
+///
+/// A path that is named and holds no executable file is an error: another version in its place would surprise. A named program
+/// without a folder is one on `PATH`.
 ///
 /// # Errors
 /// Where it was looked for in vain.

@@ -261,9 +261,8 @@ impl Person {
         if !error.is_not_live() && !matches!(error.code(), "busy" | "prompt_dropped" | "prompt_not_open") {
             return error;
         }
-        let session = match client.get(&["v1", "sessions", &self.session], &[]).await {
-            Ok(session) => session,
-            Err(_) => return error,
+        let Ok(session) = client.get(&["v1", "sessions", &self.session], &[]).await else {
+            return error;
         };
         self.trouble(&session).err().unwrap_or(error)
     }

@@ -215,7 +215,7 @@ fn an_engine_sees_that_the_image_is_not_root_and_what_must_survive() {
     }
 }
 
-/// A user that the image does not know, as OpenShift makes one up, and one with a group of its own.
+/// A user that the image does not know, as `OpenShift` makes one up, and one with a group of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_container_of_any_user_goes_on_with_its_sessions() {
     if lacks("namespaces") {
