@@ -239,10 +239,7 @@ pub fn decide(terms: &RestartTerms, death: Death) -> Verdict {
 
 fn given_up(restarts: usize, attempt: u32, failed_resumes: u32, last: FailReason) -> FailReason {
     let (code, what) = if attempt > 0 && failed_resumes >= attempt {
-        (
-            FailReason::CONVERSATION_UNUSABLE,
-            "the CLI died each time it went on with this conversation",
-        )
+        (FailReason::CONVERSATION_UNUSABLE, DIED_EACH_TIME)
     } else {
         (FailReason::CRASH_LOOP, "the CLI died again and again")
     };
@@ -308,6 +305,12 @@ pub fn ways_out(
         // No start works before somebody mends what the reason names.
         (SessionState::Failed, FailReason::START_FAILED) if reason.is_some_and(is_lasting) => &[],
         (SessionState::Failed, _) if !is_kept && turns > 0 => &[FreshStart],
+        // A process that forks it begins by going on with it.
+        (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE)
+            if reason.is_some_and(kills_its_process) =>
+        {
+            &[FreshStart, Fork, Resume]
+        }
         // A fork would be given the same, and so is a resume until the CLI takes it.
         (SessionState::Failed, FailReason::CHOICES_NOT_RESTORED) => &[FreshStart, Resume],
         (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => &[Fork, FreshStart, Resume],
@@ -320,6 +323,13 @@ pub fn ways_out(
     };
     let can_be_taken = |way: &WayOut| can_be_copied || *way != Fork;
     ways.iter().copied().filter(can_be_taken).collect()
+}
+
+/// How the reason begins of a conversation with which no process lives on.
+const DIED_EACH_TIME: &str = "the CLI died each time it went on with this conversation";
+
+fn kills_its_process(reason: &FailReason) -> bool {
+    reason.detail.starts_with(DIED_EACH_TIME)
 }
 
 /// How the reason of a start begins that the CLI refused in order: it would say the same again.
@@ -590,6 +600,11 @@ mod tests {
         let ways_of_unkept =
             |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, false, false);
         assert_eq!(ways("conversation_unusable", 2), [Fork, FreshStart, Resume]);
+        let deadly = given_up(2, 2, 2, reason("cli_exited"));
+        assert_eq!(
+            ways_out(SessionState::Failed, Some(&deadly), 2, true, true),
+            [FreshStart, Fork, Resume]
+        );
         assert_eq!(ways("crash_loop", 2), [Resume, Fork, FreshStart]);
         assert_eq!(ways("choices_not_restored", 2), [FreshStart, Resume]);
         assert_eq!(ways("start_failed", 0), [Resume, FreshStart]);

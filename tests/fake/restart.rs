@@ -532,7 +532,7 @@ async fn a_conversation_that_kills_each_process_is_named_with_its_ways_out() {
             .unwrap()
             .contains("cannot read the transcript")
     );
-    assert_eq!(view["ways_out"], json!(["fork", "fresh_start", "resume"]));
+    assert_eq!(view["ways_out"], json!(["fresh_start", "fork", "resume"]));
 
     let fresh = rest
         .post(&path(&id, "resume?wait=ready"), json!({ "fresh": true }))
