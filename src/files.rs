@@ -8,12 +8,18 @@ use std::{
     path::Path,
 };
 
-use nix::{errno::Errno, fcntl::OFlag};
+use nix::{errno::Errno, fcntl::OFlag, sys::statvfs::statvfs};
 
 /// What is in the place of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is {0}, not a file")]
 pub struct NotAFile(&'static str);
+
+/// The room that a folder's disk has left; `None` when that is not known.
+pub fn free_bytes(dir: &Path) -> Option<u64> {
+    let stat = statvfs(dir).ok()?;
+    Some(stat.fragment_size().saturating_mul(stat.blocks_available()))
+}
 
 /// Opens a file with these options. A link is followed: where people may want the file elsewhere.
 ///

@@ -26,4 +26,5 @@ pub use feed::Feed;
 pub use position::{Head, Position};
 pub use reader::{ReadError, Reader};
 pub use record::{RecordRef, Source};
+pub use storage::free_bytes;
 pub use writer::{CommitError, OpenError, PushError, Recovery, Writer, WriterOptions, is_locked, lock_file};

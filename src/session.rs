@@ -43,7 +43,7 @@ pub use approvals::kind_of_tool;
 pub use choices::{ChoicesError, Kept};
 pub use conversations::Conversations;
 pub use desk::{DeskTimes, Routes};
-pub use error::SessionError;
+pub use error::{SessionError, Silence};
 pub use handle::{Attachment, ClientInbox, Decision, Launch, Occasion, Sent, SessionHandle, TurnOutcome};
 pub use machine::{AtRest, INITIALIZE_ID};
 pub use park::WakeFailure;

@@ -298,9 +298,8 @@ fn probe(dir: &Path) -> io::Result<()> {
 
 fn space(dir: &Path) -> Check {
     const NAME: &str = "disk space";
-    let free = match nix::sys::statvfs::statvfs(dir) {
-        Ok(stat) => stat.fragment_size().saturating_mul(stat.blocks_available()),
-        Err(error) => return Check::notice(NAME, format!("unknown: {error}"), "look yourself"),
+    let Some(free) = crate::files::free_bytes(dir) else {
+        return Check::notice(NAME, "unknown".to_owned(), "look yourself");
     };
     let found = format!("{} MiB free", free / (1024 * 1024));
     if free < NO_SPACE_BYTES {

@@ -1,6 +1,13 @@
 //! Owns what the writer needs of a segment's file, so that a test can put a full disk in its place.
 
-use std::{fmt, fs::File, io, os::unix::fs::FileExt};
+use std::{fmt, fs::File, io, os::unix::fs::FileExt, path::Path};
+
+use crate::files;
+
+/// The room that the disk of a journal's folder has left; `None` when that is not known.
+pub fn free_bytes(dir: &Path) -> Option<u64> {
+    files::free_bytes(dir)
+}
 
 /// An open segment.
 pub(super) trait Storage: fmt::Debug + Send {

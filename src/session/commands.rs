@@ -112,7 +112,7 @@ impl Actor {
     pub(super) fn refuse_input(&self) -> Option<SessionError> {
         match self.shown_state() {
             SessionState::Starting | SessionState::Idle | SessionState::Busy | SessionState::Waiting => {
-                self.way.is_silent.then_some(SessionError::KeeperSilent)
+                self.way.silence.map(SessionError::KeeperSilent)
             }
             SessionState::Stopping => Some(SessionError::Stopping),
             state @ (SessionState::Stopped | SessionState::Failed | SessionState::Parked) => {
@@ -128,8 +128,11 @@ impl Actor {
         }
         // A repeat is acknowledged in every state: its outcome does not depend on the process.
         match self.prompts.admit(uuid, digest(&line), reply) {
-            Admission::Waits if self.way.is_silent => self.leave_prompts(Some(uuid)),
-            Admission::Waits => {}
+            Admission::Waits => {
+                if let Some(why) = self.way.silence {
+                    self.leave_prompts(Some(uuid), why);
+                }
+            }
             Admission::Repeated(reply, seq) => {
                 self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated: true }))
             }
@@ -185,8 +188,10 @@ impl Actor {
             self.answer_decision(reply, id, Err(SessionError::ApprovalNotPending(id)));
             return;
         };
-        if self.way.is_silent && !matches!(reply, DecisionReply::Rule) {
-            self.answer_decision(reply, id, Err(SessionError::KeeperSilent));
+        if let Some(why) = self.way.silence
+            && !matches!(reply, DecisionReply::Rule)
+        {
+            self.answer_decision(reply, id, Err(SessionError::KeeperSilent(why)));
             return;
         }
         if self.deciding.is_decided(id) {

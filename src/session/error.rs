@@ -8,6 +8,34 @@ use crate::{
 
 use super::{choices::ChoicesError, park::WakeFailure};
 
+/// What keeps a keeper from saying that it has what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// It does nothing.
+    Keeper,
+    /// The disk takes no record.
+    Disk,
+}
+
+impl Silence {
+    /// The stable name.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Keeper => FailReason::KEEPER_UNRESPONSIVE,
+            Self::Disk => "storage_unavailable",
+        }
+    }
+}
+
+impl std::fmt::Display for Silence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Keeper => "the keeper of the session's process lives and does not answer",
+            Self::Disk => "the disk has no room for the session's journal",
+        })
+    }
+}
+
 /// Why a session did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
@@ -45,11 +73,13 @@ pub enum SessionError {
     #[error("the session did not stop in time")]
     StopTimedOut,
     /// The keeper lives and says nothing; nothing was given to it.
-    #[error("the keeper of the session's process lives and does not answer")]
-    KeeperSilent,
+    #[error("{0}")]
+    KeeperSilent(Silence),
     /// The keeper was given it and says nothing.
-    #[error("the keeper of the session's process does not answer, and may take later what it was given")]
+    #[error("{why}; what was given may be taken later")]
     MayBeTaken {
+        /// What keeps it from it.
+        why: Silence,
         /// The message, if it is one. It is taken once, however often it is sent under this id.
         prompt: Option<PromptUuid>,
     },
@@ -188,7 +218,7 @@ impl SessionError {
             Self::Stopping => "session_stopping",
             Self::StartFailed(_) => FailReason::START_FAILED,
             Self::StopTimedOut => "stop_timed_out",
-            Self::KeeperSilent | Self::MayBeTaken { .. } => "keeper_unresponsive",
+            Self::KeeperSilent(why) | Self::MayBeTaken { why, .. } => why.code(),
             Self::Busy => "busy",
             Self::ControlDeadline { .. } | Self::CallNotAsked => "control_deadline",
             Self::ApprovalNotPending(_) => "approval_not_pending",

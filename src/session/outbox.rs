@@ -1,6 +1,11 @@
 //! Owns the order of what is written towards the keeper: one task per session that sends lines and notes one after the other.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use tokio::{
@@ -10,15 +15,20 @@ use tokio::{
 
 use crate::{
     domain::{ApprovalId, ConnectionId, PromptUuid, Seq},
+    journal,
     keeper::{Line, LinkHandle, WriteError},
 };
 
-use super::desk::Fallback;
+use super::{desk::Fallback, error::Silence};
 
 /// Entries that may wait here. What is beyond it is refused as busy.
 pub(super) const OUTBOX_ENTRIES: usize = 256;
 /// How long a keeper may take to say that it has an entry. It does so at once unless it was stopped, or its disk takes nothing.
 const SILENCE: Duration = Duration::from_secs(10);
+/// How long a look at the disk may take then.
+const LOOK: Duration = Duration::from_secs(1);
+/// Room beside an entry with less than which a disk counts as full: what its record and the CLI's next lines may need.
+const FULL: u64 = 256 << 10;
 /// Kibibytes that may wait here.
 const OUTBOX_KIB: u32 = 128 << 10;
 
@@ -35,6 +45,13 @@ impl Payload {
     pub(super) fn line(by: impl Into<String>, line: impl Into<Line>) -> Self {
         let (by, line) = (by.into(), line.into());
         Self::Line { by, line }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Line { line, .. } => line.bytes(),
+            Self::Note(data) => data.len(),
+        }
     }
 }
 
@@ -114,11 +131,7 @@ impl Entry {
         if self.room.is_some() {
             return true;
         }
-        let bytes = match &self.payload {
-            Payload::Line { line, .. } => line.bytes(),
-            Payload::Note(data) => data.len(),
-        };
-        let kib = u32::try_from(bytes / 1024 + 1)
+        let kib = u32::try_from(self.payload.bytes() / 1024 + 1)
             .unwrap_or(OUTBOX_KIB)
             .min(OUTBOX_KIB);
         self.room = Arc::clone(room).try_acquire_many_owned(kib).ok();
@@ -159,15 +172,15 @@ impl Backlog {
 pub(super) struct Way {
     /// The room that the entries of one session may take.
     pub(super) room: Arc<Semaphore>,
-    /// Whether the keeper was given something and has said nothing for too long.
-    pub(super) is_silent: bool,
+    /// Set when the keeper was given something and has said nothing for too long.
+    pub(super) silence: Option<Silence>,
 }
 
 impl Default for Way {
     fn default() -> Self {
         Self {
             room: Arc::new(Semaphore::new(OUTBOX_KIB as usize)),
-            is_silent: false,
+            silence: None,
         }
     }
 }
@@ -178,7 +191,7 @@ pub(super) enum Told {
     /// The keeper did not take an entry.
     Unsent(Unsent),
     /// It says nothing about an entry that it was given. It may take that yet, and what waits behind it.
-    Silent,
+    Silent(Silence),
     /// It has spoken again, or its connection is over.
     Heard,
 }
@@ -191,7 +204,12 @@ pub(super) struct Unsent {
 }
 
 /// Sends entries until the outbox is dropped; tells of those that the keeper refused, and of a keeper that says nothing.
-pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, told: mpsc::Sender<Told>) {
+pub(super) async fn run(
+    link: LinkHandle,
+    journal_dir: PathBuf,
+    mut entries: mpsc::Receiver<Entry>,
+    told: mpsc::Sender<Told>,
+) {
     while let Some(Entry {
         payload,
         subject,
@@ -199,6 +217,7 @@ pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, to
         share,
     }) = entries.recv().await
     {
+        let bytes = payload.bytes();
         let mut sending = pin!(async {
             match payload {
                 Payload::Line { by, line } => link.write_line(Some(&by), line).await,
@@ -209,7 +228,9 @@ pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, to
             Ok(sent) => sent,
             Err(_) => {
                 // The order of what is written holds: nothing overtakes it.
-                told.send(Told::Silent).await.ok();
+                told.send(Told::Silent(silence(&journal_dir, bytes).await))
+                    .await
+                    .ok();
                 let sent = sending.await;
                 told.send(Told::Heard).await.ok();
                 sent
@@ -221,6 +242,17 @@ pub(super) async fn run(link: LinkHandle, mut entries: mpsc::Receiver<Entry>, to
         {
             return;
         }
+    }
+}
+
+/// Why nothing is heard about an entry of this size: a keeper whose disk is full waits for room.
+async fn silence(journal_dir: &Path, bytes: usize) -> Silence {
+    let dir = journal_dir.to_owned();
+    let look = tokio::task::spawn_blocking(move || journal::free_bytes(&dir));
+    match timeout(LOOK, look).await {
+        Ok(Ok(Some(free))) if free < bytes as u64 + FULL => Silence::Disk,
+        // Also a disk that hangs is no full one.
+        _ => Silence::Keeper,
     }
 }
 

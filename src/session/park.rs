@@ -257,8 +257,8 @@ impl Actor {
                 for entry in self.parking.held.take() {
                     match self.refuse_input() {
                         None => self.enqueue(entry),
-                        Some(SessionError::KeeperSilent) => {
-                            self.refuse_for(entry.subject, &|| SessionError::KeeperSilent);
+                        Some(SessionError::KeeperSilent(why)) => {
+                            self.refuse_for(entry.subject, &|| SessionError::KeeperSilent(why));
                         }
                         Some(_) => self.refuse_for(entry.subject, &|| match state {
                             SessionState::Stopping | SessionState::Parked => SessionError::Stopping,

@@ -317,6 +317,7 @@ impl Actor {
         let (sender, entries) = mpsc::channel(OUTBOX_ENTRIES);
         self.tracker.spawn(outbox::run(
             link.handle.clone(),
+            self.journal_dir.clone(),
             entries,
             self.told_sender.clone(),
         ));

@@ -13,6 +13,7 @@ use super::{
     SessionError,
     actor::Actor,
     decisions::DecisionReply,
+    error::Silence,
     outbox::{Due, Subject, Told, Unsent},
 };
 
@@ -24,26 +25,26 @@ impl Actor {
     pub(super) fn on_told(&mut self, told: Told) {
         match told {
             Told::Unsent(unsent) => self.on_unsent(unsent),
-            Told::Silent => {
-                tracing::warn!(session.id = %self.id, "the keeper of a session does not answer; what it was given may be taken later");
-                self.way.is_silent = true;
-                self.leave_prompts(None);
+            Told::Silent(why) => {
+                tracing::warn!(session.id = %self.id, %why, "the keeper of a session does not answer; what it was given may be taken later");
+                self.way.silence = Some(why);
+                self.leave_prompts(None, why);
                 for (id, reply) in self.deciding.take_waiting() {
-                    self.answer_decision(reply, id, Err(SessionError::MayBeTaken { prompt: None }));
+                    self.answer_decision(reply, id, Err(SessionError::MayBeTaken { why, prompt: None }));
                 }
             }
             Told::Heard => {
                 tracing::info!(session.id = %self.id, "the keeper of a session was heard again");
-                self.way.is_silent = false;
+                self.way.silence = None;
             }
         }
     }
 
     /// Tells those who wait for prompts, all or one, that the keeper does not answer. It may take the prompts yet, once each.
-    pub(super) fn leave_prompts(&mut self, only: Option<PromptUuid>) {
+    pub(super) fn leave_prompts(&mut self, only: Option<PromptUuid>, why: Silence) {
         for (uuid, reply) in self.prompts.take_waiting(only) {
             let prompt = Some(uuid);
-            self.answer_prompt(reply, uuid, Err(SessionError::MayBeTaken { prompt }));
+            self.answer_prompt(reply, uuid, Err(SessionError::MayBeTaken { why, prompt }));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
     keeper::{self, Link, WriteError},
 };
 
-use super::{SessionError, actor::Actor, notes::Note, outbox::Unsent, process::Cause};
+use super::{SessionError, Silence, actor::Actor, notes::Note, outbox::Unsent, process::Cause};
 
 /// Between two looks at the lock of a keeper that is gone.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
@@ -20,8 +20,6 @@ const ATTACH_PAUSE: Duration = Duration::from_millis(250);
 /// How long a keeper whose file or socket is of no use may hold the journal before its process is ended. One that only does not
 /// answer keeps it for as long as nobody wants the process stopped.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(5);
-/// What is said of a keeper that lives and does not answer, or that cannot be looked at.
-const SILENT: &str = "the keeper of the session's process lives and does not answer";
 /// Between two tries to close a run on a disk that refuses it.
 const CLOSE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -199,9 +197,10 @@ impl Actor {
 
     /// What is said of a session with such a keeper.
     pub(super) fn silence(&self) -> Option<FailReason> {
-        (self.has_silent_keeper() || self.way.is_silent).then(|| FailReason {
-            code: FailReason::KEEPER_UNRESPONSIVE.to_owned(),
-            detail: SILENT.to_owned(),
+        let lost = self.has_silent_keeper().then_some(Silence::Keeper);
+        lost.or(self.way.silence).map(|why| FailReason {
+            code: why.code().to_owned(),
+            detail: why.to_string(),
         })
     }
 

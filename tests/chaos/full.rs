@@ -88,7 +88,7 @@ fn a_full_disk_hides_no_session_and_no_stop() {
         // The journal's last page has room left, which a turn takes.
         let prompt = json!({ "text": "x".repeat(8_000) });
         let sent = format!("/v1/sessions/{id}/messages");
-        // Its record is not written while the disk is full, and so it is not answered.
+        // Its record is not written while the disk is full. The answer, which says so, is not waited for.
         let _ = timeout(Duration::from_secs(3), rest.post(&sent, prompt)).await;
         for _ in 0..2 {
             let page = rest.get("/v1/sessions").await.expect(200);
@@ -102,6 +102,57 @@ fn a_full_disk_hides_no_session_and_no_stop() {
         assert!(!crate::support::proc::is_alive(process), "{stopped:#}");
         fs::remove_file(ballast).unwrap();
         rest.in_state(&id, &["stopped"]).await;
+    });
+}
+
+/// Who sends a message is told that the disk takes none, and may send it again: it runs once.
+#[test]
+fn a_message_that_a_full_disk_holds_up_is_answered_and_runs_once() {
+    if !place::is_inside() {
+        place::enter("full::a_message_that_a_full_disk_holds_up_is_answered_and_runs_once");
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let daemon = TestDaemon::with_fake()
+            .data_disk(16 << 20)
+            .allow_errors()
+            .start()
+            .await;
+        let rest = daemon.rest();
+        let id = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+        rest.ask(&id, "hello").await;
+        let ballast = daemon.data_dir().join("ballast");
+        let mut file = fs::File::create(&ballast).unwrap();
+        for bytes in [4096, 1] {
+            let block = vec![0; bytes];
+            while file.write_all(&block).is_ok() {}
+        }
+        // An open file holds its room.
+        drop(file);
+        let sent = format!("/v1/sessions/{id}/messages");
+        let prompt = json!({ "text": "x".repeat(8_000), "uuid": "0190a0b0-0000-7000-8000-000000000001" });
+        for _ in 0..2 {
+            let held = rest.post(&sent, prompt.clone()).await;
+            assert_eq!(held.body["side_effect_possible"], true, "{:#}", held.body);
+            assert_eq!(held.body["uuid"], prompt["uuid"], "{:#}", held.body);
+            assert_eq!(held.problem(503), "storage_unavailable");
+        }
+        let refused = rest.post(&sent, json!({ "text": "another" })).await;
+        assert_eq!(refused.body["side_effect_possible"], false, "{:#}", refused.body);
+        assert_eq!(refused.problem(503), "storage_unavailable");
+        let reason = rest.session(&id).await["reason"]["code"].clone();
+        assert_eq!(reason, "storage_unavailable");
+
+        fs::remove_file(ballast).unwrap();
+        wait_for("the turn of the message", PATIENCE, async || {
+            let view = rest.session(&id).await;
+            (view["state"] == "idle" && view["turns"] == 2 && view["reason"].is_null()).then_some(())
+        })
+        .await;
+        rest.post(&sent, prompt).await.expect(202);
+        let view = rest.session(&id).await;
+        assert_eq!((&view["state"], &view["turns"]), (&json!("idle"), &json!(2)));
     });
 }
 

@@ -10,7 +10,7 @@ use crate::{
     domain::{ApprovalState, FailReason, rule::InvalidRule},
     http::dto,
     journal::ReadError,
-    session::{ChoicesError, SessionError, WakeFailure},
+    session::{ChoicesError, SessionError, Silence, WakeFailure},
     store::{ApprovalRow, StoreError},
     supervisor::{Refusal, SupervisorError},
     telemetry,
@@ -121,6 +121,13 @@ impl ApiError {
     }
 }
 
+const fn of_silence(why: Silence) -> ErrorCode {
+    match why {
+        Silence::Keeper => ErrorCode::KeeperUnresponsive,
+        Silence::Disk => ErrorCode::StorageUnavailable,
+    }
+}
+
 impl From<SessionError> for ApiError {
     fn from(error: SessionError) -> Self {
         use SessionError as E;
@@ -140,11 +147,9 @@ impl From<SessionError> for ApiError {
             E::Stopping => new(ErrorCode::SessionStopping),
             E::StartFailed(reason) => of_failed_start(reason),
             E::StopTimedOut => new(ErrorCode::StopTimedOut).caused_by(error),
-            E::KeeperSilent => new(ErrorCode::KeeperUnresponsive).detail(error.to_string()),
-            E::MayBeTaken { prompt } => {
-                let problem = new(ErrorCode::KeeperUnresponsive)
-                    .detail(error.to_string())
-                    .uncertain();
+            E::KeeperSilent(why) => new(of_silence(why)).detail(error.to_string()).harmless(),
+            E::MayBeTaken { why, prompt } => {
+                let problem = new(of_silence(why)).detail(error.to_string()).uncertain();
                 match prompt {
                     Some(uuid) => problem.member("uuid", uuid.to_string()),
                     None => problem,
