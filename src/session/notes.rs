@@ -241,7 +241,7 @@ impl LeftOut {
     pub(super) fn new(directories: Vec<String>) -> Self {
         Self {
             code: LeftOutCode::DirectoriesLeftOut,
-            detail: "directories of additional_directories are outside of sessions.cwd_roots".to_owned(),
+            detail: "directories of the session's options are outside of sessions.cwd_roots".to_owned(),
             directories,
         }
     }

@@ -113,6 +113,25 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Takes the directories outside of the roots out of the inline settings of stored options. It comes before the choices of
+    /// people shape them.
+    ///
+    /// # Errors
+    /// `CwdUnreadable`.
+    pub(super) async fn leave_out_of_settings(
+        &self,
+        cwd: &str,
+        options: &mut LaunchOptions,
+    ) -> Result<Vec<String>, SupervisorError> {
+        let mut directories = options.directories_of_settings().unwrap_or_default();
+        let outside = self.directories_outside(cwd, directories.clone()).await?;
+        if !outside.is_empty() {
+            directories.retain(|directory| !outside.contains(directory));
+            options.set_directories_of_settings(&directories);
+        }
+        Ok(outside)
+    }
+
     /// Takes the directories outside of the roots out of stored options: the roots may have changed since.
     ///
     /// # Errors

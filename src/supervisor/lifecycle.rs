@@ -469,6 +469,7 @@ impl Supervisor {
             .map_err(SupervisorError::InvalidOption)?;
         options.max_budget_usd = budget::left(&options, row)?;
         let choices = self.choices(session, false).await?;
+        let mut left_out = self.leave_out_of_settings(&row.cwd, &mut options).await?;
         choices.shape(&mut options);
         if let Start::Resume { id, .. } = start {
             self.refuse_when_in_use(row.id, id).await?;
@@ -482,7 +483,7 @@ impl Supervisor {
             Some(id) => self.shared.store.cli_totals(id).await?.unwrap_or_default(),
             None => Default::default(),
         };
-        let left_out = self.leave_out_directories(&row.cwd, &mut options).await?;
+        left_out.extend(self.leave_out_directories(&row.cwd, &mut options).await?);
         self.launch(
             &cli,
             LaunchParts {

@@ -138,7 +138,8 @@ async fn added_directories_are_bound_by_the_roots() {
     }
     assert_nothing_made(&daemon).await;
 
-    let options = json!({ "additional_directories": [extra] });
+    let settings = json!({ "permissions": { "additionalDirectories": [extra], "deny": ["Read(./x)"] } });
+    let options = json!({ "additional_directories": [extra], "settings": settings });
     let id = rest.create_ready(json!({ "cwd": cwd, "options": options })).await;
     let mut client = daemon.attach(&id, None).await;
     rest.prompt(&id, &fake_prompt(&json!([{ "ask": { "ids": ["q-1"] } }])))
@@ -189,7 +190,15 @@ async fn added_directories_are_bound_by_the_roots() {
         records.find(|record| record["data"]["code"] == "directories_left_out")
     })
     .await;
-    assert_eq!(notice["data"]["directories"], json!([extra]));
+    assert_eq!(notice["data"]["directories"], json!([extra, extra]));
+    let given = daemon
+        .data_dir()
+        .join("sessions")
+        .join(&id)
+        .join("launch/settings.json");
+    let given: serde_json::Value = serde_json::from_slice(&fs::read(given).unwrap()).unwrap();
+    let left = json!({ "additionalDirectories": [], "deny": ["Read(./x)"] });
+    assert_eq!(given["permissions"], left, "the rest of the settings stays");
 }
 
 /// A program that has the daemon obey the permissions of files, as one that is not root does anyway.

@@ -15,7 +15,7 @@ use super::{
     Thinking, Tools,
 };
 use crate::{
-    claude::{answer, environment, glance, json},
+    claude::{answer, control, environment, glance, json},
     domain::Usd,
 };
 
@@ -62,13 +62,9 @@ impl LaunchOptions {
     pub fn added_directories(&self) -> Vec<(String, Vec<String>)> {
         let field = "additional_directories".to_owned();
         let mut all = vec![(field, self.additional_directories.clone().unwrap_or_default())];
-        if let Some(Settings::Inline(settings)) = &self.settings {
-            let listed = settings
-                .member("permissions")
-                .and_then(|permissions| json::members(permissions, ["additionalDirectories"]))
-                .and_then(|[directories]| glance::texts(directories?));
+        if let Some(listed) = self.directories_of_settings() {
             let field = "settings.permissions.additionalDirectories".to_owned();
-            all.push((field, listed.unwrap_or_default()));
+            all.push((field, listed));
         }
         for (index, hook) in self.hooks.iter().flatten().enumerate() {
             let fixed = match &hook.target {
@@ -84,6 +80,30 @@ impl LaunchOptions {
             }
         }
         all
+    }
+
+    /// The directories that the inline settings add.
+    pub fn directories_of_settings(&self) -> Option<Vec<String>> {
+        let Some(Settings::Inline(settings)) = &self.settings else {
+            return None;
+        };
+        let [directories] = json::members(settings.member("permissions")?, ["additionalDirectories"])?;
+        glance::texts(directories?)
+    }
+
+    /// Has the inline settings add these directories, in the place of those that they list.
+    pub fn set_directories_of_settings(&mut self, directories: &[String]) {
+        let Some(Settings::Inline(settings)) = &self.settings else {
+            return;
+        };
+        let set = || {
+            let list = serde_json::value::to_raw_value(directories).ok()?;
+            let permissions =
+                control::replaced(settings.member("permissions")?, "additionalDirectories", list)?;
+            let settings = control::replaced(settings.get(), "permissions", permissions)?;
+            serde_json::from_str(settings.get()).ok()
+        };
+        self.settings = set().map(Settings::Inline);
     }
 
     /// The permission mode of the inline settings.

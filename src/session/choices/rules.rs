@@ -5,11 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{LaunchOptions, control::Fields, json, options::Settings},
+    claude::{LaunchOptions, control::replaced, json, options::Settings},
     domain::Seq,
 };
-
-use super::kept::raw_members;
 
 /// The destination of an update that the CLI keeps in memory.
 const SESSION: &str = "session";
@@ -258,18 +256,6 @@ fn add(list: &mut Vec<String>, given: Vec<String>) {
 
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-/// The object with another value for this member.
-fn replaced(object: &str, name: &str, value: Box<RawValue>) -> Option<Box<RawValue>> {
-    let mut fields = Fields::new();
-    for (known, value) in raw_members(Some(object)) {
-        if known != name {
-            fields.set_raw(&known, value);
-        }
-    }
-    fields.set_raw(name, value);
-    fields.to_object()
 }
 
 #[cfg(test)]
