@@ -19,7 +19,9 @@ pub mod turn;
 pub mod web;
 
 pub use agent::AgentKind;
-pub use approval::{Approval, ApprovalHow, ApprovalKind, ApprovalState, Resolution, kind_of_decider};
+pub use approval::{
+    Approval, ApprovalHow, ApprovalKind, ApprovalState, LeftOut, Resolution, kind_of_decider,
+};
 pub use client::{BadClientId, ClientId};
 pub use clock::{Clock, Timestamp};
 pub use fact::{Chosen, Fact, MAX_TITLE_BYTES, Projection};

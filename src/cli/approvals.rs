@@ -70,7 +70,12 @@ pub(super) async fn list(client: &Client, output: &Output, list: &args::Approval
     output.line("")?;
     for (row, approval) in table.zip(approvals) {
         output.line(&row)?;
-        let shown = request::shown(approval, room);
+        let session = view::text(approval, &["session_id"]);
+        let shown = if list.full {
+            request::shown(&request::completed(client, session, approval.clone()).await, room)
+        } else {
+            request::shown(approval, room)
+        };
         output.text(Tone::Plain, &shown.text)?;
         is_cut |= shown.is_cut;
     }

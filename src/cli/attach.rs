@@ -384,8 +384,9 @@ impl Terminal {
                 ))?;
             }
             for approval in pending {
-                if let Some(question) = self.dialog.asked(approval) {
-                    self.ask(Some(&question))?;
+                match &self.sending {
+                    Some(sending) if request::is_part(&approval) => sending.complete(approval),
+                    _ => self.asked(approval)?,
                 }
             }
             self.ask_held_again()?;
@@ -413,11 +414,7 @@ impl Terminal {
             }
             // A question of history is settled, or the snapshot names it.
             Event::Asked(_) | Event::State(_) | Event::Turned if self.history.is_some() => {}
-            Event::Asked(approval) => {
-                if let Some(question) = self.dialog.asked(approval) {
-                    self.ask(Some(&question))?;
-                }
-            }
+            Event::Asked(approval) => self.asked(approval)?,
             Event::Settled(approval) => self.settled(&approval)?,
             Event::State(state) => {
                 self.status.enter(&state);
@@ -431,6 +428,13 @@ impl Terminal {
             Event::Commands(names) => self.board.add_words(names),
         }
         Ok(())
+    }
+
+    fn asked(&mut self, approval: Value) -> Result<(), CliError> {
+        match self.dialog.asked(approval) {
+            Some(question) => self.ask(Some(&question)),
+            None => Ok(()),
+        }
     }
 
     /// Has the sign brought up to date, or the cost told where there is none.

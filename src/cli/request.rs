@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{
     approvals::{self, form},
+    client::Client,
     view,
     words::{exact, one_line},
 };
@@ -47,6 +48,46 @@ impl Room {
 
 /// The request of an approval as lines; the end is kept when something has to be left out.
 pub(super) fn shown(approval: &Value, room: Room) -> Shown {
+    let mut shown = fitted(approval, room);
+    if is_part(approval) {
+        let bytes = view::number(approval, &["request_bytes"]).unwrap_or(0);
+        let names: Vec<String> = view::list(approval, &["left_out"])
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|name| exact(name).join(" "))
+            .collect();
+        let names = match names.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", names.join(", ")),
+        };
+        shown.text +=
+            &format!("    ✂ a part of {bytes} bytes{names}; `trunkline approvals --full` shows all of it\n");
+        shown.is_cut = true;
+    }
+    shown
+}
+
+/// Whether the daemon has given a part of a large request only.
+pub(super) fn is_part(approval: &Value) -> bool {
+    view::at(approval, &["request_truncated"]).and_then(Value::as_bool) == Some(true)
+}
+
+/// An approval with all that was asked. While that cannot be had it stays a part, which nobody can allow unseen.
+pub(super) async fn completed(client: &Client, session: &str, approval: Value) -> Value {
+    if !is_part(&approval) {
+        return approval;
+    }
+    let path = [
+        "v1",
+        "sessions",
+        session,
+        "approvals",
+        view::text(&approval, &["id"]),
+    ];
+    client.get(&path, &[]).await.unwrap_or(approval)
+}
+
+fn fitted(approval: &Value, room: Room) -> Shown {
     let lines = whole(approval);
     let characters = |lines: &[String]| lines.iter().map(|line| line.chars().count()).sum::<usize>();
     let size = characters(&lines);

@@ -63,7 +63,7 @@ pub(super) async fn approval(client: &Client, session: &str, name: Option<&str>)
         Some(name) => only("pending approval", name, pending, describe)?,
         None => match pending {
             [] => return Err(CliError::NotFound("the session asks nothing now".into())),
-            [one] => return Ok(one.clone()),
+            [one] => return Ok(request::completed(client, session, one.clone()).await),
             several => {
                 let choices = choices(several, describe);
                 return Err(CliError::Usage(format!(
@@ -72,11 +72,13 @@ pub(super) async fn approval(client: &Client, session: &str, name: Option<&str>)
             }
         },
     };
-    pending
+    let found = pending
         .iter()
-        .find(|approval| view::text(approval, &["id"]) == id)
-        .cloned()
-        .ok_or_else(|| CliError::NotFound(format!("no pending approval {id}")))
+        .find(|approval| view::text(approval, &["id"]) == id);
+    match found {
+        Some(approval) => Ok(request::completed(client, session, approval.clone()).await),
+        None => Err(CliError::NotFound(format!("no pending approval {id}"))),
+    }
 }
 
 fn check_beginning(name: &str) -> Result<(), CliError> {

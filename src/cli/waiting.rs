@@ -198,9 +198,12 @@ impl Person {
                 _ = looks.tick() => {
                     let look = tokio::time::timeout(LONGEST_LOOK, look(client, &self.session));
                     // A look that fails is made again; the request that waits says what is wrong.
-                    if let Ok(Ok((session, pending))) = look.await {
+                    if let Ok(Ok((session, mut pending))) = look.await {
                         self.trouble(&session)?;
                         self.retries(client, &session).await;
+                        for approval in &mut pending {
+                            self.complete(client, approval).await;
+                        }
                         self.look(pending);
                     }
                 }
@@ -265,6 +268,14 @@ impl Person {
             return error;
         };
         self.trouble(&session).err().unwrap_or(error)
+    }
+
+    /// Has all of a large request that is news.
+    async fn complete(&self, client: &Client, approval: &mut Value) {
+        let is_news = !self.told.iter().any(|told| told == view::text(approval, &["id"]));
+        if is_news && request::is_part(approval) {
+            *approval = request::completed(client, &self.session, approval.take()).await;
+        }
     }
 
     fn look(&mut self, pending: Vec<Value>) {

@@ -114,6 +114,17 @@ impl ApprovalState {
     }
 }
 
+/// What is not held in memory of a large request. The record of the request has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The size of the whole `request` object.
+    pub bytes: u64,
+    /// The members that are left out, such as `input.content`; of very many the first.
+    pub members: Vec<String>,
+    /// The digest of a tool's whole input, however that is spelled.
+    pub meaning: Option<[u8; 32]>,
+}
+
 /// A request of the CLI that needs a person.
 #[derive(Clone, Debug)]
 pub struct Approval {
@@ -129,8 +140,10 @@ pub struct Approval {
     pub kind: ApprovalKind,
     /// The tool, the MCP server of an elicitation, the kind of a dialog, the event of a hook.
     pub subject: String,
-    /// The CLI's whole `request` object, byte for byte.
+    /// The CLI's `request` object, byte for byte; of a large one that is held in memory only the small members.
     pub request: Box<RawValue>,
+    /// What is missing in `request`; `None` when it is whole.
+    pub left_out: Option<Box<LeftOut>>,
     /// SHA-256, in hex, of what was asked, byte for byte: a tool's `input`, else the whole `request` object. `None` for one
     /// that was stored before these were kept.
     pub input_sha256: Option<String>,

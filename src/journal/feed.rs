@@ -83,6 +83,11 @@ impl Feed {
         self.live.borrow().head
     }
 
+    /// An older record: who wrote it, and its data. It reads the files.
+    pub fn record(&self, seq: Seq) -> Result<(Option<String>, Vec<u8>), ReadError> {
+        self.shared.reader.record(seq, self.head())
+    }
+
     /// A cursor that gives the records after `after`, which is at most the head.
     pub fn cursor(&self, after: Seq) -> Result<Cursor, ReadError> {
         let live = self.live.subscribe();

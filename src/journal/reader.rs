@@ -46,6 +46,12 @@ pub enum ReadError {
         /// The record in its place.
         found: Seq,
     },
+    /// A record that was to be read again is not there any more.
+    #[error("record {seq} is not there any more")]
+    Absent {
+        /// Its number.
+        seq: Seq,
+    },
     /// A segment that records were expected in is missing.
     #[error("journal segment {segment} is missing")]
     MissingSegment {

@@ -21,6 +21,18 @@ use crate::domain::Seq;
 const WINDOW_BYTES: usize = 64 << 10;
 
 impl Reader {
+    /// An older record: who wrote it, and its data.
+    pub fn record(&self, seq: Seq, head: Head) -> Result<(Option<String>, Vec<u8>), ReadError> {
+        let absent = ReadError::Absent { seq };
+        let Some(before) = seq.get().checked_sub(1).map(Seq::new) else {
+            return Err(absent);
+        };
+        let chunk = self.read_after(before, self.place_after(before)?, head, 1)?;
+        let mut records = chunk.records().filter(|record| record.seq == seq);
+        let record = records.next().ok_or(absent)?;
+        Ok((record.by.map(ToOwned::to_owned), record.data.to_vec()))
+    }
+
     /// As [`Self::position_after`] for a record that there was; where some are missing, a place from which [`Self::read_after`] finds the next one.
     pub fn place_after(&self, seq: Seq) -> Result<Position, ReadError> {
         match self.position_after(seq) {

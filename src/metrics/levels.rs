@@ -22,6 +22,8 @@ pub struct Levels {
     pub clients: u64,
     /// The kind of each approval that somebody has to decide.
     pub approvals: Vec<ApprovalKind>,
+    /// Requests of CLIs that open once others are closed.
+    pub requests_waiting: u64,
     /// Projections that wait for the store.
     pub projections: u64,
     /// Writes that wait for the store.
@@ -53,6 +55,7 @@ pub(super) struct LevelMetrics {
     processes: Gauge,
     clients: Gauge,
     approvals: Family<KindLabels, Gauge>,
+    requests_waiting: Gauge,
     projections: Gauge,
     store_writes: Gauge,
     store_lag: Gauge<f64, std::sync::atomic::AtomicU64>,
@@ -67,6 +70,7 @@ impl LevelMetrics {
             processes: Gauge::default(),
             clients: Gauge::default(),
             approvals: Family::default(),
+            requests_waiting: Gauge::default(),
             projections: Gauge::default(),
             store_writes: Gauge::default(),
             store_lag: Gauge::default(),
@@ -78,8 +82,13 @@ impl LevelMetrics {
         registry.register("clients", "Open WebSockets and streams", levels.clients.clone());
         registry.register(
             "approvals_pending",
-            "Approvals that nobody has decided",
+            "Open approvals that nobody has decided",
             levels.approvals.clone(),
+        );
+        registry.register(
+            "requests_waiting",
+            "Approvals and other requests of CLIs that open once others of their session are closed",
+            levels.requests_waiting.clone(),
         );
         registry.register(
             "projections_waiting",
@@ -130,6 +139,7 @@ impl LevelMetrics {
                 .get_or_create(&labels)
                 .set(i64::try_from(of_kind).unwrap_or(i64::MAX));
         }
+        self.requests_waiting.set(signed(now.requests_waiting));
         self.processes.set(signed(now.processes));
         self.clients.set(signed(now.clients));
         self.projections.set(signed(now.projections));

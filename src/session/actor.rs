@@ -488,7 +488,7 @@ impl Actor {
     }
 
     fn fold(&mut self, chunk: &Chunk, out: &mut Outcome) -> usize {
-        let bytes = facts::fold(&mut self.machine, chunk, self.projected, out);
+        let bytes = facts::fold(&mut self.machine, chunk, self.projected, &self.reader, out);
         self.position = chunk.end;
         bytes
     }
@@ -500,11 +500,7 @@ impl Actor {
 
     /// Who wrote an older record, and its data; `None` when it can't be read.
     pub(super) fn record(&self, seq: Seq) -> Option<(Option<String>, Vec<u8>)> {
-        let before = Seq::new(seq.get().checked_sub(1)?);
-        let from = self.reader.place_after(before).ok()?;
-        let chunk = self.reader.read_after(before, from, self.feed.head(), 1).ok()?;
-        let record = chunk.records().next().filter(|record| record.seq == seq)?;
-        Some((record.by.map(ToOwned::to_owned), record.data.to_vec()))
+        self.reader.record(seq, self.feed.head()).ok()
     }
 
     fn position_seq(&self) -> Seq {

@@ -20,7 +20,7 @@ use crate::{
     journal::RecordRef,
 };
 
-use super::{desk::Asked, handle::Decision, machine::digest};
+use super::{desk::Asked, handle::Decision, large, machine::digest};
 
 /// The kind of approval that the use of a tool needs.
 pub fn kind_of_tool(name: &str) -> ApprovalKind {
@@ -66,6 +66,7 @@ pub(super) fn from_request(
         kind,
         subject,
         request: request.request.clone(),
+        left_out: None,
         input_sha256: Some(sha256(asked)),
         requested_at: record.at,
         deadline: None,
@@ -78,6 +79,16 @@ pub(super) fn deferred_id(call: &str) -> String {
     format!("deferred:{call}")
 }
 
+/// The request about a call that was put off, in the form of the CLI's own.
+pub(super) fn deferred_request(call: &DeferredCall) -> Box<RawValue> {
+    let mut request = Fields::new();
+    request.set("subtype", "deferred_tool_use");
+    request.set("tool_name", &call.name);
+    request.set_raw("input", call.input.clone());
+    request.set("tool_use_id", &call.id);
+    request.to_object().unwrap_or_else(|| call.input.clone())
+}
+
 /// The approval of a call that a hook put off.
 pub(super) fn of_deferred(
     call: &DeferredCall,
@@ -85,11 +96,6 @@ pub(super) fn of_deferred(
     run: RunId,
     record: &RecordRef<'_>,
 ) -> Approval {
-    let mut request = Fields::new();
-    request.set("subtype", "deferred_tool_use");
-    request.set("tool_name", &call.name);
-    request.set_raw("input", call.input.clone());
-    request.set("tool_use_id", &call.id);
     Approval {
         id: ApprovalId::of_record(session, record.seq),
         run_id: run,
@@ -97,7 +103,8 @@ pub(super) fn of_deferred(
         request_id: deferred_id(&call.id),
         kind: ApprovalKind::Deferred,
         subject: call.name.clone(),
-        request: request.to_object().unwrap_or_else(|| call.input.clone()),
+        request: deferred_request(call),
+        left_out: None,
         input_sha256: Some(sha256(call.input.get())),
         requested_at: record.at,
         deadline: None,
@@ -247,10 +254,21 @@ pub(super) fn resolution_of(
         by: by.to_owned(),
         input_changed: allowed_tool
             .as_ref()
-            .is_some_and(|(given, tool)| answer::changes_input(tool.input, given)),
-        ran_sha256: allowed_tool
-            .as_ref()
-            .map(|(given, tool)| sha256(glance::member(given.get(), "updatedInput").unwrap_or(tool.input))),
+            .and_then(|(given, tool)| Some((glance::member(given.get(), "updatedInput")?, tool.input)))
+            .is_some_and(|(given, asked)| {
+                let (left_out, sha256) = (approval.left_out.as_deref(), approval.input_sha256.as_deref());
+                large::is_other_input(asked, left_out, sha256, given)
+            }),
+        ran_sha256: allowed_tool.as_ref().map(|(given, tool)| {
+            match (
+                glance::member(given.get(), "updatedInput"),
+                &approval.input_sha256,
+            ) {
+                (Some(given), _) => sha256(given),
+                (None, Some(asked)) => asked.clone(),
+                (None, None) => sha256(tool.input),
+            }
+        }),
         permissions_updated: allowed_tool.is_some_and(|(given, _)| answer::updates_permissions(given)),
         response,
         at,
@@ -274,6 +292,7 @@ pub(super) fn of_denial(
         subject: denial.tool,
         input_sha256: denial.input.map(|input| sha256(input.get())),
         request: denial.said,
+        left_out: None,
         requested_at: record.at,
         deadline: None,
         rule: None,
@@ -331,6 +350,7 @@ pub(super) fn of_hook(
         kind,
         subject,
         request: request.request.clone(),
+        left_out: None,
         input_sha256: Some(sha256(of.unwrap_or(whole))),
         requested_at: asked.at,
         deadline: None,
@@ -372,7 +392,7 @@ fn unanswered(state: ApprovalState, how: ApprovalHow, by: &str, at: Timestamp) -
     }
 }
 
-fn sha256(text: &str) -> String {
+pub(super) fn sha256(text: &str) -> String {
     hex(&digest(text.as_bytes()))
 }
 

@@ -27,6 +27,7 @@ use super::{
     handle::{
         Attachment, Bounds, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome, outside_roots,
     },
+    large,
     machine::{LineDigest, digest},
     outbox::{Entry, Payload, Subject},
     prompts::{Admission, PromptReply},
@@ -198,6 +199,13 @@ impl Actor {
             self.deciding.add(id, reply);
             return;
         }
+        let approval = match large::whole_approval(&approval, &self.feed) {
+            Ok(whole) => whole,
+            Err(error) => {
+                self.answer_decision(reply, id, Err(SessionError::Journal(error)));
+                return;
+            }
+        };
         let answer = match approvals::complete(&approval, decision, self.may_bypass()) {
             Ok(answer) => answer,
             Err(bad) => {

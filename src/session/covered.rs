@@ -231,6 +231,7 @@ mod tests {
             kind: ApprovalKind::Tool,
             subject: tool.to_owned(),
             request: RawValue::from_string(request.to_string()).unwrap(),
+            left_out: None,
             input_sha256: None,
             requested_at: Timestamp::from_micros(0),
             deadline: None,

@@ -12,6 +12,7 @@ use crate::{
 
 use super::{
     actor::{Actor, READ_BYTES, report_unreadable},
+    large,
     machine::{Machine, Outcome},
 };
 
@@ -122,15 +123,22 @@ impl Behind {
         // The place may have moved since: what is sealed is compacted.
         let chunk = reader.read_after(after, reader.place_after(after)?, until, READ_BYTES)?;
         let mut out = Outcome::default();
-        let bytes = fold(&mut self.machine, &chunk, Seq::ZERO, &mut out);
+        let bytes = fold(&mut self.machine, &chunk, Seq::ZERO, reader, &mut out);
         Ok((out.facts, bytes))
     }
 }
 
 /// Folds records, without the facts of those up to `projected`, which the store has. Returns the size of the records that gave
 /// facts.
-pub(super) fn fold(machine: &mut Machine, chunk: &Chunk, projected: Seq, out: &mut Outcome) -> usize {
+pub(super) fn fold(
+    machine: &mut Machine,
+    chunk: &Chunk,
+    projected: Seq,
+    reader: &Reader,
+    out: &mut Outcome,
+) -> usize {
     machine.enter(chunk);
+    let before = out.facts.len();
     let mut bytes = 0;
     for record in chunk.records() {
         let known = out.facts.len();
@@ -144,7 +152,36 @@ pub(super) fn fold(machine: &mut Machine, chunk: &Chunk, projected: Seq, out: &m
             bytes += record.data.len() + new * LEAST_FACT;
         }
     }
+    for fact in out.facts.iter_mut().skip(before) {
+        complete(fact, chunk, reader);
+    }
     bytes
+}
+
+/// The log has whole requests, also of those of which memory holds an excerpt.
+fn complete(fact: &mut Fact, chunk: &Chunk, reader: &Reader) {
+    let Fact::ApprovalOpened(approval) = fact else {
+        return;
+    };
+    if approval.left_out.is_none() {
+        return;
+    }
+    let head = Head {
+        seq: chunk.last,
+        segment: chunk.end.segment,
+        offset: chunk.end.offset,
+    };
+    match large::whole(approval, reader, head) {
+        Ok(whole) => **approval = whole,
+        Err(error) => {
+            let (seq, error) = (approval.seq.get(), crate::telemetry::chain(&error));
+            tracing::error!(
+                seq,
+                error,
+                "a large request is in the log of approvals in part only"
+            );
+        }
+    }
 }
 
 impl Actor {
@@ -318,7 +355,7 @@ mod tests {
                 let from = reader.place_after(machine.head()).unwrap();
                 let chunk = reader.read_after(machine.head(), from, end, piece).unwrap();
                 let mut out = Outcome::default();
-                let bytes = fold(&mut machine, &chunk, Seq::ZERO, &mut out);
+                let bytes = fold(&mut machine, &chunk, Seq::ZERO, &reader, &mut out);
                 all.extend(told(&out.facts));
                 if !out.facts.is_empty() {
                     unsent.add(session, (out.facts, bytes), &machine);

@@ -46,6 +46,7 @@ use super::{
     covered::Granted,
     desk::{Book, FallbackReason},
     exit::{SaidError, Unfit},
+    large,
     money::Ledger,
     notes::{Note, Notice, Told},
 };
@@ -260,7 +261,12 @@ impl Machine {
             turns: rest.turns,
             turn: None,
             prompts: Vec::new(),
-            approvals: rest.deferred.into_iter().map(Arc::new).collect(),
+            approvals: rest
+                .deferred
+                .iter()
+                .map(large::held_alone)
+                .map(Arc::new)
+                .collect(),
             audit: Audit::default(),
             desk: Book::default(),
             own_requests: HashMap::new(),
@@ -358,7 +364,7 @@ impl Machine {
         reason.is_some_and(|reason| reason.code == FailReason::CHOICES_NOT_RESTORED)
     }
 
-    /// What needs a person, oldest first.
+    /// What needs a person, oldest first, open or not.
     pub(super) fn approvals(&self) -> &[Arc<Approval>] {
         &self.approvals
     }
@@ -438,8 +444,10 @@ impl Machine {
             turn: self.turn.clone(),
             turns: self.turns,
             open_prompts: self.prompts.clone(),
-            approvals: self.approvals.clone(),
+            approvals: self.open_approvals().to_vec(),
+            waiting_approvals: self.waiting_approvals(),
             requests: Vec::new(),
+            waiting_requests: 0,
             background_tasks: self.background_tasks,
             offers: self.offers,
             unasked_tool: self.unasked.tool().filter(|_| self.run.is_some()),
@@ -611,7 +619,7 @@ impl Machine {
             self.permission_mode.clone_from(&mode);
             let granted = mode
                 .as_deref()
-                .and_then(|mode| Granted::by_mode(mode, self.open_approvals()));
+                .and_then(|mode| Granted::by_mode(mode, self.approval_ids()));
             out.effects.extend(granted.map(Effect::Granted));
             out.facts.extend(mode.map(Fact::PermissionMode));
         }

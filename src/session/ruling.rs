@@ -21,10 +21,11 @@ use crate::{
 };
 
 use super::{
-    actor::Actor,
+    actor::{Actor, report_unreadable},
     covered::{Allowances, Granted, Place},
     decisions::DecisionReply,
     handle::Decision,
+    large,
 };
 
 /// How long a look at the file system may hold up an approval. Later it is shown as if no rule matched, until the look
@@ -206,7 +207,7 @@ impl Actor {
         }
         let unseen: Vec<Arc<Approval>> = self
             .machine
-            .approvals()
+            .open_approvals()
             .iter()
             .filter(|approval| self.ruling.fresh(approval.id).is_none())
             .cloned()
@@ -233,6 +234,7 @@ impl Actor {
         let (cwd, mode) = (self.ruling.cwd.clone(), self.ruling.mode.clone());
         let granted = self.ruling.granted.clone();
         let outcome = self.ruling.looked.clone();
+        let (feed, session) = (self.feed.clone(), self.id);
         self.ruling.expires_at = rules.next_expiry(Clock.now());
         self.ruling.look = Some(Look {
             approvals: approvals.iter().map(|approval| approval.id).collect(),
@@ -242,7 +244,20 @@ impl Actor {
             let now = Clock.now();
             let verdicts = approvals
                 .iter()
-                .map(|approval| {
+                .map(|held| {
+                    let whole = match large::whole_approval(held, &feed) {
+                        Ok(whole) => whole,
+                        Err(error) => {
+                            // A rule that has not seen all of it decides nothing.
+                            report_unreadable(session, &error);
+                            let verdict = Verdict {
+                                decided: None,
+                                passed: Vec::new(),
+                            };
+                            return (held.id, verdict, None);
+                        }
+                    };
+                    let approval = &whole;
                     let asked = asked(approval, cwd.clone(), mode.clone());
                     let verdict = rules.decide(&asked, now, &where_it_leads);
                     let place = Place {
@@ -296,7 +311,7 @@ impl Actor {
         let now = Clock.now();
         let due: Vec<(ApprovalId, String, Decision)> = self
             .machine
-            .approvals()
+            .open_approvals()
             .iter()
             .filter(|approval| {
                 !self.deciding.is_decided(approval.id) && !self.ruling.paused.contains(&approval.id)
@@ -332,7 +347,7 @@ impl Actor {
         let now = Clock.now();
         let expiries = self
             .machine
-            .approvals()
+            .open_approvals()
             .iter()
             .filter(|approval| {
                 !self.deciding.is_decided(approval.id) && !self.ruling.paused.contains(&approval.id)

@@ -13,6 +13,7 @@ use crate::{
 use super::{
     LiveView, SessionError,
     actor::Actor,
+    large::MOST_OPEN,
     notes::{DueRestart, Note},
     outbox::{Due, Entry, Payload, Subject},
     process::{Cause, Launching},
@@ -99,7 +100,7 @@ impl Actor {
     fn note_approvals(&mut self) {
         let mut due: Vec<_> = self
             .machine
-            .approvals()
+            .open_approvals()
             .iter()
             .filter_map(|approval| {
                 // Not before the rules have seen it.
@@ -222,13 +223,17 @@ impl Actor {
 
     pub(super) fn shown_view(&self) -> LiveView {
         let view = self.machine.view(self.cli_pid);
+        let mut requests = self.pending_requests();
+        let waiting_requests = requests.len().saturating_sub(MOST_OPEN);
+        requests.truncate(MOST_OPEN);
         LiveView {
             reason: self
                 .silence()
                 .or_else(|| self.unrecorded_failure().cloned())
                 .or_else(|| view.reason.clone()),
             state: self.shown_state(),
-            requests: self.pending_requests(),
+            requests,
+            waiting_requests,
             parked: self.machine.parked().filter(|_| self.launching.is_none()),
             unused_since: self.parkable().ok(),
             is_woken: self.is_woken(),

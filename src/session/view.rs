@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::domain::{
-    Approval, CliSessionId, ClientId, FailReason, Parked, PromptState, PromptUuid, Restart, RunId, Seq,
-    SessionState, Timestamp,
+    Approval, CliSessionId, ClientId, FailReason, LeftOut, Parked, PromptState, PromptUuid, Restart, RunId,
+    Seq, SessionState, Timestamp,
 };
 
 use super::desk::Asked;
@@ -43,10 +43,14 @@ pub struct LiveView {
     pub turns: u64,
     /// Prompts that were sent and are not done.
     pub open_prompts: Vec<OpenPrompt>,
-    /// What needs a person, oldest first.
+    /// What needs a person, oldest first. A bounded number is open at a time.
     pub approvals: Vec<Arc<Approval>>,
-    /// What else the CLI asked and a client may answer, oldest first.
+    /// The approvals that open once others are closed.
+    pub waiting_approvals: Waiting,
+    /// What else the CLI asked and a client may answer, oldest first, with the same bound.
     pub requests: Vec<PendingRequest>,
+    /// How many of these wait.
+    pub waiting_requests: usize,
     /// Background tasks that the CLI reports.
     pub background_tasks: u32,
     /// Where the CLI says what it offers.
@@ -68,6 +72,15 @@ pub struct LiveView {
     pub silent_since: Option<Timestamp>,
     /// Whether it has said nothing for longer than it may.
     pub is_silent: bool,
+}
+
+/// Requests that are not open yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many wait.
+    pub count: usize,
+    /// The record of the oldest one.
+    pub from: Option<Seq>,
 }
 
 /// The newest records of the last run in which the CLI says what it offers and what runs. What they say is in the
@@ -112,9 +125,14 @@ impl PendingRequest {
         self.asked.seq
     }
 
-    /// The whole request.
+    /// The request; of a large one the small members.
     pub fn request(&self) -> &RawValue {
         &self.asked.request.request
+    }
+
+    /// What is missing in the request; `None` when it is whole.
+    pub fn left_out(&self) -> Option<&LeftOut> {
+        self.asked.left_out.as_ref()
     }
 }
 

@@ -153,6 +153,7 @@ fn approval(row: &SqliteRow) -> Result<ApprovalRow, QueryError> {
             kind: columns.named("kind")?,
             subject: columns.get("subject")?,
             request: columns.raw_json("request")?,
+            left_out: None,
             input_sha256: columns.get("input_sha256")?,
             requested_at: columns.time("requested_at")?,
             deadline: columns.time_opt("deadline")?,

@@ -177,6 +177,7 @@ fn approval(session: SessionId, seq: u64, request: &str) -> Approval {
         kind: ApprovalKind::Tool,
         subject: "Bash".to_owned(),
         request: raw(request),
+        left_out: None,
         input_sha256: Some("00ff".to_owned()),
         requested_at: at(i64::try_from(seq).unwrap()),
         deadline: None,

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::atomic::Ordering, time::Duration};
 use crate::{
     domain::{AgentKind, Approval, ApprovalId, SessionId, SessionState, Timestamp},
     metrics::Levels,
-    session::LiveView,
+    session::{LiveView, Waiting, whole_approval},
     store::{ApprovalFilter, ApprovalRow, Page, PageRequest, SessionRow, StoreError},
     telemetry,
 };
@@ -92,8 +92,24 @@ impl Supervisor {
         let open = self.open_approval(session, id);
         self.settled().await;
         let row = self.shared.store.approval(id).await?;
-        let row = row.filter(|row| row.session == session).or(open);
-        row.ok_or(SupervisorError::ApprovalNotFound(id))
+        match (row.filter(|row| row.session == session), open) {
+            (Some(row), _) => Ok(row),
+            (None, Some(open)) => Ok(self.whole(open).await),
+            (None, None) => Err(SupervisorError::ApprovalNotFound(id)),
+        }
+    }
+
+    /// An open approval with all that was asked; with a part of it while the journal cannot be read.
+    async fn whole(&self, row: ApprovalRow) -> ApprovalRow {
+        let Some(session) = self.shared.registry.get(row.session) else {
+            return row;
+        };
+        let (feed, approval) = (session.feed().clone(), row.approval.clone());
+        let whole = tokio::task::spawn_blocking(move || whole_approval(&approval, &feed)).await;
+        match whole {
+            Ok(Ok(approval)) => ApprovalRow { approval, ..row },
+            Ok(Err(_)) | Err(_) => row,
+        }
     }
 
     /// The approvals that match, newest first. While the store takes nothing, those that came since are on the first page.
@@ -114,7 +130,14 @@ impl Supervisor {
         let mut open: Vec<ApprovalRow> = Vec::new();
         for session in self.shared.registry.all() {
             let (id, view) = (session.id(), session.view());
-            let is_open = |row: &ApprovalRow| view.approvals.iter().any(|it| it.id == row.approval.id);
+            // Of those that wait, the view says where they begin.
+            let waits = |row: &ApprovalRow| {
+                view.waiting_approvals
+                    .from
+                    .is_some_and(|seq| seq <= row.approval.seq)
+            };
+            let is_open =
+                |row: &ApprovalRow| waits(row) || view.approvals.iter().any(|it| it.id == row.approval.id);
             // It was answered, which the store does not know yet.
             rows.items
                 .retain(|row| row.session != id || row.resolution.is_some() || is_open(row));
@@ -166,6 +189,7 @@ impl Supervisor {
             }
             levels.processes += u64::from(view.cli_pid.is_some());
             levels.approvals.extend(view.approvals.iter().map(|it| it.kind));
+            levels.requests_waiting += (view.waiting_approvals.count + view.waiting_requests) as u64;
         }
         levels
     }
@@ -233,7 +257,9 @@ fn resting(row: &SessionRow) -> LiveView {
         turns: row.turns,
         open_prompts: Vec::new(),
         approvals: Vec::new(),
+        waiting_approvals: Waiting::default(),
         requests: Vec::new(),
+        waiting_requests: 0,
         background_tasks: 0,
         offers: crate::session::Offers::default(),
         unasked_tool: None,

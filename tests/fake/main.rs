@@ -22,6 +22,7 @@ mod garbage;
 mod host_controls;
 mod inbox;
 mod kinds;
+mod large;
 mod later_starts;
 mod life;
 mod limits;

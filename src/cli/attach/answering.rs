@@ -304,6 +304,25 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_large_request_cannot_be_allowed() {
+        let mut part = tool("a");
+        part["request_truncated"] = true.into();
+        part["request_bytes"] = 70_000.into();
+        part["left_out"] = json!(["input.content"]);
+        let mut dialog = Dialog::default();
+        let question = dialog.asked(part).unwrap();
+        assert!(
+            question.contains("a part of 70000 bytes (input.content)")
+                && question.contains("approvals --full"),
+            "{question}"
+        );
+        for line in ["y", "v", "y", "a"] {
+            assert!(matches!(dialog.reply(line), Reply::Again(_)), "{line}");
+        }
+        assert!(matches!(dialog.reply("n"), Reply::Decided { .. }));
+    }
+
+    #[test]
     fn several_requests_are_asked_one_after_the_other() {
         let mut dialog = Dialog::default();
         assert!(dialog.asked(tool("a")).is_some());

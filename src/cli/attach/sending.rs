@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
-use super::super::{CliError, client::Client, resolve};
+use super::super::{CliError, client::Client, request, resolve};
 use crate::domain::RequestId;
 
 /// Messages that wait for the daemon before no more are taken.
@@ -26,6 +26,8 @@ pub(super) enum Outcome {
     Resumed(Option<CliError>),
     /// Something else was done, which these words tell.
     Done(&'static str, Result<Value, CliError>),
+    /// A question of which the daemon had given a part.
+    Completed(Value),
     /// Another session is meant.
     Meant(Result<String, CliError>),
     /// The list of sessions.
@@ -112,6 +114,14 @@ impl Sending {
             Ok(_) => Outcome::Sent,
             Err(error) => Outcome::NotSent(error),
         });
+    }
+
+    /// Has all of a large request.
+    pub(super) fn complete(&self, approval: Value) {
+        let (client, session) = (self.client.clone(), self.session.clone());
+        let complete =
+            async move { Outcome::Completed(request::completed(&client, &session, approval).await) };
+        self.under_way.push(complete.boxed());
     }
 
     pub(super) fn decide(&self, approval: &str, decision: Value) {

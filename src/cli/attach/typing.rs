@@ -186,6 +186,11 @@ impl Terminal {
                 let question = self.dialog.refused(&approval);
                 self.ask(question.as_deref())?;
             }
+            Outcome::Completed(approval) if view::text(&approval, &["state"]) == "pending" => {
+                self.asked(approval)?
+            }
+            // Somebody was faster.
+            Outcome::Completed(_) => {}
             Outcome::Looked(session) => self.looked(&session)?,
             Outcome::Resumed(None) => {
                 self.status.enter("starting");

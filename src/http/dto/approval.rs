@@ -10,6 +10,7 @@ pub(in crate::http) use self::{csv::HEADING as APPROVALS_CSV_HEADING, decision::
 use crate::{
     claude::{control::raw_value, json},
     domain::{self, ApprovalHow, ApprovalId, ApprovalKind, ApprovalState, RunId, Seq, SessionId, Timestamp},
+    session::{MOST_BYTES, excerpt},
     store::ApprovalRow,
 };
 
@@ -34,9 +35,16 @@ pub(in crate::http) struct Approval {
     subject: String,
     /// The tool; `null` for elicitations and dialogs.
     tool_name: Option<String>,
-    /// The CLI's request, byte for byte. The fields below show parts of it.
+    /// The CLI's request, byte for byte. The fields below show parts of it. Lists and snapshots have the small members only
+    /// of one with more than 64 KiB.
     #[schema(value_type = Object)]
     request: Box<RawValue>,
+    /// Whether members are left out of `request`, and so of the fields below. `GET` of the approval has all of them.
+    request_truncated: bool,
+    /// The size of the whole request.
+    request_bytes: u64,
+    /// The members that are left out, such as `input.content`; of very many the first.
+    left_out: Vec<String>,
     /// SHA-256 of what was asked, byte for byte, in hex: of a tool's `input`, else of the whole request.
     input_sha256: Option<String>,
     /// Whether only a person may answer: no rule does.
@@ -117,6 +125,8 @@ struct Resolution {
     /// The answer that the CLI was given, byte for byte.
     #[schema(value_type = Option<Object>)]
     response: Option<Box<RawValue>>,
+    /// Whether members are left out of `response`, as of a large request.
+    response_truncated: bool,
     /// Whether the tool got another input than it asked for. Answers to questions count: the CLI takes them as input.
     input_changed: bool,
     /// Whether the answer changed permission rules or the mode.
@@ -137,6 +147,25 @@ impl Approval {
             resolution: None,
         })
     }
+
+    /// The object of an approval in a list, which has parts of what is large.
+    pub(in crate::http) fn listed(mut row: ApprovalRow) -> Self {
+        if let Some(part) = excerpt(&row.approval.request, MOST_BYTES) {
+            row.approval.request = part.object;
+            row.approval.left_out = Some(Box::new(part.left_out));
+        }
+        let response = row.resolution.as_mut().and_then(|end| end.response.as_mut());
+        let part = response.and_then(|response| {
+            let part = excerpt(response, MOST_BYTES)?;
+            *response = part.object;
+            Some(part.left_out)
+        });
+        let mut listed = Self::from(row);
+        if let Some(resolution) = &mut listed.resolution {
+            resolution.response_truncated = part.is_some();
+        }
+        listed
+    }
 }
 
 impl From<ApprovalRow> for Approval {
@@ -150,6 +179,7 @@ impl From<ApprovalRow> for Approval {
             kind,
             subject,
             request,
+            left_out,
             input_sha256,
             requested_at,
             deadline,
@@ -224,6 +254,11 @@ impl From<ApprovalRow> for Approval {
             requested_schema,
             property_order,
             payload,
+            request_truncated: left_out.is_some(),
+            request_bytes: left_out
+                .as_ref()
+                .map_or(request.get().len() as u64, |left_out| left_out.bytes),
+            left_out: left_out.map(|left_out| left_out.members).unwrap_or_default(),
             request,
             requested_at,
             deadline,
@@ -232,6 +267,7 @@ impl From<ApprovalRow> for Approval {
                 how: resolution.how,
                 by: resolution.by,
                 response: resolution.response,
+                response_truncated: false,
                 input_changed: resolution.input_changed,
                 permissions_updated: resolution.permissions_updated,
                 ran_sha256: resolution.ran_sha256,
@@ -325,6 +361,7 @@ mod tests {
                 kind,
                 subject: "what".to_owned(),
                 request: RawValue::from_string(request.to_owned()).unwrap(),
+                left_out: None,
                 input_sha256: None,
                 requested_at: Timestamp::from_micros(0),
                 deadline: None,
@@ -410,6 +447,7 @@ mod tests {
                 kind: ApprovalKind::Plan,
                 subject: "ExitPlanMode".to_owned(),
                 request: RawValue::from_string(r#"{"input":{"plan":"cut \ud83d"}}"#.to_owned()).unwrap(),
+                left_out: None,
                 input_sha256: None,
                 requested_at: Timestamp::from_micros(0),
                 deadline: None,

@@ -66,8 +66,10 @@ pub(in crate::http) struct Session {
     turn: Option<OpenTurn>,
     /// Prompts whose turn has not ended, oldest first.
     open_prompts: Vec<OpenPrompt>,
-    /// What needs a person, oldest first.
+    /// What needs a person, oldest first: at most 256 are open at a time.
     pending_approvals: Vec<ApprovalSummary>,
+    /// Approvals that open once others are closed. The list of approvals has them, and they can be decided already.
+    waiting_approvals: usize,
     /// Background tasks of the CLI that run now.
     background_tasks: u32,
     /// Set when a tool of this name has changed a file although the permission mode asks, its process has asked for no
@@ -228,6 +230,7 @@ impl Session {
                 .iter()
                 .map(|approval| ApprovalSummary::of(approval))
                 .collect(),
+            waiting_approvals: live.waiting_approvals.count,
             background_tasks: live.background_tasks,
             unasked_tool: live
                 .unasked_tool

@@ -56,7 +56,8 @@ pub(super) struct ListParams {
 /// List approvals of all sessions.
 ///
 /// `state=pending` is the inbox of everything that needs a person. The rest is the audit log: who decided what, when and
-/// how. `Accept` chooses the form: a page (`application/json`), or an export of all that match, as lines
+/// how. Of a request, or an answer, with more than 64 KiB a page has the small members, and says so; the approval's own
+/// route and the exports have the whole. `Accept` chooses the form: a page (`application/json`), or an export of all that match, as lines
 /// (`application/x-ndjson`) or as a table (`text/csv`).
 #[utoipa::path(
     get, path = "/v1/approvals", operation_id = "list_approvals", tag = "approvals",
@@ -116,7 +117,7 @@ async fn read(state: &AppState, params: ListParams, headers: &HeaderMap) -> Resu
     let page = page(params.limit, params.cursor)?;
     let page = state.supervisor().approvals(filter, page).await?;
     let page = ApprovalPage {
-        items: page.items.into_iter().map(Into::into).collect(),
+        items: page.items.into_iter().map(Approval::listed).collect(),
         next_cursor: page.next,
     };
     Ok(Json(page).into_response())

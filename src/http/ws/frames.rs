@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 use crate::{
     domain::{ClientId, ConnectionId, Seq, Timestamp},
     http::dto::{Approval, Session},
-    session::LiveView,
+    session::{LiveView, MOST_BYTES, excerpt},
     supervisor::SessionView,
 };
 
@@ -34,6 +34,9 @@ pub(super) fn snapshot(
         client_id: Option<&'a ClientId>,
         deadline: Option<Timestamp>,
         request: &'a RawValue,
+        request_truncated: bool,
+        request_bytes: u64,
+        left_out: &'a [String],
     }
     #[derive(Serialize)]
     struct Snapshot<'a> {
@@ -45,11 +48,16 @@ pub(super) fn snapshot(
         after: Seq,
         pending_approvals: Vec<Approval>,
         pending_requests: Vec<Request<'a>>,
+        waiting_requests: usize,
         session: Session,
     }
     let session = view.row.id;
     let (connection_id, client_id) = client;
-    let requests = live.requests.clone();
+    let (requests, waiting_requests) = (live.requests.clone(), live.waiting_requests);
+    let parts: Vec<_> = requests
+        .iter()
+        .map(|request| excerpt(request.request(), MOST_BYTES))
+        .collect();
     let snapshot = Snapshot {
         r#type: "snapshot",
         protocol: super::PROTOCOL,
@@ -64,15 +72,25 @@ pub(super) fn snapshot(
             .collect(),
         pending_requests: requests
             .iter()
-            .map(|request| Request {
-                request_id: request.request_id(),
-                seq: request.seq(),
-                subtype: request.subtype(),
-                client_id: request.client_id.as_ref(),
-                deadline: request.deadline,
-                request: request.request(),
+            .zip(&parts)
+            .map(|(request, part)| {
+                let left_out = part.as_ref().map(|part| &part.left_out);
+                let left_out = left_out.or_else(|| request.left_out());
+                let whole = request.request();
+                Request {
+                    request_id: request.request_id(),
+                    seq: request.seq(),
+                    subtype: request.subtype(),
+                    client_id: request.client_id.as_ref(),
+                    deadline: request.deadline,
+                    request: part.as_ref().map_or(whole, |part| part.object.as_ref()),
+                    request_truncated: left_out.is_some(),
+                    request_bytes: left_out.map_or(whole.get().len() as u64, |left_out| left_out.bytes),
+                    left_out: left_out.map_or(&[], |left_out| &left_out.members),
+                }
             })
             .collect(),
+        waiting_requests,
         session: Session::from(SessionView { live, ..view }),
     };
     // Plain data with string keys always has a JSON form.

@@ -5,9 +5,10 @@ use std::{collections::HashMap, sync::Arc};
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlRequest, ControlResponse, Envelope, glance},
-    domain::{ClientId, Seq, Timestamp},
+    claude::{ControlRequest, ControlResponse, Envelope, glance, scan},
+    domain::{ClientId, LeftOut, Seq, Timestamp},
     journal::RecordRef,
+    session::large,
 };
 
 use super::{greetings::Greetings, registrations::Registrations};
@@ -15,11 +16,46 @@ use super::{greetings::Greetings, registrations::Registrations};
 /// A request that waits for its answer.
 #[derive(Clone, Debug)]
 pub(in crate::session) struct Asked {
+    /// Of a large one an excerpt.
     pub(in crate::session) request: ControlRequest,
+    /// What is missing in the excerpt; `None` when the request is whole.
+    pub(in crate::session) left_out: Option<LeftOut>,
     /// Its record.
     pub(in crate::session) seq: Seq,
     pub(in crate::session) at: Timestamp,
     pub(in crate::session) about: About,
+}
+
+impl Asked {
+    /// What is held of a request.
+    fn held(request: ControlRequest, record: &RecordRef<'_>, about: About) -> Self {
+        // The log compares all of a hook's input with the answer.
+        let is_hook = about.hook_event().is_some();
+        let part = large::excerpt(&request.request, large::MOST_BYTES).filter(|_| !is_hook);
+        let mut asked = Self {
+            request,
+            left_out: None,
+            seq: record.seq,
+            at: record.at,
+            about,
+        };
+        let Some(large::Excerpt { object, left_out }) = part else {
+            return asked;
+        };
+        asked.request.request = object;
+        asked.left_out = Some(left_out);
+        asked
+    }
+
+    /// A request with all that was asked, by the data of its record.
+    pub(super) fn completed(&self, data: &[u8]) -> Option<Self> {
+        let request = ControlRequest::read(&scan(data)?)?;
+        (request.request_id == self.request.request_id).then(|| Self {
+            request,
+            left_out: None,
+            ..self.clone()
+        })
+    }
 }
 
 /// What a request is about.
@@ -39,6 +75,8 @@ pub(in crate::session) enum About {
         server: String,
         /// The raw id that the response must carry; a notification has none.
         id: Option<Box<RawValue>>,
+        /// Whether a tool is called.
+        is_call: bool,
     },
     /// Fresh credentials are wanted. The answer holds them, so the journal never gets it.
     Credentials,
@@ -90,8 +128,10 @@ impl About {
                 (Some(server), Some(message)) => {
                     // An id without a method is a response: nobody answers that.
                     let id = glance::member(message, "method").and_then(|_| glance::member(message, "id"));
+                    let method = glance::member_text(message, "method");
                     Self::Mcp {
                         server,
+                        is_call: method.as_deref() == Some("tools/call"),
                         id: id.and_then(|id| RawValue::from_string(id.to_owned()).ok()),
                     }
                 }
@@ -170,7 +210,9 @@ impl Book {
         let replaced = self.close(&request.request_id);
         let about = About::of(&request);
         let cancelled = self.cancelled_by(&about, &request);
-        if let About::Mcp { server, id: Some(_) } = &about
+        if let About::Mcp {
+            server, id: Some(_), ..
+        } = &about
             && let Some(message) = glance::member(request.request.get(), "message")
             && glance::member_text(message, "method").as_deref() == Some("initialize")
         {
@@ -178,19 +220,14 @@ impl Book {
             self.handshakes
                 .extend(message.map(|message| (server.clone(), message)));
         }
-        self.open.push(Arc::new(Asked {
-            request,
-            seq: record.seq,
-            at: record.at,
-            about,
-        }));
+        self.open.push(Arc::new(Asked::held(request, record, about)));
         let over = replaced.into_iter().chain(cancelled);
         over.map(|asked| asked.request.request_id.clone()).collect()
     }
 
     /// Takes out the request to the same server that a message of the CLI cancels.
     fn cancelled_by(&mut self, about: &About, request: &ControlRequest) -> Option<Arc<Asked>> {
-        let About::Mcp { server, id: None } = about else {
+        let About::Mcp { server, id: None, .. } = about else {
             return None;
         };
         let message = glance::member(request.request.get(), "message")?;
@@ -202,6 +239,7 @@ impl Book {
             About::Mcp {
                 server: other,
                 id: Some(id),
+                ..
             } => other == server && same_value(id.get(), of),
             _ => false,
         })?;
@@ -278,7 +316,7 @@ pub(super) fn same_value(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{claude::scan, journal::Source};
+    use crate::journal::Source;
 
     fn ask(book: &mut Book, id: &str, server: &str, message: &str) -> Vec<String> {
         let line = format!(

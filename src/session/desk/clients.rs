@@ -112,7 +112,7 @@ impl Actor {
         let answer = self.record_data(seq)?;
         let mut answer = ControlResponse::read(&scan(&answer)?)?;
         // Requests that were open then may be answered by now.
-        let open = self.machine.approvals().iter();
+        let open = self.machine.open_approvals().iter();
         let open: Vec<_> = open
             .filter_map(|approval| self.record_data(approval.seq))
             .filter_map(|line| RawValue::from_string(String::from_utf8(line).ok()?).ok())

@@ -14,7 +14,6 @@ use uuid::Uuid;
 use crate::{
     claude::{
         answer::added_directories,
-        glance,
         hooks::DEFAULT_TIMEOUT_MS,
         options::{HookTarget, McpTarget},
     },
@@ -126,6 +125,11 @@ impl Actor {
         if !self.desk.outside.has_room_for(request_id) {
             return;
         }
+        let Some(asked) = self.whole(asked) else {
+            let route = self.route(asked);
+            self.fall_back(asked, &route, FallbackReason::WebhookFailed);
+            return;
+        };
         let target = self.desk.routes.hooks.get(index).map(|hook| &hook.target);
         let Some(HookTarget::Webhook {
             url,
@@ -136,8 +140,8 @@ impl Actor {
             return;
         };
         let Ok(url) = url.parse() else {
-            let route = self.route(asked);
-            self.fall_back(asked, &route, FallbackReason::WebhookFailed);
+            let route = self.route(&asked);
+            self.fall_back(&asked, &route, FallbackReason::WebhookFailed);
             return;
         };
         let hook = Webhook {
@@ -152,7 +156,7 @@ impl Actor {
             self.desk.outside.outbound.clone(),
             self.desk.outside.results.clone(),
         );
-        let (session, asked, bounds) = (self.id, Arc::clone(asked), self.bounds());
+        let (session, bounds) = (self.id, self.bounds());
         self.tracker.spawn(call.run_until_cancelled_owned(async move {
             let event = match &asked.about {
                 About::Hook { event, .. } => event.as_str(),
@@ -189,19 +193,25 @@ impl Actor {
         }));
     }
 
+    /// The request with all that was asked, for its owner; `None` when it cannot be read.
+    fn whole(&self, asked: &Arc<Asked>) -> Option<Arc<Asked>> {
+        if asked.left_out.is_none() {
+            return Some(Arc::clone(asked));
+        }
+        let data = self.record_data(asked.seq)?;
+        asked.completed(&data).map(Arc::new)
+    }
+
     /// Hands a message to the MCP server behind a URL, unless it has it.
     pub(super) fn bridge(&mut self, asked: &Arc<Asked>) {
-        let About::Mcp { server, .. } = &asked.about else {
+        let About::Mcp { server, is_call, .. } = &asked.about else {
             return;
         };
         let request_id = &asked.request.request_id;
         if !self.desk.outside.has_room_for(request_id) {
             return;
         }
-        let is_call = glance::member(asked.request.request.get(), "message")
-            .and_then(|message| glance::member_text(message, "method"))
-            .is_some_and(|method| method == "tools/call");
-        if is_call && asked.seq <= self.desk.inherited {
+        if *is_call && asked.seq <= self.desk.inherited {
             // A tool that may have run is not run again.
             let route = self.route(asked);
             self.fall_back(asked, &route, FallbackReason::Uncertain);
@@ -217,11 +227,13 @@ impl Actor {
             // It is handed over once others are answered.
             return;
         };
+        let Some(asked) = self.whole(asked) else {
+            let route = self.route(asked);
+            self.fall_back(asked, &route, FallbackReason::BridgeFailed);
+            return;
+        };
         let call = self.desk.outside.begin(request_id);
-        room.send(Order::Message {
-            asked: Arc::clone(asked),
-            call,
-        });
+        room.send(Order::Message { asked, call });
     }
 
     fn bridge_to(&mut self, server: &str) -> Option<&Bridge> {

@@ -7,7 +7,7 @@ use crate::{
     claude::facts::DeferredCall,
     domain::{Approval, ApprovalId, ApprovalKind, ApprovalState, Fact, Resolution, RunId, Timestamp},
     journal::RecordRef,
-    session::approvals,
+    session::{approvals, large, view::Waiting},
 };
 
 impl Machine {
@@ -49,8 +49,29 @@ impl Machine {
         out.facts.push(Fact::ApprovalClosed { id, resolution });
     }
 
-    pub(super) fn open_approvals(&self) -> Vec<ApprovalId> {
+    /// The CLI asks for something that needs a person.
+    pub(super) fn open_approval(&mut self, approval: Approval, out: &mut Outcome) {
+        let held = large::held(&approval, large::room(&self.approvals));
+        self.approvals.push(Arc::new(held));
+        out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
+    }
+
+    pub(super) fn approval_ids(&self) -> Vec<ApprovalId> {
         self.approvals.iter().map(|approval| approval.id).collect()
+    }
+
+    /// The approvals that people and rules see, oldest first. The others open once these are closed.
+    pub(in crate::session) fn open_approvals(&self) -> &[Arc<Approval>] {
+        let open = self.approvals.len().min(large::MOST_OPEN);
+        self.approvals.get(..open).unwrap_or_default()
+    }
+
+    pub(super) fn waiting_approvals(&self) -> Waiting {
+        let first = self.approvals.get(large::MOST_OPEN);
+        Waiting {
+            count: self.approvals.len().saturating_sub(large::MOST_OPEN),
+            from: first.map(|approval| approval.seq),
+        }
     }
 
     pub(super) fn close_approval(&mut self, approval: &Approval, resolution: Resolution, out: &mut Outcome) {
@@ -94,8 +115,7 @@ impl Machine {
             return;
         }
         let approval = approvals::of_deferred(call, self.session, run, record);
-        self.approvals.push(Arc::new(approval.clone()));
-        out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
+        self.open_approval(approval, out);
     }
 
     /// Ends the approvals of calls that were put off, and that nobody can decide any more.

@@ -79,7 +79,7 @@ impl Machine {
                         out.effects
                             .extend(updates.map(|it| Effect::RulesUpdated(record.seq, it)));
                         let granted = response.and_then(|response| {
-                            Granted::by_answer(&approval, response.get(), self.open_approvals())
+                            Granted::by_answer(&approval, response.get(), self.approval_ids())
                         });
                         out.effects.extend(granted.map(Effect::Granted));
                     }

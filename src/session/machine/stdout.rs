@@ -1,7 +1,5 @@
 //! Owns what each line of the CLI does to the state machine.
 
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
 
 use crate::{
@@ -250,8 +248,7 @@ impl Machine {
             let put_off = call.as_deref().map(approvals::deferred_id);
             self.withdraw_deferred(|it| Some(&it.request_id) == put_off.as_ref(), record.at, out);
             self.audit.on_asked(call);
-            self.approvals.push(Arc::new(approval.clone()));
-            out.facts.push(Fact::ApprovalOpened(Box::new(approval)));
+            self.open_approval(approval, out);
         } else {
             let over = self.desk.ask(request, record).into_iter();
             out.effects.extend(over.map(|id| Effect::AskedClosed(id, false)));
