@@ -299,6 +299,19 @@ fn is_of_field(title: &str) -> bool {
     title.starts_with("A field of the body") || title.starts_with("A query parameter")
 }
 
+/// Flags that have the name of a field or parameter.
+const FLAGS: [&str; 9] = [
+    "state",
+    "label",
+    "cwd",
+    "model",
+    "permission_mode",
+    "effort",
+    "max_budget_usd",
+    "allowed_tools",
+    "disallowed_tools",
+];
+
 /// What does not fit, by the name of its flag, in a person's words. The command line has no lines and columns of a body.
 fn of_field(detail: &str) -> String {
     let detail = detail.split(" at line ").next().unwrap_or(detail);
@@ -309,12 +322,17 @@ fn of_field(detail: &str) -> String {
     if why.starts_with("unknown field") {
         return format!("there is no option {quoted}");
     }
-    let flag = field.strip_prefix("options.").unwrap_or(field).replace('_', "-");
+    let name = field.strip_prefix("options.").unwrap_or(field);
+    let name = if FLAGS.contains(&name) {
+        format!("--{}", name.replace('_', "-"))
+    } else {
+        field.to_owned()
+    };
     match why.split_once(", expected one of ") {
         Some((unknown, known)) if unknown.starts_with("unknown variant") => {
-            format!("--{flag} {quoted}: it takes one of {}", known.replace('`', ""))
+            format!("{name} {quoted}: it takes one of {}", known.replace('`', ""))
         }
-        _ => format!("--{flag}: {why}"),
+        _ => format!("{name}: {why}"),
     }
 }
 
