@@ -13,9 +13,11 @@ use super::{
     args::{self, Common},
     client::Client,
     output::{Output, note},
-    reach, resolve, trouble, view, waiting,
+    reach, resolve,
+    trouble::{self, Trouble},
+    view, waiting,
 };
-use crate::domain::RequestId;
+use crate::domain::{RequestId, TurnEnd};
 
 /// How long a command waits for a turn unless it is told.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(600);
@@ -116,7 +118,27 @@ pub(super) async fn ask(
         });
     }
     let client = Client::new(&reach::address(common).await?)?;
+    if view::text(&answer, &["turn", "outcome"]) == TurnEnd::CUT_SHORT {
+        return Err(cut_short(&client, id).await);
+    }
     output.line(&waiting::said(&client, id, &answer).await)
+}
+
+/// The end of a wait for a turn whose process ended first: half an answer is none.
+async fn cut_short(client: &Client, id: &str) -> CliError {
+    // A session that cannot be asked says nothing of the reason.
+    let session = client.get(&["v1", "sessions", id], &[]).await.unwrap_or_default();
+    let trouble = Trouble::of(&session);
+    let why = match (&trouble, view::text(&session, &["state"])) {
+        (Some(trouble), _) => trouble.told(),
+        (None, "stopped") => "the session was stopped before the agent was done".to_owned(),
+        (None, _) => "the agent CLI ended before it was done".to_owned(),
+    };
+    let shown = format!("`trunkline attach {id}` shows how far it came");
+    CliError::Agent {
+        message: format!("the turn was cut short: {why}"),
+        hint: Some(trouble.map_or(shown, |trouble| trouble.advice(id))),
+    }
 }
 
 /// Why nothing was answered, in the agent's words.

@@ -94,3 +94,24 @@ async fn a_prompt_may_come_from_a_pipe() {
     let empty = tl(&daemon, &["send", "last"]).failed(2);
     assert!(empty.contains("empty"), "{empty}");
 }
+
+/// Half an answer is none, and a script must not take it for one.
+#[tokio::test]
+async fn an_answer_that_is_cut_short_is_a_failure() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let dies = fake_prompt(&json!([{"text": "the first half"}, {"exit": 3}]));
+    let told = tl(&daemon, &["new", "--wait", &dies]);
+    assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:#?}");
+    assert!(told.stderr.contains("the turn was cut short"), "{told:#?}");
+
+    let id = tl(&daemon, &["new"]).line();
+    let stays = fake_prompt(&json!([{"text": "the first half"}, {"silent": 1}]));
+    let mut waiting = Typed::start(to(&daemon, &["send", &id, "--wait", &stays]));
+    daemon.rest().in_turn(&id).await;
+    tl(&daemon, &["stop", &id]).good();
+    assert_eq!(waiting.code().await, 1, "{}", waiting.shown());
+    waiting
+        .shows("the turn was cut short: the session was stopped")
+        .await;
+    assert!(!waiting.shown().contains("the first half"), "{}", waiting.shown());
+}
