@@ -40,7 +40,7 @@ use crate::{
     journal::{Chunk, Cursor, ReadError, Reader},
     metrics::Metrics,
     outbound::Outbound,
-    session::{Admission, LiveView, SessionHandle},
+    session::{Admission, LiveView, Looks, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
@@ -90,7 +90,7 @@ struct Shared {
     /// Where parked sessions say that they need a process.
     wakes: mpsc::Sender<SessionId>,
     /// Those who look at directories of sessions just now.
-    looks: cwd::Looks,
+    looks: Arc<Looks>,
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
     started_at: Timestamp,
@@ -130,7 +130,7 @@ impl Supervisor {
                 closing: CancellationToken::new(),
                 restarts,
                 wakes,
-                looks: cwd::Looks::default(),
+                looks: Arc::default(),
                 rules_lock: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
                 memory_bytes: AtomicU64::new(0),

@@ -4,24 +4,23 @@ use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
+use super::looks::Looks;
 use crate::claude::{ClientLine, answer, glance, stdin};
-
-/// How long a look at directories may take. Later they count as outside.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The directories below which sessions may work; anywhere when there are none.
 #[derive(Clone, Debug)]
 pub struct Roots {
     roots: Arc<[PathBuf]>,
+    looks: Arc<Looks>,
 }
 
 impl Roots {
-    /// These roots.
-    pub fn new(roots: &[PathBuf]) -> Self {
-        Self { roots: roots.into() }
+    /// These roots, and how directories are looked at.
+    pub fn new(roots: &[PathBuf], looks: Arc<Looks>) -> Self {
+        let roots = roots.into();
+        Self { roots, looks }
     }
 
     /// The first of these directories that is outside, or of which that cannot be found out in time. A relative one begins at
@@ -30,11 +29,11 @@ impl Roots {
         if self.roots.is_empty() || directories.is_empty() {
             return None;
         }
-        let (roots, cwd, all) = (Arc::clone(&self.roots), cwd.to_owned(), directories.clone());
-        let look = tokio::task::spawn_blocking(move || outside(&all, &cwd, &roots).into_iter().next());
-        match tokio::time::timeout(PATIENCE, look).await {
-            Ok(Ok(found)) => found,
-            Ok(Err(_)) | Err(_) => directories.into_iter().next(),
+        let (roots, from, all) = (Arc::clone(&self.roots), cwd.to_owned(), directories.clone());
+        let look = move || outside(&all, &from, &roots).into_iter().next();
+        match self.looks.at(cwd, look).await {
+            Ok(found) => found,
+            Err(_) => directories.into_iter().next(),
         }
     }
 
@@ -110,7 +109,27 @@ fn real(path: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// On a disk that hangs each line of a client would leave one more thread behind.
+    #[tokio::test]
+    async fn looks_at_added_directories_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let cwd = dir.path().canonicalize().unwrap();
+        let looks = Arc::new(Looks::with_patience(Duration::from_millis(100)));
+        let roots = Roots::new(std::slice::from_ref(&cwd), Arc::clone(&looks));
+        let outside = async || roots.outside(&cwd, vec!["sub".to_owned()]).await;
+        let hanging = looks.hang(&cwd).await;
+        assert_eq!(outside().await.as_deref(), Some("sub"));
+        // Once the disk answers, it is found inside.
+        drop(hanging);
+        let found = async { while outside().await.is_some() {} };
+        tokio::time::timeout(Duration::from_secs(20), found)
+            .await
+            .unwrap();
+    }
 
     #[test]
     fn a_directory_is_inside_by_where_it_leads() {

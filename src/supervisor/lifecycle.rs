@@ -632,7 +632,7 @@ impl Supervisor {
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),
             settings: SessionSettings {
-                roots: Roots::new(&settings.cwd_roots),
+                roots: Roots::new(&settings.cwd_roots, Arc::clone(&self.shared.looks)),
                 keeper_program: settings.keeper_program.clone(),
                 identity_file: settings.identity_file(row.id),
                 data_mark: self.shared.data_mark.clone(),

@@ -58,9 +58,7 @@ impl Supervisor {
     ) -> Result<LaunchKey, SupervisorError> {
         let (supervisor, cli, options) = (self.clone(), cli.clone(), options.clone());
         let dir = cwd.to_owned();
-        self.shared
-            .looks
-            .at(cwd, move || supervisor.read_launch_key(&cli, &dir, &options))
+        self.look_at(cwd, move || supervisor.read_launch_key(&cli, &dir, &options))
             .await
     }
 
