@@ -128,6 +128,22 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// All bytes of a file that has at most so many. For files that somebody else named: they may have any size.
+///
+/// # Errors
+/// As [`open`]; `FileTooLarge`.
+pub fn read_at_most(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = open(path, OpenOptions::new().read(true))?;
+    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(limit).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        let error = format!("it has more than {most} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
+    }
+    Ok(bytes)
+}
+
 /// The text of a file.
 ///
 /// # Errors

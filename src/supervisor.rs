@@ -24,6 +24,7 @@ mod requests;
 mod restart;
 mod rules;
 mod settings;
+mod settings_file;
 mod view;
 mod warm;
 

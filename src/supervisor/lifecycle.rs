@@ -9,7 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use crate::{
-    claude::Start,
+    claude::{Start, options::Settings},
     domain::{CliSessionId, Clock, FailReason, RestartTerms, SessionId, SessionState, StartMode},
     files,
     keeper::{self, Outsider, StdinLine},
@@ -28,6 +28,7 @@ use super::{
     plan::{LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
     removal::absent,
     settings::make_private_dir,
+    settings_file,
 };
 
 /// How often it is looked whether a process that is being stopped is gone.
@@ -470,6 +471,10 @@ impl Supervisor {
         options.max_budget_usd = budget::left(&options, row)?;
         let choices = self.choices(session, false).await?;
         let mut left_out = self.leave_out_of_settings(&row.cwd, &mut options).await?;
+        if let Some(path) = choices.settings_to_read(&options) {
+            let settings = settings_file::read(&self.shared.looks, path).await?;
+            options.settings = Some(Settings::Inline(settings));
+        }
         choices.shape(&mut options);
         if let Start::Resume { id, .. } = start {
             self.refuse_when_in_use(row.id, id).await?;

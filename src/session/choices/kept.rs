@@ -14,7 +14,7 @@ use crate::{
         LaunchOptions, glance,
         hooks::{self, HookMatcher},
         json,
-        options::Thinking,
+        options::{Settings, Thinking},
     },
     domain::ClientId,
     journal::replace_beside,
@@ -310,6 +310,14 @@ impl Kept {
             servers.insert(name, Server { config, client });
         }
         self.servers = Some(servers);
+    }
+
+    /// The file of settings that must be read before [`Self::shape`], as rules that no flag can say join them.
+    pub fn settings_to_read<'o>(&self, options: &'o LaunchOptions) -> Option<&'o str> {
+        match &options.settings {
+            Some(Settings::Path(path)) if self.rules.need_settings() => Some(path),
+            Some(Settings::Path(_) | Settings::Inline(_)) | None => None,
+        }
     }
 
     /// Makes what goes by flags part of the launch options.

@@ -115,8 +115,20 @@ impl SessionRules {
         Some(())
     }
 
+    /// Whether some rules go by the settings of the launch, as no flag can say them.
+    pub(super) fn need_settings(&self) -> bool {
+        self.beyond_flags().iter().any(|(_, rules)| !rules.is_empty())
+    }
+
+    /// The rules that no flag can say, by the list that each belongs to.
+    fn beyond_flags(&self) -> [(&'static str, Vec<String>); 3] {
+        let (_, allow) = split(&self.allow);
+        let (_, deny) = split(&self.deny);
+        [("allow", allow), ("deny", deny), ("ask", self.ask.clone())]
+    }
+
     /// Makes them part of the launch options: allow and deny rules and directories go by flags, and what flags cannot say goes
-    /// by the settings.
+    /// by the settings. A file of settings is left as it is: where rules must join it, it has been read before.
     pub(super) fn shape(&self, options: &mut LaunchOptions) {
         let by_flag = |list: &mut Option<Vec<String>>, rules: &[String]| {
             let (plain, _) = split(rules);
@@ -132,11 +144,7 @@ impl SessionRules {
         }
         let of_launch = match &options.settings {
             Some(Settings::Inline(settings)) => Some(settings.get().to_owned()),
-            // The CLI refuses to start with a file that cannot be read.
-            Some(Settings::Path(path)) => match std::fs::read_to_string(path) {
-                Ok(text) if json::is_object(&text) => Some(text),
-                _ => return,
-            },
+            Some(Settings::Path(_)) => return,
             None => None,
         };
         if let Some(merged) = self.merge_into_settings(of_launch.as_deref().unwrap_or("{}"))
@@ -166,11 +174,8 @@ impl SessionRules {
 
     /// The value of the setting `permissions` with the rules that no flag gives.
     pub(super) fn merge(&self, permissions: &str) -> Option<Box<RawValue>> {
-        let (_, allow) = split(&self.allow);
-        let (_, deny) = split(&self.deny);
-        let lists = [("allow", allow), ("deny", deny), ("ask", self.ask.clone())];
         let mut merged: Option<Box<RawValue>> = None;
-        for (name, rules) in lists {
+        for (name, rules) in self.beyond_flags() {
             if rules.is_empty() {
                 continue;
             }

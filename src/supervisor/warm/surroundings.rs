@@ -32,6 +32,9 @@ const GIT_FILES: [&str; 2] = ["HEAD", "logs/HEAD"];
 /// Entries of a directory that are looked at.
 const MOST_ENTRIES: usize = 256;
 
+/// Most bytes of a `.git` that is a file.
+const MOST_LINK_BYTES: usize = 8 * 1024;
+
 /// What a process that starts now would read.
 #[derive(Debug, PartialEq)]
 pub(super) struct Surroundings {
@@ -101,7 +104,8 @@ impl Surroundings {
 
 /// Where the state of a working tree is: in `.git`, or where the file of that name says.
 fn repository(git: &Path) -> PathBuf {
-    let text = files::read_to_string(git).unwrap_or_default();
+    let bytes = files::read_at_most(git, MOST_LINK_BYTES).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     match text.strip_prefix("gitdir:") {
         Some(place) => git.parent().unwrap_or(git).join(place.trim()),
         None => git.to_owned(),

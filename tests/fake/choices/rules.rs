@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde_json::{Value, json};
 
 use super::{argv, crash, daemon, last_request, park, session, set};
 use crate::{
-    bed::{act, answer_heard},
+    bed::{act, answer_heard, session_with},
     support::{
         daemon::TestDaemon,
         rest::Rest,
@@ -128,4 +129,64 @@ async fn rules_of_an_answer_over_a_socket_hold() {
     park(&rest, &id).await;
     rest.ask(&id, "second").await;
     assert_eq!(given(&daemon), ALL);
+}
+
+/// The settings file that the newest process was given.
+fn settings_given(daemon: &TestDaemon) -> Value {
+    let argv = argv(daemon);
+    let file = argv.iter().find_map(|arg| arg.strip_prefix("--settings="));
+    serde_json::from_slice(&fs::read(file.unwrap()).unwrap()).unwrap()
+}
+
+/// The CLI may wait for whoever writes into it; the daemon has others to serve.
+#[tokio::test]
+async fn settings_in_a_fifo_hold_nobody_up() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let fifo = daemon.home().join("fifo");
+    mkfifo(&fifo, Mode::S_IRWXU).unwrap();
+    // More than the daemon has threads for its tasks.
+    for name in ["a", "b", "c", "d"] {
+        session_with(&daemon, name, json!({}), json!({ "settings": fifo })).await;
+    }
+    rest.get("/healthz").await.expect(200);
+}
+
+#[tokio::test]
+async fn rules_join_a_settings_file_or_nothing_starts() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let file = daemon.home().join("settings.json");
+    fs::write(&file, "\u{feff}{ \"permissions\": { \"ask\": [\"Bash\"] } }").unwrap();
+    let id = session(&daemon, json!({}), json!({ "settings": file })).await;
+    allow_with(&rest, &id, "q-1", updates()).await;
+    park(&rest, &id).await;
+    rest.ask(&id, "second").await;
+    let joined = json!({ "permissions": { "ask": ["Bash", "Glob"] } });
+    assert_eq!(settings_given(&daemon), joined);
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    let put = |what: &str| {
+        fs::remove_file(&file).unwrap();
+        match what {
+            "a FIFO" => mkfifo(&file, Mode::S_IRWXU).unwrap(),
+            "more than" => fs::write(&file, vec![b' '; 4 << 20]).unwrap(),
+            _ => fs::write(&file, "{ // no JSON\n}").unwrap(),
+        }
+    };
+    for what in ["a FIFO", "more than", "not the JSON"] {
+        put(what);
+        let refused = rest.lifecycle(&id, "resume", json!({})).await;
+        let detail = refused.body["detail"].as_str().unwrap().to_owned();
+        assert_eq!(refused.body["field"], "options.settings", "{:#}", refused.body);
+        assert!(detail.contains(what), "{detail}");
+        assert_eq!(refused.problem(422), "invalid_option");
+    }
+    fs::write(&file, "{}").unwrap();
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(
+        settings_given(&daemon),
+        json!({ "permissions": { "ask": ["Glob"] } })
+    );
 }
