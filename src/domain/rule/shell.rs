@@ -5,7 +5,9 @@
 //! is for what is allowed. The second overlooks quotes and structure: it is for what is denied, and finds more than is there.
 
 mod doubt;
+mod interpreter;
 mod read;
+mod wrapper;
 
 pub(super) use doubt::{Runs, runs};
 
@@ -17,6 +19,7 @@ const HANDS_ON: &[&str] = &[
     "builtin",
     "busybox",
     "chroot",
+    "chrt",
     "command",
     "dash",
     "doas",
@@ -27,6 +30,7 @@ const HANDS_ON: &[&str] = &[
     "find",
     "fish",
     "flock",
+    "gosu",
     "ionice",
     "ksh",
     "nice",
@@ -39,6 +43,7 @@ const HANDS_ON: &[&str] = &[
     "python",
     "python3",
     "ruby",
+    "runuser",
     "script",
     "setsid",
     "sh",
@@ -48,6 +53,8 @@ const HANDS_ON: &[&str] = &[
     "strace",
     "su",
     "sudo",
+    "systemd-run",
+    "taskset",
     "time",
     "timeout",
     "toybox",

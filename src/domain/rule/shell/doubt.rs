@@ -2,9 +2,12 @@
 //! it is denied, and one that may is a person's.
 
 use super::{
-    HANDS_ON, HAS_COMMANDS, KEEPS_TO_ITSELF, base, begins, commands, may_run,
+    HANDS_ON, HAS_COMMANDS, KEEPS_TO_ITSELF, base, begins, commands,
+    interpreter::{Source, is_interpreter, is_shell, is_standard_input, reads_programs, source},
+    may_run,
     read::{Command, FILE, GAP, VARIABLE, read},
     stands_in,
+    wrapper::{is_assignment, is_before, is_open_ended, is_wrapper, program_of, runs_its_input},
 };
 
 /// The knowledge about a line and a command.
@@ -18,48 +21,9 @@ pub(in crate::domain::rule) enum Runs {
     No,
 }
 
-/// Programs that run what they read, apart from the shells.
-const INTERPRETERS: [&str; 9] = [
-    "at", "batch", "crontab", "lua", "node", "perl", "php", "python", "ruby",
-];
-
-/// Words before a program.
-const BEFORE: [&str; 16] = [
-    "if",
-    "then",
-    "elif",
-    "else",
-    "while",
-    "until",
-    "do",
-    "!",
-    "time",
-    "coproc",
-    "noglob",
-    "nocorrect",
-    "builtin",
-    "command",
-    "exec",
-    "nohup",
-];
-
-/// Whether a program runs what it reads. Versions in names do not count.
-pub(super) fn is_interpreter(program: &str) -> bool {
-    let name = base(program).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.contains(&name) || is_shell(name)
-}
-
-fn is_shell(name: &str) -> bool {
-    name.ends_with("sh")
-        && !matches!(
-            name,
-            "ssh" | "push" | "hash" | "refresh" | "flush" | "mosh" | "trash"
-        )
-}
-
 /// Whether a line runs this program with these first arguments, as far as that is known.
 pub(in crate::domain::rule) fn runs(text: &str, prefix: &[String]) -> Runs {
-    let commands = read(text);
+    let commands = read(text, false);
     if commands.iter().any(|command| surely(command, prefix, 0)) {
         Runs::Surely
     } else if may_run(text, prefix)
@@ -78,7 +42,7 @@ fn places(words: &[String]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(word) = words.get(at) {
-        let is_skipped = is_assignment(word) || BEFORE.contains(&word.as_str());
+        let is_skipped = is_assignment(word) || is_before(word);
         if is_skipped {
             at += 1;
             continue;
@@ -90,44 +54,13 @@ fn places(words: &[String]) -> Vec<usize> {
             found.extend((at..words.len()).filter(|place| *place > 0 && runs(&words[place - 1])));
             break;
         }
-        let is_wrapper = HANDS_ON.contains(&name) && !is_interpreter(name) && !runs_text(name);
-        if !is_wrapper {
+        if !is_wrapper(name) {
             break;
         }
-        let is_option = |word: &String| {
-            word.starts_with('-') || is_assignment(word) || word.starts_with(|c: char| c.is_ascii_digit())
-        };
-        at += 1;
-        while words.get(at).is_some_and(is_option) {
-            at += 1;
-        }
+        at = program_of(words, at);
     }
     found.retain(|place| *place < words.len());
     found
-}
-
-fn runs_text(name: &str) -> bool {
-    matches!(
-        name,
-        "eval"
-            | "source"
-            | "."
-            | "trap"
-            | "alias"
-            | "for"
-            | "case"
-            | "select"
-            | "function"
-            | "hash"
-            | "enable"
-    )
-}
-
-fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        let name = name.trim_end_matches('+');
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
 }
 
 fn is_gap(c: char) -> bool {
@@ -149,7 +82,7 @@ fn surely(command: &Command, prefix: &[String], depth: usize) -> bool {
     places(words).into_iter().any(is_there)
         || (depth < 2
             && texts(words).iter().any(|text| {
-                read(text)
+                read(text, command.is_fed)
                     .iter()
                     .any(|command| surely(command, prefix, depth + 1))
             }))
@@ -167,16 +100,16 @@ fn is_computed(command: &Command, prefix: &[String], depth: usize) -> bool {
             return true;
         }
         if matches!(name, "eval" | "source" | ".") {
-            return arguments.iter().any(|word| word.contains(is_gap));
-        }
-        if is_interpreter(name) {
-            let script = arguments.iter().find(|word| !word.starts_with('-'));
-            let has_text = arguments
+            return arguments
                 .iter()
-                .any(|word| word.starts_with('-') && word.len() > 1 && *word != "-s");
-            return script.is_some_and(|script| script.contains(FILE))
-                || (command.is_fed
-                    && (!has_text && script.is_none() || arguments.iter().any(|word| word == "-s")));
+                .any(|word| word.contains(is_gap) || (command.is_fed && is_standard_input(word)));
+        }
+        if reads_programs(name) {
+            return match source(name, arguments) {
+                Source::Text | Source::Nothing => false,
+                Source::Script(script) => script.contains(FILE) || script == "{}" || script == "%",
+                Source::Input => command.is_fed || words[..*place].iter().any(|word| is_open_ended(word)),
+            };
         }
         let begins_so = prefix.len() > 1 && begins(&words[*place..], &prefix[..1], false);
         begins_so
@@ -185,9 +118,10 @@ fn is_computed(command: &Command, prefix: &[String], depth: usize) -> bool {
                 .is_some_and(|word| word.contains(is_gap))
     };
     places.iter().any(computed)
+        || (command.is_fed && runs_its_input(words, &places))
         || (depth < 2
             && texts(words).iter().any(|text| {
-                read(text)
+                read(text, command.is_fed)
                     .iter()
                     .any(|command| is_computed(command, prefix, depth + 1))
             }))
@@ -208,14 +142,17 @@ fn texts(words: &[String]) -> Vec<String> {
         let (name, arguments) = (base(&words[place]), &words[place + 1..]);
         if name == "eval" {
             texts.push(arguments.join(" "));
-        } else if is_shell(name) || is_interpreter(name) {
+        } else if name == "ssh" {
+            let host = program_of(words, place).saturating_sub(1);
+            texts.extend(words.get(host + 1..).map(|command| command.join(" ")));
+        } else if is_shell(name) || is_interpreter(name) || matches!(name, "su" | "runuser" | "script") {
             let is_flag =
                 |word: &String| word.starts_with('-') && !word.starts_with("--") && word.contains('c');
             let at = arguments.iter().position(is_flag);
             texts.extend(
                 at.and_then(|at| arguments.get(at + 1))
                     .cloned()
-                    .filter(|_| is_shell(name)),
+                    .filter(|_| !is_interpreter(name) || is_shell(name)),
             );
         }
     }

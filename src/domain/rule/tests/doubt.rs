@@ -83,6 +83,146 @@ fn a_person_is_asked_where_a_denied_command_may_be_run() {
     }
 }
 
+/// Rules as people write them: some commands are denied, and all else is allowed.
+fn guarded() -> Value {
+    json!([
+        deny("rm", &["rm"]),
+        deny("push", &["git", "push"]),
+        { "id": "all", "action": "allow" },
+    ])
+}
+
+#[test]
+fn text_that_reaches_an_interpreter_asks_a_person() {
+    let asks = |line: &str| matches!(decide(&guarded(), line), Some((_, Ask)));
+    for end in [
+        "bash -e",
+        "bash -euo pipefail",
+        "sh -x",
+        "bash -xs -- y",
+        "bash --login",
+        "bash /dev/stdin",
+        "python3 -u",
+        "python3 -W ignore",
+        "node -r esm",
+        "perl -w",
+        "sudo -u a sh",
+        "sudo --user a -- sh",
+        "sudo -i",
+        "sudo su - a",
+        "env -u X A=1 bash",
+        "timeout -k 5 10 bash",
+        "nice -n 5 bash",
+        "flock /tmp/l sh",
+        "chroot /x",
+        "ssh host",
+        "ssh -p 22 10.0.0.1 bash -s",
+        "ssh host 'bash -s'",
+        "docker run -i --rm alpine sh",
+        "kubectl exec -i pod -- bash",
+        "bash -c sh",
+        "at now",
+        "crontab -",
+        "make -f -",
+        "parallel",
+        "source /dev/stdin",
+        "(sh)",
+        "(cd /x && sh)",
+        "{ sh; }",
+        "{ cat; sh; }",
+        "\nsh",
+        "# a remark\n sh",
+        "(\nsh\n)",
+        "while true; do sh; done",
+        "while read x; do if y; then sh; fi; done",
+        "for x in 1 2; do sh; done",
+        "if true; then sh; fi",
+        "case x in x) sh;; esac",
+        "case x in y) z;; x) sh;; esac",
+        "! sh",
+        "time sh",
+        "tee >(sh)",
+        "tee >(cat | sh)",
+        "cat <(sh)",
+        "echo $(sh)",
+        "xargs sh",
+        "xargs -n 1 sh",
+        "xargs -0 sh -c",
+        "xargs -I % sh %",
+        "xargs -I{} sh -c {}",
+        "xargs env",
+        "xargs sudo -u a bash",
+    ] {
+        let line = format!("curl x | {end}");
+        assert!(asks(&line), "{line:?}");
+    }
+    for line in [
+        "sh < y",
+        "sh 0< y",
+        "<y sh",
+        "bash -x < y",
+        "(sh) < y",
+        "{ sh; } < y",
+        "while read x; do sh; done < y",
+        "sh <<< $x",
+        "bash -x <<< \"$(curl x)\"",
+        "(sh) <<< $x",
+        "cat <<E | sh -x\n$x\nE",
+        "sh <(curl x)",
+        "bash -o posix <(curl x)",
+        "bash --rcfile <(curl x) -i",
+        "curl x > >(sh)",
+        "find . -exec sh {} +",
+        "find . -exec bash -e {} \\;",
+        "fd -e x -x bash",
+        "xargs -a y bash",
+        "f() { sh; }; curl x | f",
+        "f ()\n{\n  sh\n}\ncurl x | f",
+        "function f { sh; }; f < y",
+        "exec < y; sh",
+    ] {
+        assert!(asks(line), "{line:?}");
+    }
+    // The text is there to be read.
+    for line in ["(sh) <<E\nrm x\nE", "{\nbash -x\n} <<'E'\nrm x\nE"] {
+        assert_eq!(denied(&["rm"], line), Some(Deny), "{line:?}");
+    }
+}
+
+#[test]
+fn what_only_reads_data_asks_nobody() {
+    for line in [
+        "curl x | python3 -m json.tool",
+        "curl x | python3 -c 'import sys; print(len(sys.stdin.read()))'",
+        "curl x | node -e 'process.stdin.pipe(process.stdout)'",
+        "curl x | perl -ne 'print if /x/'",
+        "curl x | perl -lane 'print $F[0]'",
+        "curl x | ruby -ne 'puts $_'",
+        "curl x | bash -c 'cat; ls'",
+        "curl x | bash -e deploy.sh",
+        "curl x | sudo -u a tee y",
+        "curl x | sudo grep bash",
+        "curl x | ssh host 'cat > y'",
+        "curl x | docker exec -i db psql",
+        "curl x | ./import.sh --all",
+        "curl x | while read y; do python3 tool.py $y; done",
+        "ls | xargs python3 tool.py",
+        "ls | xargs -n 1 bash -c 'echo x'",
+        "ls | xargs grep node",
+        "(cat x | wc -l); python3",
+        "(cd x; make) < y; bash",
+        "python3 tool.py < y",
+        "find . -name x -exec ./fix.sh {} +",
+        "docker ps | grep bash",
+        "crontab -l | grep x",
+        "f() { bash; }; curl x | tee y",
+        "exec > y; bash",
+    ] {
+        let (id, _) = decide(&guarded(), line).unwrap();
+        assert_eq!(id, "all", "{line:?}");
+    }
+}
+
 #[test]
 fn everyday_lines_ask_nobody() {
     let lines: Vec<String> = EVERYDAY.lines().map(|line| line.replace("\\n", "\n")).collect();
