@@ -166,9 +166,9 @@ fn fate(code: ErrorCode, side_effect_possible: bool) -> Fate {
     match code {
         // A refusal that did nothing; the limit may be another one the next time.
         ErrorCode::BudgetSpent => Fate::Forgotten,
+        _ if may_fare_better && !side_effect_possible => Fate::Forgotten,
         // These come from any depth, also after something was done.
         ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown => Fate::Unknown,
-        _ if may_fare_better && !side_effect_possible => Fate::Forgotten,
         _ => Fate::Kept,
     }
 }
@@ -272,6 +272,27 @@ mod tests {
                 "{}",
                 code.as_str()
             );
+        }
+    }
+
+    /// The daemon tells the caller to repeat what it undid, or never began.
+    #[test]
+    fn what_was_undone_is_run_again_under_its_key() {
+        use crate::supervisor::SupervisorError as E;
+        let undone = |error| E::Undone(Box::new(error));
+        for (error, expected) in [
+            (undone(E::StoreBehind), Fate::Forgotten),
+            (undone(E::ShuttingDown), Fate::Forgotten),
+            (E::Closing, Fate::Forgotten),
+            (E::StoreBehind, Fate::Unknown),
+            (E::ShuttingDown, Fate::Unknown),
+            (E::Partly(Box::new(E::Closing)), Fate::Unknown),
+        ] {
+            let said = format!("{error:?}");
+            let error = ApiError::from(error);
+            let told = fate(error.code(), error.side_effect_possible());
+            assert_eq!(told, expected, "{said}");
+            assert_eq!(told == Fate::Forgotten, !error.side_effect_possible(), "{said}");
         }
     }
 
