@@ -132,6 +132,13 @@ async fn a_hook_output_that_would_be_misread_is_refused() {
     client
         .find("the hook", |frame| frame["data"]["request_id"] == "h-0")
         .await;
+    // The CLI overlooks updates beside the decision: they would hold nowhere.
+    let rule = json!({ "type": "addRules", "rules": [{ "toolName": "Bash" }], "behavior": "deny", "destination": "session" });
+    let misplaced =
+        json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "updatedPermissions": [rule] } });
+    client.send(&answer("h-0", misplaced)).await;
+    let error = refusal(&mut client).await;
+    assert_eq!(error["code"], "invalid_decision", "{error:#}");
     let wrong = json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "permissionDecision": "allow",
         "updated_input": { "command": "safe" } } });
     client.send(&answer("h-0", wrong.clone())).await;

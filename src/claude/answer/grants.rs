@@ -73,19 +73,20 @@ impl Grants {
     }
 }
 
+/// The lists of permission updates in an answer, and in the output of a hook that answers for a person.
+pub fn permission_updates(payload: &str) -> Vec<&str> {
+    let [updates, specific] =
+        json::members(payload, ["updatedPermissions", "hookSpecificOutput"]).unwrap_or_default();
+    let of_decision = specific
+        .and_then(|specific| json::members(specific, ["decision"]))
+        .and_then(|[decision]| json::members(decision?, ["updatedPermissions"]))
+        .and_then(|[updates]| updates);
+    [updates, of_decision].into_iter().flatten().collect()
+}
+
 /// The directories that an answer, or the output of a hook, adds.
 pub fn added_directories(payload: &str) -> Vec<String> {
-    let Some([updates, specific]) = json::members(payload, ["updatedPermissions", "hookSpecificOutput"])
-    else {
-        return Vec::new();
-    };
-    let [of_hook, decision] = specific
-        .and_then(|specific| json::members(specific, ["updatedPermissions", "decision"]))
-        .unwrap_or_default();
-    let of_decision = decision
-        .and_then(|decision| json::members(decision, ["updatedPermissions"]))
-        .and_then(|[updates]| updates);
-    let lists = [updates, of_hook, of_decision].into_iter().flatten();
+    let lists = permission_updates(payload).into_iter();
     lists.flat_map(directories_of_updates).collect()
 }
 
@@ -97,10 +98,12 @@ pub fn directories_of_updates(updates: &str) -> Vec<String> {
         (json::string(kind?)? == "addDirectories").then_some(())?;
         json::items(directories?)
     });
-    directories
-        .flatten()
-        .filter_map(|directory| Some(json::decode_lossy(directory)?.into_owned()))
-        .collect()
+    directories.flat_map(texts).collect()
+}
+
+fn texts(items: Vec<&str>) -> Vec<String> {
+    let texts = items.into_iter().filter_map(json::decode_lossy);
+    texts.map(std::borrow::Cow::into_owned).collect()
 }
 
 fn rule(rule: &str) -> Option<RuleGrant> {

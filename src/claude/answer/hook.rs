@@ -50,24 +50,28 @@ const DECISION: [&str; 5] = [
     "interrupt",
 ];
 
+/// The one place of permission updates in an output.
+const UPDATES: &str = "hookSpecificOutput.decision.updatedPermissions";
+
 /// Checks the output of a hook, which passes byte for byte. `may_bypass` says whether the session may come into the mode
 /// `bypassPermissions`.
 ///
 /// # Errors
-/// A key is misspelt, or a permission update is one that the CLI would ignore.
+/// A key is misspelt, or a permission update is one that the CLI would ignore, also for its place.
 pub fn check_hook_output(output: &str, may_bypass: bool) -> Result<(), BadAnswer> {
     keys::check(output, &OUTPUT)?;
+    refuse_updates(output)?;
     let Some([Some(specific)]) = json::members(output, ["hookSpecificOutput"]) else {
         return Ok(());
     };
     keys::check(specific, &SPECIFIC)?;
-    let Some([decision, updates]) = json::members(specific, ["decision", "updatedPermissions"]) else {
+    refuse_updates(specific)?;
+    let Some([Some(decision)]) = json::members(specific, ["decision"]) else {
         return Ok(());
     };
-    permissions::check(given(updates), may_bypass)?;
-    let Some(decision) = decision.filter(|decision| json::is_object(decision)) else {
+    if !json::is_object(decision) {
         return Ok(());
-    };
+    }
     keys::check(decision, &DECISION)?;
     let updates = json::members(decision, ["updatedPermissions"]).and_then(|[updates]| updates);
     permissions::check(given(updates), may_bypass)
@@ -222,6 +226,19 @@ fn replaced<'a>(members: &[(&'static str, Option<&'a str>)]) -> Vec<(&'static st
         .collect()
 }
 
+/// Refuses updates where the CLI overlooks them.
+fn refuse_updates(object: &str) -> Result<(), BadAnswer> {
+    let name = "updatedPermissions";
+    let updates = json::members(object, [name]).and_then(|[updates]| given(updates));
+    match updates {
+        None => Ok(()),
+        Some(_) => Err(BadAnswer::MisspeltKey {
+            given: name.to_owned(),
+            known: UPDATES,
+        }),
+    }
+}
+
 fn given(raw: Option<&str>) -> Option<&str> {
     raw.filter(|raw| *raw != "null")
 }
@@ -345,7 +362,9 @@ mod tests {
             r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","updated_input":{"command":"ls"}}}"#,
             r#"{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedinput":{}}}}"#,
             r#"{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedPermissions":[{"type":"addRule"}]}}}"#,
-            r#"{"hookSpecificOutput":{"updatedPermissions":[{"type":"setMode","mode":"weird","destination":"session"}]}}"#,
+            r#"{"hookSpecificOutput":{"decision":{"updatedPermissions":[{"type":"setMode","mode":"weird","destination":"session"}]}}}"#,
+            r#"{"hookSpecificOutput":{"decision":{"behavior":"allow"},"updatedPermissions":[]}}"#,
+            r#"{"updatedPermissions":[{"type":"setMode","mode":"acceptEdits","destination":"session"}]}"#,
             bypass,
         ] {
             assert!(check_hook_output(output, false).is_err(), "{output}");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{LaunchOptions, control::replaced, json, options::Settings},
+    claude::{LaunchOptions, answer, control::replaced, json, options::Settings},
     domain::Seq,
 };
 
@@ -56,7 +56,7 @@ impl SessionRules {
     /// The CLI was given this answer, or this output of a hook.
     pub(super) fn answered(&mut self, seq: Seq, payload: &str) {
         self.change(seq, |rules| {
-            for updates in update_lists(payload) {
+            for updates in answer::permission_updates(payload) {
                 for update in json::items(updates).unwrap_or_default() {
                     // The CLI drops what is not whole.
                     let _ = rules.update(update);
@@ -192,17 +192,6 @@ impl SessionRules {
         }
         merged
     }
-}
-
-/// The lists of permission updates in an answer, or in the output of a hook that answers for a person.
-fn update_lists(payload: &str) -> Vec<&str> {
-    let [updates, specific] =
-        json::members(payload, ["updatedPermissions", "hookSpecificOutput"]).unwrap_or_default();
-    let of_decision = specific
-        .and_then(|specific| json::members(specific, ["decision"]))
-        .and_then(|[decision]| json::members(decision?, ["updatedPermissions"]))
-        .and_then(|[updates]| updates);
-    [updates, of_decision].into_iter().flatten().collect()
 }
 
 /// A rule as the CLI writes it in its settings.
