@@ -22,7 +22,10 @@ use super::{
 pub use self::{
     dialog::{cancel_dialog, complete_dialog, complete_dialog_answer},
     elicitation::{ElicitationAction, answer_elicitation, complete_elicitation},
-    grants::{Grants, RuleGrant, added_directories, directories_of_updates, permission_updates},
+    grants::{
+        Grants, RuleGrant, added_directories, directories_of_permissions, directories_of_settings,
+        directories_of_updates, permission_updates,
+    },
     hook::{HookBehavior, HookVerdict, block_goes_on, can_block, check_hook_output, decides_call},
     plan::accept_plan,
     questions::{Chosen, QuestionAnswers, answer_questions},

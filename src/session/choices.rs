@@ -72,6 +72,8 @@ pub(super) struct Choices {
     /// The newest record with an update of rules, an effort, or a stop.
     seen: u64,
     efforts: TypedEfforts,
+    /// The directories that the process does not get.
+    outside: Vec<String>,
     pub(super) restoring: Restoring,
 }
 
@@ -89,6 +91,7 @@ impl Choices {
             written,
             seen: 0,
             efforts: TypedEfforts::default(),
+            outside: Vec::new(),
             restoring: Restoring::default(),
         }
     }
@@ -207,6 +210,11 @@ impl Choices {
         Ok(())
     }
 
+    /// Has the next process not get these directories: they are outside of the roots by now.
+    pub(super) fn leave_out(&mut self, outside: &[String]) {
+        self.outside = outside.to_vec();
+    }
+
     /// Whether the file cannot be read.
     pub(super) fn is_damaged(&self) -> bool {
         self.kept.is_err()
@@ -225,7 +233,7 @@ impl Choices {
             return None;
         }
         let kept = self.kept.as_ref().ok();
-        let step = kept.and_then(|kept| restore::step(kept, id, is_here));
+        let step = kept.and_then(|kept| restore::step(kept, id, &self.outside, is_here));
         Some(step.ok_or(RestoreFailure))
     }
 

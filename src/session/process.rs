@@ -162,6 +162,7 @@ impl Actor {
         self.place = Some(place);
         self.unwritten = None;
         let left_out = std::mem::take(&mut launch.left_out);
+        self.controls.choices.leave_out(&left_out);
         self.launching = Some(Launching {
             left_out,
             waits: Some(Waits {

@@ -66,8 +66,13 @@ impl Roots {
 }
 
 fn added_by_request(subtype: &str, request: &str) -> Vec<String> {
-    let directory = (subtype == "register_repo_root").then(|| glance::member_text(request, "directory"));
-    directory.flatten().into_iter().collect()
+    match subtype {
+        "register_repo_root" => glance::member_text(request, "directory").into_iter().collect(),
+        "apply_flag_settings" | "update_settings" => {
+            glance::member(request, "settings").map_or_else(Vec::new, answer::directories_of_settings)
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The directories that are outside of all roots, or of which that cannot be found out. Blocks.

@@ -92,7 +92,11 @@ impl Supervisor {
         Ok(outside)
     }
 
-    async fn directories_outside(
+    /// Those of the directories that are outside of the roots.
+    ///
+    /// # Errors
+    /// `CwdUnreadable`.
+    pub(super) async fn directories_outside(
         &self,
         cwd: &str,
         directories: Vec<String>,

@@ -489,6 +489,8 @@ impl Supervisor {
             None => Default::default(),
         };
         left_out.extend(self.leave_out_directories(&row.cwd, &mut options).await?);
+        let set = choices.directories_of_settings();
+        left_out.extend(self.directories_outside(&row.cwd, set).await?);
         self.launch(
             &cli,
             LaunchParts {

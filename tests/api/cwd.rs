@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     common::{assert_nothing_made, id_of, problem},
@@ -199,6 +199,74 @@ async fn added_directories_are_bound_by_the_roots() {
     let given: serde_json::Value = serde_json::from_slice(&fs::read(given).unwrap()).unwrap();
     let left = json!({ "additionalDirectories": [], "deny": ["Read(./x)"] });
     assert_eq!(given["permissions"], left, "the rest of the settings stays");
+}
+
+/// What the launch refuses is refused at run time too, and what was taken is looked at again by each start.
+#[tokio::test]
+async fn directories_that_settings_add_at_run_time_are_bound_by_the_roots() {
+    let roots = tempfile::tempdir().unwrap();
+    let root = roots.path().canonicalize().unwrap();
+    let heard = tempfile::NamedTempFile::new().unwrap();
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SESSIONS_CWD_ROOTS", &root)
+        .fake(json!({ "record_stdin": heard.path() }))
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let outside = daemon.work_dir("outside");
+    let (cwd, extra, stays) = (root.join("in"), root.join("extra"), root.join("stays"));
+    for dir in [&cwd, &extra, &stays] {
+        fs::create_dir(dir).unwrap();
+    }
+    symlink(&outside, root.join("link")).unwrap();
+    let id = rest.create_ready(json!({ "cwd": cwd })).await;
+    rest.ask(&id, "hello").await;
+    let mut client = daemon.attach(&id, None).await;
+    let adding = |directories: Value| json!({ "permissions": { "additionalDirectories": directories } });
+    let settings = format!("/v1/sessions/{id}/settings");
+    for directories in [
+        json!(["/etc"]),
+        json!([stays, root.join("link")]),
+        json!([1, "../.."]),
+    ] {
+        let change = json!({ "settings": adding(directories.clone()) });
+        problem(rest.patch(&settings, change).await, 422, "control_not_allowed");
+        for subtype in ["apply_flag_settings", "update_settings"] {
+            let request = json!({ "subtype": subtype, "source": "localSettings", "settings": adding(directories.clone()) });
+            client
+                .send(&json!({ "type": "control_request", "request_id": "c-1", "request": request }))
+                .await;
+            let error = client
+                .find("the refusal", |frame| frame["type"] == "trunkline.error")
+                .await;
+            assert_eq!(error["code"], "control_not_allowed", "{error:#}");
+        }
+    }
+    let both = json!({ "settings": adding(json!([extra, stays])) });
+    rest.patch(&settings, both).await.expect(200);
+    let given = || {
+        let text = fs::read_to_string(heard.path()).unwrap();
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let all = lines.filter(|line| line["request"]["subtype"] == "apply_flag_settings");
+        all.map(|line| line["request"]["settings"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(given(), [adding(json!([extra, stays]))]);
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    fs::remove_dir(&extra).unwrap();
+    symlink(&outside, &extra).unwrap();
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(given()[1..], [adding(json!([stays]))]);
+    let notice = wait_for("the notice", PATIENCE, async || {
+        let mut records = rest.events(&id, 0).await.into_iter();
+        records.find(|record| record["data"]["code"] == "directories_left_out")
+    })
+    .await;
+    assert_eq!(notice["data"]["directories"], json!([extra]));
 }
 
 /// A program that has the daemon obey the permissions of files, as one that is not root does anyway.

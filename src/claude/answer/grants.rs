@@ -84,10 +84,29 @@ pub fn permission_updates(payload: &str) -> Vec<&str> {
     [updates, of_decision].into_iter().flatten().collect()
 }
 
-/// The directories that an answer, or the output of a hook, adds.
+/// The directories that an answer, or the output of a hook, adds. A worktree that a hook has made is one of them.
 pub fn added_directories(payload: &str) -> Vec<String> {
+    let specific = json::members(payload, ["hookSpecificOutput"]).and_then(|[specific]| specific);
+    let worktree = specific
+        .and_then(|specific| json::members(specific, ["worktreePath"]))
+        .and_then(|[worktree]| json::decode_lossy(worktree?));
     let lists = permission_updates(payload).into_iter();
-    lists.flat_map(directories_of_updates).collect()
+    let directories = lists.flat_map(directories_of_updates);
+    directories
+        .chain(worktree.map(std::borrow::Cow::into_owned))
+        .collect()
+}
+
+/// The directories that settings add.
+pub fn directories_of_settings(settings: &str) -> Vec<String> {
+    let permissions = json::members(settings, ["permissions"]).and_then(|[permissions]| permissions);
+    permissions.map_or_else(Vec::new, directories_of_permissions)
+}
+
+/// The directories that the setting `permissions` adds.
+pub fn directories_of_permissions(permissions: &str) -> Vec<String> {
+    let listed = json::members(permissions, ["additionalDirectories"]).and_then(|[listed]| listed);
+    texts(listed.and_then(json::items).unwrap_or_default())
 }
 
 /// The directories that permission updates add.

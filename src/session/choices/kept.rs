@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{
-        LaunchOptions, glance,
+        LaunchOptions, answer, glance,
         hooks::{self, HookMatcher},
         json,
         options::{Settings, Thinking},
@@ -318,6 +318,12 @@ impl Kept {
             Some(Settings::Path(path)) if self.rules.need_settings() => Some(path),
             Some(Settings::Path(_) | Settings::Inline(_)) | None => None,
         }
+    }
+
+    /// The directories that the settings add which were set.
+    pub fn directories_of_settings(&self) -> Vec<String> {
+        let permissions = self.settings.get("permissions");
+        permissions.map_or_else(Vec::new, |it| answer::directories_of_permissions(it.get()))
     }
 
     /// Makes what goes by flags part of the launch options.

@@ -1,7 +1,13 @@
 //! Owns how a process is given what was set: one request after the other, each after the answer to the one before it.
 
+use serde_json::value::RawValue;
+
 use crate::{
-    claude::{control::Fields, stdin},
+    claude::{
+        answer,
+        control::{Fields, replaced},
+        stdin,
+    },
     domain::{ClientId, PromptUuid, RunId},
 };
 
@@ -85,8 +91,13 @@ impl Kept {
     }
 }
 
-/// The request with this id. `is_here` says whether a client can serve.
-pub(super) fn step(kept: &Kept, id: &str, is_here: impl Fn(&ClientId) -> bool) -> Option<Step> {
+/// The request with this id, without the directories that are `outside`. `is_here` says whether a client can serve.
+pub(super) fn step(
+    kept: &Kept,
+    id: &str,
+    outside: &[String],
+    is_here: impl Fn(&ClientId) -> bool,
+) -> Option<Step> {
     let what = id.strip_prefix(PREFIX)?;
     let mut left_out = Vec::new();
     let mut owners = Fields::new();
@@ -94,8 +105,12 @@ pub(super) fn step(kept: &Kept, id: &str, is_here: impl Fn(&ClientId) -> bool) -
     let subtype = if what == SETTINGS {
         let mut settings = Fields::new();
         for (name, value) in &kept.settings {
-            let merged = (name == "permissions").then(|| kept.rules.merge(value.get()));
-            settings.set_raw(name, merged.flatten().unwrap_or_else(|| value.clone()));
+            let mut value = value.clone();
+            if name == "permissions" {
+                value = without_directories(value.get(), outside).unwrap_or(value);
+                value = kept.rules.merge(value.get()).unwrap_or(value);
+            }
+            settings.set_raw(name, value);
         }
         fields.set_raw("settings", settings.to_object()?);
         "apply_flag_settings"
@@ -133,6 +148,20 @@ pub(super) fn step(kept: &Kept, id: &str, is_here: impl Fn(&ClientId) -> bool) -
         record,
         left_out,
     })
+}
+
+/// The permissions without these directories; `None` when they list none of them.
+fn without_directories(permissions: &str, outside: &[String]) -> Option<Box<RawValue>> {
+    let all = answer::directories_of_permissions(permissions);
+    let left: Vec<&String> = all
+        .iter()
+        .filter(|directory| !outside.contains(directory))
+        .collect();
+    if left.len() == all.len() {
+        return None;
+    }
+    let left = serde_json::value::to_raw_value(&left).ok()?;
+    replaced(permissions, "additionalDirectories", left)
 }
 
 /// Whether a request of ours gives the process something back.

@@ -23,7 +23,7 @@ fn settings(values: &str) -> String {
 
 /// The line that gives the settings back.
 fn restored(kept: &Kept) -> String {
-    let step = restore::step(kept, "trunkline-restore-settings", |_| true).unwrap();
+    let step = restore::step(kept, "trunkline-restore-settings", &[], |_| true).unwrap();
     String::from_utf8(step.line).unwrap()
 }
 
@@ -235,7 +235,7 @@ fn the_last_servers_are_set_again_without_those_of_absent_clients() {
         "rest",
     );
     let id = "trunkline-restore-servers";
-    let step = restore::step(&kept, id, |client| client.to_string() != "phone").unwrap();
+    let step = restore::step(&kept, id, &[], |client| client.to_string() != "phone").unwrap();
     let line = String::from_utf8(step.line).unwrap();
     assert!(
         line.contains(r#""servers":{"el":{"command":"y","env":{"K":"SECRET"}}}"#),
@@ -247,7 +247,7 @@ fn the_last_servers_are_set_again_without_those_of_absent_clients() {
             .unwrap()
             .contains("SECRET")
     );
-    let step = restore::step(&kept, id, |_| true).unwrap();
+    let step = restore::step(&kept, id, &[], |_| true).unwrap();
     let record = String::from_utf8(step.record.unwrap()).unwrap();
     assert!(record.contains(r#""owners":{"gone":"phone"}"#), "{record}");
     kept.set(&set_servers("{}"), "rest");
@@ -276,7 +276,7 @@ fn toggles_and_modes_come_after_the_servers() {
         .collect();
     assert_eq!(names, ["settings", "servers", "off/a", "mode/a"]);
     for id in &steps {
-        assert!(restore::step(&kept, id, |_| true).is_some(), "{id}");
+        assert!(restore::step(&kept, id, &[], |_| true).is_some(), "{id}");
     }
     kept.set(&mode("null"), "rest");
     assert!(!kept.steps().contains(&"trunkline-restore-mode/a".to_owned()));
