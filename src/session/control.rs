@@ -109,10 +109,6 @@ impl Held {
         }
     }
 
-    fn registration(&self) -> Option<&Registration> {
-        self.request()?.registers.as_ref()
-    }
-
     fn request_mut(&mut self) -> Option<&mut Request> {
         match self {
             Self::Request(request) => Some(request),
@@ -177,6 +173,8 @@ pub(super) struct Controls {
     pub(super) choices: Choices,
     /// Not sent yet, in the order in which they came.
     held: VecDeque<Held>,
+    /// New hooks that are not sent yet. They wait for the answers of others, and so nothing else waits for them.
+    registering: VecDeque<Request>,
     /// By the id that the CLI knows.
     waiting: HashMap<String, Waiting>,
     ending: Option<Ending>,
@@ -198,6 +196,7 @@ impl Controls {
         Self {
             choices,
             held: VecDeque::new(),
+            registering: VecDeque::new(),
             waiting: HashMap::new(),
             ending: None,
         }
@@ -205,16 +204,25 @@ impl Controls {
 
     /// Holds something back; given back when there is too much.
     pub(super) fn hold(&mut self, held: Held) -> Option<Held> {
-        if self.held.len() >= HELD {
+        if self.held.len() + self.registering.len() >= HELD {
             return Some(held);
         }
-        self.held.push_back(held);
+        match held {
+            Held::Request(request) if request.registers.is_some() => self.registering.push_back(request),
+            held => self.held.push_back(held),
+        }
         None
     }
 
     /// Whether something is held back.
     pub(super) fn has_held(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || !self.registering.is_empty()
+    }
+
+    /// Whether something is held back that goes before what comes now: new hooks are meant for the turns behind them, but wait for
+    /// others when they may not be registered yet.
+    pub(super) fn holds_up(&self, may_register: bool) -> bool {
+        !self.held.is_empty() || (may_register && !self.registering.is_empty())
     }
 
     /// Whether a prompt is held back.
@@ -224,20 +232,23 @@ impl Controls {
 
     /// Whether no request is under way.
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.waiting.is_empty()
+        !self.has_held() && self.waiting.is_empty()
     }
 
-    /// Takes what was held back first.
+    /// Takes what is held back, new hooks first.
     pub(super) fn take_held(&mut self) -> Option<Held> {
-        self.held.pop_front()
+        let registering = self.registering.pop_front().map(Held::Request);
+        registering.or_else(|| self.held.pop_front())
     }
 
-    /// Takes what was held back first, if it may be sent now: a request to a process that is ready, new hooks when none is open,
+    /// Takes what was held back first, if it may be sent now: new hooks when none is open, a request to a process that is ready,
     /// a prompt when no interrupt waits for its answer.
     pub(super) fn take_sendable(&mut self, is_ready: bool, may_register: bool) -> Option<Held> {
+        if may_register && let Some(request) = self.registering.pop_front() {
+            return Some(Held::Request(request));
+        }
         let is_interrupting = self.is_interrupting();
         self.held.pop_front_if(|held| match held {
-            Held::Request(request) if request.registers.is_some() => may_register,
             Held::Request(_) => is_ready,
             Held::Prompt(_) => !is_interrupting,
         })
@@ -307,11 +318,7 @@ impl Controls {
     /// Where an open request of a client is.
     pub(super) fn of_client(&self, connection: ConnectionId, client_id: &str) -> Option<Place> {
         let asked = |askers: &[Asker]| askers.iter().any(|asker| asker.is_request(connection, client_id));
-        let mut ours = self
-            .held
-            .iter()
-            .filter_map(Held::request)
-            .map(|request| &request.askers);
+        let mut ours = self.held_requests().map(|request| &request.askers);
         let ending = self.ending.as_ref().map(|ending| &ending.askers);
         if ours.any(|askers| asked(askers)) || ending.is_some_and(|askers| asked(askers)) {
             return Some(Place::Ours);
@@ -353,23 +360,22 @@ impl Controls {
         self.remove(|asker| asker.is_client(connection))
     }
 
+    fn held_requests(&self) -> impl Iterator<Item = &Request> {
+        let held = self.held.iter().filter_map(Held::request);
+        self.registering.iter().chain(held)
+    }
+
     fn all_askers(&self) -> impl Iterator<Item = &Asker> {
-        let held = self
-            .held
-            .iter()
-            .filter_map(Held::request)
-            .flat_map(|request| &request.askers);
+        let held = self.held_requests().flat_map(|request| &request.askers);
         let waiting = self.waiting.values().flat_map(|waiting| &waiting.askers);
         let ending = self.ending.iter().flat_map(|ending| &ending.askers);
         held.chain(waiting).chain(ending)
     }
 
     fn all_askers_mut(&mut self) -> impl Iterator<Item = &mut Asker> {
-        let held = self
-            .held
-            .iter_mut()
-            .filter_map(Held::request_mut)
-            .flat_map(|request| &mut request.askers);
+        let held = self.held.iter_mut().filter_map(Held::request_mut);
+        let held = self.registering.iter_mut().chain(held);
+        let held = held.flat_map(|request| &mut request.askers);
         let waiting = self.waiting.values_mut().flat_map(|waiting| &mut waiting.askers);
         let ending = self.ending.iter_mut().flat_map(|ending| &mut ending.askers);
         held.chain(waiting).chain(ending)
@@ -390,6 +396,8 @@ impl Controls {
         if let Some(ending) = &mut self.ending {
             retain(&mut ending.askers);
         }
+        self.registering
+            .retain_mut(|request| !retain(&mut request.askers));
         self.held.retain_mut(|held| {
             let request = held.request_mut();
             request.is_none_or(|request| !retain(&mut request.askers) || request.interrupt.is_some())
@@ -402,15 +410,17 @@ impl Controls {
 
     /// Takes registrations that have waited too long.
     pub(super) fn take_unregistered(&mut self, now: Instant) -> Vec<Held> {
-        let is_overdue = |held: &Held| held.registration().is_some_and(|it| it.until <= now);
-        let (overdue, held) = std::mem::take(&mut self.held).into_iter().partition(is_overdue);
-        self.held = held;
-        overdue.into()
+        let is_overdue = |request: &Request| request.registers.as_ref().is_some_and(|it| it.until <= now);
+        let all = std::mem::take(&mut self.registering).into_iter();
+        let (overdue, left): (VecDeque<_>, VecDeque<_>) = all.partition(is_overdue);
+        self.registering = left;
+        overdue.into_iter().map(Held::Request).collect()
     }
 
     /// The registrations that are held back.
     pub(super) fn registrations(&self) -> impl Iterator<Item = &Registration> {
-        self.held.iter().filter_map(Held::registration)
+        let all = self.registering.iter();
+        all.filter_map(|request| request.registers.as_ref())
     }
 
     /// The next deadline.

@@ -171,7 +171,7 @@ impl Actor {
             Some(_) => is_ready || !(is_carrying || self.controls.has_held_prompt()),
             None if catalogue::goes_first(subtype) => true,
             // What only looks changes nothing for a prompt that waits.
-            None => is_ready && (!self.controls.has_held() || catalogue::may_overtake(subtype)),
+            None => is_ready && (!self.is_behind_held() || catalogue::may_overtake(subtype)),
         };
         if !wakes && may_go {
             self.send_request(request);
@@ -278,13 +278,22 @@ impl Actor {
             return;
         }
         let is_ready = self.machine.is_ready() && !self.wakes();
-        let may_register = !self.machine.desk().has_open_hook() && !self.wakes();
-        while let Some(held) = self.controls.take_sendable(is_ready, may_register) {
+        while let Some(held) = self.controls.take_sendable(is_ready, self.may_register()) {
             match held {
                 Held::Request(request) => self.send_request(request),
                 Held::Prompt(entry) => self.enqueue(entry),
             }
         }
+    }
+
+    /// Whether the CLI may be given new hooks.
+    fn may_register(&self) -> bool {
+        !self.machine.desk().has_open_hook() && !self.wakes()
+    }
+
+    /// Whether what is held back goes before what comes now.
+    fn is_behind_held(&self) -> bool {
+        self.controls.holds_up(self.may_register())
     }
 
     /// The state, when there is no process and none is being started.
@@ -296,7 +305,7 @@ impl Actor {
 
     /// Writes a prompt, behind what came before it, and not into the middle of an interrupt.
     pub(super) fn enqueue_prompt(&mut self, entry: Entry) {
-        let waits = self.controls.has_held() || self.controls.is_interrupting();
+        let waits = self.is_behind_held() || self.controls.is_interrupting();
         if waits || self.machine.is_restoring() || self.machine.next_after_restore().is_some() {
             self.hold(Held::Prompt(entry));
         } else {

@@ -212,6 +212,43 @@ async fn new_hooks_wait_until_no_hook_is_open() {
     assert_eq!(registered["by"], "ws:y");
 }
 
+/// One client that takes its time delays nobody but those who register.
+#[tokio::test]
+async fn new_hooks_that_wait_hold_nobody_else_up() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let options = json!({ "hooks": [hook_of("x", json!({}))] });
+    let id = session_with(&daemon, "a", json!({}), options).await;
+    let mut owner = daemon.attach_as("x", &id, None).await;
+    let mut other = daemon.attach_as("y", &id, None).await;
+    let actions = json!([callback("h-1", "trunkline/0"), { "text": "done" }]);
+    act(&rest, &id, actions).await;
+    asked(&mut owner, "h-1").await;
+    let hooks = |event: &str| json!({ event: [{ "hookCallbackIds": ["s"] }] });
+    other.send(&initialize("1", &hooks("Stop"))).await;
+    other.send(&initialize("2", &hooks("SessionEnd"))).await;
+    // It was looked at by the time that a later message is taken.
+    let message = json!({ "role": "user", "content": "of the same client" });
+    other.send(&json!({ "type": "user", "message": message })).await;
+    other
+        .find("the receipt", |frame| frame["type"] == "trunkline.ack")
+        .await;
+    rest.prompt(&id, "of another").await;
+    let model = json!({ "subtype": "set_model", "model": "m" });
+    rest.post(&path(&id, "control"), model).await.expect(200);
+    assert_eq!(initializes(&rest, &id).await.len(), 1);
+    owner.send(&answer("h-1", json!({}))).await;
+    acked(&mut owner, "h-1").await;
+    initialized(&mut other, "1").await;
+    initialized(&mut other, "2").await;
+    let registered = initializes(&rest, &id).await;
+    let events: Vec<_> = registered[1..]
+        .iter()
+        .map(|record| record["data"]["request"]["hooks"].get("SessionEnd").is_some())
+        .collect();
+    assert_eq!(events, [false, true], "{registered:#?}");
+}
+
 /// A client that is away for good costs the wait once, and no park.
 #[tokio::test]
 async fn a_client_that_left_for_good_is_waited_for_once() {
