@@ -548,7 +548,7 @@ impl Actor {
                 tracing::warn!(session.id = %self.id, seq = seq.get(), "a result of the CLI ends no turn");
             }
             Effect::Notice(told) => self.tell(told),
-            Effect::NoticeRead(_) => {}
+            Effect::NoticeRead(told) => self.uncertain.retain(|unsent| !unsent.is_notice(&told)),
             Effect::Claimed => self.on_claimed(),
             Effect::RunEnded => self.on_run_ended(),
             Effect::ParkVoid => {
@@ -562,7 +562,12 @@ impl Actor {
     /// Writes down what a person may want to know.
     fn tell(&mut self, told: notes::Told) {
         tracing::warn!(session.id = %self.id, code = told.code.as_str(), detail = told.detail, "a notice about a conversation");
-        self.note(Note::Notice(Notice::Told(told)), Subject::Nobody);
+        self.write_notice(told);
+    }
+
+    pub(super) fn write_notice(&mut self, told: notes::Told) {
+        let due = Subject::Due(Due::Notice(told.clone()));
+        self.note(Note::Notice(Notice::Told(told)), due);
     }
 
     fn on_keeper(&mut self, event: Option<KeeperEvent>) {

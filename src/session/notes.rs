@@ -248,7 +248,7 @@ impl LeftOut {
 }
 
 /// Something about the conversation that a person may want to know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Told {
     pub(super) code: ToldCode,
     pub(super) detail: String,

@@ -19,7 +19,7 @@ use crate::{
     keeper::{Line, LinkHandle, WriteError},
 };
 
-use super::{desk::Fallback, error::Silence};
+use super::{desk::Fallback, error::Silence, notes};
 
 /// Entries that may wait here. What is beyond it is refused as busy.
 pub(super) const OUTBOX_ENTRIES: usize = 256;
@@ -94,6 +94,8 @@ pub(super) enum Due {
     Restore,
     /// A prompt of the last process that waited until this one had what was set.
     Carried,
+    /// A notice about the conversation.
+    Notice(notes::Told),
 }
 
 /// One thing to send.
@@ -201,6 +203,13 @@ pub(super) enum Told {
 pub(super) struct Unsent {
     pub(super) subject: Subject,
     pub(super) error: WriteError,
+}
+
+impl Unsent {
+    /// Whether it is this notice.
+    pub(super) fn is_notice(&self, told: &notes::Told) -> bool {
+        matches!(&self.subject, Subject::Due(Due::Notice(due)) if due == told)
+    }
 }
 
 /// Sends entries until the outbox is dropped; tells of those that the keeper refused, and of a keeper that says nothing.

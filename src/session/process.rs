@@ -368,7 +368,11 @@ impl Actor {
             }
         }
         self.refuse_claim(&|| SessionError::NotLive { state });
-        self.refused.clear();
+        for due in std::mem::take(&mut self.refused) {
+            if let Due::Notice(told) = due {
+                self.late_notes.push(Note::Notice(Notice::Told(told)));
+            }
+        }
         self.retry_at = None;
         self.drop_launch_prompts();
         self.announced.clear();
@@ -585,6 +589,7 @@ impl Actor {
                     Due::Rule(id) => self.ruling.go_on(id),
                     Due::Restore => self.controls.choices.restoring.unsent(),
                     Due::Carried => self.controls.choices.restoring.prompt_unsent(),
+                    Due::Notice(told) => self.write_notice(told),
                 }
             }
             self.append_unwritten();

@@ -14,6 +14,7 @@ use super::{
     actor::Actor,
     decisions::DecisionReply,
     error::Silence,
+    notes::{Note, Notice},
     outbox::{Due, Subject, Told, Unsent},
 };
 
@@ -114,6 +115,11 @@ impl Actor {
             // It is sent again to a process that lives.
             Subject::Due(Due::Restore) => self.controls.choices.restoring.unsent(),
             Subject::Due(Due::Carried) => self.retry_later(Due::Carried, RETRY_PAUSE),
+            // The process has ended before it, and its keeper is about to go.
+            Subject::Due(Due::Notice(told)) if self.link.is_some() => {
+                self.late_notes.push(Note::Notice(Notice::Told(told)));
+            }
+            Subject::Due(Due::Notice(told)) => self.write_notice(told),
             // It was stopped in haste, and its journal goes too.
             Subject::Due(_) | Subject::Nobody if self.unclaimed.is_some() => {}
             Subject::Due(_) | Subject::Nobody => {
