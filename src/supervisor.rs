@@ -25,6 +25,7 @@ mod restart;
 mod rules;
 mod settings;
 mod settings_file;
+mod strangers;
 mod view;
 mod warm;
 
@@ -59,6 +60,7 @@ pub use warm::{WarmHealth, WarmProfile, WarmSettings};
 use cli::CliSource;
 use projector::Projector;
 use registry::Registry;
+use strangers::Strangers;
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -76,6 +78,8 @@ struct Shared {
     data_mark: String,
     store: Store,
     registry: Registry,
+    /// Shared with the sweep of a start.
+    strangers: Arc<Strangers>,
     admission: Admission,
     warm: Arc<warm::Pool>,
     projector: Projector,
@@ -124,6 +128,7 @@ impl Supervisor {
                 settings,
                 store,
                 registry: Registry::default(),
+                strangers: Arc::default(),
                 projector,
                 metrics: Metrics::new(VERSION),
                 tracker,

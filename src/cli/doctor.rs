@@ -124,6 +124,7 @@ async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {
         checks.push(warm_pool(config, ready));
     }
     checks.extend(ready.and_then(unreadable));
+    checks.extend(ready.and_then(unknown));
     checks.push(daemon);
     checks
 }
@@ -141,6 +142,23 @@ fn unreadable(ready: &Value) -> Option<Check> {
                 ids.join(", ")
             ),
             "`trunkline rm ID` deletes one, with its journal",
+        )
+    })
+}
+
+/// Sessions that run and that the daemon's database does not know, if there are any.
+fn unknown(ready: &Value) -> Option<Check> {
+    let ids = view::list(ready, &["unknown_sessions"]);
+    let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
+    (!ids.is_empty()).then(|| {
+        Check::notice(
+            "sessions",
+            format!(
+                "{} have a process and are not in the database: {}",
+                ids.len(),
+                ids.join(", ")
+            ),
+            "put the database back that knows them, or `trunkline rm ID` ends one and deletes its journal",
         )
     })
 }

@@ -40,6 +40,8 @@ pub(super) struct Opened {
 
 /// Opens and migrates the database.
 pub(super) async fn open(path: &Path) -> Result<Opened, StoreError> {
+    refuse_special_files(path)?;
+    refuse_foreign(path).await?;
     let identity = Identity::prepare(path)?;
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -84,22 +86,61 @@ pub(super) async fn look(path: &Path) -> Result<(), StoreError> {
         path: path.to_path_buf(),
         source: Arc::new(source),
     })?;
-    // Without a log the file is whole, and nothing need be made beside it.
-    let has_log = side_file(path, "-wal").metadata().is_ok_and(|log| log.len() > 0);
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .read_only(true)
-        .immutable(!has_log)
-        .busy_timeout(BUSY_TIMEOUT)
-        .disable_statement_logging();
+    let options = to_look(path);
     let mut database = options.connect().await.map_err(|error| open_error(error, path))?;
     let looked = look_inside(&mut database, path).await;
     drop(database.close().await);
     looked
 }
 
+/// How a database is looked at that is not changed.
+fn to_look(path: &Path) -> SqliteConnectOptions {
+    // Without a log the file is whole, and nothing need be made beside it.
+    let has_log = side_file(path, "-wal").metadata().is_ok_and(|log| log.len() > 0);
+    SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .immutable(!has_log)
+        .busy_timeout(BUSY_TIMEOUT)
+        .disable_statement_logging()
+}
+
+/// Refuses the database of another program, before anything of it is changed. All else that may be wrong with the file is for
+/// who opens it.
+async fn refuse_foreign(path: &Path) -> Result<(), StoreError> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let Ok(mut database) = to_look(path).connect().await else {
+        return Ok(());
+    };
+    let is_foreign = is_foreign(&mut database).await;
+    drop(database.close().await);
+    match is_foreign {
+        Ok(true) => Err(StoreError::Foreign {
+            path: path.to_path_buf(),
+        }),
+        Ok(false) | Err(_) => Ok(()),
+    }
+}
+
+/// Whether there are tables, and none of them says what we have done to the database.
+async fn is_foreign(database: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema) \
+            AND NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')",
+    )
+    .fetch_one(database)
+    .await
+}
+
 async fn look_inside(database: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
     let of_query = |error| open_error(error, path);
+    if is_foreign(database).await.map_err(of_query)? {
+        return Err(StoreError::Foreign {
+            path: path.to_path_buf(),
+        });
+    }
     let has_schema: Option<i64> =
         sqlx::query_scalar("SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations'")
             .fetch_optional(&mut *database)
@@ -177,6 +218,18 @@ pub(super) fn blank(path: &Path) -> io::Result<Option<Blank>> {
     Ok(is_blank.then_some(Blank::Empty))
 }
 
+/// SQLite opens these files by itself, and would wait for who writes into a FIFO.
+fn refuse_special_files(path: &Path) -> Result<(), StoreError> {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let side = side_file(path, suffix);
+        files::check(&side).map_err(|source| StoreError::Open {
+            path: side,
+            source: Arc::new(source),
+        })?;
+    }
+    Ok(())
+}
+
 /// A file that SQLite keeps beside the database.
 fn side_file(path: &Path, suffix: &str) -> PathBuf {
     let mut side = path.as_os_str().to_owned();
@@ -204,14 +257,6 @@ impl Identity {
             return Err(StoreError::ReadOnly {
                 path: path.to_path_buf(),
             });
-        }
-        // SQLite opens these by itself, and would wait for who writes into a FIFO.
-        for suffix in ["", "-wal", "-shm", "-journal"] {
-            let side = side_file(path, suffix);
-            files::check(&side).map_err(|source| StoreError::Open {
-                path: side,
-                source: Arc::new(source),
-            })?;
         }
         let mut options = std::fs::OpenOptions::new();
         options

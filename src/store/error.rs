@@ -55,6 +55,16 @@ pub enum StoreError {
         /// The newest version of this program.
         known: i64,
     },
+    /// Another program made the file.
+    #[error(
+        "the database {} is of another program: it has tables, and none of Trunkline's; put Trunkline's database back, or move \
+         this one away",
+        path.display()
+    )]
+    Foreign {
+        /// The database file.
+        path: PathBuf,
+    },
     /// SQLite finds the file damaged.
     #[error("the database {} is damaged: {verdict}", path.display())]
     Damaged {

@@ -411,9 +411,13 @@ impl Supervisor {
     async fn kill_strays(&self) {
         let (mark, settings) = (self.shared.data_mark.clone(), self.shared.settings.clone());
         let sweep = Arc::clone(self.shared.registry.start_sweep());
+        let strangers = Arc::clone(&self.shared.strangers);
         let swept = self
             .blocking(move || {
                 sweep.run(&mark, |session, run| {
+                    if strangers.has(session) {
+                        return true;
+                    }
                     match Identity::read(&settings.identity_file(session)) {
                         Ok(keeper) => keeper.is_some_and(|keeper| keeper.run == run && keeper.may_live()),
                         // It cannot be told who keeps it, so somebody may.
@@ -454,7 +458,8 @@ impl Supervisor {
         }
     }
 
-    /// Deals with a folder that belongs to no session. Records are kept, whatever they are of; a process is not.
+    /// Deals with a folder that belongs to no session. Records are kept, whatever they are of, and so is a process, unless it was
+    /// started in advance: the database may be the wrong one.
     async fn disown(&self, id: SessionId, dir: &Path) {
         let queued = self.shared.settings.queued_file(id);
         let of_a_start = [queued.with_extension("new"), queued];
@@ -466,7 +471,14 @@ impl Supervisor {
             let _ = std::fs::remove_dir(dir);
             return;
         }
-        tracing::warn!(session.id = %id, folder = %dir.display(), "a folder belongs to no session of the database; it is left alone");
+        if files::is_missing(&self.shared.settings.warm_file(id)) {
+            let has_process = self.has_keeper(id);
+            if has_process {
+                self.shared.strangers.note(id);
+            }
+            tracing::warn!(session.id = %id, folder = %dir.display(), has_process, "a folder belongs to no session of the database; it is left alone");
+            return;
+        }
         let identity = self.shared.settings.identity_file(id);
         let deadline = self.shared.settings.stop_deadline();
         let is_ended = match keeper::attach(&identity, &self.shared.tracker).await {
@@ -485,7 +497,19 @@ impl Supervisor {
             // What it may have left behind is swept with the rest.
             Err(_) => return,
         };
-        tracing::warn!(session.id = %id, is_ended, "the process of a session that is not in the database was stopped");
+        tracing::warn!(session.id = %id, is_ended, "a process that an earlier daemon had started in advance was stopped");
+    }
+
+    /// Whether a session that no daemon opens has a keeper, as far as can be told.
+    fn has_keeper(&self, id: SessionId) -> bool {
+        self.keeper_of(id).is_some() || is_locked(&self.shared.settings.session_dir(id)).unwrap_or(true)
+    }
+
+    /// The sessions that have a process and are not in the database.
+    pub(super) fn strangers(&self) -> Vec<SessionId> {
+        let mut strangers = self.shared.strangers.all();
+        strangers.retain(|id| self.has_keeper(*id));
+        strangers
     }
 
     /// A session that cannot be opened has no process and no way to one: it is shown as failed, and can be opened again once

@@ -27,7 +27,9 @@ impl Supervisor {
             Ok(session) => Some(session),
             // The daemon died in the middle of an earlier deletion.
             Err(SupervisorError::Session(SessionError::Journal(ReadError::NotFound { .. }))) => None,
-            Err(error) if is_damage(&error) => return self.remove_unopened(id, error).await,
+            Err(error) if is_damage(&error) || self.shared.strangers.has(id) => {
+                return self.remove_unopened(id, error).await;
+            }
             Err(error) => return Err(error),
         };
         let stopped = match &session {
@@ -56,7 +58,7 @@ impl Supervisor {
         Ok(self.shared.store.delete_session_named(name).await?)
     }
 
-    /// Removes a session that cannot be opened, for what is damaged of it. Its keeper is ended by the signal that every version
+    /// Removes a session that cannot be opened, for what is damaged of it or as it is in no row. Its keeper is ended by the signal that every version
     /// understands.
     async fn remove_unopened(&self, id: SessionId, why: SupervisorError) -> Result<(), SupervisorError> {
         let _exclusive = self.shared.registry.exclusive(id).await;
@@ -64,7 +66,7 @@ impl Supervisor {
             // It passed, and somebody has opened it since: an actor must not outlive its journal.
             return Err(why);
         }
-        if !self.shared.store.has_session(id).await? {
+        if !self.shared.strangers.has(id) && !self.shared.store.has_session(id).await? {
             return Err(SupervisorError::SessionNotFound(id));
         }
         let error = telemetry::chain(&why);
@@ -84,7 +86,9 @@ impl Supervisor {
         if is_locked(&dir).unwrap_or(true) {
             return Err(SessionError::StopTimedOut.into());
         }
-        self.forget(id).await
+        self.forget(id).await?;
+        self.shared.strangers.forget(id);
+        Ok(())
     }
 
     /// Removes all that is known of a session without a process, which nobody opens meanwhile.

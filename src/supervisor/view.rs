@@ -40,6 +40,8 @@ pub struct Health {
     pub warm: Vec<WarmHealth>,
     /// Sessions whose rows cannot be read.
     pub unreadable_sessions: Vec<String>,
+    /// Sessions that have a process and are not in the database.
+    pub unknown_sessions: Vec<SessionId>,
     /// The version of this program.
     pub version: &'static str,
     /// When it was started.
@@ -63,6 +65,7 @@ impl Supervisor {
             live_sessions: sessions.iter().filter(|it| it.view().state.is_live()).count(),
             warm: self.warm_health(),
             unreadable_sessions: self.shared.store.unreadable_sessions(),
+            unknown_sessions: self.strangers(),
             version: VERSION,
             started_at: self.shared.started_at,
         }

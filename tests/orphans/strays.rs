@@ -4,6 +4,7 @@
 use std::{
     fs,
     os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -196,9 +197,9 @@ async fn a_keeper_that_was_stopped_goes_on_under_the_next_daemon_and_can_be_stop
     assert!(!proc::is_alive(keeper) || rest.session(&session).await["state"] == "stopped");
 }
 
-/// The database was put back from a copy, say, and does not know the session: its process is nobody's.
+/// The database was put back from a copy, say, and does not know the session: nobody can tell whose its process is.
 #[tokio::test]
-async fn l22_a_process_whose_session_is_not_known_is_ended_and_its_journal_kept() {
+async fn l22_a_process_whose_session_is_not_known_goes_on_until_somebody_deletes_it() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let kept = ready(&daemon, &rest, "kept").await;
@@ -211,16 +212,33 @@ async fn l22_a_process_whose_session_is_not_known_is_ended_and_its_journal_kept(
     let (session, tools) = Tools::session(&daemon, &rest).await;
     let journal = daemon.journal(&session);
     daemon.kill();
-    for rest_of_it in ["db-wal", "db-shm"] {
-        let _ = fs::remove_file(daemon.database().with_extension(rest_of_it));
+    let right = daemon.database().with_extension("right");
+    for side in ["", "-wal", "-shm"] {
+        let beside = |path: &Path| PathBuf::from(format!("{}{side}", path.display()));
+        let _ = fs::rename(beside(&daemon.database()), beside(&right));
     }
-    fs::rename(&copy, daemon.database()).unwrap();
-    tools.check_alive();
-    daemon.start().await;
-    tools.check_gone();
-    assert!(daemon.journal(&session).starts_with(&journal), "records are kept");
-    let rest = daemon.rest();
-    rest.get(&format!("/v1/sessions/{session}")).await.problem(404);
-    assert!(daemon.log().contains("belongs to no session"), "{}", daemon.log());
-    rest.session(&kept).await;
+    fs::copy(&copy, daemon.database()).unwrap();
+    let path = format!("/v1/sessions/{session}");
+    for is_deleted in [false, true] {
+        tools.check_alive();
+        daemon.start().await;
+        tools.check_alive();
+        assert!(daemon.journal(&session).starts_with(&journal), "records are kept");
+        let rest = daemon.rest();
+        rest.get(&path).await.problem(404);
+        rest.session(&kept).await;
+        let ready = rest.get("/readyz").await.expect(200);
+        assert_eq!(ready["unknown_sessions"], json!([session]), "{ready:#}");
+        assert!(daemon.log().contains("belongs to no session"), "{}", daemon.log());
+        if is_deleted {
+            rest.delete(&path).await.expect(204);
+            tools.check_gone();
+            assert!(!daemon.data_dir().join("sessions").join(&session).exists());
+            let ready = rest.get("/readyz").await.expect(200);
+            assert_eq!(ready["unknown_sessions"], json!([]), "{ready:#}");
+            rest.delete(&path).await.problem(404);
+            break;
+        }
+        daemon.kill();
+    }
 }

@@ -92,6 +92,54 @@ async fn a_lost_database_keeps_the_daemon_from_its_start() {
 }
 
 #[tokio::test]
+async fn a_database_of_another_program_is_refused_and_left_as_it_is() {
+    let mut daemon = TestDaemon::with_fake().allow_errors().start().await;
+    let rest = daemon.rest();
+    let id = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+    rest.ask(&id, "hello").await;
+    let pid = rest.session(&id).await["cli"]["pid"].clone();
+    daemon.kill();
+    let (database, aside) = (daemon.database(), daemon.data_dir().join("aside"));
+    rename(&database, &aside);
+    make_foreign(&database);
+    let before = fs::read(&database).unwrap();
+    let said = daemon.log().len();
+    daemon.launch();
+    let ended = daemon.ready_or_ended().await;
+    assert_eq!(ended.unwrap_err().code(), Some(1), "{}", daemon.log());
+    let said = daemon.log().split_off(said);
+    let lines = said.lines().filter(|line| line.contains("trunkline.db"));
+    let lines: Vec<&str> = lines.collect();
+    assert!(
+        matches!(lines[..], [line] if line.contains("of another program")),
+        "{said}"
+    );
+    let (told, is_bad) = doctor(&daemon);
+    assert!(is_bad && told.contains("of another program"), "{told}");
+    assert_eq!(fs::read(&database).unwrap(), before);
+
+    rename(&aside, &database);
+    daemon.start().await;
+    let view = daemon.rest().session(&id).await;
+    assert_eq!(view["cli"]["pid"], pid, "{view:#}");
+    daemon.rest().ask(&id, "and on").await;
+}
+
+/// What another program keeps in the format of our database.
+#[expect(clippy::disallowed_methods, reason = "another program makes the database")]
+fn make_foreign(database: &Path) {
+    let program = "import sqlite3, sys\n\
+                   db = sqlite3.connect(sys.argv[1])\n\
+                   db.execute('CREATE TABLE theirs (x)')\n\
+                   db.commit()";
+    let made = Command::new("python3")
+        .args(["-c", program])
+        .arg(database)
+        .status();
+    assert!(made.unwrap().success());
+}
+
+#[tokio::test]
 async fn no_session_is_made_while_the_database_is_gone() {
     let daemon = TestDaemon::with_fake().allow_errors().start().await;
     let rest = daemon.rest();

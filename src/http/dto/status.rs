@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     claude::binary::Tested,
-    domain::{FailReason, Timestamp},
+    domain::{FailReason, SessionId, Timestamp},
     store::StoreError,
     supervisor,
 };
@@ -34,6 +34,10 @@ pub(in crate::http) struct Readiness {
     warm: Vec<WarmStatus>,
     /// Sessions that are in no list, as their rows of the database are damaged: their ids, by which they can be deleted.
     unreadable_sessions: Vec<String>,
+    /// Sessions that have a process and are not in the database, as this one is older than they are, say: they run on. Their ids,
+    /// by which they can be deleted.
+    #[schema(value_type = Vec<String>)]
+    unknown_sessions: Vec<SessionId>,
     /// Whether the database takes writes.
     store_writable: bool,
     /// The agent CLI; `null` when there is none.
@@ -119,6 +123,7 @@ impl From<supervisor::Health> for Readiness {
                 })
                 .collect(),
             unreadable_sessions: health.unreadable_sessions,
+            unknown_sessions: health.unknown_sessions,
             store_writable: health.store.is_ok(),
             cli: cli.map(|cli| CliStatus {
                 path: cli.path.display().to_string(),
