@@ -69,6 +69,7 @@ impl Supervisor {
             tracing::warn!(%error, "leases that nobody holds were not removed");
         }
         let known = self.shared.store.examine_sessions().await?;
+        self.end_deletions(&known).await;
         for (conversation, session) in self.shared.store.conversations().await? {
             self.shared.registry.conversations().claim(conversation, session);
         }

@@ -1,6 +1,10 @@
 //! Owns the removal of sessions: their processes, their files, and what the store knows of them.
 
-use std::{io, path::Path};
+use std::{
+    collections::HashSet,
+    io,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     domain::SessionId,
@@ -15,11 +19,19 @@ impl Supervisor {
     /// Stops a session and removes all that is known of it; returns when its process is gone.
     ///
     /// # Errors
-    /// `SessionNotFound`, `Session` (`StopTimedOut`, `AlreadyLive` when it was resumed meanwhile: nothing was removed then).
+    /// `SessionNotFound`, `Store` (nothing was done when it takes no writes), `Session` (`StopTimedOut`, `AlreadyLive` when it
+    /// was resumed meanwhile: nothing was removed then).
     pub async fn delete(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
         let (supervisor, by) = (self.clone(), by.to_owned());
-        self.to_the_end(async move { supervisor.remove(id, &by).await })
-            .await
+        self.to_the_end(async move {
+            let store = &supervisor.shared.store;
+            if store.has_session(id).await? {
+                // A session that cannot be removed is not stopped either.
+                store.ping().await?;
+            }
+            supervisor.remove(id, &by).await
+        })
+        .await
     }
 
     pub(super) async fn remove(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
@@ -94,21 +106,30 @@ impl Supervisor {
     /// Removes all that is known of a session without a process, which nobody opens meanwhile.
     async fn forget(&self, id: SessionId) -> Result<(), SupervisorError> {
         self.shared.registry.remove(id);
-        self.shared.registry.conversations().forget(id);
         self.catch_up().await?;
         let settings = &self.shared.settings;
         let (dir, socket) = (
             settings.session_dir(id),
             settings.socket(&self.shared.data_mark, id),
         );
-        remove_folder(&dir).await.map_err(SupervisorError::files(&dir))?;
-        // A keeper that was killed has left it.
-        absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
         let history = match self.shared.store.cli_session_history(id).await {
             // Leases that nobody holds go at the next start.
             Err(error) if error.blames_the_data() => Vec::new(),
             history => history?,
         };
+        // Neither goes without the other: a row that cannot be deleted gets its folder back.
+        let doomed = doomed(&dir);
+        absent(tokio::fs::rename(&dir, &doomed).await).map_err(SupervisorError::files(&dir))?;
+        if let Err(error) = self.shared.store.delete_session(id).await {
+            absent(tokio::fs::rename(&doomed, &dir).await).map_err(SupervisorError::files(&doomed))?;
+            return Err(error.into());
+        }
+        self.shared.registry.conversations().forget(id);
+        remove_folder(&doomed)
+            .await
+            .map_err(SupervisorError::files(&doomed))?;
+        // A keeper that was killed has left it.
+        absent(tokio::fs::remove_file(&socket).await).map_err(SupervisorError::files(&socket))?;
         for span in history {
             let is_of_another = match self.shared.store.session_of_conversation(span.id).await {
                 Err(error) if error.blames_the_data() => true,
@@ -121,9 +142,36 @@ impl Supervisor {
             let lease = self.shared.settings.lease_file(span.id);
             absent(tokio::fs::remove_file(&lease).await).map_err(SupervisorError::files(&lease))?;
         }
-        self.shared.store.delete_session(id).await?;
         Ok(())
     }
+
+    /// Ends the deletions that an earlier daemon died over: a folder whose row is still there is put back.
+    pub(super) async fn end_deletions(&self, known: &HashSet<SessionId>) {
+        let sessions = self.shared.settings.data_dir.join("sessions");
+        let Ok(folders) = std::fs::read_dir(&sessions) else {
+            return;
+        };
+        for folder in folders.filter_map(Result::ok).map(|folder| folder.path()) {
+            let id = folder.file_stem().and_then(|name| name.to_str()?.parse().ok());
+            let dir = folder.with_extension("");
+            let Some(id) = id.filter(|_| folder == doomed(&dir)) else {
+                continue;
+            };
+            let ended = if known.contains(&id) {
+                tokio::fs::rename(&folder, &dir).await
+            } else {
+                remove_folder(&folder).await
+            };
+            if let Err(error) = ended {
+                tracing::warn!(session.id = %id, %error, "what is left of a deletion stays");
+            }
+        }
+    }
+}
+
+/// The place of a session's folder while the session is deleted.
+fn doomed(dir: &Path) -> PathBuf {
+    dir.with_extension("deleted")
 }
 
 /// Whether a session cannot be opened for what is stored of it.

@@ -218,3 +218,55 @@ fn a_start_that_a_full_disk_fails_is_not_said_to_go_on() {
         assert!(failed > 0, "the disk had room at each start");
     });
 }
+
+/// Nothing is half deleted: neither is a process ended, nor a journal removed, while the row stays.
+#[test]
+fn a_delete_that_a_full_disk_refuses_leaves_the_session_as_it_is() {
+    if !place::is_inside() {
+        place::enter("full::a_delete_that_a_full_disk_refuses_leaves_the_session_as_it_is");
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let daemon = TestDaemon::with_fake()
+            .data_disk(16 << 20)
+            .allow_errors()
+            .start()
+            .await;
+        let rest = daemon.rest();
+        let mut ids = Vec::new();
+        for name in ["idle", "stopped"] {
+            let id = rest.create_ready(json!({ "cwd": daemon.work_dir(name) })).await;
+            rest.ask(&id, "hello").await;
+            ids.push(id);
+        }
+        rest.lifecycle(&ids[1], "stop", json!({})).await.expect(200);
+        let before = [rest.session(&ids[0]).await, rest.session(&ids[1]).await];
+        let records = [rest.events(&ids[0], 0).await, rest.events(&ids[1], 0).await];
+        let ballast = daemon.data_dir().join("ballast");
+        let mut file = fs::File::create(&ballast).unwrap();
+        for bytes in [4096, 1] {
+            let block = vec![0; bytes];
+            while file.write_all(&block).is_ok() {}
+        }
+        // An open file holds its room.
+        drop(file);
+        for ((id, before), records) in ids.iter().zip(&before).zip(&records) {
+            let refused = rest.delete(&format!("/v1/sessions/{id}")).await;
+            assert_eq!(refused.problem(503), "storage_unavailable");
+            let after = rest.session(id).await;
+            assert_eq!(
+                (&after["state"], &after["cli"]),
+                (&before["state"], &before["cli"])
+            );
+            assert_eq!(&rest.events(id, 0).await, records);
+        }
+        fs::remove_file(ballast).unwrap();
+        rest.ask(&ids[0], "still there?").await;
+        for id in &ids {
+            rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
+        }
+        let left = fs::read_dir(daemon.data_dir().join("sessions")).unwrap().count();
+        assert_eq!(left, 0);
+    });
+}

@@ -6,6 +6,7 @@ mod asked;
 mod backoff;
 mod closing;
 mod copied;
+mod deletions;
 mod files;
 mod follower;
 mod frozen;
