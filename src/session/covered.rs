@@ -24,6 +24,9 @@ const SHELLS: [&str; 3] = ["Bash", "Monitor", "PowerShell"];
 /// Allowances that are kept for what is open.
 const MOST_ALLOWANCES: usize = 64;
 
+/// Members of a tool's input that are paths.
+const PATHS: [&str; 4] = ["file_path", "notebook_path", "path", "filePath"];
+
 /// An allowance that came while requests were open.
 #[derive(Clone, Debug)]
 pub(super) struct Granted {
@@ -150,6 +153,8 @@ pub(super) struct Place<'a> {
 struct Request<'a> {
     tool: &'a str,
     file: Option<String>,
+    /// Whether the input has a path, which may lead elsewhere.
+    names_path: bool,
     /// Whether it is asked because the file is outside of the session's directories.
     is_elsewhere: bool,
     /// The permission updates that the CLI suggests.
@@ -172,6 +177,9 @@ impl<'a> Request<'a> {
         (is_plain && !is_shell).then(|| Self {
             tool: &approval.subject,
             file: glance::member_text(tool.input, "file_path"),
+            names_path: PATHS
+                .iter()
+                .any(|name| glance::member(tool.input, name).is_some()),
             is_elsewhere,
             suggestions: glance::member(request, "permission_suggestions"),
         })
@@ -195,16 +203,17 @@ impl<'a> Request<'a> {
             && directory.is_some_and(|directory| self.is_below(Path::new(directory), place))
     }
 
-    /// Whether the CLI suggested these very rules for the request.
+    /// Whether the CLI suggested these very rules for the request. It suggests the directory of a file for a link in it as well,
+    /// and with that rule in force it asks for the link: where a file leads is looked at elsewhere.
     fn is_suggested(&self, rules: &[RuleGrant]) -> bool {
         let suggested = self.suggestions.map(Grants::each).unwrap_or_default();
-        suggested.into_iter().flatten().any(|suggestion| {
-            !suggestion.rules.is_empty()
-                && suggestion
-                    .rules
-                    .iter()
-                    .all(|rule| rule.tool == self.tool && rules.contains(rule))
-        })
+        let holds = |rule: &RuleGrant| {
+            rule.tool == self.tool && rules.contains(rule) && (rule.content.is_none() || !self.names_path)
+        };
+        suggested
+            .into_iter()
+            .flatten()
+            .any(|suggestion| !suggestion.rules.is_empty() && suggestion.rules.iter().all(holds))
     }
 }
 
@@ -375,6 +384,34 @@ mod tests {
         let deny = json!({ "type": "addRules", "rules": [{ "toolName": "WebFetch" }], "behavior": "deny", "destination": "session" });
         updates.as_array_mut().unwrap().push(deny);
         assert!(answered("WebFetch", updates, &open).is_none());
+    }
+
+    /// The CLI suggests the same rule for a link as for a file beside it, and asks for the link all the same.
+    #[test]
+    fn a_link_out_of_the_directory_of_a_suggested_rule_is_not_covered() {
+        let rule = json!([{ "type": "addRules", "rules": [{ "toolName": "Read", "ruleContent": "//tmp/o/**" }],
+            "behavior": "allow", "destination": "session" }]);
+        let lookup = |path: &Path| {
+            let is_link = path == Path::new("/tmp/o/link");
+            Leads::To(PathBuf::from(if is_link {
+                Path::new("/tmp/secret/s")
+            } else {
+                path
+            }))
+        };
+        let place = Place {
+            cwd: Path::new("/work/here"),
+            mode: Some("default"),
+            lookup: &lookup,
+        };
+        for (path, expected) in [("/tmp/o/b", true), ("/tmp/o/link", false)] {
+            let with = json!({ "decision_reason_type": "workingDir", "permission_suggestions": rule });
+            let open = approval(2, "Read", &file(path), with);
+            let granted = answered("Read", rule.clone(), &open).unwrap();
+            let mut all = Allowances::default();
+            all.add(granted);
+            assert_eq!(all.cover(&open, &place).is_some(), expected, "{path}");
+        }
     }
 
     #[test]

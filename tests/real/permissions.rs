@@ -452,6 +452,39 @@ async fn what_always_allow_covers_is_asked_no_more() {
     world.idle_after(&id, 1).await;
 }
 
+/// For a link the CLI suggests the directory that the link is in, and with that rule in force it asks for the link.
+#[tokio::test]
+async fn a_link_out_of_an_allowed_directory_stays_open() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let (open_dir, secrets) = (world.daemon.work_dir("open"), world.daemon.work_dir("secrets"));
+    std::fs::write(open_dir.join("a"), "a").unwrap();
+    std::fs::write(secrets.join("s"), "a planted secret").unwrap();
+    std::os::unix::fs::symlink(secrets.join("s"), open_dir.join("link")).unwrap();
+    let read = |name: &str| json!({ "name": "Read", "input": { "file_path": open_dir.join(name) } });
+    let steps = json!([{ "tools": [read("a"), read("link")] }, { "text": "read" }]);
+    world.prompt(&id, steps).await;
+    let path = format!("/v1/sessions/{id}/approvals?state=pending");
+    let open = wait_for("both are asked for", PATIENCE, async || {
+        let list = world.rest.get(&path).await.expect(200);
+        let items = list["items"].as_array().unwrap().clone();
+        (items.len() == 2).then_some(items)
+    })
+    .await;
+    let of = |name: &str| {
+        let is = |item: &&Value| item["request"]["input"]["file_path"] == json!(open_dir.join(name));
+        open.iter().find(is).unwrap()
+    };
+    let (first, link) = (of("a"), of("link"));
+    assert_eq!(suggested(link, "addRules"), suggested(first, "addRules"));
+    allow_with(&world, &id, first, suggested(first, "addRules")).await;
+    assert_eq!(world.approval(&id, link).await["state"], "pending");
+    world.decide(&id, link, json!({ "decision": "deny" })).await;
+    world.idle_after(&id, 1).await;
+    let told = world.last_request().await["messages"].to_string();
+    assert!(!told.contains("a planted secret"), "{told}");
+}
+
 #[tokio::test]
 async fn accepting_edits_settles_an_open_write_of_the_session() {
     let world = World::start().await;
