@@ -2,7 +2,10 @@
 //!
 //! It is no filter: a type that is not listed passes, a subtype that is not listed is sent with the defaults.
 
-use super::json;
+use super::{
+    glance, json,
+    options::{self, ThinkingDisplay},
+};
 
 /// Every `type` of a line on the CLI's stdout that is known. `docs/PARITY.md` says what becomes of each.
 pub const MESSAGES: &[&str] = &[
@@ -310,7 +313,27 @@ pub fn refusal(subtype: &str, request: &str) -> Option<&'static str> {
     }
     match control(subtype)?.access {
         Access::Refused(why) => Some(why),
-        Access::Open => None,
+        Access::Open => unlaunchable(subtype, request),
+    }
+}
+
+/// Why a later process could not be started with what this request sets, if that is so. The CLI takes some values in a request that
+/// it does not take as a flag.
+fn unlaunchable(subtype: &str, request: &str) -> Option<&'static str> {
+    match subtype {
+        "set_model" => {
+            let model = glance::member_text(request, "model")?;
+            (!options::is_name(&model)).then_some(
+                "no process could be started with this model later: its name must be one line of 1 to 1024 bytes",
+            )
+        }
+        "set_max_thinking_tokens" => {
+            let display = glance::member_text(request, "thinking_display")?;
+            ThinkingDisplay::of_name(&display).is_none().then_some(
+                "no process could be started with this thinking_display later: it must be summarized, omitted or highlights",
+            )
+        }
+        _ => None,
     }
 }
 
@@ -405,6 +428,28 @@ mod tests {
         assert!(is_known_message("command_lifecycle") && !is_known_message("brand_new_thing"));
         assert!(is_known_system("init") && !is_known_system("assistant"));
         assert!(is_known_request_of_cli("mcp_message") && !is_known_request_of_cli("set_model"));
+    }
+
+    #[test]
+    fn a_choice_that_no_launch_takes_is_refused() {
+        let long = format!(r#"{{"model":"{}"}}"#, "x".repeat(1025));
+        for (subtype, request, is_refused) in [
+            ("set_model", r#"{"model":"opus"}"#, false),
+            ("set_model", r#"{"model":null}"#, false),
+            ("set_model", "{}", false),
+            ("set_model", r#"{"model":" "}"#, true),
+            ("set_model", r#"{"model":"a\nb"}"#, true),
+            ("set_model", &long, true),
+            (
+                "set_max_thinking_tokens",
+                r#"{"thinking_display":"omitted"}"#,
+                false,
+            ),
+            ("set_max_thinking_tokens", r#"{"thinking_display":null}"#, false),
+            ("set_max_thinking_tokens", r#"{"thinking_display":"weird"}"#, true),
+        ] {
+            assert_eq!(refusal(subtype, request).is_some(), is_refused, "{request}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use callbacks::{Hook, HookTarget, McpTarget, OnFailure, SdkMcpServer};
 pub use check::{InvalidOption, Policy};
+pub(super) use check::{is_name, is_one_line};
 pub use values::{
     Effort, PermissionMode, PermissionPrompts, Plugin, PresetName, PresetTag, PreviewFormat, PromptText,
     SettingSource, Settings, Skills, SkillsAll, SystemPrompt, SystemPromptSpec, Thinking, ThinkingDisplay,

@@ -216,6 +216,54 @@ async fn how_thinking_is_shown_holds_over_a_park() {
     assert_eq!(heard(&daemon), ["initialize", "second"], "flags are enough");
 }
 
+/// The CLI takes such values in a request and does not start with them.
+#[tokio::test]
+async fn a_value_that_no_process_starts_with_is_refused() {
+    let daemon = daemon().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, json!({}), json!({ "model": "opus" })).await;
+    let mut client = daemon.attach(&id, None).await;
+    for (route, wrong, request) in [
+        (
+            "model",
+            json!({ "model": "a\nb" }),
+            json!({ "subtype": "set_model", "model": "a\nb" }),
+        ),
+        (
+            "model",
+            json!({ "model": "x".repeat(20_000) }),
+            json!({ "subtype": "set_model", "model": "x".repeat(20_000) }),
+        ),
+        (
+            "model",
+            json!({ "model": "" }),
+            json!({ "subtype": "set_model", "model": "" }),
+        ),
+        (
+            "thinking",
+            json!({ "max_thinking_tokens": 8000, "display": "weird" }),
+            json!({ "subtype": "set_max_thinking_tokens", "max_thinking_tokens": 8000, "thinking_display": "weird" }),
+        ),
+    ] {
+        let refused = rest.put(&path(&id, route), wrong).await;
+        assert_eq!(refused.problem(422), "control_not_allowed", "{route}");
+        client
+            .send(&json!({ "type": "control_request", "request_id": "r", "request": request }))
+            .await;
+        let error = client
+            .find("the refusal", |frame| frame["type"] == "trunkline.error")
+            .await;
+        assert_eq!(error["code"], "control_not_allowed", "{error:#}");
+    }
+    rest.put(&path(&id, "model"), json!({ "model": "haiku" }))
+        .await
+        .expect(200);
+    park(&rest, &id).await;
+    rest.ask(&id, "second").await;
+    let argv = argv(&daemon);
+    assert!(argv.iter().any(|arg| arg == "--model=haiku"), "{argv:?}");
+}
+
 #[tokio::test]
 async fn a_fork_takes_over_what_was_set() {
     let daemon = daemon().await;

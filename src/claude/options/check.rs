@@ -10,6 +10,7 @@ use self::value::{
     MAX_ITEM_BYTES, MAX_NAME_BYTES, MAX_TEXT_BYTES, entries, few, list, mcp_server, name, object, optional,
     path, prompt_blocks, rule, short, single_line, text, word,
 };
+pub(in crate::claude) use self::value::{is_name, is_one_line};
 use super::{
     HookTarget, LaunchOptions, PermissionMode, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec,
     Thinking, Tools,

@@ -179,6 +179,12 @@ pub enum ThinkingDisplay {
 }
 
 impl ThinkingDisplay {
+    /// The one that this word of the CLI means.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let all = [Self::Summarized, Self::Omitted, Self::Highlights];
+        all.into_iter().find(|display| display.as_str() == name)
+    }
+
     /// The CLI's word for it.
     pub const fn as_str(self) -> &'static str {
         match self {

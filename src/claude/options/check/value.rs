@@ -75,6 +75,16 @@ pub(super) fn single_line(field: &str, value: &str, limit: usize) -> Checked {
     short(field, value, limit)
 }
 
+/// Whether a text is one line of at most so many bytes, and not empty: what a flag can say.
+pub(in crate::claude) fn is_one_line(value: &str, limit: usize) -> bool {
+    single_line("", value, limit).is_ok()
+}
+
+/// Whether a launch takes the name, as that of a model.
+pub(in crate::claude) fn is_name(value: &str) -> bool {
+    is_one_line(value, MAX_NAME_BYTES)
+}
+
 pub(super) fn name(field: &str, value: &str) -> Checked {
     single_line(field, value, MAX_NAME_BYTES)
 }
