@@ -50,7 +50,7 @@ pub use handle::{Attachment, ClientInbox, Decision, Launch, Occasion, Sent, Sess
 pub use large::{Excerpt, MOST_BYTES, excerpt, whole_approval};
 pub use looks::{Looks, Unseen};
 pub use machine::{AtRest, INITIALIZE_ID};
-pub use park::WakeFailure;
+pub use park::{SpentBudget, WakeFailure};
 pub use roots::{Roots, outside as directories_outside};
 pub use ruling::where_it_leads;
 pub use view::{EDITING_TOOLS, LiveView, Offers, OpenPrompt, OpenTurn, PendingRequest, Waiting};

@@ -12,7 +12,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::domain::{Clock, FailReason, ParkObstacle, ParkReason, SessionId, SessionState, Timestamp};
+use crate::domain::{Clock, FailReason, ParkObstacle, ParkReason, SessionId, SessionState, Timestamp, Usd};
 
 use super::{
     Refusal, SessionError,
@@ -39,8 +39,21 @@ pub struct WakeFailure {
     pub detail: String,
     /// The limit that was in the way.
     pub room: Option<Refusal>,
+    /// The limit on costs, when nothing of it is left.
+    pub budget: Option<SpentBudget>,
     /// Why the process that was started did not get ready.
     pub reason: Option<FailReason>,
+}
+
+/// A limit on costs of which nothing is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpentBudget {
+    /// The limit.
+    pub limit: Usd,
+    /// The cost so far.
+    pub spent: Usd,
+    /// Turns whose cost is not known and so is not in the sum.
+    pub unknown_turns: u64,
 }
 
 impl WakeFailure {
@@ -50,6 +63,7 @@ impl WakeFailure {
             code: "shutting_down",
             detail: "the daemon is shutting down".to_owned(),
             room: None,
+            budget: None,
             reason: None,
         }
     }
@@ -60,6 +74,7 @@ impl WakeFailure {
             code: FailReason::START_FAILED,
             detail: reason.detail.clone(),
             room: None,
+            budget: None,
             reason: Some(reason),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The CLI counts from zero in each process, so the daemon takes off what the session's turns cost so far.
 
-use crate::{claude::LaunchOptions, domain::Usd, store::SessionRow};
+use crate::{claude::LaunchOptions, domain::Usd, session::SpentBudget, store::SessionRow};
 
 use super::{SupervisorError, messages::read_options};
 
@@ -16,11 +16,11 @@ pub(super) fn left(options: &LaunchOptions, row: &SessionRow) -> Result<Option<U
         return Ok(None);
     };
     if row.cost_usd >= limit {
-        return Err(SupervisorError::BudgetSpent {
+        return Err(SupervisorError::BudgetSpent(SpentBudget {
             limit,
             spent: row.cost_usd,
             unknown_turns: row.turns_with_unknown_cost,
-        });
+        }));
     }
     Ok(Some(limit - row.cost_usd))
 }

@@ -6,12 +6,10 @@ use uuid::Uuid;
 
 use crate::{
     claude::InvalidOption,
-    domain::{
-        ApprovalId, CliSessionId, FailReason, PromptUuid, SessionId, SessionState, Usd, rule::InvalidRule,
-    },
+    domain::{ApprovalId, CliSessionId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
     journal::ReadError,
     keeper::{self, Outsider},
-    session::{ChoicesError, Refusal, SessionError},
+    session::{ChoicesError, Refusal, SessionError, SpentBudget},
     store::{ApprovalRow, StoreError},
 };
 
@@ -126,18 +124,11 @@ pub enum SupervisorError {
     /// The turns of the session have cost what it may cost.
     #[error(
         "the session may cost {} dollars (max_budget_usd) and has cost {}{}",
-        limit.as_dollars(),
-        spent.as_dollars(),
-        unknown_words(*unknown_turns)
+        .0.limit.as_dollars(),
+        .0.spent.as_dollars(),
+        unknown_words(.0.unknown_turns)
     )]
-    BudgetSpent {
-        /// The limit.
-        limit: Usd,
-        /// The cost so far.
-        spent: Usd,
-        /// Turns whose cost is not known and so is not in the sum.
-        unknown_turns: u64,
-    },
+    BudgetSpent(SpentBudget),
     /// The session that a fork without a turn would copy was deleted.
     #[error("the session that this fork copies was deleted")]
     ParentDeleted,

@@ -235,7 +235,7 @@ fn failure(error: &SupervisorError) -> WakeFailure {
         E::CliNotFound { .. } => "cli_not_found",
         E::ParentDeleted => "conversation_not_started",
         E::ConversationNotKept => "conversation_not_kept",
-        E::BudgetSpent { .. } => "budget_spent",
+        E::BudgetSpent(_) => "budget_spent",
         E::ConversationInUse(_) => "conversation_in_use",
         E::Store(_) | E::StoreBehind => "storage_unavailable",
         E::ShuttingDown | E::Closing => "shutting_down",
@@ -244,6 +244,10 @@ fn failure(error: &SupervisorError) -> WakeFailure {
     };
     let room = match error {
         E::NoRoom(refusal) => Some(*refusal),
+        _ => None,
+    };
+    let budget = match error {
+        E::BudgetSpent(budget) => Some(*budget),
         _ => None,
     };
     let is_internal = matches!(code, "internal" | "storage_unavailable");
@@ -259,6 +263,7 @@ fn failure(error: &SupervisorError) -> WakeFailure {
             telemetry::chain(error)
         },
         room,
+        budget,
         reason: None,
     }
 }

@@ -70,7 +70,7 @@ impl Supervisor {
         let reason = (!is_for_now).then(|| FailReason {
             code: match &failure {
                 SupervisorError::ConversationNotKept => FailReason::CONVERSATION_NOT_KEPT,
-                SupervisorError::BudgetSpent { .. } => FailReason::BUDGET_SPENT,
+                SupervisorError::BudgetSpent(_) => FailReason::BUDGET_SPENT,
                 SupervisorError::Choices(error) => error.code(),
                 _ => FailReason::START_FAILED,
             }

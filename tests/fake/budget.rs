@@ -83,6 +83,8 @@ async fn each_process_gets_what_is_left_of_the_limit() {
         let refused = bed.rest.send(request).await.expect(409);
         assert_eq!(refused["code"], "budget_spent", "{refused:#}");
         assert_eq!(refused["side_effect_possible"], false, "{refused:#}");
+        assert_eq!(refused["limit_usd"], 0.025, "{refused:#}");
+        assert_eq!(refused["cost_usd"], 0.03, "{refused:#}");
     }
     assert_eq!(records(&bed.rest, &bed.id).await.len(), before);
     assert_eq!(bed.rest.session(&bed.id).await["state"], "parked");

@@ -10,7 +10,7 @@ use crate::{
     domain::{ApprovalState, FailReason, rule::InvalidRule},
     http::dto,
     journal::ReadError,
-    session::{ChoicesError, SessionError, Silence, WakeFailure},
+    session::{ChoicesError, SessionError, Silence, SpentBudget, WakeFailure},
     store::{ApprovalRow, StoreError},
     supervisor::{Refusal, SupervisorError},
     telemetry,
@@ -64,15 +64,7 @@ impl From<SupervisorError> for ApiError {
                 new(ErrorCode::ConversationNotStarted).detail(error.to_string())
             }
             E::ConversationNotKept => new(ErrorCode::ConversationNotKept).detail(error.to_string()),
-            E::BudgetSpent {
-                limit,
-                spent,
-                unknown_turns,
-            } => new(ErrorCode::BudgetSpent)
-                .detail(error.to_string())
-                .member("limit_usd", limit.as_dollars())
-                .member("cost_usd", spent.as_dollars())
-                .member("turns_with_unknown_cost", unknown_turns),
+            E::BudgetSpent(budget) => of_spent_budget(error.to_string(), budget),
             E::ConversationTaken(by) => new(ErrorCode::ConversationTaken)
                 .detail(error.to_string())
                 .member("session_id", by.to_string()),
@@ -227,6 +219,9 @@ fn of_failed_wake(failure: WakeFailure) -> ApiError {
     if let Some(reason) = failure.reason {
         return of_failed_start(reason);
     }
+    if let Some(budget) = failure.budget {
+        return of_spent_budget(failure.detail, budget).harmless();
+    }
     let code = ErrorCode::named(failure.code).unwrap_or(ErrorCode::Internal);
     if code == ErrorCode::TooFewFiles {
         return of_too_few_files();
@@ -237,6 +232,14 @@ fn of_failed_wake(failure: WakeFailure) -> ApiError {
         return error;
     }
     error.harmless()
+}
+
+fn of_spent_budget(detail: String, budget: SpentBudget) -> ApiError {
+    ApiError::new(ErrorCode::BudgetSpent)
+        .detail(detail)
+        .member("limit_usd", budget.limit.as_dollars())
+        .member("cost_usd", budget.spent.as_dollars())
+        .member("turns_with_unknown_cost", budget.unknown_turns)
 }
 
 fn of_failed_start(reason: FailReason) -> ApiError {
