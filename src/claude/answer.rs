@@ -173,6 +173,13 @@ pub fn complete_answer(
     ];
     let given = json::members(answer.get(), names).ok_or(BadAnswer::NotAnObject)?;
     keys::check(answer.get(), &KEYS)?;
+    if let Some([Some(_)]) = json::members(answer.get(), ["decision"]) {
+        // It is how a decision over REST is spelt, and may say something else than `behavior`.
+        return Err(BadAnswer::MisspeltKey {
+            given: "decision".to_owned(),
+            known: "behavior",
+        });
+    }
     let [.., interrupt_given, id_given] = given;
     let [input, permissions, message, interrupt, id] = given.map(|raw| raw.filter(|raw| *raw != "null"));
     let mut additions = Vec::new();
