@@ -27,6 +27,7 @@ pub use self::{
         directories_of_updates, permission_updates,
     },
     hook::{HookBehavior, HookVerdict, block_goes_on, can_block, check_hook_output, decides_call},
+    permissions::rule_text,
     plan::accept_plan,
     questions::{Chosen, QuestionAnswers, answer_questions},
 };

@@ -39,14 +39,22 @@ async fn a_misspelt_key_of_an_answer_is_refused() {
     .await;
     let approval = rest.pending_approval(&id).await;
     let rule = json!({ "toolName": "Bash", "rule_content": "ls" });
+    let ruled = |rule: Value| json!({ "type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session" });
     for wrong in [
+        updates(ruled(json!({ "toolName": "Bash", "ruleContent": "" }))),
+        updates(ruled(json!({ "toolName": "Bash", "ruleContent": "*" }))),
+        updates(ruled(json!({ "toolName": "Bash(touch:*)" }))),
+        updates(json!({ "type": "addDirectories", "directories": ["/a\nb"], "destination": "session" })),
         json!({ "behavior": "allow", "updated_input": { "command": "safe" } }),
         json!({ "behavior": "allow", "updatedinput": { "command": "safe" } }),
+        json!({ "behavior": "allow", "updated-input": { "command": "safe" } }),
+        json!({ "behavior": "allow", "updateInput": { "command": "safe" } }),
+        json!({ "behavior": "allow", "updatedInputs": { "command": "safe" } }),
+        json!({ "behavior": "allow", "updatedInput ": { "command": "safe" } }),
+        json!({ "behavior": "allow", "decision": "deny" }),
         json!({ "behavior": "allow", "updated_permissions": [] }),
         json!({ "behavior": "deny", "message": "no", "INTERRUPT": true }),
-        updates(
-            json!({ "type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session" }),
-        ),
+        updates(ruled(rule)),
         updates(json!({ "type": "addRule", "rules": [], "behavior": "allow", "destination": "session" })),
         updates(json!({ "type": "setMode", "mode": "weird", "destination": "session" })),
         updates(json!({ "type": "setMode", "mode": "acceptEdits", "destination": "nowhere" })),

@@ -161,6 +161,43 @@ async fn rules_of_a_decision_hold_over_park_kill_and_stop() {
     }
 }
 
+/// To the CLI such a rule matches nothing. The next process would be given it as a text, which matches all commands.
+#[tokio::test]
+async fn no_rule_of_a_decision_allows_more_after_a_park() {
+    let world = World::start().await;
+    let id = world.session(json!({})).await;
+    let steps = json!([{ "tool": "Bash", "input": { "command": "node -e 1" } }, { "text": "done" }]);
+    world.prompt(&id, steps).await;
+    let approval = world.rest.pending_approval(&id).await;
+    let allow = |rule: Value| {
+        let update =
+            json!({ "type": "addRules", "behavior": "allow", "rules": [rule], "destination": "session" });
+        json!({ "decision": "allow", "updated_permissions": [update] })
+    };
+    for rule in [
+        json!({ "toolName": "Bash", "ruleContent": "" }),
+        json!({ "toolName": "Bash", "ruleContent": "*" }),
+        json!({ "toolName": "Bash(touch:*)" }),
+    ] {
+        let approval = approval["id"].as_str().unwrap();
+        let refused = world.rest.decide(&id, approval, allow(rule)).await;
+        assert_eq!(refused.problem(400), "invalid_decision");
+    }
+    let rule = json!({ "toolName": "Bash", "ruleContent": "touch allowed*" });
+    world.decide(&id, &approval, allow(rule)).await;
+    world.idle_after(&id, 1).await;
+    end(&world, &id, "park").await;
+    world.answer(&id, touch("allowed")).await;
+    assert!(world.exists("allowed"));
+    world.prompt(&id, touch("asked")).await;
+    let asked = world.rest.pending_approval(&id).await;
+    world
+        .decide(&id, &asked, json!({ "decision": "deny", "message": "no" }))
+        .await;
+    world.idle_after(&id, 3).await;
+    assert!(!world.exists("asked"));
+}
+
 /// The CLI got the rule by a flag, which no update of its session takes back.
 #[tokio::test]
 async fn a_rule_that_is_removed_late_is_gone_from_the_next_process() {

@@ -2,7 +2,7 @@
 //! a word, so a person who said "always" would be asked again; with too many it refuses the whole answer.
 
 use super::{BadAnswer, keys};
-use crate::claude::json;
+use crate::claude::{json, options};
 
 /// Updates, rules and directories that the CLI takes in one answer (its own message names the limit).
 const MOST: usize = 4096;
@@ -11,6 +11,8 @@ const MOST: usize = 4096;
 const KEYS: [&str; 6] = ["type", "rules", "behavior", "destination", "mode", "directories"];
 /// The keys of a rule.
 const RULE_KEYS: [&str; 2] = ["toolName", "ruleContent"];
+/// Longest path, in bytes: Linux takes no longer one.
+const MOST_PATH_BYTES: usize = 4095;
 /// Where an update goes.
 const DESTINATIONS: [&str; 5] = [
     "session",
@@ -73,6 +75,12 @@ fn check_one(update: &str, may_bypass: bool) -> Result<usize, &'static str> {
             if !rules.iter().all(|rule| is_rule(rule)) {
                 return Err("needs a toolName in each rule, and no ruleContent but a text");
             }
+            if !rules.iter().all(|rule| means_the_same_as_a_text(rule)) {
+                return Err(
+                    "needs a toolName without spaces, commas and parentheses, and a ruleContent that is neither empty nor *: \
+                     leave it out for a rule about all of the tool",
+                );
+            }
             if !matches!(
                 behavior.and_then(json::string).as_deref(),
                 Some("allow" | "deny" | "ask")
@@ -98,6 +106,9 @@ fn check_one(update: &str, may_bypass: bool) -> Result<usize, &'static str> {
             if !directories.iter().all(|directory| is_text(directory)) {
                 return Err("needs a text for each directory");
             }
+            if !directories.iter().all(|directory| can_be_path(directory)) {
+                return Err("needs directories of one line and at most 4095 bytes");
+            }
             directories.len()
         }
         _ => return Err("needs a type that the CLI knows, such as addRules"),
@@ -116,6 +127,45 @@ fn is_rule(rule: &str) -> bool {
         return false;
     };
     tool.is_some_and(is_text) && content.is_none_or(is_text)
+}
+
+/// Whether the rule matches as much once it is written as a text. An empty content, or `*`, matches nothing as an object, and all
+/// calls of the tool as a text.
+fn means_the_same_as_a_text(rule: &str) -> bool {
+    let [tool, content] = json::members(rule, ["toolName", "ruleContent"]).unwrap_or_default();
+    let is_apart = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '(' | ')' | ',' | '\\');
+    let tool = tool.and_then(json::decode_lossy).unwrap_or_default();
+    let content = content.and_then(json::decode_lossy);
+    !tool.is_empty()
+        && !tool.contains(is_apart)
+        && content.is_none_or(|content| !matches!(content.trim(), "" | "*"))
+}
+
+/// A rule as the CLI writes it in its settings and reads it there and in its flags; `None` for one that would match more there.
+pub fn rule_text(rule: &str) -> Option<String> {
+    let [tool, content] = json::members(rule, ["toolName", "ruleContent"])?;
+    if !means_the_same_as_a_text(rule) {
+        return None;
+    }
+    let mut text = json::string(tool?)?.into_owned();
+    let Some(content) = content else {
+        return Some(text);
+    };
+    let content = json::string(content)?;
+    text.push('(');
+    for c in content.chars() {
+        if matches!(c, '\\' | '(' | ')') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text.push(')');
+    Some(text)
+}
+
+/// Whether the next process can be given the directory by a flag.
+fn can_be_path(directory: &str) -> bool {
+    json::decode_lossy(directory).is_some_and(|directory| options::is_one_line(&directory, MOST_PATH_BYTES))
 }
 
 fn is_text(raw: &str) -> bool {
@@ -199,6 +249,10 @@ mod tests {
                 r#"{"type":"removeDirectories","directories":[1],"destination":"session"}"#,
                 "a text for each",
             ),
+            (
+                r#"{"type":"addDirectories","directories":["/a\u0000b"],"destination":"session"}"#,
+                "of one line",
+            ),
         ] {
             let error = check(Some(&format!("[{GOOD},{update}]")), false).unwrap_err();
             let text = error.to_string();
@@ -210,6 +264,38 @@ mod tests {
         assert_eq!(check(Some("{}"), false), Err(BadAnswer::BadPermissions));
         let bypass = r#"[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]"#;
         assert_eq!(check(Some(bypass), true), Ok(()));
+    }
+
+    /// The next process is given the rule as a text, which would allow more than the CLI did while it had the object.
+    #[test]
+    fn a_rule_that_means_more_as_a_text_is_refused() {
+        let checked = |rule: &str| {
+            let update = r#"[{"type":"addRules","rules":[RULE],"behavior":"allow","destination":"session"}]"#;
+            check(Some(&update.replace("RULE", rule)), false)
+        };
+        for rule in [
+            r#"{"toolName":"Bash","ruleContent":""}"#,
+            r#"{"toolName":"Bash","ruleContent":" "}"#,
+            r#"{"toolName":"Bash","ruleContent":"*"}"#,
+            r#"{"toolName":"Bash(touch:*)"}"#,
+            r#"{"toolName":"Bash,Write"}"#,
+            r#"{"toolName":"Bash Write"}"#,
+            r#"{"toolName":""}"#,
+        ] {
+            let said = checked(rule).unwrap_err().to_string();
+            assert!(
+                said.starts_with("updatedPermissions[0] needs a toolName without"),
+                "{rule}: {said}"
+            );
+        }
+        for rule in [
+            r#"{"toolName":"Bash"}"#,
+            r#"{"toolName":"Bash","ruleContent":"touch *"}"#,
+            r#"{"toolName":"Bash","ruleContent":"f (x), \\*"}"#,
+            r#"{"toolName":"mcp__a-b__*"}"#,
+        ] {
+            assert_eq!(checked(rule), Ok(()), "{rule}");
+        }
     }
 
     /// The CLI would take the rule for one over the whole tool.

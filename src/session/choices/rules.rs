@@ -100,8 +100,9 @@ impl SessionRules {
                 "ask" => &mut self.ask,
                 _ => return None,
             };
-            let given: Option<Vec<String>> = json::items(rules?)?.into_iter().map(rule_text).collect();
-            (list, given?)
+            // One that would mean more to the next process is not carried over.
+            let given = json::items(rules?)?.into_iter().filter_map(answer::rule_text);
+            (list, given.collect())
         };
         match kind.as_ref() {
             "removeRules" | "removeDirectories" => list.retain(|item| !given.contains(item)),
@@ -192,29 +193,6 @@ impl SessionRules {
         }
         merged
     }
-}
-
-/// A rule as the CLI writes it in its settings.
-fn rule_text(rule: &str) -> Option<String> {
-    let [tool, content] = json::members(rule, ["toolName", "ruleContent"])?;
-    let tool = json::string(tool?)?.into_owned();
-    let Some(content) = content else {
-        return Some(tool);
-    };
-    let content = json::string(content)?;
-    if content.is_empty() {
-        return Some(tool);
-    }
-    let mut text = tool;
-    text.push('(');
-    for c in content.chars() {
-        if matches!(c, '\\' | '(' | ')') {
-            text.push('\\');
-        }
-        text.push(c);
-    }
-    text.push(')');
-    Some(text)
 }
 
 /// The rules that a flag can say, and the others.
@@ -334,6 +312,15 @@ mod tests {
         let answer = update("addRules", "deny", TOUCH).replace("session", "localSettings");
         rules.answered(seq(1), &answer);
         assert!(rules.is_empty());
+    }
+
+    /// As a text it would be a rule about all of the tool, or about other calls than the CLI allowed.
+    #[test]
+    fn a_rule_that_would_mean_more_is_not_carried_over() {
+        let mut rules = SessionRules::default();
+        let given = r#"{"toolName":"Bash","ruleContent":""},{"toolName":"Bash","ruleContent":"*"},{"toolName":"Bash(touch:*)"}"#;
+        rules.answered(seq(1), &update("addRules", "allow", &format!("{given},{TOUCH}")));
+        assert_eq!(shaped(&rules, "{}").allowed_tools.unwrap(), ["Bash(touch *)"]);
     }
 
     #[test]
