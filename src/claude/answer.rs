@@ -66,6 +66,17 @@ pub enum BadAnswer {
         /// The key that was meant.
         known: &'static str,
     },
+    /// A member of a hook's output has a value for which the CLI drops the whole output.
+    #[error("{name} must be {needs}")]
+    UnfitMember {
+        /// The member.
+        name: &'static str,
+        /// What it must be.
+        needs: String,
+    },
+    /// The part of a hook's output that goes with the event names none or another one, so the CLI drops the whole output.
+    #[error("hookSpecificOutput.hookEventName must be {0:?}, the event that the hook was asked at")]
+    OtherEvent(String),
     /// `behavior` is missing or unknown.
     #[error("behavior must be allow or deny")]
     UnknownBehavior,

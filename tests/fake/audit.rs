@@ -108,6 +108,26 @@ async fn each_decision_of_a_hook_is_in_the_log() {
     assert_eq!(csv["items"].as_array().unwrap().len(), 1);
 }
 
+/// The CLI runs the call: it ends the turn behind it, or does not wait for the hook.
+#[tokio::test]
+async fn an_output_that_holds_no_call_up_is_no_denial() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut put_off = output(Some("deny"), None);
+    put_off["async"] = json!(true);
+    let outputs = [json!({ "continue": false, "stopReason": "enough" }), put_off];
+    let hooks = outputs.map(|output| hook(json!({ "type": "fixed", "output": output })));
+    let id = session_with(&daemon, "a", json!({}), json!({ "hooks": hooks })).await;
+    act_through(
+        &rest,
+        &id,
+        json!([call("h-0", "trunkline/0"), call("h-1", "trunkline/1")]),
+    )
+    .await;
+    let log = approvals(&rest, &id, "how=hook").await;
+    assert!(log.is_empty(), "{log:#?}");
+}
+
 #[tokio::test]
 async fn a_denial_of_the_cli_is_in_the_log_once() {
     let mut daemon = TestDaemon::with_fake().start().await;

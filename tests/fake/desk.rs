@@ -122,7 +122,7 @@ async fn a_hook_is_answered_by_its_client_and_by_no_other() {
     )
     .await;
     asked(&mut owner, "h-1").await;
-    let output = json!({ "systemMessage": "ü", "hookSpecificOutput": { "unknown": [1, null] } });
+    let output = json!({ "systemMessage": "ü", "hookSpecificOutput": { "hookEventName": "PreToolUse", "unknown": [1, null] } });
     other.send(&answer("h-1", output.clone())).await;
     assert_eq!(error_code(&mut other).await, "request_of_another_client");
     owner.send(&answer("h-1", output.clone())).await;

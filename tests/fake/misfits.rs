@@ -140,26 +140,38 @@ async fn a_hook_output_that_would_be_misread_is_refused() {
     client
         .find("the hook", |frame| frame["data"]["request_id"] == "h-0")
         .await;
-    // The CLI overlooks updates beside the decision: they would hold nowhere.
     let rule = json!({ "type": "addRules", "rules": [{ "toolName": "Bash" }], "behavior": "deny", "destination": "session" });
-    let misplaced =
-        json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "updatedPermissions": [rule] } });
-    client.send(&answer("h-0", misplaced)).await;
-    let error = refusal(&mut client).await;
-    assert_eq!(error["code"], "invalid_decision", "{error:#}");
-    let wrong = json!({ "hookSpecificOutput": { "hookEventName": "PreToolUse", "permissionDecision": "allow",
-        "updated_input": { "command": "safe" } } });
-    client.send(&answer("h-0", wrong.clone())).await;
-    let error = refusal(&mut client).await;
-    assert_eq!(
-        (&error["code"], &error["request_id"]),
-        (&json!("invalid_decision"), &json!("h-0")),
-        "{error:#}"
-    );
+    let specific = |specific: Value| json!({ "hookSpecificOutput": specific });
+    let all = [
+        specific(
+            json!({ "hookEventName": "PreToolUse", "permissionDecision": "allow", "updated_input": { "command": "safe" } }),
+        ),
+        specific(json!({ "permissionDecision": "deny" })),
+        specific(json!({ "hookEventName": "PostToolUse", "permissionDecision": "deny" })),
+        specific(json!({ "hookEventName": "PreToolUse", "permissionDecision": "Deny" })),
+        specific(
+            json!({ "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": null }),
+        ),
+        specific(
+            json!({ "hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": "safe" }),
+        ),
+        json!({ "decision": "deny" }),
+        // The CLI overlooks updates beside the decision: they would hold nowhere.
+        specific(json!({ "hookEventName": "PreToolUse", "updatedPermissions": [rule] })),
+    ];
+    for wrong in &all {
+        client.send(&answer("h-0", wrong.clone())).await;
+        let error = refusal(&mut client).await;
+        assert_eq!(
+            (&error["code"], &error["request_id"]),
+            (&json!("invalid_decision"), &json!("h-0")),
+            "{wrong} {error:#}"
+        );
+    }
     client.send(&answer("h-0", json!({}))).await;
     let asked = server.next().await;
     asked
-        .answer("200 OK\ncontent-type: application/json", &wrong.to_string())
+        .answer("200 OK\ncontent-type: application/json", &all[1].to_string())
         .await;
     let told = wait_for("the stated answer", PATIENCE, async || {
         let records = rest.events(&id, 0).await;
@@ -171,16 +183,18 @@ async fn a_hook_output_that_would_be_misread_is_refused() {
     assert_eq!(output["permissionDecision"], "deny", "{told:#}");
 
     // One that is always the same is refused at once.
-    let fixed = json!({ "hooks": [block(json!({ "type": "fixed", "output": wrong }))] });
-    let refused = rest
-        .post(
-            "/v1/sessions",
-            json!({ "cwd": daemon.work_dir("b"), "options": fixed }),
-        )
-        .await;
-    assert_eq!(
-        refused.body["field"], "options.hooks[0].target.output",
-        "{:#}",
-        refused.body
-    );
+    for wrong in all {
+        let fixed = json!({ "hooks": [block(json!({ "type": "fixed", "output": wrong }))] });
+        let refused = rest
+            .post(
+                "/v1/sessions",
+                json!({ "cwd": daemon.work_dir("b"), "options": fixed }),
+            )
+            .await;
+        assert_eq!(
+            refused.body["field"], "options.hooks[0].target.output",
+            "{wrong} {:#}",
+            refused.body
+        );
+    }
 }

@@ -408,6 +408,26 @@ async fn a_client_that_comes_back_with_its_hooks_keeps_what_is_open() {
     );
 }
 
+/// The CLI runs the call all the same, and ends the turn behind it.
+#[tokio::test]
+async fn a_hook_that_ends_the_turn_has_denied_no_call() {
+    let world = World::start().await;
+    let output = json!({ "continue": false, "stopReason": "enough" });
+    let hook =
+        json!({ "event": "PreToolUse", "matcher": "Bash", "target": { "type": "fixed", "output": output } });
+    let id = world
+        .session(json!({ "hooks": [hook], "allowed_tools": ["Bash"] }))
+        .await;
+    world
+        .prompt(&id, json!([bash("touch made"), { "text": "done" }]))
+        .await;
+    world.idle_after(&id, 1).await;
+    assert!(world.exists("made"));
+    let path = format!("/v1/sessions/{id}/approvals");
+    let log = world.rest.get(&path).await.expect(200);
+    assert_eq!(log["items"], json!([]), "{log:#}");
+}
+
 /// Nobody is asked in either case.
 #[tokio::test]
 async fn the_log_has_what_a_hook_changed_and_what_the_cli_denied() {

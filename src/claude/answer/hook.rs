@@ -1,5 +1,7 @@
 //! Owns the checks of a hook's output: what the CLI would drop of it without a word is refused first.
 
+mod form;
+
 use super::{BadAnswer, keys, permissions};
 use crate::claude::json;
 
@@ -53,12 +55,17 @@ const DECISION: [&str; 5] = [
 /// The one place of permission updates in an output.
 const UPDATES: &str = "hookSpecificOutput.decision.updatedPermissions";
 
-/// Checks the output of a hook, which passes byte for byte. `may_bypass` says whether the session may come into the mode
-/// `bypassPermissions`.
+/// Checks the output of a hook for this event, which passes byte for byte. `may_bypass` says whether the session may come into
+/// the mode `bypassPermissions`.
 ///
 /// # Errors
-/// A key is misspelt, or a permission update is one that the CLI would ignore, also for its place.
-pub fn check_hook_output(output: &str, may_bypass: bool) -> Result<(), BadAnswer> {
+/// A key is misspelt, a permission update is one that the CLI would ignore, also for its place, or a value is one for which it would drop all.
+pub fn check_hook_output(event: &str, output: &str, may_bypass: bool) -> Result<(), BadAnswer> {
+    check_keys(output, may_bypass)?;
+    form::check(event, output)
+}
+
+fn check_keys(output: &str, may_bypass: bool) -> Result<(), BadAnswer> {
     keys::check(output, &OUTPUT)?;
     refuse_updates(output)?;
     let Some([Some(specific)]) = json::members(output, ["hookSpecificOutput"]) else {
@@ -133,9 +140,12 @@ pub fn block_goes_on(event: &str) -> bool {
 }
 
 impl<'a> HookVerdict<'a> {
-    /// Reads an output; `None` for one that is no object.
+    /// Reads an output; `None` for one that is no object, or of which the CLI takes nothing.
     pub fn read(event: &str, output: &'a str) -> Option<Self> {
         use HookBehavior::{Allow, Cancel, Deny};
+        if form::is_put_off(output) || form::check(event, output).is_err() {
+            return None;
+        }
         let [specific, decision, goes_on] =
             json::members(output, ["hookSpecificOutput", "decision", "continue"])?;
         let specific = specific
@@ -153,11 +163,13 @@ impl<'a> HookVerdict<'a> {
                 let said = said("permissionDecision").or(decision);
                 let said = match said.as_deref() {
                     Some("allow" | "approve") => Some(Allow),
-                    Some("deny" | "block") => Some(Deny),
+                    Some("deny") => Some(Deny),
                     _ => None,
                 };
+                // The CLI runs the call, and ends the turn behind it.
+                let stops = stops && event != "PreToolUse";
                 Self {
-                    behavior: stops.then_some(Deny).or(said),
+                    behavior: (blocks || stops).then_some(Deny).or(said),
                     replaced: replaced(&[("tool_input", value("updatedInput"))]),
                     updates_permissions: false,
                 }
@@ -173,7 +185,7 @@ impl<'a> HookVerdict<'a> {
                     behavior: match behavior.and_then(json::string).as_deref() {
                         Some("allow") => Some(Allow),
                         Some("deny") => Some(Deny),
-                        _ => stops.then_some(Deny),
+                        _ => None,
                     },
                     replaced: replaced(&[("tool_input", given(updated))]),
                     updates_permissions: updates
@@ -257,7 +269,7 @@ mod tests {
             r#"{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"acceptEdits","destination":"session"}]}}}"#,
             r#"{"hookSpecificOutput":{"hookEventName":"Elicitation","action":"accept","content":{"a":1}}}"#,
         ] {
-            assert_eq!(check_hook_output(output, false), Ok(()), "{output}");
+            assert_eq!(check_keys(output, false), Ok(()), "{output}");
         }
     }
 
@@ -271,7 +283,8 @@ mod tests {
         for (event, output, behavior, updated) in [
             ("PreToolUse", "{}".to_owned(), None, None),
             ("PreToolUse", block.to_owned(), Some(Deny), None),
-            ("PreToolUse", stop.to_owned(), Some(Deny), None),
+            ("PreToolUse", stop.to_owned(), None, None),
+            ("PermissionRequest", stop.to_owned(), None, None),
             (
                 "PreToolUse",
                 specific(&format!(r#""permissionDecision":"allow",{input}"#)),
@@ -342,6 +355,8 @@ mod tests {
             ),
             ("SomethingNew", block.to_owned(), Some(Deny), None),
         ] {
+            let named = format!(r#""hookSpecificOutput":{{"hookEventName":"{event}","#);
+            let output = output.replace(r#""hookSpecificOutput":{"#, &named);
             let verdict = HookVerdict::read(event, &output).unwrap();
             let expected: Vec<_> = updated.into_iter().collect();
             assert_eq!(
@@ -352,9 +367,29 @@ mod tests {
         }
     }
 
+    /// The real CLI ran the call after each of these.
+    #[test]
+    fn an_output_of_which_the_cli_takes_nothing_decides_nothing() {
+        for output in [
+            r#"{"decision":"deny"}"#,
+            r#"{"hookSpecificOutput":{"permissionDecision":"deny"}}"#,
+            r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"Deny"}}"#,
+            r#"{"async":true,"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny"}}"#,
+        ] {
+            assert_eq!(HookVerdict::read("PreToolUse", output), None, "{output}");
+        }
+        let both = r#"{"decision":"block","hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}"#;
+        let behavior = HookVerdict::read("PreToolUse", both).unwrap().behavior;
+        assert_eq!(
+            behavior,
+            Some(HookBehavior::Deny),
+            "the block outweighs the allowance"
+        );
+    }
+
     #[test]
     fn what_the_cli_would_drop_of_an_output_is_refused() {
-        let bypass = r#"{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]}}}"#;
+        let bypass = r#"{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]}}}"#;
         for output in [
             r#"{"hook_specific_output":{}}"#,
             r#"{"stop_reason":"x"}"#,
@@ -367,8 +402,8 @@ mod tests {
             r#"{"updatedPermissions":[{"type":"setMode","mode":"acceptEdits","destination":"session"}]}"#,
             bypass,
         ] {
-            assert!(check_hook_output(output, false).is_err(), "{output}");
+            assert!(check_keys(output, false).is_err(), "{output}");
         }
-        assert_eq!(check_hook_output(bypass, true), Ok(()));
+        assert_eq!(check_hook_output("PermissionRequest", bypass, true), Ok(()));
     }
 }

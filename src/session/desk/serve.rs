@@ -193,7 +193,7 @@ impl Actor {
     /// Refuses a hook's output of which the CLI would drop a part without a word.
     pub(super) fn check_output(&self, about: &About, output: &RawValue) -> Result<(), BadAnswer> {
         match about {
-            About::Hook { .. } => answer::check_hook_output(output.get(), self.may_bypass()),
+            About::Hook { event, .. } => answer::check_hook_output(event, output.get(), self.may_bypass()),
             _ => Ok(()),
         }
     }

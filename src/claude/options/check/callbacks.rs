@@ -34,16 +34,18 @@ impl LaunchOptions {
     /// # Errors
     /// The CLI would drop a part of one without a word.
     pub fn check_outputs(&self) -> Result<(), InvalidOption> {
-        let check = |field: String, output: Option<&JsonObject>| {
+        let check = |field: String, event: &str, output: Option<&JsonObject>| {
             optional(output, |output| {
-                check_hook_output(output.get(), self.may_bypass())
+                check_hook_output(event, output.get(), self.may_bypass())
                     .map_err(|error| invalid(field, error.to_string()))
             })
         };
         for (index, hook) in self.hooks.iter().flatten().enumerate() {
-            check(format!("hooks[{index}].fallback"), hook.fallback.as_ref())?;
+            let fallback = format!("hooks[{index}].fallback");
+            check(fallback, &hook.event, hook.fallback.as_ref())?;
             if let HookTarget::Fixed { output } = &hook.target {
-                check(format!("hooks[{index}].target.output"), Some(output))?;
+                let field = format!("hooks[{index}].target.output");
+                check(field, &hook.event, Some(output))?;
             }
         }
         Ok(())
