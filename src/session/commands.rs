@@ -186,7 +186,12 @@ impl Actor {
 
     pub(super) fn decide(&mut self, id: ApprovalId, decision: &Decision, by: String, reply: DecisionReply) {
         let Some(approval) = self.machine.approvals().iter().find(|it| it.id == id).cloned() else {
-            self.answer_decision(reply, id, Err(SessionError::ApprovalNotPending(id)));
+            let error = if self.machine.is_answered(id) {
+                SessionError::AlreadyDecided(id)
+            } else {
+                SessionError::ApprovalNotPending(id)
+            };
+            self.answer_decision(reply, id, Err(error));
             return;
         };
         if let Some(why) = self.way.silence

@@ -374,6 +374,11 @@ impl Machine {
         self.audit.ended_of(request_id)
     }
 
+    /// Whether an approval of this run was answered, not long ago.
+    pub(super) fn is_answered(&self, id: ApprovalId) -> bool {
+        self.audit.is_answered(id)
+    }
+
     /// Whether an `approval` record announced it.
     pub(super) fn is_announced(&self, id: ApprovalId) -> bool {
         self.announced.contains(&id)

@@ -135,8 +135,11 @@ impl Supervisor {
             Err(error @ (SessionError::AlreadyDecided(_) | SessionError::ApprovalNotPending(_))) => {
                 Err(match stored? {
                     Some(row) if row.resolution.is_some() => SupervisorError::AlreadyDecided(Box::new(row)),
-                    Some(_) => error.into(),
-                    None => SupervisorError::ApprovalNotFound(approval),
+                    None if matches!(error, SessionError::ApprovalNotPending(_)) => {
+                        SupervisorError::ApprovalNotFound(approval)
+                    }
+                    // The store does not know yet how.
+                    Some(_) | None => error.into(),
                 })
             }
             Err(error) => Err(error.into()),

@@ -90,14 +90,22 @@ impl Supervisor {
     /// One approval, as the store or the session knows it.
     ///
     /// # Errors
-    /// `ApprovalNotFound`, `Store`.
+    /// `ApprovalNotFound`, `Store`, `StoreBehind` (it was answered, and the store does not know how).
     pub async fn approval(&self, session: SessionId, id: ApprovalId) -> Result<ApprovalRow, SupervisorError> {
         let open = self.open_approval(session, id);
         self.settled().await;
         let row = self.shared.store.approval(id).await?;
         match (row.filter(|row| row.session == session), open) {
-            (Some(row), _) => Ok(row),
+            (Some(row), _) if row.resolution.is_some() => Ok(row),
+            (Some(row), Some(_)) => Ok(row),
             (None, Some(open)) => Ok(self.whole(open).await),
+            // Its end, and all of it, may be among what the store has not taken.
+            (_, None)
+                if self.store_refuses_for().is_some() && self.shared.registry.get(session).is_some() =>
+            {
+                Err(SupervisorError::StoreBehind)
+            }
+            (Some(row), None) => Ok(row),
             (None, None) => Err(SupervisorError::ApprovalNotFound(id)),
         }
     }

@@ -26,12 +26,21 @@ fn items(page: &Value) -> usize {
     page["items"].as_array().unwrap().len()
 }
 
+/// A session that waits for a person, and the approval, which the store knows.
+async fn waiting(daemon: &TestDaemon, rest: &Rest) -> (String, String) {
+    let id = session(daemon, "waits", json!({})).await;
+    act(rest, &id, json!([{ "ask": { "tool": "Bash" } }])).await;
+    let asked = rest.pending_approval(&id).await;
+    (id, asked["id"].as_str().unwrap().to_owned())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_store_hides_nothing_that_was_done() {
     let daemon = TestDaemon::with_fake().allow_errors().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
     assert_eq!(lag(&rest, "/v1/sessions").await, None);
+    let (known, open) = waiting(&daemon, &rest).await;
     let lock = StoreLock::take(&daemon.database());
     // The result comes from the journal.
     let answer = rest.ask(&id, "hello").await;
@@ -64,7 +73,17 @@ async fn a_locked_store_hides_nothing_that_was_done() {
         .expect(200);
     assert_eq!(decided["state"], "allowed", "{decided:#}");
     let left = rest.get("/v1/approvals?state=pending").await.expect(200);
-    assert_eq!(items(&left), 0, "{left:#}");
+    assert_eq!(items(&left), 1, "{left:#}");
+
+    // Of one that the store knows as pending nobody is told that it still is.
+    let decided = rest.decide(&known, &open, json!({ "decision": "allow" })).await;
+    assert_eq!(decided.expect(200)["state"], "allowed");
+    for (id, approval) in [(&id, approval), (&known, open.as_str())] {
+        let shown = rest.get(&path(id, &format!("approvals/{approval}"))).await;
+        assert_eq!(shown.problem(503), "storage_unavailable");
+        let late = rest.decide(id, approval, json!({ "decision": "deny" })).await;
+        assert_eq!(late.problem(409), "already_decided");
+    }
 
     // Reads, attaches and the stop need no write.
     for route in ["turns", "runs", "messages", "events", "approvals"] {

@@ -10,7 +10,7 @@ use crate::{
         Envelope,
         denials::{Denial, ToolCall},
     },
-    domain::{Approval, Resolution},
+    domain::{Approval, ApprovalId, Resolution},
 };
 
 use super::ended::{EndedApproval, EndedApprovals};
@@ -39,6 +39,11 @@ impl Audit {
     /// An approval ended.
     pub(super) fn ended(&mut self, approval: &Approval, resolution: &Resolution) {
         self.ended.push(approval, resolution);
+    }
+
+    /// Whether this approval was answered.
+    pub(super) fn is_answered(&self, id: ApprovalId) -> bool {
+        self.ended.is_answered(id)
     }
 
     /// The newest ended approval of this request.

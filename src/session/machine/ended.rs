@@ -41,6 +41,12 @@ impl EndedApprovals {
         });
     }
 
+    /// Whether this one was answered.
+    pub(super) fn is_answered(&self, id: ApprovalId) -> bool {
+        let mut ended = self.0.iter();
+        ended.any(|it| it.id == id && it.resolution.state.is_answered())
+    }
+
     /// The newest one of this request.
     pub(super) fn of_request(&self, request_id: &str) -> Option<&EndedApproval> {
         self.0.iter().rev().find(|ended| ended.request_id == request_id)
