@@ -60,8 +60,9 @@ pub(super) fn shown(approval: &Value, room: Room) -> Shown {
             true => String::new(),
             false => format!(" ({})", names.join(", ")),
         };
-        shown.text +=
-            &format!("    ✂ a part of {bytes} bytes{names}; `trunkline approvals --full` shows all of it\n");
+        let hint =
+            format!("    ✂ a part of {bytes} bytes{names}; `trunkline approvals --full` shows all of it\n");
+        shown.text.push_str(&hint);
         shown.is_cut = true;
     }
     shown

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{CliError, view};
 
 /// Where README says how a daemon and a service get a login or a key.
-const LOGGING_IN: &str = "README, \"Logging in\", says how, also for a service";
+const LOGGING_IN: &str = "docs/OPERATING.md, \"Logging in\", says how, also for a service";
 
 /// What stands in the way of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -191,7 +191,7 @@ impl Terminal {
                 };
                 let style = style(cell);
                 if style != last {
-                    line.push_str(&format!("<{style}>"));
+                    line.extend(["<", &style, ">"]);
                     last = style;
                 }
                 line.push_str(if cell.has_contents() { cell.contents() } else { " " });

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use crate::read;
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 11] = [
     "README.md",
     "AGENTS.md",
     "docs/ARCHITECTURE.md",
+    "docs/CURL.md",
     "docs/LOGGING.md",
+    "docs/OPERATING.md",
     "docs/PARITY.md",
     "docs/PERFORMANCE.md",
     "docs/PROTOCOL.md",

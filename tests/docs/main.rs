@@ -3,6 +3,7 @@
 
 mod architecture;
 mod daemon;
+mod inline;
 mod licence;
 mod parity;
 mod readme;

@@ -1,4 +1,5 @@
-//! The README's lines, run in their order in one shell, as a newcomer would, with the simulated agent.
+//! The lines of the README, and of the page that goes on from it, run in their order in one shell, as a newcomer would, with the
+//! simulated agent.
 
 use crate::{daemon::Newcomer, read};
 
@@ -13,6 +14,20 @@ const CURL_TIMED_OUT: &str = "28";
 
 /// What each block must print, in order, and how its last command ends.
 const BLOCKS: &[(&str, &[&str])] = &[
+    // The command line.
+    (
+        "0",
+        &[
+            "simulated agent",
+            "idle (simulated)",
+            "From the shell",
+            "Tell me more",
+            "agent version",
+            "ask: no rule matches",
+            "$0.0",
+            "stopped",
+        ],
+    ),
     // The helpers.
     ("0", &[]),
     // Create.
@@ -49,6 +64,10 @@ const BLOCKS: &[(&str, &[&str])] = &[
     ),
     // Approve.
     ("0", &[r#""seq":"#, r#""state":"allowed""#]),
+    // WebSocket.
+    ("0", &["snapshot", "client user", "cli result"]),
+    // Configuration and doctor.
+    ("0", &["server.listen", "data directory", "answers"]),
     // A rule.
     (
         "0",
@@ -66,33 +85,14 @@ const BLOCKS: &[(&str, &[&str])] = &[
     ("0", &["No shell in here."]),
     // Stop, resume, fork, delete.
     ("0", &[r#""state":"stopped""#, r#""state":"idle""#, "204"]),
-    // The command line.
-    (
-        "0",
-        &[
-            "simulated agent",
-            "From the shell",
-            "idle (simulated)",
-            "Tell me more",
-            "agent version",
-            "allowed by the rule touch",
-            "ask: no rule matches",
-            "$0.0",
-            "stopped",
-        ],
-    ),
-    // WebSocket.
-    ("0", &["snapshot", "client user", "cli result"]),
-    // Configuration and doctor.
-    ("0", &["server.listen", "data directory", "answers"]),
 ];
 
-/// The fenced blocks of one kind.
-fn blocks(kind: &str) -> Vec<String> {
+/// The fenced blocks of one kind on a page.
+fn blocks(page: &str, kind: &str) -> Vec<String> {
     let fence = format!("```{kind}");
     let mut found = Vec::new();
     let mut open: Option<String> = None;
-    for line in read("README.md").lines() {
+    for line in read(page).lines() {
         match &mut open {
             Some(block) if line == "```" => {
                 found.push(std::mem::take(block));
@@ -111,7 +111,7 @@ fn blocks(kind: &str) -> Vec<String> {
 
 /// What a person types in the blocks that need a terminal.
 fn typed_lines(program: &str) -> Vec<String> {
-    blocks("console")
+    blocks("README.md", "console")
         .iter()
         .flat_map(|block| block.lines())
         .filter_map(|line| line.strip_prefix("$ "))
@@ -123,7 +123,7 @@ fn typed_lines(program: &str) -> Vec<String> {
 #[test]
 fn every_shell_line_does_what_the_readme_says() {
     let newcomer = Newcomer::start();
-    let blocks = blocks("sh");
+    let blocks = [blocks("README.md", "sh"), blocks("docs/CURL.md", "sh")].concat();
     assert_eq!(
         blocks.len(),
         BLOCKS.len(),
@@ -195,5 +195,19 @@ fn the_commands_of_make_are_there() {
         let (_, rest) = line.split_once("make ").unwrap_or_default();
         let target = rest.split_whitespace().next().unwrap_or_default();
         assert!(makefile.contains(&format!("\n{target}:")), "make {target}");
+    }
+}
+
+#[test]
+fn the_picture_is_what_a_terminal_shows() {
+    let picture = blocks("README.md", "text").remove(0);
+    let screen = read("tests/console/snapshots/simulated_80x24_no_color_2_done.snap");
+    let mut rest = screen.as_str();
+    // The first line is what the person types in the shell.
+    for line in picture.lines().skip(1) {
+        let Some((_, after)) = rest.split_once(&format!("\n{line}")) else {
+            panic!("the terminal does not show {line:?} (in order):\n{screen}");
+        };
+        rest = after;
     }
 }

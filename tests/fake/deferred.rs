@@ -266,11 +266,13 @@ async fn a_daemon_that_dies_loses_no_call_and_no_decision_that_it_confirmed() {
     let (rest, id, approval) = (bed.rest.clone(), bed.id.clone(), bed.approval().to_owned());
     let of_it = path(&id, &format!("approvals/{approval}"));
     let allow = rest.builder(reqwest::Method::POST, &of_it);
-    let lost = tokio::spawn(allow.json(&json!({ "decision": "allow" })).send());
+    let mut lost = tokio::task::JoinSet::new();
+    lost.spawn(allow.json(&json!({ "decision": "allow" })).send());
     wait_until("the process hangs", PATIENCE, || begun.exists()).await;
     assert_eq!(bed.rest.session(&bed.id).await["state"], "starting");
     bed.restart_daemon().await;
-    assert!(lost.await.unwrap().is_err(), "the decision has no answer");
+    let lost = lost.join_next().await.unwrap().unwrap();
+    assert!(lost.is_err(), "the decision has no answer");
     assert_eq!(bed.now().await["state"], "pending");
     fs::write(gate, "").unwrap();
     bed.rest.in_state(&bed.id, &["waiting", "busy"]).await;

@@ -69,7 +69,11 @@ async fn a_conversation_of_another_session_is_not_taken_over() {
         assert_eq!(view["turns"], 1, "no turn is another conversation's");
         assert_eq!(view["open_prompts"][0]["state"], "queued", "{view:#}");
         assert_eq!(view["ways_out"][0], "fresh_start", "{view:#}");
-        assert_eq!(notices(&rest, &id, "conversation_taken").await, 1);
+        // It is written once the keeper is gone.
+        wait_for("the notice", PATIENCE, async || {
+            (notices(&rest, &id, "conversation_taken").await == 1).then_some(())
+        })
+        .await;
         // The prompt waits for a process that is in the right conversation.
         settings(&daemon, name, &json!({}));
         rest.lifecycle(&id, "resume?wait=ready", json!({}))

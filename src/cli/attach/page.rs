@@ -44,9 +44,13 @@ impl Page {
 
     /// Prints what was kept.
     pub(super) fn show_collected(&mut self, editor: &mut Option<Editor>) -> Result<(), CliError> {
-        self.end_line(editor)?;
         for line in self.recent.take().into_iter().flatten() {
             self.line(editor, &line)?;
+        }
+        // The line that streams just now goes on.
+        if editor.is_none() && !self.partial.is_empty() {
+            let begun = std::mem::take(&mut self.partial);
+            self.output.text(Tone::Plain, &begun)?;
         }
         Ok(())
     }

@@ -1,0 +1,139 @@
+//! The commands that stand in the midst of a sentence: each of them is run as well.
+
+use std::collections::BTreeSet;
+
+use crate::{daemon::Newcomer, read};
+
+const PAGES: [&str; 13] = [
+    "AGENTS.md",
+    "README.md",
+    "config/trunkline.toml",
+    "docs/ARCHITECTURE.md",
+    "docs/CURL.md",
+    "docs/LOGGING.md",
+    "docs/OPERATING.md",
+    "docs/PARITY.md",
+    "docs/PERFORMANCE.md",
+    "docs/PROTOCOL.md",
+    "docs/RELIABILITY.md",
+    "packaging/systemd/system/trunkline.service",
+    "packaging/systemd/user/trunkline.service",
+];
+
+/// A tool is asked about.
+const ASKED: &str = "trunkline send last 'Use a tool, please' > /dev/null
+until trunkline approvals | grep -q Bash; do sleep 0.1; done";
+
+/// The command, what is done before it, its exit code, and what it prints.
+const COMMANDS: &[(&str, &str, i32, &str)] = &[
+    ("trunkline", "", 7, "another daemon"),
+    ("trunkline serve", "", 7, "another daemon"),
+    ("trunkline --help", "", 0, "Commands:"),
+    ("trunkline completions bash", "", 0, "complete -F _trunkline"),
+    ("trunkline man", "", 0, ".TH trunkline"),
+    ("trunkline doctor", "", 0, "answers"),
+    ("trunkline config", "", 0, "server.listen"),
+    (
+        "trunkline new --wait",
+        "exec < <(echo Hello)",
+        0,
+        "simulated agent",
+    ),
+    ("trunkline new --wait \"prompt\"", "", 0, "simulated agent"),
+    ("trunkline ls", "", 0, "idle (simulated)"),
+    ("trunkline status", "", 0, "http://127.0.0.1"),
+    ("trunkline approvals", ASKED, 0, "echo"),
+    ("trunkline approve last", "", 0, "allowed"),
+    ("trunkline deny last", ASKED, 0, "denied"),
+    ("trunkline model last", "", 0, "simulated"),
+    ("trunkline mode last", "", 0, "default"),
+    ("trunkline rules last", "", 0, "no rules"),
+    (
+        "trunkline rules --test Bash --input '{\"command\": \"git status\"}'",
+        "",
+        0,
+        "no rule matches",
+    ),
+    ("trunkline stop last", "", 0, "stopped"),
+    ("trunkline resume --all", "", 0, "starting"),
+    // Nobody has had a conversation in this directory without the daemon.
+    ("trunkline new --continue", "", 5, "conversation"),
+    (
+        "trunkline new --resume 0d2b1f0e-6c1f-4c3e-9a51-2f3b8c5d7e90",
+        "",
+        5,
+        "conversation",
+    ),
+    ("trunkline restart", "", 0, "started again"),
+    ("trunkline upgrade", "", 0, "started again"),
+];
+
+/// Commands that need a terminal, which another test gives them, and forms with a word in capitals in the place of a name.
+const ELSEWHERE: &[&str] = &[
+    "trunkline attach",
+    "trunkline keeper",
+    "trunkline new --attach",
+    "trunkline new --resume ID",
+];
+
+/// The commands of one program in the midst of the sentences of a page.
+fn commands(page: &str, program: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut is_fenced = false;
+    for line in read(page).lines() {
+        if line.starts_with("```") {
+            is_fenced = !is_fenced;
+        }
+        if is_fenced {
+            continue;
+        }
+        for span in line.split('`').skip(1).step_by(2) {
+            if span == program || span.starts_with(&format!("{program} ")) {
+                found.insert(span.to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_command_in_a_sentence_works() {
+    let stated: BTreeSet<String> = PAGES
+        .iter()
+        .flat_map(|page| commands(page, "trunkline"))
+        .collect();
+    let known: BTreeSet<String> = COMMANDS
+        .iter()
+        .map(|(command, ..)| *command)
+        .chain(ELSEWHERE.iter().copied())
+        .map(ToOwned::to_owned)
+        .collect();
+    assert_eq!(
+        stated, known,
+        "a command of the documents has no expectation, or the other way round"
+    );
+    let newcomer = Newcomer::start();
+    for (command, before, code, fragment) in COMMANDS {
+        let script = format!("{before}\n{command} 2>&1");
+        let output = newcomer.command("bash").args(["-c", &script]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(*code), "{command}\n{said}");
+        assert!(
+            said.contains(fragment),
+            "{command} does not print {fragment:?}:\n{said}"
+        );
+    }
+    let log = newcomer.stop();
+    assert!(!log.contains("ERROR"), "{log}");
+}
+
+#[test]
+fn every_target_of_make_in_a_sentence_is_there() {
+    let makefile = read("Makefile");
+    for page in PAGES {
+        for command in commands(page, "make") {
+            let target = command.split_whitespace().nth(1).unwrap_or_default();
+            assert!(makefile.contains(&format!("\n{target}:")), "{page}: {command}");
+        }
+    }
+}
