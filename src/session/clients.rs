@@ -10,7 +10,7 @@ use crate::{
     domain::{ClientId, ConnectionId, PromptUuid},
 };
 
-use super::{Refusal, SessionError, WakeFailure, handle::Sent, machine::EndedApproval};
+use super::{Refusal, SessionError, handle::Sent, machine::EndedApproval};
 
 /// Frames that may wait for one client. One that does not take them is cut off.
 const DIRECT_FRAMES: usize = 256;
@@ -126,7 +126,9 @@ impl Clients {
         for (name, value) in about {
             frame[*name] = (*value).into();
         }
-        if let SessionError::NotWoken(WakeFailure { room: Some(_), .. }) = error {
+        if let SessionError::NotWoken(failure) = error
+            && failure.room.is_some()
+        {
             frame["retry_after_ms"] = Refusal::RETRY_AFTER_MS.into();
         }
         self.send(connection, frame.to_string());

@@ -56,7 +56,7 @@ pub enum SessionError {
     NotParkable(ParkObstacle),
     /// The session is parked, and no process could be started for what was sent to it.
     #[error("the parked session could not be woken: {}", .0.detail)]
-    NotWoken(WakeFailure),
+    NotWoken(Box<WakeFailure>),
     /// A hook put the call of a tool off, and the CLI would drop it at the next message.
     #[error("the call of a tool that a hook put off is to be decided first")]
     CallDeferred,

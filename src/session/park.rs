@@ -335,18 +335,18 @@ impl Actor {
             return;
         }
         self.parking.wake_at = None;
-        self.refuse_put_off(&|| SessionError::NotWoken(failure.clone()));
+        self.refuse_put_off(&|| SessionError::NotWoken(Box::new(failure.clone())));
         let held = self.parking.held.take();
         self.refuse_waking(held, failure);
         while let Some(held) = self.controls.take_held() {
-            self.refuse_held_back(held, &|| SessionError::NotWoken(failure.clone()));
+            self.refuse_held_back(held, &|| SessionError::NotWoken(Box::new(failure.clone())));
         }
     }
 
     /// Tells who sent something to a parked session why it was not woken.
     pub(super) fn refuse_waking(&mut self, held: Vec<Entry>, failure: &WakeFailure) {
         for Entry { subject, .. } in held {
-            self.refuse_for(subject, &|| SessionError::NotWoken(failure.clone()));
+            self.refuse_for(subject, &|| SessionError::NotWoken(Box::new(failure.clone())));
         }
     }
 

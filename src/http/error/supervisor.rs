@@ -131,7 +131,7 @@ impl From<SessionError> for ApiError {
             E::NotParkable(obstacle) => new(ErrorCode::SessionNotParkable)
                 .detail(error.to_string())
                 .member("obstacle", obstacle.as_str()),
-            E::NotWoken(failure) => of_failed_wake(failure),
+            E::NotWoken(failure) => of_failed_wake(*failure),
             E::AlreadyLive { state } => new(ErrorCode::SessionAlreadyLive)
                 .detail(error.to_string())
                 .member("state", state.as_str()),
