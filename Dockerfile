@@ -26,7 +26,7 @@ FROM ${BASE_IMAGE} AS runtime
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates git \
     && rm -rf /var/lib/apt/lists/*
-# Whoever runs it makes directories of his own in these, as in /tmp.
+# Any user makes directories of its own in these, as in /tmp.
 RUN install -d -m 1777 /data /work
 COPY --from=build /src/target/release/trunkline /usr/local/bin/trunkline
 # A number, so that an engine sees that it is not root.

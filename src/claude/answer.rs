@@ -71,7 +71,7 @@ pub enum BadAnswer {
     UnfitMember {
         /// The member.
         name: &'static str,
-        /// What it must be.
+        /// The kind that it must be.
         needs: String,
     },
     /// The part of a hook's output that goes with the event names none or another one, so the CLI drops the whole output.

@@ -95,7 +95,7 @@ impl Fields {
 /// The object with another value for this member.
 pub fn replaced(object: &str, name: &str, value: Box<RawValue>) -> Option<Box<RawValue>> {
     let mut fields = Fields::new();
-    // What is no object has no members.
+    // A value that is no object has no members.
     let _read = json::for_each_member(object, |known, value| {
         if known != name
             && let Some(value) = raw_value(value)

@@ -12,7 +12,7 @@ use crate::{
 /// The CLI prints its version in a fraction of this.
 const VERSION_DEADLINE: Duration = Duration::from_secs(20);
 
-/// What was found.
+/// The agent that was found.
 #[derive(Debug)]
 pub(super) enum Look {
     /// An agent CLI.

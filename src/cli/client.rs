@@ -312,7 +312,7 @@ const FLAGS: [&str; 9] = [
     "disallowed_tools",
 ];
 
-/// What does not fit, by the name of its flag, in a person's words. The command line has no lines and columns of a body.
+/// The value that does not fit, by the name of its flag, in a person's words. The command line has no lines and columns of a body.
 fn of_field(detail: &str) -> String {
     let detail = detail.split(" at line ").next().unwrap_or(detail);
     let Some((field, why)) = detail.split_once(": ") else {

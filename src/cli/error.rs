@@ -31,7 +31,7 @@ pub(super) enum CliError {
         code: String,
         /// The daemon's words.
         message: String,
-        /// What to do, when we know.
+        /// The next step, when we know one.
         hint: Option<String>,
     },
     /// The agent CLI does not start, or its turn failed.
@@ -39,7 +39,7 @@ pub(super) enum CliError {
     Agent {
         /// The CLI's words.
         message: String,
-        /// What to do, when we know.
+        /// The next step, when we know one.
         hint: Option<String>,
     },
     /// The address cannot be listened on.

@@ -7,7 +7,7 @@ use super::{CliError, view};
 /// Where README says how a daemon and a service get a login or a key.
 const LOGGING_IN: &str = "docs/OPERATING.md, \"Logging in\", says how, also for a service";
 
-/// What stands in the way of a session.
+/// An obstacle in the way of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trouble {
     words: String,
@@ -16,7 +16,7 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    /// Of a session as the API shows it, or of a record about its state.
+    /// The one of a session as the API shows it, or of a record about its state.
     pub(super) fn of(session: &Value) -> Option<Self> {
         let restart = session.get("restart").filter(|restart| !restart.is_null());
         let (holder, attempt) = match (view::text(session, &["state"]), restart) {
@@ -40,7 +40,7 @@ impl Trouble {
         self.attempt.is_none()
     }
 
-    /// What happened, in the CLI's words.
+    /// The event, in the CLI's words.
     pub(super) fn told(&self) -> String {
         match self.attempt {
             None => format!("the session failed: {}", self.words),
@@ -50,7 +50,7 @@ impl Trouble {
         }
     }
 
-    /// What to do about it.
+    /// The way out of it.
     pub(super) fn advice(&self, session: &str) -> String {
         advice(&self.words).unwrap_or_else(|| {
             if self.is_final() {
@@ -72,7 +72,7 @@ impl Trouble {
     }
 }
 
-/// What to do about the words of an agent CLI, where they tell.
+/// The way out that follows from the words of an agent CLI, where they tell.
 pub(super) fn advice(words: &str) -> Option<String> {
     let words = words.to_lowercase();
     let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
@@ -106,7 +106,7 @@ pub(super) fn advice(words: &str) -> Option<String> {
     Some(advice)
 }
 
-/// That the model API fails and is asked again, from the CLI's line.
+/// The words for a model API that fails and is asked again, from the CLI's line.
 pub(super) fn retry(data: &Value) -> String {
     let status = view::number(data, &["error_status"]).map(|status| format!("API Error: {status}"));
     let error = view::text(data, &["error"]).to_owned();

@@ -21,7 +21,7 @@ pub enum ApprovalKind {
     Dialog,
     /// May this tool run, which a hook put off? It outlives the process: the next one asks the hook again.
     Deferred,
-    /// What a hook decided or changed that is no call of a tool and no form. It is only in the log: nobody is asked.
+    /// A thing that a hook decided or changed and that is no call of a tool and no form. It is only in the log: nobody is asked.
     Hook,
 }
 
@@ -114,7 +114,7 @@ impl ApprovalState {
     }
 }
 
-/// What is not held in memory of a large request. The record of the request has it.
+/// The part of a large request that is not held in memory. The record of the request has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The size of the whole `request` object.
@@ -142,7 +142,7 @@ pub struct Approval {
     pub subject: String,
     /// The CLI's `request` object, byte for byte; of a large one that is held in memory only the small members.
     pub request: Box<RawValue>,
-    /// What is missing in `request`; `None` when it is whole.
+    /// The part that is missing in `request`; `None` when it is whole.
     pub left_out: Option<Box<LeftOut>>,
     /// SHA-256, in hex, of what was asked, byte for byte: a tool's `input`, else the whole `request` object. `None` for one
     /// that was stored before these were kept.

@@ -130,7 +130,7 @@ impl LevelMetrics {
                 .get_or_create(&labels)
                 .set(signed(of_state.map(|(_, count)| count).sum()));
         }
-        // What hooks decide is never pending.
+        // A hook's decision is never pending.
         let kinds = ApprovalKind::ALL.into_iter();
         for kind in kinds.filter(|kind| *kind != ApprovalKind::Hook) {
             let of_kind = now.approvals.iter().filter(|of| **of == kind).count();

@@ -152,7 +152,7 @@ impl Choices {
         self.efforts.take(&[prompt]);
     }
 
-    /// A turn ended; `result` is the CLI's line. That of the command `/effort` says what the CLI made of it.
+    /// A turn ended; `result` is the CLI's line. The line of the command `/effort` says what the CLI made of it.
     pub(super) fn turn_ended(&mut self, turn: &TurnEnd, result: Option<&RawValue>) {
         if !self.efforts.take(&turn.prompts) {
             return;

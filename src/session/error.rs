@@ -8,7 +8,7 @@ use crate::{
 
 use super::{choices::ChoicesError, park::WakeFailure};
 
-/// What keeps a keeper from saying that it has what it was given.
+/// The obstacle for a keeper that does not say that it has what it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
     /// It does nothing.
@@ -78,7 +78,7 @@ pub enum SessionError {
     /// The keeper was given it and says nothing.
     #[error("{why}; what was given may be taken later")]
     MayBeTaken {
-        /// What keeps it from it.
+        /// The obstacle.
         why: Silence,
         /// The message, if it is one. It is taken once, however often it is sent under this id.
         prompt: Option<PromptUuid>,

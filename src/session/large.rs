@@ -22,7 +22,7 @@ pub const MOST_BYTES: usize = 64 << 10;
 pub(super) const MOST_OPEN: usize = 256;
 /// The bytes of a session's open approvals from which on no more than an excerpt of another one is held.
 const OPEN_BYTES: usize = 4 << 20;
-/// What is held of such a request, in bytes.
+/// The size of the held part of such a request, in bytes.
 const EXCERPT_BYTES: usize = 1 << 10;
 /// Members that are named as left out, and how long their names may be.
 const NAMES: usize = 32;
@@ -43,7 +43,7 @@ const DEPTH: usize = 4;
 pub struct Excerpt {
     /// The object with its small members, each byte for byte.
     pub object: Box<RawValue>,
-    /// What is missing in it.
+    /// The part that is missing in it.
     pub left_out: LeftOut,
 }
 
@@ -82,7 +82,7 @@ impl Cutter {
     fn object(&mut self, text: &str, path: &str, depth: usize, kept: &mut String) {
         kept.push('{');
         let mut is_first = true;
-        // What is no object has no members.
+        // A value that is no object has no members.
         let _read = json::for_each_member(text, |name, value| {
             let size = name.len() + value.len();
             let is_kept = size <= self.most.min(self.room);
@@ -123,7 +123,7 @@ pub(super) fn room(open: &[Arc<Approval>]) -> usize {
     }
 }
 
-/// What is held of an approval.
+/// The held part of an approval.
 pub(super) fn held(approval: &Approval, limit: usize) -> Approval {
     let Some(Excerpt { object, mut left_out }) = excerpt(&approval.request, limit) else {
         return approval.clone();
@@ -145,7 +145,7 @@ pub(super) fn held(approval: &Approval, limit: usize) -> Approval {
     }
 }
 
-/// What is held of an approval that nothing else is open beside.
+/// The held part of an approval that nothing else is open beside.
 pub(super) fn held_alone(approval: &Approval) -> Approval {
     held(approval, MOST_BYTES)
 }

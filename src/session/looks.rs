@@ -59,7 +59,7 @@ impl Looks {
     ) -> Result<T, Unseen> {
         let free_of_it = self.free_of(place);
         let looked = async {
-            // Neither is ever closed. Who waits for a place that hangs takes nothing from the others.
+            // Neither is ever closed. A look at a place that hangs takes nothing from the others.
             let look_at_it = free_of_it.acquire_owned().await.ok();
             let look = Arc::clone(&self.free).acquire_owned().await.ok();
             let work = move || {

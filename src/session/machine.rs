@@ -364,7 +364,7 @@ impl Machine {
         reason.is_some_and(|reason| reason.code == FailReason::CHOICES_NOT_RESTORED)
     }
 
-    /// What needs a person, oldest first, open or not.
+    /// The requests that need a person, oldest first, open or not.
     pub(super) fn approvals(&self) -> &[Arc<Approval>] {
         &self.approvals
     }

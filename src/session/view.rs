@@ -43,11 +43,11 @@ pub struct LiveView {
     pub turns: u64,
     /// Prompts that were sent and are not done.
     pub open_prompts: Vec<OpenPrompt>,
-    /// What needs a person, oldest first. A bounded number is open at a time.
+    /// The requests that need a person, oldest first. A bounded number is open at a time.
     pub approvals: Vec<Arc<Approval>>,
     /// The approvals that open once others are closed.
     pub waiting_approvals: Waiting,
-    /// What else the CLI asked and a client may answer, oldest first, with the same bound.
+    /// The other requests of the CLI that a client may answer, oldest first, with the same bound.
     pub requests: Vec<PendingRequest>,
     /// How many of these wait.
     pub waiting_requests: usize,
@@ -130,7 +130,7 @@ impl PendingRequest {
         &self.asked.request.request
     }
 
-    /// What is missing in the request; `None` when it is whole.
+    /// The part that is missing in the request; `None` when it is whole.
     pub fn left_out(&self) -> Option<&LeftOut> {
         self.asked.left_out.as_ref()
     }

@@ -141,7 +141,7 @@ impl Supervisor {
         let mut open: Vec<ApprovalRow> = Vec::new();
         for session in self.shared.registry.all() {
             let (id, view) = (session.id(), session.view());
-            // Of those that wait, the view says where they begin.
+            // The view says where those that wait begin.
             let waits = |row: &ApprovalRow| {
                 view.waiting_approvals
                     .from

@@ -201,7 +201,7 @@ async fn added_directories_are_bound_by_the_roots() {
     assert_eq!(given["permissions"], left, "the rest of the settings stays");
 }
 
-/// What the launch refuses is refused at run time too, and what was taken is looked at again by each start.
+/// A directory that the launch refuses is refused at run time too, and each start looks again at those that were taken.
 #[tokio::test]
 async fn directories_that_settings_add_at_run_time_are_bound_by_the_roots() {
     let roots = tempfile::tempdir().unwrap();

@@ -105,7 +105,7 @@ fn a_full_disk_hides_no_session_and_no_stop() {
     });
 }
 
-/// Who sends a message is told that the disk takes none, and may send it again: it runs once.
+/// The sender of a message is told that the disk takes none, and may send it again: it runs once.
 #[test]
 fn a_message_that_a_full_disk_holds_up_is_answered_and_runs_once() {
     if !place::is_inside() {

@@ -298,8 +298,17 @@ impl World {
         }
         if last_death && let Some(agent) = processes::agent_with_tools() {
             self.story.tell(format!("the keeper of {agent:?} dies"));
+            let pid = agent.pid;
             self.kill_agent(agent, true);
             self.count("kill keeper");
+            // Until the death is seen, its session looks as if it were at rest.
+            let api = self.api();
+            wait_for("the death of the keeper is seen", REST_LIMIT, async || {
+                let list = api.get("/v1/sessions?limit=500").await.expect(200);
+                let views = list["items"].as_array().unwrap();
+                views.iter().all(|view| view["cli"]["pid"] != pid).then_some(())
+            })
+            .await;
         }
         let api = self.api();
         for session in self.all() {

@@ -59,7 +59,7 @@ const BLOCKS: &[(&str, &[&str])] = &[
             r#""number":1"#,
             r#""number":2"#,
             r#""cost_usd":0.0"#,
-            r#""simulated_turns":2"#,
+            r#""simulated_turns":4"#,
         ],
     ),
     // Approve.

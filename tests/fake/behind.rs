@@ -75,7 +75,7 @@ async fn a_locked_store_hides_nothing_that_was_done() {
     let left = rest.get("/v1/approvals?state=pending").await.expect(200);
     assert_eq!(items(&left), 1, "{left:#}");
 
-    // Of one that the store knows as pending nobody is told that it still is.
+    // Nobody is told that one which the store knows as pending still is.
     let decided = rest.decide(&known, &open, json!({ "decision": "allow" })).await;
     assert_eq!(decided.expect(200)["state"], "allowed");
     for (id, approval) in [(&id, approval), (&known, open.as_str())] {

@@ -107,7 +107,7 @@ impl Client {
     /// An answer that no other client gives.
     fn answer(&mut self) -> Value {
         let name = format!("client {}", self.number);
-        let rule = json!([{ "type": "addRules", "rules": [{ "toolName": name }], "behavior": "allow", "destination": "session" }]);
+        let rule = json!([{ "type": "addRules", "rules": [{ "toolName": "Bash", "ruleContent": name }], "behavior": "allow", "destination": "session" }]);
         match self.chance.below(4) {
             0 => json!({ "behavior": "allow", "updatedInput": { "command": name } }),
             1 => {

@@ -125,7 +125,7 @@ async fn a_database_of_another_program_is_refused_and_left_as_it_is() {
     daemon.rest().ask(&id, "and on").await;
 }
 
-/// What another program keeps in the format of our database.
+/// The tables of another program in the format of our database.
 #[expect(clippy::disallowed_methods, reason = "another program makes the database")]
 fn make_foreign(database: &Path) {
     let program = "import sqlite3, sys\n\

@@ -30,7 +30,7 @@ struct Stage {
     health: Vec<String>,
     entrypoint: Vec<String>,
     command: Vec<String>,
-    /// What it runs, without what fetches packages.
+    /// The lines that it runs, without those that fetch packages.
     runs: Vec<String>,
 }
 

@@ -84,7 +84,7 @@ fn check_keys(output: &str, may_bypass: bool) -> Result<(), BadAnswer> {
     permissions::check(given(updates), may_bypass)
 }
 
-/// What a hook says about that which it was asked about.
+/// The word of a hook about that which it was asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookBehavior {
     /// It may go on.
@@ -111,7 +111,7 @@ pub fn decides_call(event: &str) -> bool {
     matches!(event, "PreToolUse" | "PreSkillShellCommand" | "PermissionRequest")
 }
 
-/// Whether a `block` of a hook of this event holds something up. Of other events the CLI tells what has happened.
+/// Whether a `block` of a hook of this event holds something up. The CLI tells of other events after they have happened.
 pub fn can_block(event: &str) -> bool {
     !matches!(
         event,

@@ -39,7 +39,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// What the daemon has, and where this shell has another thing.
+    /// The values of the daemon, and where this shell has another one.
     pub(super) fn checks(&self, loaded: &Loaded, look: &Look) -> Vec<Check> {
         let mut checks = vec![self.agent(look)];
         checks.extend(self.problems());

@@ -35,7 +35,7 @@ pub(super) fn http(config: &Config) -> HttpConfig {
     }
 }
 
-/// What the daemon began with, as it tells it.
+/// The configuration that the daemon began with, as it tells it.
 pub(super) fn in_force(loaded: &Loaded, settings: &SupervisorSettings) -> InForce {
     let entries = loaded.config.entries().into_iter();
     let variables = environment::child(

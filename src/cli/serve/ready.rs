@@ -119,7 +119,7 @@ fn hints(file: &DaemonFile, token: &Path, health: &Health, command: &str) -> Vec
     hints
 }
 
-/// What a person who ends the daemon is told at once: what it waits for.
+/// The words for a person who ends the daemon, at once: they tell what it waits for.
 pub(super) fn ending(on_shutdown: OnShutdown, config: &Config, states: &[SessionState]) -> String {
     let live = states.iter().filter(|state| state.is_live()).count();
     let turns = states

@@ -66,7 +66,7 @@ pub(in crate::http) struct Session {
     turn: Option<OpenTurn>,
     /// Prompts whose turn has not ended, oldest first.
     open_prompts: Vec<OpenPrompt>,
-    /// What needs a person, oldest first: at most 256 are open at a time.
+    /// The requests that need a person, oldest first: at most 256 are open at a time.
     pending_approvals: Vec<ApprovalSummary>,
     /// Approvals that open once others are closed. The list of approvals has them, and they can be decided already.
     waiting_approvals: usize,

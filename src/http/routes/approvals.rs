@@ -56,7 +56,7 @@ pub(super) struct ListParams {
 /// List approvals of all sessions.
 ///
 /// `state=pending` is the inbox of everything that needs a person. The rest is the audit log: who decided what, when and
-/// how. Of a request, or an answer, with more than 64 KiB a page has the small members, and says so; the approval's own
+/// how. A page has only the small members of a request, or an answer, with more than 64 KiB, and says so; the approval's own
 /// route and the exports have the whole. `Accept` chooses the form: a page (`application/json`), or an export of all that match, as lines
 /// (`application/x-ndjson`) or as a table (`text/csv`).
 #[utoipa::path(

@@ -46,7 +46,7 @@ pub(super) struct DaemonConfiguration {
 /// One value of the configuration.
 #[derive(Serialize, utoipa::ToSchema)]
 struct ConfiguredValue {
-    /// The value. What may be secret is not shown.
+    /// The value. One that may be secret is not shown.
     value: Value,
     /// Its origin, for people: `default`, or the file, the variable or the flag that set it.
     origin: String,

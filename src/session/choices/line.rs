@@ -7,7 +7,7 @@ use crate::claude::{control::Fields, glance, stdin};
 /// Longest name of a kind of server that the journal gets.
 const KIND_BYTES: usize = 32;
 
-/// The part of a request that later processes are to get, as the CLI forgets it at its end. Of hooks only those of a client
+/// The part of a request that later processes are to get, as the CLI forgets it at its end. Only hooks of a client
 /// that has a name, and can come back by it.
 pub(in crate::session) fn choice_of(
     subtype: &str,

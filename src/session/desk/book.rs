@@ -16,9 +16,9 @@ use super::{greetings::Greetings, registrations::Registrations};
 /// A request that waits for its answer.
 #[derive(Clone, Debug)]
 pub(in crate::session) struct Asked {
-    /// Of a large one an excerpt.
+    /// An excerpt where it is large.
     pub(in crate::session) request: ControlRequest,
-    /// What is missing in the excerpt; `None` when the request is whole.
+    /// The part that is missing in the excerpt; `None` when the request is whole.
     pub(in crate::session) left_out: Option<LeftOut>,
     /// Its record.
     pub(in crate::session) seq: Seq,
@@ -27,7 +27,7 @@ pub(in crate::session) struct Asked {
 }
 
 impl Asked {
-    /// What is held of a request.
+    /// The part of a request that is held.
     fn held(request: ControlRequest, record: &RecordRef<'_>, about: About) -> Self {
         // The log compares all of a hook's input with the answer.
         let is_hook = about.hook_event().is_some();

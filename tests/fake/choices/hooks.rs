@@ -70,7 +70,7 @@ async fn hooks_of_a_named_client_are_in_the_first_line_of_later_processes() {
     let id = session(&daemon, json!({}), json!({})).await;
     let mut client = daemon.attach_as("x", &id, None).await;
     register(&mut client, "1", guard()).await;
-    // Who has no name cannot come back to a later process.
+    // A client without a name cannot come back to a later process.
     let mut nobody = daemon.attach(&id, None).await;
     register(
         &mut nobody,

@@ -3,7 +3,7 @@
 
 use crate::claude::{answer::BadAnswer, json};
 
-/// What the value of a member must be.
+/// The kind that the value of a member must have.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Text,
