@@ -64,16 +64,17 @@ const COMMANDS: &[(&str, &str, i32, &str)] = &[
         4,
         "conversation",
     ),
-    ("trunkline restart", "", 0, "started again"),
-    ("trunkline upgrade", "", 0, "started again"),
 ];
 
-/// Commands that need a terminal, which another test gives them, and forms with a word in capitals in the place of a name.
+/// Commands that other tests run, as they need a terminal or put another daemon in the place of this one, and forms with a word
+/// in capitals in the place of a name.
 const ELSEWHERE: &[&str] = &[
     "trunkline attach",
     "trunkline keeper",
     "trunkline new --attach",
     "trunkline new --resume ID",
+    "trunkline restart",
+    "trunkline upgrade",
 ];
 
 /// The commands of one program in the midst of the sentences of a page.
