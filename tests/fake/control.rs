@@ -142,7 +142,7 @@ async fn c10_c15_r10_a_slow_start_is_seen_and_prompts_wait() {
     let body = body(
         &daemon,
         "a",
-        json!({ "init": { "wait_file": gate }, "merge": false }),
+        json!({ "init": { "wait_file": gate, "holds_prompts": true }, "merge": false }),
         json!({}),
     );
     let rest = daemon.rest();
@@ -157,6 +157,7 @@ async fn c10_c15_r10_a_slow_start_is_seen_and_prompts_wait() {
             .expect(202);
         uuids.push(reply["uuid"].clone());
     }
+    assert_eq!(rest.turns(&id).await.len(), 0);
     fs::write(&gate, "").unwrap();
     let turns = wait_for("all turns", PATIENCE, async || {
         let turns = rest.turns(&id).await;

@@ -341,8 +341,9 @@ class Fake(Actions, Controls):
             self.wait(lambda: self.initialized or self.at_eof)
             self.act_all(self.settings["after_init"])
         self.begin_with_call()
+        holds = self.settings.get("init", {}).get("holds_prompts")
         while True:
-            self.wait(lambda: self.prompts or self.at_eof)
+            self.wait(lambda: (self.prompts and (self.initialized or not holds)) or self.at_eof)
             with self.changed:
                 batch = self.prompts[:] if self.settings.get("merge", True) else self.prompts[:1]
                 del self.prompts[: len(batch)]
