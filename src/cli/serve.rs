@@ -224,7 +224,7 @@ async fn serve(
         &config.data.dir,
         &supervisor.health().await,
         &command,
-    )?;
+    );
     manager.ready(&format!("Listening on {}", file.url)).await;
     tracker.spawn(lifecycle.soft().run_until_cancelled_owned(give_back_memory()));
     tracker.spawn(sign_of_life(

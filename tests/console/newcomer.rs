@@ -344,3 +344,20 @@ fn usage_takes_a_day() {
         "{wrong:?}"
     );
 }
+
+#[test]
+fn a_daemon_whose_ready_line_nobody_reads_serves() {
+    let home = tempfile::tempdir().unwrap();
+    let mut serve = command(home.path(), &["serve", "--listen", "127.0.0.1:0"]);
+    serve
+        .env("XDG_RUNTIME_DIR", home.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = serve.spawn().unwrap();
+    drop(child.stdout.take());
+    let answers = || run(command(home.path(), &["status"])).code == 0;
+    let serves = holds_within(Duration::from_secs(30), answers);
+    proc::signal(i32::try_from(child.id()).unwrap(), Signal::SIGTERM);
+    let ended = child.wait().unwrap();
+    assert!(serves && ended.success(), "{serves}, {ended}");
+}

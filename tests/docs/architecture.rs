@@ -2,21 +2,7 @@
 
 use std::path::Path;
 
-use crate::read;
-
-const PAGES: [&str; 11] = [
-    "README.md",
-    "AGENTS.md",
-    "docs/ARCHITECTURE.md",
-    "docs/CURL.md",
-    "docs/LOGGING.md",
-    "docs/OPERATING.md",
-    "docs/PARITY.md",
-    "docs/PERFORMANCE.md",
-    "docs/PROTOCOL.md",
-    "docs/RELIABILITY.md",
-    "tests/programs/README.md",
-];
+use crate::{PAGES, read};
 
 /// Text and target of each link to a file of the repository, the target without its anchor and from the root.
 fn links(page: &str) -> Vec<(String, String)> {

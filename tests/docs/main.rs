@@ -11,6 +11,21 @@ mod webhook;
 
 use std::{fs, path::Path};
 
+/// The documents for people.
+const PAGES: [&str; 11] = [
+    "README.md",
+    "AGENTS.md",
+    "docs/ARCHITECTURE.md",
+    "docs/CURL.md",
+    "docs/LOGGING.md",
+    "docs/OPERATING.md",
+    "docs/PARITY.md",
+    "docs/PERFORMANCE.md",
+    "docs/PROTOCOL.md",
+    "docs/RELIABILITY.md",
+    "tests/programs/README.md",
+];
+
 /// The text of a file of the repository.
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

@@ -5,7 +5,6 @@ use std::path::Path;
 use serde_json::json;
 
 use super::super::{
-    CliError,
     args::Common,
     daemon_file::DaemonFile,
     output::{Output, note},
@@ -16,37 +15,34 @@ use crate::{
     supervisor::Health,
 };
 
-/// Prints the ready line; scripts may wait for it.
-pub(super) fn print(
-    output: &Output,
-    file: &DaemonFile,
-    data_dir: &Path,
-    health: &Health,
-    command: &str,
-) -> Result<(), CliError> {
+/// Prints the ready line; scripts may wait for it. A daemon serves also where nobody reads it, as after `serve | head -1` and a
+/// restart.
+pub(super) fn print(output: &Output, file: &DaemonFile, data_dir: &Path, health: &Health, command: &str) {
     let token = data_dir.join("token");
     let cli = health.cli.as_ref().ok();
-    if output.is_json() {
-        let line = json!({
+    let line = if output.is_json() {
+        json!({
             "url": file.url, "socket": file.socket, "pid": file.pid, "version": file.version,
             "started_at": file.started_at, "data_dir": data_dir, "token_file": token,
             "simulated": cli.map(|cli| cli.simulated),
-        });
-        output.line(&line.to_string())?;
+        })
+        .to_string()
     } else {
-        output.line(&format!(
+        format!(
             "trunkline {} listening on {} (process {}, data in {}, token in {})",
             file.version,
             file.url,
             file.pid,
             data_dir.display(),
             token.display()
-        ))?;
+        )
+    };
+    if let Err(error) = output.line(&line) {
+        tracing::warn!(error = %error.chain(), "the ready line could not be printed");
     }
     for line in hints(file, &token, health, command) {
         note(&line);
     }
-    Ok(())
 }
 
 /// This program as a person in another terminal can type it, with what finds this daemon.
