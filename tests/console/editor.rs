@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A daemon whose agent does this for each message, and a session of it.
-async fn with_session(prompt: &Value) -> (TestDaemon, String) {
+pub(crate) async fn with_session(prompt: &Value) -> (TestDaemon, String) {
     let daemon = TestDaemon::with_fake().start().await;
     fake_settings(&daemon.work_dir("here"), &json!({ "prompt": prompt }));
     let id = tl(&daemon, &["new"]).line();

@@ -1,11 +1,11 @@
 //! Owns the screens of a first hour: a person talks to an agent in terminals of several kinds, and each screen is kept as a
 //! snapshot.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
-    common::tl,
-    support::{daemon::TestDaemon, model_api::ModelApi, programs::fake_settings},
+    editor::with_session,
+    support::{daemon::TestDaemon, model_api::ModelApi},
     terminal::{Look, Terminal},
 };
 
@@ -153,15 +153,6 @@ async fn the_first_hour_with_the_real_agent() {
         api.default_script(script[turn].clone()).await;
     })
     .await;
-}
-
-/// A session of the fake CLI that does this for each message, and is ready.
-async fn with_session(prompt: &Value) -> (TestDaemon, String) {
-    let daemon = TestDaemon::with_fake().start().await;
-    fake_settings(&daemon.work_dir("here"), &json!({ "prompt": prompt }));
-    let id = tl(&daemon, &["new"]).line();
-    daemon.rest().in_state(&id, &["idle"]).await;
-    (daemon, id)
 }
 
 #[tokio::test]
