@@ -114,7 +114,7 @@ async fn first_hour(
         terminal.enters("?").await;
         terminal
             .until("the keys are listed", |screen| {
-                screen.contains("Ctrl-D leaves") && at_rest(screen)
+                screen.contains("go to the agent") && at_rest(screen)
             })
             .await;
         keep(&format!("{agent}_{kind}_3_help"), daemon, &terminal).await;
