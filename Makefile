@@ -101,20 +101,27 @@ test-node: tools $(WEB_TEST_READY)
 	node tests/programs/selftest.mjs all
 	node $(WEB_TEST)/options.mjs --check
 
+# The interpreter itself, ahead of a shim of it on PATH: pyenv's takes longer to start than the fake CLI.
+PYTHON := target/python/python3
+WITH_PYTHON := PATH="$(CURDIR)/target/python:$$PATH"
+$(PYTHON): tools
+	@mkdir -p $(@D)
+	@ln -sf "$$(python3 -c 'import sys; print(sys.executable)')" $@
+
 # Nextest gives every test a process of its own and ends one that hangs; plain `cargo test` runs the same tests.
-test-rust: tools $(WEB_TEST_READY)
+test-rust: tools $(WEB_TEST_READY) $(PYTHON)
 	$(CARGO) build --locked --bin trunkline
 	$(CARGO) test --locked --doc
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	@export $(WITH_PYTHON); if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run --locked $${CI:+--profile ci}; \
 	else \
 		set -x; $(CARGO) test --locked --lib --bins --tests; \
 	fi
 
 # `make chaos SECONDS=3600`, `make chaos KILLS=1000`, `make chaos SEED=7`: docs/RELIABILITY.md.
-chaos: tools $(WEB_TEST_READY) ## Have everything fail at random for two minutes, or longer: SECONDS, KILLS, SEED
+chaos: tools $(WEB_TEST_READY) $(PYTHON) ## Have everything fail at random for two minutes, or longer: SECONDS, KILLS, SEED
 	$(CARGO) build --locked --bin trunkline
-	$(if $(SEED),TRUNKLINE_CHAOS_SEED=$(SEED)) $(if $(SECONDS),TRUNKLINE_CHAOS_SECONDS=$(SECONDS)) \
+	$(WITH_PYTHON) $(if $(SEED),TRUNKLINE_CHAOS_SEED=$(SEED)) $(if $(SECONDS),TRUNKLINE_CHAOS_SECONDS=$(SECONDS)) \
 		$(if $(KILLS),TRUNKLINE_CHAOS_KILLS=$(KILLS)) $(CARGO) test --locked --test chaos -- --nocapture
 
 # The real CLI comes with the official SDK, pinned by the lock file.
