@@ -108,9 +108,9 @@ $(PYTHON): tools
 	@mkdir -p $(@D)
 	@ln -sf "$$(python3 -c 'import sys; print(sys.executable)')" $@
 
-# Nextest gives every test a process of its own and ends one that hangs; plain `cargo test` runs the same tests.
+# Nextest gives every test a process of its own and ends one that hangs; plain `cargo test` runs the same tests. Either builds the
+# program, with the features that the tests share with it: a build of the program by itself would compile most of it twice.
 test-rust: tools $(WEB_TEST_READY) $(PYTHON)
-	$(CARGO) build --locked --bin trunkline
 	$(CARGO) test --locked --doc
 	@export $(WITH_PYTHON); if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run --locked $${CI:+--profile ci}; \
@@ -120,7 +120,6 @@ test-rust: tools $(WEB_TEST_READY) $(PYTHON)
 
 # `make chaos SECONDS=3600`, `make chaos KILLS=1000`, `make chaos SEED=7`: docs/RELIABILITY.md.
 chaos: tools $(WEB_TEST_READY) $(PYTHON) ## Have everything fail at random for two minutes, or longer: SECONDS, KILLS, SEED
-	$(CARGO) build --locked --bin trunkline
 	$(WITH_PYTHON) $(if $(SEED),TRUNKLINE_CHAOS_SEED=$(SEED)) $(if $(SECONDS),TRUNKLINE_CHAOS_SECONDS=$(SECONDS)) \
 		$(if $(KILLS),TRUNKLINE_CHAOS_KILLS=$(KILLS)) $(CARGO) test --locked --test chaos -- --nocapture
 
