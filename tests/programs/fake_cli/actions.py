@@ -1,11 +1,9 @@
 """Owns the actions: what a prompt or a setting makes the fake CLI do."""
 
-import base64
 import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import time
 
@@ -160,6 +158,9 @@ class Actions:
         self.out.write(self.filled(action["raw"]).encode("utf-8", "surrogatepass") + (b"" if action.get("no_newline") else b"\n"))
 
     def act_raw_b64(self, action):
+        # Imported where they are used, as most runs do not: base64 here, subprocess below.
+        import base64
+
         self.out.write(base64.b64decode(action["raw_b64"]))
 
     def filled(self, text):
@@ -338,6 +339,8 @@ class Actions:
 
     def act_child(self, action):
         """A process that outlives this one: `setsid`, `double_fork`, `ignore_term`, `hold_output`, `clear_env`, `wipe_env`, `storm`, `say_ms`, `shell`."""
+        import subprocess
+
         plan = action["child"] if isinstance(action["child"], dict) else {}
         read_end, write_end = os.pipe()
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")} if plan.get("clear_env") else dict(os.environ)
