@@ -6,8 +6,9 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::{
-    domain::{CliSessionId, FailReason, SessionId, SessionState},
+    domain::{CliSessionId, FailReason, SessionId, SessionState, StartMode},
     journal::Head,
+    session::LiveView,
     store::SessionRow,
 };
 
@@ -91,6 +92,23 @@ impl Supervisor {
         }
     }
 
+    /// Refuses to fork at the end of a conversation that a fresh start began, and in which nothing was said yet.
+    pub(super) async fn refuse_without_turn(&self, row: &SessionRow) -> Result<(), SupervisorError> {
+        let runs = self.shared.store.runs(row.id).await?;
+        let Some(began) = runs.iter().rfind(|run| run.mode == StartMode::New) else {
+            return Ok(());
+        };
+        let runs_one = |live: LiveView| live.turn.is_some() || !live.open_prompts.is_empty();
+        if self.live(row.id).is_some_and(runs_one) {
+            return Ok(());
+        }
+        let newest = self.shared.store.turn(row.id, row.turns).await?;
+        if newest.is_some_and(|turn| turn.last_seq < began.started_seq) {
+            return Err(SupervisorError::ConversationNotStarted);
+        }
+        Ok(())
+    }
+
     /// The end of the conversation; if the model refuses that, the last answer that it gave.
     async fn end_to_fork(&self, row: &SessionRow) -> Result<(CliSessionId, Option<Uuid>), SupervisorError> {
         let conversation = row.cli_session_id;
@@ -120,7 +138,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for the word of the CLI on the message that a fork begins at, and takes the session back when there is none.
+    /// Waits for the word of the CLI on the conversation that a fork copies, and on the message that it begins at, and takes the session back when there is none.
     pub(super) async fn settle_fork(
         &self,
         made: SessionView,

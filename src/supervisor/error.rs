@@ -114,7 +114,7 @@ pub enum SupervisorError {
         searched: Vec<PathBuf>,
     },
     /// The session has no conversation that could be copied yet.
-    #[error("the session has no finished turn to fork from")]
+    #[error("the conversation of the session has no turn yet to fork from")]
     ConversationNotStarted,
     /// The CLI was told to keep nothing, so what was said ended with the process.
     #[error(

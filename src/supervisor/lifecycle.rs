@@ -105,8 +105,8 @@ impl Supervisor {
     /// Makes a session whose conversation begins as a copy of another's. The parent is not touched.
     ///
     /// # Errors
-    /// `SessionNotFound`, `ConversationNotStarted`, `MessageNotFound`, `MessageNotForkable`, `ForkCwdDiffers`, and those of
-    /// [`Self::create`].
+    /// `SessionNotFound`, `ConversationNotStarted`, `ConversationNotFound`, `MessageNotFound`, `MessageNotForkable`,
+    /// `ForkCwdDiffers`, and those of [`Self::create`].
     pub async fn fork(
         &self,
         parent: SessionId,
@@ -120,6 +120,9 @@ impl Supervisor {
             return Err(SupervisorError::ConversationNotStarted);
         }
         refuse_unkept(&row, row.turns > 0)?;
+        if request.at.is_none() {
+            self.refuse_without_turn(&row).await?;
+        }
         let cwd = self.check_cwd(&row.cwd).await?;
         if let Some(asked) = &request.cwd {
             // The CLI finds a conversation only from the directory that it began in.
@@ -161,10 +164,6 @@ impl Supervisor {
             at,
         };
         let choices = self.choices(&self.handle(parent).await?, false).await?;
-        let is_kept = self.shared.store.cli_totals(conversation).await?.is_some();
-        if is_kept && at.is_none() {
-            return self.make(new, start, choices, prompt, by).await;
-        }
         let (supervisor, by) = (self.clone(), by.to_owned());
         self.to_the_end(async move {
             let made = supervisor.make(new, start, choices, prompt, &by).await?;

@@ -133,3 +133,57 @@ async fn a_fork_of_an_unkept_conversation_leaves_nothing() {
     assert_eq!(sessions(&rest).await, 1);
     let _: Value = rest.session(&id).await;
 }
+
+/// Somebody removed the file in which the CLI had kept it.
+#[tokio::test]
+async fn a_fork_of_a_conversation_that_is_gone_leaves_nothing() {
+    let (daemon, rest, id) = plain().await;
+    act_through(&rest, &id, json!([{ "text": "one" }])).await;
+    let conversation = rest.session(&id).await["cli"]["session_id"].clone();
+    let file = format!(".claude-fake/{}.jsonl", conversation.as_str().unwrap());
+    fs::remove_file(daemon.home().join(file)).unwrap();
+    for state in ["idle", "stopped"] {
+        if state == "stopped" {
+            rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+        }
+        for (route, body) in [
+            ("fork", json!({})),
+            ("fork?wait=result", json!({ "prompt": "go on" })),
+        ] {
+            let reply = rest.lifecycle(&id, route, body).await;
+            assert_eq!(reply.problem(404), "conversation_not_found", "{state}, {route}");
+        }
+        assert_eq!(sessions(&rest).await, 1, "{state}");
+        let folders = fs::read_dir(daemon.data_dir().join("sessions")).unwrap();
+        assert_eq!(folders.count(), 1, "{state}");
+        assert_eq!(rest.session(&id).await["state"], state);
+    }
+}
+
+#[tokio::test]
+async fn a_fork_right_after_a_fresh_start_is_refused_without_a_process() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let dump = daemon.home().join("dump");
+    let id = session(&daemon, "a", json!({ "dump": dump })).await;
+    act_through(&rest, &id, json!([{ "text": "one" }])).await;
+    let at = last_answer(&rest, &id).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({ "fresh": true }))
+        .await
+        .expect(200);
+    let reply = rest.lifecycle(&id, "fork", json!({})).await;
+    let detail = reply.body["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("no turn yet"), "{:#}", reply.body);
+    assert_eq!(reply.problem(409), "conversation_not_started");
+    let starts = fs::read_to_string(&dump).unwrap().lines().count();
+    assert_eq!(starts, 2, "the session's own");
+    assert_eq!(sessions(&rest).await, 1);
+    // The conversation before can be named.
+    let body = json!({ "at": at });
+    rest.lifecycle(&id, "fork?wait=ready", body).await.expect(201);
+    act_through(&rest, &id, json!([{ "text": "two" }])).await;
+    rest.lifecycle(&id, "fork?wait=ready", json!({}))
+        .await
+        .expect(201);
+}
