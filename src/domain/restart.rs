@@ -303,7 +303,11 @@ pub fn ways_out(
         (SessionState::Failed, FailReason::BUDGET_SPENT) if is_kept => &[Fork],
         (SessionState::Failed, FailReason::BUDGET_SPENT) => &[],
         // No start works before somebody mends what the reason names.
-        (SessionState::Failed, FailReason::START_FAILED) if reason.is_some_and(is_lasting) => &[],
+        (SessionState::Failed, FailReason::START_FAILED | FailReason::PERMISSION_MODE_REFUSED)
+            if reason.is_some_and(is_lasting) =>
+        {
+            &[]
+        }
         (SessionState::Failed, _) if !is_kept && turns > 0 => &[FreshStart],
         // A process that forks it begins by going on with it.
         (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE)
@@ -371,7 +375,7 @@ pub fn is_lasting(reason: &FailReason) -> bool {
         | FailReason::CONVERSATION_IN_USE
         | FailReason::CHOICES_NOT_RESTORED
         | "start_timed_out"
-        | "permission_mode_refused" => true,
+        | FailReason::PERMISSION_MODE_REFUSED => true,
         FailReason::START_FAILED => {
             reason.detail.starts_with(REFUSED_TO_START) || has_words() || is_orderly_error(&reason.detail)
         }
@@ -610,6 +614,10 @@ mod tests {
         assert_eq!(ways("start_failed", 0), [Resume, FreshStart]);
         assert_eq!(ways("conversation_not_found", 2), [FreshStart]);
         assert_eq!(ways("message_not_found", 0), [FreshStart]);
+        assert!(
+            ways("permission_mode_refused", 2).is_empty(),
+            "each start asks for the same mode"
+        );
         assert_eq!(ways("budget_spent", 2), [Fork]);
         assert!(ways_of_unkept("budget_spent", 2).is_empty());
         assert_eq!(ways_of_unkept("conversation_not_kept", 2), [FreshStart]);

@@ -18,6 +18,8 @@ pub struct FailReason {
 impl FailReason {
     /// The code of a resume of a conversation that the CLI does not have.
     pub const CONVERSATION_NOT_FOUND: &'static str = "conversation_not_found";
+    /// The code of a process that runs in another permission mode than it was asked to.
+    pub const PERMISSION_MODE_REFUSED: &'static str = "permission_mode_refused";
     /// The code of a process that did not take what had been set at run time.
     pub const CHOICES_NOT_RESTORED: &'static str = "choices_not_restored";
     /// The process lives, and its keeper is of a version that this daemon cannot talk to.

@@ -139,7 +139,7 @@ pub(super) fn rest_after(
 /// The state of a session whose process was stopped as it is not what the session needs.
 pub(super) fn unfit(unfit: &Unfit) -> (SessionState, Option<FailReason>) {
     match unfit {
-        Unfit::Mode(detail) => failed("permission_mode_refused", detail.clone()),
+        Unfit::Mode(detail) => failed(FailReason::PERMISSION_MODE_REFUSED, detail.clone()),
         Unfit::Conversation(detail) => failed(FailReason::CONVERSATION_TAKEN, detail.clone()),
         Unfit::Initialize(words) => failed(
             FailReason::START_FAILED,

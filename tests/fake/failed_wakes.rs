@@ -153,3 +153,26 @@ async fn a_stop_in_the_middle_of_a_wake_holds() {
     assert_eq!(reply.status, 409, "{:#}", reply.body);
     assert_eq!(rest.session(&id).await["state"], "stopped");
 }
+
+/// Each way would start a process in the same mode.
+#[tokio::test]
+async fn a_refused_mode_names_no_way_out_that_is_refused_too() {
+    let daemon = eager().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    rest.ask(&id, "one").await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    let plan = json!({ "init": { "payload": { "current_permission_mode": "plan" } } });
+    settings(&daemon, "a", &plan);
+    rest.lifecycle(&id, "resume", json!({})).await;
+    let view = rest.in_state(&id, &["failed"]).await;
+    assert_eq!(view["reason"]["code"], "permission_mode_refused", "{view:#}");
+    assert_eq!(view["ways_out"], json!([]), "{view:#}");
+    let detail = view["reason"]["detail"].as_str().unwrap();
+    assert!(detail.ends_with("a resume works"), "{detail}");
+    settings(&daemon, "a", &json!({}));
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(&id, "two").await;
+}

@@ -343,6 +343,11 @@ fn refused_mode(asked: Option<&str>, runs: Option<&str>) -> Option<Unfit> {
         }
     };
     let (asked, runs) = (same(asked?), same(runs?));
-    let detail = || format!("the CLI runs in permission mode {runs}, not in {asked}");
+    let detail = || {
+        format!(
+            "the CLI runs in permission mode {runs}, not in {asked}; once its settings, its model and its account allow \
+             {asked}, a resume works"
+        )
+    };
     (asked != runs).then(|| Unfit::Mode(detail()))
 }

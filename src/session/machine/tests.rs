@@ -540,7 +540,8 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         .machine
         .reason()
         .map(|it| (it.code.as_str(), it.detail.as_str()));
-    let detail = "the CLI runs in permission mode default, not in auto";
+    let detail = "the CLI runs in permission mode default, not in auto; once its settings, its model and its account \
+                  allow auto, a resume works";
     assert_eq!(reason, Some(("permission_mode_refused", detail)));
     // The mode that was asked for is the one to ask for again.
     assert_eq!(bench.machine.view(None).permission_mode, None);
