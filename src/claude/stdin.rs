@@ -23,6 +23,22 @@ pub enum Content<'a> {
     Blocks(&'a RawValue),
 }
 
+/// Whether the content of a user message, as JSON, says nothing: blank text, or a list of nothing but blocks of such text. The
+/// model API refuses a conversation with such a message in it.
+pub fn is_blank(content: &str) -> bool {
+    let is_blank_text = |raw: &str| json::string(raw).is_some_and(|text| text.trim().is_empty());
+    let is_blank_block = |block: &str| {
+        let Some([Some(kind), text]) = json::members(block, ["type", "text"]) else {
+            return false;
+        };
+        json::string(kind).as_deref() == Some("text") && text.is_none_or(is_blank_text)
+    };
+    match json::items(content) {
+        Some(blocks) => blocks.into_iter().all(is_blank_block),
+        None => is_blank_text(content),
+    }
+}
+
 /// When a prompt takes its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]

@@ -403,11 +403,15 @@ impl Actor {
             Ok(ClientLine::KeepAlive) => {}
             Ok(ClientLine::User { uuid, content, line }) => {
                 let (bytes, limit) = (content_bytes(content), self.settings.max_prompt_bytes);
-                if bytes > limit {
+                let refusal = if bytes > limit {
+                    Some(SessionError::PromptTooLarge { bytes, limit })
+                } else {
+                    stdin::is_blank(content).then_some(SessionError::EmptyPrompt)
+                };
+                if let Some(refusal) = refusal {
                     let uuid = uuid.map(|uuid| uuid.to_string());
                     let about = uuid.as_deref().map(|uuid| ("uuid", uuid));
-                    self.clients
-                        .error(connection, &SessionError::PromptTooLarge { bytes, limit }, about);
+                    self.clients.error(connection, &refusal, about);
                     return;
                 }
                 let (uuid, line) = match uuid {

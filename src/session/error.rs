@@ -117,6 +117,9 @@ pub enum SessionError {
         /// The limit.
         limit: usize,
     },
+    /// The prompt says nothing.
+    #[error("the message has no content")]
+    EmptyPrompt,
     /// The prompt ended without a turn.
     #[error("the prompt was {state}")]
     PromptDropped {
@@ -227,6 +230,7 @@ impl SessionError {
             Self::InvalidLine(_) => "invalid_line",
             Self::PromptConflict(_) => "prompt_conflict",
             Self::PromptTooLarge { .. } => "prompt_too_large",
+            Self::EmptyPrompt => "empty_prompt",
             Self::PromptDropped { .. } => "prompt_dropped",
             Self::PromptNotOpen(_) => "prompt_not_open",
             Self::RequestNotPending => "request_not_pending",

@@ -220,11 +220,11 @@ impl Supervisor {
             Content::Blocks(blocks) => {
                 let list: Vec<&RawValue> =
                     serde_json::from_str(blocks.get()).map_err(|_| SupervisorError::InvalidContent)?;
-                if list.is_empty() {
-                    return Err(SupervisorError::EmptyPrompt);
-                }
                 if list.iter().any(|block| !block.get().starts_with('{')) {
                     return Err(SupervisorError::InvalidContent);
+                }
+                if stdin::is_blank(blocks.get()) {
+                    return Err(SupervisorError::EmptyPrompt);
                 }
                 stdin::Content::Blocks(blocks)
             }

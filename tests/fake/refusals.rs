@@ -198,3 +198,51 @@ async fn a_fork_is_no_way_out_of_an_unkept_conversation() {
     let view = rest.in_state(&id, &["failed"]).await;
     assert_eq!(view["ways_out"], json!(["resume", "fresh_start"]), "{view:#}");
 }
+
+/// The model API refuses each later turn of a conversation with such a message in it.
+#[tokio::test]
+async fn a_message_that_says_nothing_is_refused_on_each_way() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let mut client = daemon.attach(&id, None).await;
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    for content in [
+        json!(""),
+        json!(" \n\t"),
+        json!([]),
+        json!([text("")]),
+        json!([text("  "), text("\n")]),
+        json!([{ "type": "text" }]),
+    ] {
+        let key = if content.is_string() { "text" } else { "content" };
+        let reply = rest
+            .post(&path(&id, "messages"), json!({ key: content.clone() }))
+            .await;
+        assert_eq!(reply.problem(422), "empty_prompt", "{content}");
+        let uuid = trunkline::domain::SessionId::new().to_string();
+        let message = json!({ "role": "user", "content": content.clone() });
+        client
+            .send(&json!({ "type": "user", "message": message, "uuid": uuid }))
+            .await;
+        let answer = client
+            .find("an answer", |frame| {
+                frame["type"] == "trunkline.error" || frame["type"] == "trunkline.ack"
+            })
+            .await;
+        assert_eq!(
+            (&answer["code"], &answer["uuid"]),
+            (&json!("empty_prompt"), &json!(uuid)),
+            "{content}: {answer:#}"
+        );
+    }
+    let image =
+        json!({ "type": "image", "source": { "type": "url", "url": "https://example.invalid/a.png" } });
+    let message = json!({ "role": "user", "content": [image] });
+    client.send(&json!({ "type": "user", "message": message })).await;
+    client
+        .find("the ack", |frame| frame["type"] == "trunkline.ack")
+        .await;
+    rest.in_state(&id, &["idle"]).await;
+    assert_eq!(rest.session(&id).await["turns"], 1);
+}

@@ -341,3 +341,25 @@ proptest! {
         prop_assert_eq!(value["message"]["content"].as_str(), Some(text.as_str()));
     }
 }
+
+#[test]
+fn content_that_says_nothing_is_told_apart() {
+    for (content, is_it) in [
+        (r#""""#, true),
+        (r#"" \n\t""#, true),
+        ("[]", true),
+        (r#"[{"type":"text","text":""},{"type":"text","text":" "}]"#, true),
+        (r#"[{"type":"text"}]"#, true),
+        (r#""0""#, false),
+        (r#""\ud800""#, false),
+        (r#"[{"type":"text","text":""},{"type":"text","text":"x"}]"#, false),
+        (r#"[{"type":"image","source":{}}]"#, false),
+        (
+            r#"[{"type":"tool_result","tool_use_id":"t","content":""}]"#,
+            false,
+        ),
+        ("[{}]", false),
+    ] {
+        assert_eq!(is_blank(content), is_it, "{content}");
+    }
+}

@@ -165,6 +165,7 @@ impl From<SessionError> for ApiError {
             E::PromptTooLarge { limit, .. } => new(ErrorCode::PromptTooLarge)
                 .detail(error.to_string())
                 .member("limit_bytes", limit),
+            E::EmptyPrompt => new(ErrorCode::EmptyPrompt),
             E::PromptDropped { .. } => new(ErrorCode::PromptDropped).detail(error.to_string()),
             E::PromptNotOpen(_) => new(ErrorCode::PromptNotOpen),
             E::Journal(error) => error.into(),
