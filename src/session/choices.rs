@@ -72,8 +72,6 @@ pub(super) struct Choices {
     /// The newest record with an update of rules, an effort, or a stop.
     seen: u64,
     efforts: TypedEfforts,
-    /// The directories that the process does not get.
-    outside: Vec<String>,
     pub(super) restoring: Restoring,
 }
 
@@ -91,7 +89,6 @@ impl Choices {
             written,
             seen: 0,
             efforts: TypedEfforts::default(),
-            outside: Vec::new(),
             restoring: Restoring::default(),
         }
     }
@@ -210,22 +207,18 @@ impl Choices {
         Ok(())
     }
 
-    /// Has the next process not get these directories: they are outside of the roots by now.
-    pub(super) fn leave_out(&mut self, outside: &[String]) {
-        self.outside = outside.to_vec();
-    }
-
     /// Whether the file cannot be read.
     pub(super) fn is_damaged(&self) -> bool {
         self.kept.is_err()
     }
 
-    /// The next request that gives the process what was set, by the ids that are left; `None` while one is under way. It
-    /// is under way from then on.
+    /// The next request that gives the process what was set, by the ids that are left, without the directories that are
+    /// `outside` of the roots; `None` while one is under way. It is under way from then on.
     pub(super) fn next_step(
         &mut self,
         run: RunId,
         left: &[String],
+        outside: &[String],
         is_here: impl Fn(&ClientId) -> bool,
     ) -> Option<Result<restore::Step, RestoreFailure>> {
         let id = left.first()?;
@@ -233,7 +226,7 @@ impl Choices {
             return None;
         }
         let kept = self.kept.as_ref().ok();
-        let step = kept.and_then(|kept| restore::step(kept, id, &self.outside, is_here));
+        let step = kept.and_then(|kept| restore::step(kept, id, outside, is_here));
         Some(step.ok_or(RestoreFailure))
     }
 

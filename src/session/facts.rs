@@ -284,6 +284,7 @@ mod tests {
             carried: Vec::new(),
             earlier_session_id: None,
             restores: Vec::new(),
+            left_out: Vec::new(),
         });
         let mut push = |source: Source, by: Option<&str>, data: &str| {
             writer

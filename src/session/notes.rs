@@ -135,6 +135,9 @@ pub(super) struct RunStarted {
     /// The ids of the requests that give the process what was set at run time. It is ready once all are answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) restores: Vec<String>,
+    /// The directories that it does not get, as they are outside of the roots.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) left_out: Vec<String>,
 }
 
 /// How a process that was started in advance became a session's.

@@ -161,10 +161,8 @@ impl Actor {
         let Admitted { place, turn } = admitted;
         self.place = Some(place);
         self.unwritten = None;
-        let left_out = std::mem::take(&mut launch.left_out);
-        self.controls.choices.leave_out(&left_out);
         self.launching = Some(Launching {
-            left_out,
+            left_out: launch.left_out.clone(),
             waits: Some(Waits {
                 launch,
                 turn,
@@ -221,6 +219,7 @@ impl Actor {
             restart: launch.restart.take(),
             carried,
             restores: std::mem::take(&mut launch.restores),
+            left_out: std::mem::take(&mut launch.left_out),
             parked: match launch.occasion {
                 Occasion::Wake | Occasion::Restart => self.machine.woken_from(),
                 Occasion::Asked => None,

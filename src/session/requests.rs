@@ -325,7 +325,11 @@ impl Actor {
         }
         let clients = &self.clients;
         let is_here = |client: &ClientId| clients.connection_of(client).is_some();
-        match self.controls.choices.next_step(run, left, is_here) {
+        match self
+            .controls
+            .choices
+            .next_step(run, left, self.machine.left_out(), is_here)
+        {
             Some(Ok(step)) => {
                 if !step.left_out.is_empty() {
                     let note = Note::Notice(Notice::Choices(ChoicesNotice::left_out(&step.left_out)));

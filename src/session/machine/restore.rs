@@ -9,15 +9,18 @@ pub(super) struct Restore {
     pub(super) is_needed: bool,
     /// The requests that are not answered, by their ids, in their order.
     pub(super) left: Vec<String>,
+    /// The directories that it does not get.
+    pub(super) left_out: Vec<String>,
     /// The choice that it refused, and why.
     pub(super) refused: Option<String>,
 }
 
 impl Restore {
-    pub(super) fn new(ids: Vec<String>) -> Self {
+    pub(super) fn new(ids: Vec<String>, left_out: Vec<String>) -> Self {
         Self {
             is_needed: !ids.is_empty(),
             left: ids,
+            left_out,
             refused: None,
         }
     }

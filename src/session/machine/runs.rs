@@ -46,7 +46,7 @@ impl Machine {
             park: None,
             is_interrupted: false,
             said_error: None,
-            restore: Restore::new(started.restores),
+            restore: Restore::new(started.restores, started.left_out),
         });
         self.last_run = Some(started.run_id);
         self.turns = started.turns;
@@ -170,6 +170,11 @@ impl Machine {
             Some(run) if run.ready && run.restore.refused.is_none() && !run.stop_asked => &run.restore.left,
             Some(_) | None => &[],
         }
+    }
+
+    /// The directories that the process does not get, as they are outside of the roots.
+    pub(in crate::session) fn left_out(&self) -> &[String] {
+        self.run.as_ref().map_or(&[], |run| &run.restore.left_out)
     }
 
     /// Whether prompts have to wait until the process has what was set.

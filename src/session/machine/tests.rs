@@ -83,6 +83,7 @@ impl Bench {
             parked: None,
             earlier_session_id: None,
             restores: Vec::new(),
+            left_out: Vec::new(),
         }));
     }
 
@@ -457,6 +458,7 @@ fn restoring(bench: &mut Bench, restores: &[&str]) {
         carried: Vec::new(),
         earlier_session_id: None,
         restores: restores.iter().map(|id| (*id).to_owned()).collect(),
+        left_out: Vec::new(),
         agent: None,
     }));
     assert!(
@@ -524,6 +526,7 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         carried: Vec::new(),
         earlier_session_id: None,
         restores: Vec::new(),
+        left_out: Vec::new(),
     }));
     bench.answer_initialize();
     assert!(bench.machine.is_unwanted());

@@ -226,3 +226,45 @@ async fn a_parked_session_with_damaged_choices_says_so_to_its_callers() {
     assert_eq!(refused.body["code"], "choices_damaged", "{:#}", refused.body);
     assert_eq!(rest.session(&id).await["state"], "parked");
 }
+
+/// The next daemon gives the process what was set, and knows no more than what is written down.
+#[tokio::test]
+async fn directories_stay_left_out_when_the_daemon_dies_before_it_gives_the_settings() {
+    let roots = tempfile::tempdir().unwrap();
+    let root = roots.path().canonicalize().unwrap();
+    let mut daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SESSIONS_CWD_ROOTS", &root)
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let gate = daemon.home().join("gate");
+    let (cwd, extra, stays) = (root.join("in"), root.join("extra"), root.join("stays"));
+    for dir in [&cwd, &extra, &stays] {
+        fs::create_dir(dir).unwrap();
+    }
+    let plan = json!({
+        "record_stdin": daemon.home().join("stdin"),
+        "starts": [{}, { "controls": { "initialize": { "wait_file": gate } } }],
+    });
+    fs::write(cwd.join(".fake-claude.json"), plan.to_string()).unwrap();
+    let id = rest.create_ready(json!({ "cwd": cwd })).await;
+    rest.ask(&id, "first").await;
+    let adding = |directories: Value| json!({ "permissions": { "additionalDirectories": directories } });
+    set(&rest, &id, adding(json!([extra, stays]))).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    fs::remove_dir(&extra).unwrap();
+    std::os::unix::fs::symlink(daemon.work_dir("outside"), &extra).unwrap();
+    rest.lifecycle(&id, "resume", json!({})).await.expect(200);
+    wait_for("the process is asked", PATIENCE, async || {
+        (heard(&daemon) == ["initialize"]).then_some(())
+    })
+    .await;
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
+    fs::write(&gate, "").unwrap();
+    rest.ask(&id, "second").await;
+    assert_eq!(heard(&daemon), ["initialize", "apply_flag_settings", "second"]);
+    let given = last_request(&daemon, "apply_flag_settings")["settings"].clone();
+    assert_eq!(given, adding(json!([stays])));
+}

@@ -20,6 +20,7 @@ impl Bench {
             carried: Vec::new(),
             earlier_session_id: earlier,
             restores: Vec::new(),
+            left_out: Vec::new(),
         }));
     }
 

@@ -23,6 +23,7 @@ impl Bench {
             carried,
             earlier_session_id: None,
             restores: Vec::new(),
+            left_out: Vec::new(),
         }));
         self.answer_initialize();
     }
