@@ -90,6 +90,8 @@ pub struct Launch {
     pub routes: Routes,
     /// Directories of the options that were left out, as they are outside of the roots.
     pub left_out: Vec<String>,
+    /// The names of stored options that are left out, as no process starts with them.
+    pub without: Vec<&'static str>,
     /// What decides whether it is restarted when it dies; `None` when it never is.
     pub restart: Option<RestartTerms>,
     /// Whether the CLI keeps the conversation, so that a later process can go on with it.

@@ -213,6 +213,17 @@ impl ChoicesNotice {
         }
     }
 
+    /// No process starts with what is stored under these names.
+    pub(super) fn without(names: &[&str]) -> Self {
+        Self {
+            code: ChoicesCode::OptionsLeftOut,
+            detail: format!(
+                "no process starts with the {} that the session has, so this one has the CLI's default; set another",
+                names.join(" and the ")
+            ),
+        }
+    }
+
     /// A person typed an effort, and the process ended before its answer was known, or with one that is not understood.
     pub(super) fn effort_unknown() -> Self {
         Self {
@@ -228,6 +239,8 @@ impl ChoicesNotice {
 pub(super) enum ChoicesCode {
     #[serde(rename = "servers_left_out")]
     ServersLeftOut,
+    #[serde(rename = "options_left_out")]
+    OptionsLeftOut,
     #[serde(rename = "effort_unknown")]
     EffortUnknown,
 }

@@ -79,6 +79,8 @@ pub(super) struct Launching {
     stop_asked: Option<StopAsked>,
     /// Directories that the process does not get.
     left_out: Vec<String>,
+    /// The names of stored options that it is started without.
+    without: Vec<&'static str>,
 }
 
 /// A start that has not begun.
@@ -163,6 +165,7 @@ impl Actor {
         self.unwritten = None;
         self.launching = Some(Launching {
             left_out: launch.left_out.clone(),
+            without: std::mem::take(&mut launch.without),
             waits: Some(Waits {
                 launch,
                 turn,
@@ -260,6 +263,10 @@ impl Actor {
                 if !left_out.is_empty() {
                     let note = Note::Notice(Notice::LeftOut(LeftOut::new(left_out)));
                     self.note(note, Subject::Nobody);
+                }
+                if !launching.without.is_empty() {
+                    let notice = ChoicesNotice::without(&launching.without);
+                    self.note(Note::Notice(Notice::Choices(notice)), Subject::Nobody);
                 }
                 for entry in launching.held.take() {
                     match entry.subject {

@@ -464,6 +464,7 @@ impl Supervisor {
         let cli = self.agent_of(row).await?;
         let mut options = read_options(&row.options)?;
         apply_mode(&mut options, row.permission_mode.as_deref());
+        let mut without = Vec::from_iter(options.take_unlaunchable());
         options
             .check(&self.shared.settings.policy)
             .map_err(SupervisorError::InvalidOption)?;
@@ -474,6 +475,7 @@ impl Supervisor {
             let settings = settings_file::read(&self.shared.looks, path).await?;
             options.settings = Some(Settings::Inline(settings));
         }
+        without.extend(choices.unlaunchable());
         choices.shape(&mut options);
         if let Start::Resume { id, .. } = start {
             self.refuse_when_in_use(row.id, id).await?;
@@ -497,6 +499,7 @@ impl Supervisor {
                 cwd: self.check_cwd(&row.cwd).await?,
                 options: &options,
                 left_out,
+                without,
                 start,
                 base,
                 prompt,

@@ -34,6 +34,8 @@ pub(super) struct LaunchParts<'a> {
     pub(super) options: &'a LaunchOptions,
     /// Directories that were taken out of the options.
     pub(super) left_out: Vec<String>,
+    /// The names of options that were left out, as no process starts with them.
+    pub(super) without: Vec<&'static str>,
     pub(super) start: Start,
     pub(super) base: CliTotals,
     pub(super) prompt: Option<StdinLine>,
@@ -103,6 +105,7 @@ impl Supervisor {
             base: start.base,
             routes: Routes::of(start.options),
             left_out: start.left_out,
+            without: start.without,
             restart: start.restart,
             permission_mode: start.options.permission_mode.map(|mode| mode.as_str().to_owned()),
             keeps_conversation: keeps_conversation(start.options),

@@ -116,6 +116,11 @@ impl LaunchOptions {
         json::string(mode?)
     }
 
+    /// Takes out the model if no process starts with it: older versions stored such a one. Gives the name of the option.
+    pub fn take_unlaunchable(&mut self) -> Option<&'static str> {
+        self.model.take_if(|model| !is_name(model)).map(|_| "model")
+    }
+
     /// Checks every field.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::{
         LaunchOptions, answer, glance,
         hooks::{self, HookMatcher},
         json,
-        options::{Settings, Thinking},
+        options::{Settings, Thinking, ThinkingDisplay},
     },
     domain::ClientId,
     journal::replace_beside,
@@ -326,7 +326,17 @@ impl Kept {
         permissions.map_or_else(Vec::new, |it| answer::directories_of_permissions(it.get()))
     }
 
-    /// Makes what goes by flags part of the launch options.
+    /// The name of what no process starts with: older versions kept any display of thinking.
+    pub fn unlaunchable(&self) -> Option<&'static str> {
+        let DisplayChoice::Shown(display) = &self.thinking.as_ref()?.display else {
+            return None;
+        };
+        ThinkingDisplay::of_name(display)
+            .is_none()
+            .then_some("display of thinking")
+    }
+
+    /// Makes what goes by flags part of the launch options, save what no process starts with.
     pub fn shape(&self, options: &mut LaunchOptions) {
         self.rules.shape(options);
         if let Some(choice) = &self.thinking {
@@ -340,7 +350,9 @@ impl Kept {
             let display = match &choice.display {
                 DisplayChoice::OfLaunch => of_launch,
                 DisplayChoice::Default => None,
-                DisplayChoice::Shown(display) => Some(display.clone()),
+                DisplayChoice::Shown(display) => {
+                    ThinkingDisplay::of_name(display).map(|display| display.as_str().to_owned())
+                }
             };
             if let Some(display) = display.filter(|_| choice.tokens != Some(0)) {
                 // A flag of its own, as it goes with any number of tokens.

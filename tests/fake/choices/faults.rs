@@ -227,6 +227,64 @@ async fn a_parked_session_with_damaged_choices_says_so_to_its_callers() {
     assert_eq!(rest.session(&id).await["state"], "parked");
 }
 
+/// Changes the stored options of a session, as an older version would have written them.
+#[expect(clippy::disallowed_methods, reason = "another program changes the database")]
+fn store_model(daemon: &TestDaemon, id: &str, model: &str) {
+    let program = "import sqlite3, sys\n\
+                   db = sqlite3.connect(sys.argv[1])\n\
+                   db.execute(\"UPDATE sessions SET options = json_set(options, '$.model', ?) WHERE id = ?\", sys.argv[2:])\n\
+                   db.commit()";
+    let done = std::process::Command::new("python3")
+        .args(["-c", program])
+        .arg(daemon.database())
+        .args([model, id])
+        .status();
+    assert!(done.unwrap().success());
+}
+
+#[tokio::test]
+async fn a_stored_value_that_no_process_starts_with_holds_up_no_start() {
+    let mut daemon = daemon().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, json!({}), json!({ "model": "opus" })).await;
+    let thinking = json!({ "max_thinking_tokens": 8000, "display": "omitted" });
+    rest.put(&path(&id, "thinking"), thinking).await.expect(200);
+    park(&rest, &id).await;
+    assert!(daemon.stop().success());
+    store_model(&daemon, &id, "a\nb");
+    let file = daemon.data_dir().join("sessions").join(&id).join("choices.json");
+    let kept = fs::read_to_string(&file).unwrap();
+    assert!(kept.contains("omitted"), "{kept}");
+    fs::write(&file, kept.replace("omitted", "weird")).unwrap();
+    daemon.start().await;
+    let rest = daemon.rest();
+    rest.ask(&id, "second").await;
+    let given = argv(&daemon);
+    let is_given = |argv: &[String], flag: &str| argv.iter().any(|arg| arg.starts_with(flag));
+    assert!(!is_given(&given, "--model"), "{given:?}");
+    assert!(!is_given(&given, "--thinking-display"), "{given:?}");
+    let records = records(&rest, &id).await;
+    let notices = of_type(&records, "daemon", "notice");
+    let notice = notices.iter().find(|it| it["code"] == "options_left_out");
+    let detail = notice.expect("a notice")["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("model") && detail.contains("display of thinking"),
+        "{detail}"
+    );
+
+    // The way out that it names.
+    rest.put(&path(&id, "model"), json!({ "model": "haiku" }))
+        .await
+        .expect(200);
+    let thinking = json!({ "max_thinking_tokens": 8000, "display": "omitted" });
+    rest.put(&path(&id, "thinking"), thinking).await.expect(200);
+    park(&rest, &id).await;
+    rest.ask(&id, "third").await;
+    let given = argv(&daemon);
+    assert!(is_given(&given, "--model=haiku"), "{given:?}");
+    assert!(is_given(&given, "--thinking-display=omitted"), "{given:?}");
+}
+
 /// The next daemon gives the process what was set, and knows no more than what is written down.
 #[tokio::test]
 async fn directories_stay_left_out_when_the_daemon_dies_before_it_gives_the_settings() {
