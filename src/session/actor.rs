@@ -432,6 +432,7 @@ impl Actor {
                     }
                     // The daemon may have died before it wrote down what that had set.
                     Effect::ControlAnswered(answer) => self.controls.choices.answered(&answer),
+                    Effect::ChoicesRecorded => self.controls.choices.expect_file(),
                     Effect::RulesUpdated(seq, answer) => self.controls.choices.rules_updated(seq, &answer),
                     Effect::StopAsked(seq) => self.controls.choices.stopped(seq),
                     Effect::EffortTyped(prompt) => self.controls.choices.effort_typed(prompt),
@@ -526,6 +527,8 @@ impl Actor {
             Effect::ControlAnswered(answer) => self.on_control_answered(answer),
             Effect::AskedClosed(id, is_answered) => self.on_asked_closed(&id, is_answered),
             Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
+            // The file was written before.
+            Effect::ChoicesRecorded => {}
             Effect::RulesUpdated(seq, answer) => self.controls.choices.rules_updated(seq, &answer),
             Effect::StopAsked(seq) => self.controls.choices.stopped(seq),
             Effect::Granted(granted) => self.ruling.grant(granted),

@@ -67,8 +67,12 @@ impl ChoicesError {
 pub(super) struct Choices {
     dir: PathBuf,
     kept: Result<Kept, String>,
-    /// The content of the file; empty when there is none.
+    /// The content of the file; empty when there is none. Once there is one it stays, so that its absence says something.
     written: Vec<u8>,
+    /// Whether the file was there at first.
+    was_there: bool,
+    /// Whether the journal knows of choices whose file is gone.
+    is_missing: bool,
     /// The newest record with an update of rules, an effort, or a stop.
     seen: u64,
     efforts: TypedEfforts,
@@ -85,12 +89,29 @@ impl Choices {
         };
         Self {
             dir: dir.to_owned(),
+            was_there: kept.is_err() || !written.is_empty(),
+            is_missing: false,
             kept,
             written,
             seen: 0,
             efforts: TypedEfforts::default(),
             restoring: Restoring::default(),
         }
+    }
+
+    /// A record that was read at first tells of choices.
+    pub(super) fn expect_file(&mut self) {
+        self.is_missing |= !self.was_there;
+    }
+
+    /// The file, if it is gone and nobody has told so.
+    pub(super) fn take_missing(&mut self) -> Option<PathBuf> {
+        std::mem::take(&mut self.is_missing).then(|| self.path())
+    }
+
+    /// Whether anything is set.
+    pub(super) fn are_any(&self) -> bool {
+        self.kept.as_ref().is_ok_and(|kept| !kept.is_empty())
     }
 
     /// The choices that the next process is started with.
@@ -250,26 +271,15 @@ impl Choices {
         let Ok(kept) = &self.kept else {
             return Ok(());
         };
-        let bytes = if kept.is_empty() {
-            Vec::new()
-        } else {
-            kept.to_json()
-        };
+        if kept.is_empty() && self.written.is_empty() {
+            return Ok(());
+        }
+        let bytes = kept.to_json();
         if bytes == self.written {
             return Ok(());
         }
-        let write = || {
-            if bytes.is_empty() {
-                match std::fs::remove_file(self.path()) {
-                    // Somebody was faster.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                    removed => removed,
-                }
-            } else {
-                replace_beside(&self.dir, FILE, &bytes)
-            }
-        };
-        write().map_err(|error| ChoicesError::Unwritten(error.to_string()))?;
+        replace_beside(&self.dir, FILE, &bytes)
+            .map_err(|error| ChoicesError::Unwritten(error.to_string()))?;
         self.written = bytes;
         Ok(())
     }

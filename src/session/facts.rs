@@ -285,6 +285,7 @@ mod tests {
             earlier_session_id: None,
             restores: Vec::new(),
             left_out: Vec::new(),
+            has_choices: false,
         });
         let mut push = |source: Source, by: Option<&str>, data: &str| {
             writer

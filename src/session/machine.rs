@@ -143,6 +143,8 @@ pub(super) enum Effect {
     AskedClosed(String, bool),
     /// Something was allowed that may cover other approvals that are open.
     Granted(Granted),
+    /// Something that only the file of choices holds was set in this run, or before it.
+    ChoicesRecorded,
     /// An answer updates permissions.
     RulesUpdated(Seq, Box<RawValue>),
     /// A person asked for the stop of the session.

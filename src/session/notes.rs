@@ -1,5 +1,7 @@
 //! Owns the daemon's own journal records about a session: their names and shapes (`data.type` of records with `src` `daemon`).
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
@@ -135,6 +137,9 @@ pub(super) struct RunStarted {
     /// The ids of the requests that give the process what was set at run time. It is ready once all are answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) restores: Vec<String>,
+    /// Whether there was anything that had been set at run time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_choices: bool,
     /// The directories that it does not get, as they are outside of the roots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_out: Vec<String>,
@@ -213,6 +218,17 @@ impl ChoicesNotice {
         }
     }
 
+    /// The file is gone.
+    pub(super) fn missing(path: &Path) -> Self {
+        Self {
+            code: ChoicesCode::ChoicesMissing,
+            detail: format!(
+                "{} is gone; a setting or a deny that it held does not hold for this process",
+                path.display()
+            ),
+        }
+    }
+
     /// No process starts with what is stored under these names.
     pub(super) fn without(names: &[&str]) -> Self {
         Self {
@@ -239,6 +255,8 @@ impl ChoicesNotice {
 pub(super) enum ChoicesCode {
     #[serde(rename = "servers_left_out")]
     ServersLeftOut,
+    #[serde(rename = "choices_missing")]
+    ChoicesMissing,
     #[serde(rename = "options_left_out")]
     OptionsLeftOut,
     #[serde(rename = "effort_unknown")]

@@ -222,6 +222,7 @@ impl Actor {
             restart: launch.restart.take(),
             carried,
             restores: std::mem::take(&mut launch.restores),
+            has_choices: self.controls.choices.are_any(),
             left_out: std::mem::take(&mut launch.left_out),
             parked: match launch.occasion {
                 Occasion::Wake | Occasion::Restart => self.machine.woken_from(),
@@ -263,6 +264,10 @@ impl Actor {
                 if !left_out.is_empty() {
                     let note = Note::Notice(Notice::LeftOut(LeftOut::new(left_out)));
                     self.note(note, Subject::Nobody);
+                }
+                if let Some(file) = self.controls.choices.take_missing() {
+                    let notice = ChoicesNotice::missing(&file);
+                    self.note(Note::Notice(Notice::Choices(notice)), Subject::Nobody);
                 }
                 if !launching.without.is_empty() {
                     let notice = ChoicesNotice::without(&launching.without);

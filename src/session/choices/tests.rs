@@ -85,7 +85,11 @@ fn what_a_dead_process_has_not_answered_is_not_set() {
     choices.run_ended(|_| false);
     choices.answered(&answer("one", true));
     assert!(choices.get().unwrap().is_empty());
-    assert!(!dir.path().join(FILE).exists(), "nothing is left");
+    assert!(Choices::open(dir.path()).get().unwrap().is_empty());
+    assert!(
+        dir.path().join(FILE).exists(),
+        "its absence would say that it was lost"
+    );
 }
 
 #[test]

@@ -29,6 +29,9 @@ const END_OF_TURN_MS: u64 = 10_000;
 
 impl Machine {
     pub(super) fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
+        if started.has_choices || !started.restores.is_empty() {
+            out.effects.push(Effect::ChoicesRecorded);
+        }
         self.run = Some(Run {
             id: started.run_id,
             started_at: record.at,

@@ -26,6 +26,10 @@ impl Machine {
                 if glance::request_subtype(&line).as_deref() == Some("interrupt") {
                     self.turn_is_ending();
                 }
+                let request = glance::member(line.line, "request");
+                if request.and_then(|request| glance::member_bool(request, "redacted")) == Some(true) {
+                    out.effects.push(Effect::ChoicesRecorded);
+                }
                 if let Some(id) = &line.request_id {
                     self.desk.sent(&line, record.by);
                     let own = OwnRequest::read(&line, self.conversation.id);

@@ -326,3 +326,52 @@ async fn directories_stay_left_out_when_the_daemon_dies_before_it_gives_the_sett
     let given = last_request(&daemon, "apply_flag_settings")["settings"].clone();
     assert_eq!(given, adding(json!([stays])));
 }
+
+/// A `deny` may have been in it.
+#[tokio::test]
+async fn choices_whose_file_is_gone_are_told_once() {
+    let mut daemon = daemon().await;
+    let id = session(&daemon, json!({}), json!({})).await;
+    let file = daemon.data_dir().join("sessions").join(&id).join("choices.json");
+    let told = async |rest: &Rest| {
+        let records = records(rest, &id).await;
+        let notices = of_type(&records, "daemon", "notice");
+        notices
+            .iter()
+            .filter(|it| it["code"] == "choices_missing")
+            .count()
+    };
+    // In the process in which it was set, and in one that was given it.
+    for expected in [1, 2] {
+        let rest = daemon.rest();
+        set(&rest, &id, deny()).await;
+        if expected == 2 {
+            park(&rest, &id).await;
+            rest.ask(&id, "with it").await;
+        }
+        park(&rest, &id).await;
+        assert!(daemon.stop().success());
+        fs::remove_file(&file).unwrap();
+        daemon.start().await;
+        let rest = daemon.rest();
+        rest.ask(&id, "without it").await;
+        assert_eq!(heard(&daemon), ["initialize", "without it"]);
+        assert_eq!(told(&rest).await, expected);
+        // It is told once.
+        park(&rest, &id).await;
+        assert!(daemon.stop().success());
+        daemon.start().await;
+        daemon.rest().ask(&id, "again").await;
+        assert_eq!(told(&daemon.rest()).await, expected);
+    }
+    // No file is missing where everything was taken back.
+    let rest = daemon.rest();
+    set(&rest, &id, json!({ "a": 1 })).await;
+    set(&rest, &id, json!({ "a": null })).await;
+    park(&rest, &id).await;
+    assert!(daemon.stop().success());
+    daemon.start().await;
+    let rest = daemon.rest();
+    rest.ask(&id, "with nothing").await;
+    assert_eq!(told(&rest).await, 2);
+}

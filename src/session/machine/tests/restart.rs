@@ -24,6 +24,7 @@ impl Bench {
             earlier_session_id: None,
             restores: Vec::new(),
             left_out: Vec::new(),
+            has_choices: false,
         }));
         self.answer_initialize();
     }
