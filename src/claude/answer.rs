@@ -26,7 +26,10 @@ pub use self::{
         Grants, RuleGrant, added_directories, directories_of_permissions, directories_of_settings,
         directories_of_updates, permission_updates,
     },
-    hook::{HookBehavior, HookVerdict, block_goes_on, can_block, check_hook_output, decides_call},
+    hook::{
+        HookBehavior, HookVerdict, block_goes_on, can_block, check_hook_output, decides_call,
+        is_before_person, puts_off,
+    },
     permissions::rule_text,
     plan::accept_plan,
     questions::{Chosen, QuestionAnswers, answer_questions},

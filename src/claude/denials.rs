@@ -87,6 +87,45 @@ impl Denial {
     }
 }
 
+/// How a `user` line says that calls of tools ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallsEnded {
+    /// The calls that have a result, by their ids.
+    pub all: Vec<String>,
+    /// The calls among them that somebody held, so that they did not run.
+    pub held: Vec<String>,
+}
+
+impl CallsEnded {
+    /// Reads a `user` line.
+    pub fn of_user(line: &Envelope<'_>) -> Self {
+        let blocks = || {
+            let [message] = json::members(line.line, ["message"])?;
+            let [content] = json::members(message?, ["content"])?;
+            json::items(content?)
+        };
+        let result = |block: &str| {
+            let [kind, id] = json::members(block, ["type", "tool_use_id"])?;
+            (json::string(kind?)? == "tool_result").then_some(())?;
+            Some(json::string(id?)?.into_owned())
+        };
+        // A call that was interrupted or cancelled may have begun.
+        let held = |meta: &str| {
+            let [id, kind] = json::members(meta, ["id", "non_execution_kind"])?;
+            let kind = json::string(kind?)?;
+            let is_held =
+                matches!(&*kind, "permission-rule" | "user-rejected") || kind.starts_with("automode-");
+            is_held.then(|| Some(json::string(id?)?.into_owned()))?
+        };
+        let meta = json::members(line.line, ["tool_result_meta"]).and_then(|[meta]| json::items(meta?));
+        let (blocks, meta) = (blocks().unwrap_or_default(), meta.unwrap_or_default());
+        Self {
+            all: blocks.into_iter().filter_map(result).collect(),
+            held: meta.into_iter().filter_map(held).collect(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +150,15 @@ mod tests {
         let denials = Denial::of_result(&scan(line).unwrap());
         assert_eq!(denials.len(), 1);
         assert_eq!(denials[0].input.as_ref().unwrap().get(), r#"{"command":"rm"}"#);
+    }
+
+    #[test]
+    fn the_end_of_a_call_says_whether_somebody_held_it() {
+        let line = br#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1"},{"type":"tool_result","tool_use_id":"t2"},{"type":"text","text":"x"}]},"tool_result_meta":[{"id":"t1","non_execution_kind":"permission-rule"},{"id":"t2","non_execution_kind":"interrupted"},{"id":"t3"}]}"#;
+        let ended = CallsEnded::of_user(&scan(line).unwrap());
+        assert_eq!(ended.all, ["t1", "t2"]);
+        assert_eq!(ended.held, ["t1"]);
+        let line = br#"{"type":"user","message":{"content":"hello"}}"#;
+        assert_eq!(CallsEnded::of_user(&scan(line).unwrap()), CallsEnded::default());
     }
 }

@@ -74,6 +74,8 @@ pub enum ApprovalState {
     Abandoned,
     /// A hook changed what it was asked about, as the input of a call, and left it to others whether that may go on.
     Changed,
+    /// A hook let a call pass, and another hook, a rule of the CLI or a person held it: it did not run.
+    Overruled,
 }
 
 impl ApprovalState {
@@ -87,6 +89,7 @@ impl ApprovalState {
             Self::Withdrawn => "withdrawn",
             Self::Abandoned => "abandoned",
             Self::Changed => "changed",
+            Self::Overruled => "overruled",
         }
     }
 
@@ -94,7 +97,7 @@ impl ApprovalState {
     pub const fn is_answered(self) -> bool {
         matches!(
             self,
-            Self::Allowed | Self::Denied | Self::Cancelled | Self::Changed
+            Self::Allowed | Self::Denied | Self::Cancelled | Self::Changed | Self::Overruled
         )
     }
 
@@ -108,6 +111,7 @@ impl ApprovalState {
             Self::Withdrawn,
             Self::Abandoned,
             Self::Changed,
+            Self::Overruled,
         ]
         .into_iter()
         .find(|state| state.as_str() == name)

@@ -83,6 +83,8 @@ pub enum Fact {
     },
     /// It needs nobody any more.
     ApprovalClosed { id: ApprovalId, resolution: Resolution },
+    /// A call that it let pass did not run: others held it.
+    ApprovalOverruled(ApprovalId),
 }
 
 /// A launch option that was chosen while the process ran. `None` is the CLI's default.

@@ -112,6 +112,45 @@ pub(super) fn of_deferred(
     }
 }
 
+/// The call that a hook's answer puts off, and what the log says of it if the CLI drops it.
+pub(super) fn of_put_off(
+    asked: &Asked,
+    answer: &ControlResponse,
+    session: SessionId,
+    run: RunId,
+) -> Option<(String, Approval)> {
+    let output = answer.outcome.as_ref().ok()?.as_deref()?;
+    if !answer::puts_off(asked.about.hook_event()?, output.get()) {
+        return None;
+    }
+    let id = asked.about.call()?;
+    let given = glance::member(asked.request.request.get(), "input")?;
+    let name = glance::member_text(given, "tool_name")?;
+    let input = glance::member(given, "tool_input").unwrap_or("{}");
+    let mut request = Fields::new();
+    request.set("subtype", "deferred_tool_use");
+    request.set("tool_name", &name);
+    if input.len() <= large::MOST_BYTES {
+        request.set_raw("input", RawValue::from_string(input.to_owned()).ok()?);
+    }
+    request.set("tool_use_id", id);
+    let approval = Approval {
+        id: ApprovalId::of_record(session, asked.seq),
+        run_id: run,
+        seq: asked.seq,
+        request_id: deferred_id(id),
+        kind: ApprovalKind::Deferred,
+        subject: name,
+        request: request.to_object()?,
+        left_out: None,
+        input_sha256: Some(sha256(input)),
+        requested_at: asked.at,
+        deadline: None,
+        rule: None,
+    };
+    Some((id.to_owned(), approval))
+}
+
 /// The hook's answer to a call that it is asked about again, for the person who decided.
 fn deferred_output(approval: &Approval, decision: &Decision) -> Result<Box<RawValue>, BadAnswer> {
     let wrong = || BadAnswer::WrongKind("allow, with updated_input, or deny");

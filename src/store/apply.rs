@@ -195,6 +195,7 @@ impl Session {
             Fact::ApprovalClosed { id, resolution } => {
                 self.approval_closed(connection, id, &resolution).await
             }
+            Fact::ApprovalOverruled(id) => self.approval_overruled(connection, id).await,
         }
     }
 
@@ -376,6 +377,26 @@ impl Session {
             .bind(deadline.map(Timestamp::as_micros))
             .execute(connection)
             .await?;
+        Ok(())
+    }
+
+    /// Records that a call did not run that this entry says to have passed.
+    async fn approval_overruled(
+        &self,
+        connection: &mut SqliteConnection,
+        id: ApprovalId,
+    ) -> Result<(), QueryError> {
+        sqlx::query(
+            "UPDATE approvals SET state = iif(state = ?3, ?4, state), ran_sha256 = NULL
+             WHERE id = ?1 AND session_id = ?2 AND state IN (?3, ?5)",
+        )
+        .bind(id.to_string())
+        .bind(self.id.to_string())
+        .bind(ApprovalState::Allowed.as_str())
+        .bind(ApprovalState::Overruled.as_str())
+        .bind(ApprovalState::Changed.as_str())
+        .execute(connection)
+        .await?;
         Ok(())
     }
 

@@ -132,7 +132,8 @@ fn approval(row: &SqliteRow) -> Result<ApprovalRow, QueryError> {
         | ApprovalState::Cancelled
         | ApprovalState::Withdrawn
         | ApprovalState::Abandoned
-        | ApprovalState::Changed => Some(Resolution {
+        | ApprovalState::Changed
+        | ApprovalState::Overruled => Some(Resolution {
             state,
             how: columns.named("how")?,
             by: columns.get("resolved_by")?,

@@ -128,6 +128,126 @@ async fn an_output_that_holds_no_call_up_is_no_denial() {
     assert!(log.is_empty(), "{log:#?}");
 }
 
+/// A question to the hook at this place, about this call.
+fn asked(id: &str, call: &str, place: usize) -> Value {
+    let input = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": "rm x" },
+        "tool_use_id": call });
+    json!({ "id": id, "request": { "subtype": "hook_callback", "callback_id": format!("trunkline/{place}"),
+        "input": input, "tool_use_id": call } })
+}
+
+/// The end of a call as the CLI tells it, with the reason for which it did not run, if it did not.
+fn result_of(call: &str, held: Option<&str>) -> Value {
+    let content =
+        json!([{ "type": "tool_result", "tool_use_id": call, "content": "x", "is_error": held.is_some() }]);
+    let mut line = json!({ "type": "user", "message": { "role": "user", "content": content } });
+    if let Some(kind) = held {
+        line["tool_result_meta"] = json!([{ "id": call, "non_execution_kind": kind }]);
+    }
+    json!({ "line": line })
+}
+
+#[tokio::test]
+async fn a_call_that_others_held_is_not_said_to_have_run() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let outputs = [
+        output(Some("allow"), None),
+        output(Some("deny"), None),
+        output(None, Some(json!({ "command": "ls" }))),
+    ];
+    let hooks = outputs.map(|output| hook(json!({ "type": "fixed", "output": output })));
+    let id = session_with(&daemon, "a", json!({}), json!({ "hooks": hooks })).await;
+    let listed = ["use-rule", "use-changed", "use-old"]
+        .map(|call| json!({ "tool_name": "Bash", "tool_use_id": call, "tool_input": { "command": "rm x" } }));
+    let actions = json!([
+        asked("h-0", "use-first", 0),
+        asked("h-1", "use-first", 1),
+        asked("h-2", "use-second", 1),
+        asked("h-3", "use-second", 0),
+        asked("h-4", "use-rule", 0),
+        result_of("use-rule", Some("permission-rule")),
+        asked("h-5", "use-changed", 2),
+        result_of("use-changed", Some("user-rejected")),
+        asked("h-6", "use-old", 0),
+        asked("h-7", "use-ran", 0),
+        result_of("use-ran", None),
+        asked("h-8", "use-cut", 0),
+        result_of("use-cut", Some("interrupted")),
+        { "result": { "permission_denials": listed } },
+    ]);
+    act_through(&rest, &id, actions).await;
+    let check = |log: &[Value]| {
+        let told: Vec<_> = log
+            .iter()
+            .map(|it| {
+                let call = it["tool_use_id"].as_str().unwrap();
+                let (state, ran) = (
+                    it["state"].as_str().unwrap(),
+                    it["resolution"]["ran_sha256"].as_str(),
+                );
+                (call, state, ran)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("use-first", "overruled", None),
+                ("use-first", "denied", None),
+                ("use-second", "denied", None),
+                ("use-second", "overruled", None),
+                ("use-rule", "overruled", None),
+                ("use-changed", "changed", None),
+                ("use-old", "overruled", None),
+                ("use-ran", "allowed", Some(RM)),
+                ("use-cut", "allowed", Some(RM)),
+            ]
+        );
+    };
+    check(&approvals(&rest, &id, "how=hook").await);
+    assert_eq!(approvals(&rest, &id, "state=overruled").await.len(), 4);
+    daemon.kill();
+    daemon.start().await;
+    check(&approvals(&daemon.rest(), &id, "how=hook").await);
+}
+
+#[tokio::test]
+async fn each_call_that_a_hook_put_off_is_in_the_log() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let hooks = ["defer", "allow"]
+        .map(|decision| hook(json!({ "type": "fixed", "output": output(Some(decision), None) })));
+    let id = session_with(&daemon, "a", json!({}), json!({ "hooks": hooks })).await;
+    let named = json!({ "id": "use-2", "name": "Bash", "input": { "command": "rm x" } });
+    let actions = json!([
+        asked("h-1", "use-1", 0),
+        asked("h-2", "use-2", 0),
+        asked("h-3", "use-3", 1),
+        result_of("use-3", None),
+        { "result": { "terminal_reason": "tool_deferred", "deferred_tool_use": named } },
+    ]);
+    act(&rest, &id, actions).await;
+    rest.in_state(&id, &["waiting"]).await;
+    let check = |log: &[Value]| {
+        let told: Vec<_> = log
+            .iter()
+            .map(|it| (it["tool_use_id"].as_str().unwrap(), it["state"].as_str().unwrap()))
+            .collect();
+        assert_eq!(told, [("use-1", "withdrawn"), ("use-2", "pending")], "{log:#?}");
+        assert_eq!(
+            (&log[0]["subject"], &log[0]["input_sha256"]),
+            (&json!("Bash"), &json!(RM))
+        );
+        assert_eq!(log[0]["request"]["input"]["command"], "rm x");
+        let end = &log[0]["resolution"];
+        assert_eq!((&end["by"], &end["how"]), (&json!("cli"), &json!("withdrawal")));
+    };
+    check(&approvals(&rest, &id, "kind=deferred").await);
+    daemon.kill();
+    daemon.start().await;
+    check(&approvals(&daemon.rest(), &id, "kind=deferred").await);
+}
+
 #[tokio::test]
 async fn a_denial_of_the_cli_is_in_the_log_once() {
     let mut daemon = TestDaemon::with_fake().start().await;

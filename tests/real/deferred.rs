@@ -172,3 +172,34 @@ async fn a_message_in_the_queue_of_the_cli_withdraws_the_call() {
     assert_eq!(world.answer(&id, json!([{ "text": "third" }])).await, "third");
     assert!(!world.exists("made.txt"));
 }
+
+#[tokio::test]
+async fn of_two_calls_that_were_put_off_the_log_has_both() {
+    let world = World::start().await;
+    let hook = json!({ "event": "PreToolUse", "matcher": "Bash",
+        "target": { "type": "fixed", "output": decision("defer", json!({})) } });
+    let id = world
+        .session(json!({ "hooks": [hook], "allowed_tools": ["Bash"] }))
+        .await;
+    let call = |name: &str| json!({ "name": "Bash", "id": format!("toolu_{name}"), "input": { "command": format!("touch {name}") } });
+    world
+        .prompt(
+            &id,
+            json!([{ "tools": [call("one"), call("two")] }, { "text": "done" }]),
+        )
+        .await;
+    world.rest.pending_approval(&id).await;
+    let path = format!("/v1/sessions/{id}/approvals?kind=deferred");
+    let log = world.rest.get(&path).await.expect(200);
+    let told: Vec<_> = log["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (text(entry, "tool_use_id"), text(entry, "state")))
+        .collect();
+    let entry = |call: &str, state: &str| (call.to_owned(), state.to_owned());
+    assert_eq!(told.len(), 2, "{log:#}");
+    assert!(told.contains(&entry("toolu_one", "withdrawn")), "{log:#}");
+    assert!(told.contains(&entry("toolu_two", "pending")), "{log:#}");
+    assert!(!world.exists("one") && !world.exists("two"));
+}

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     support::{server::Server, ws::Ws},
-    world::{World, bash},
+    world::{World, bash, text},
 };
 
 /// Who answers the hooks of a test.
@@ -94,6 +94,56 @@ async fn a_hook_denies() {
         world.idle_after(&id, 1).await;
         assert!(!world.exists("denied.txt"));
         assert!(told(&world).await.contains("not on my watch"));
+    }
+}
+
+/// The log must not say that something ran where the CLI's own rule, another hook or a person held it.
+#[tokio::test]
+async fn a_call_that_a_hook_allowed_and_others_held_is_overruled() {
+    let world = World::start().await;
+    let hook = |said: &str| {
+        json!({ "event": "PreToolUse", "matcher": "Bash",
+        "target": { "type": "fixed", "output": decision(said, json!({})) } })
+    };
+    for (options, by_person) in [
+        (
+            json!({ "hooks": [hook("allow")], "disallowed_tools": ["Bash(touch:*)"] }),
+            false,
+        ),
+        (json!({ "hooks": [hook("allow"), hook("deny")] }), false),
+        (json!({ "hooks": [hook("allow"), hook("ask")] }), true),
+    ] {
+        let id = world.session(options.clone()).await;
+        world
+            .prompt(&id, json!([bash("touch held.txt"), { "text": "ok" }]))
+            .await;
+        if by_person {
+            let approval = world.rest.pending_approval(&id).await;
+            world.decide(&id, &approval, json!({ "decision": "deny" })).await;
+        }
+        world.idle_after(&id, 1).await;
+        assert!(!world.exists("held.txt"));
+        let log = world
+            .rest
+            .get(&format!("/v1/sessions/{id}/approvals"))
+            .await
+            .expect(200);
+        let entries = log["items"].as_array().unwrap();
+        let states: Vec<_> = entries.iter().map(|entry| text(entry, "state")).collect();
+        assert_eq!(
+            states.iter().filter(|it| *it == "denied").count(),
+            1,
+            "{options} {log:#}"
+        );
+        assert_eq!(
+            states.iter().filter(|it| *it == "overruled").count(),
+            1,
+            "{options} {log:#}"
+        );
+        assert_eq!(states.len(), 2, "{options} {log:#}");
+        for entry in entries {
+            assert_eq!(entry["resolution"]["ran_sha256"], Value::Null, "{entry:#}");
+        }
     }
 }
 

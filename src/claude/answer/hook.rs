@@ -106,9 +106,24 @@ pub struct HookVerdict<'a> {
     pub updates_permissions: bool,
 }
 
+/// Whether this output of a hook puts the call off.
+pub fn puts_off(event: &str, output: &str) -> bool {
+    if event != "PreToolUse" || HookVerdict::read(event, output).is_none_or(|it| it.behavior.is_some()) {
+        return false;
+    }
+    let specific = json::members(output, ["hookSpecificOutput"]).and_then(|[specific]| specific);
+    let said = specific.and_then(|specific| json::members(specific, ["permissionDecision"])?[0]);
+    said.and_then(json::string).as_deref() == Some("defer")
+}
+
 /// Whether a hook of this event decides about the call of a tool before it runs.
 pub fn decides_call(event: &str) -> bool {
     matches!(event, "PreToolUse" | "PreSkillShellCommand" | "PermissionRequest")
+}
+
+/// Whether hooks of this event are all asked before a person is: of their decisions the strictest holds.
+pub fn is_before_person(event: &str) -> bool {
+    matches!(event, "PreToolUse" | "PreSkillShellCommand")
 }
 
 /// Whether a `block` of a hook of this event holds something up. The CLI tells of other events after they have happened.

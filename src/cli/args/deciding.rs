@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 /// `approvals`
 #[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct Approvals {
-    /// In this state: pending, allowed, denied, cancelled, withdrawn, abandoned, changed, or all.
+    /// In this state: pending, allowed, denied, cancelled, withdrawn, abandoned, changed, overruled, or all.
     #[arg(long, default_value = "pending")]
     pub(in crate::cli) state: String,
 

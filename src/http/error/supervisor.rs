@@ -268,7 +268,8 @@ fn of_ended_approval(row: ApprovalRow) -> ApiError {
         | ApprovalState::Allowed
         | ApprovalState::Denied
         | ApprovalState::Cancelled
-        | ApprovalState::Changed => ErrorCode::AlreadyDecided,
+        | ApprovalState::Changed
+        | ApprovalState::Overruled => ErrorCode::AlreadyDecided,
     };
     let approval = serde_json::to_value(dto::Approval::from(row)).unwrap_or(Value::Null);
     ApiError::new(code).member("approval", approval)

@@ -7,8 +7,8 @@ use memchr::memmem;
 
 use crate::{
     claude::{
-        Envelope,
-        denials::{Denial, ToolCall},
+        Envelope, answer,
+        denials::{CallsEnded, Denial, ToolCall},
     },
     domain::{Approval, ApprovalId, Resolution},
 };
@@ -21,6 +21,10 @@ const CALLS: usize = 64;
 const MAX_INPUT_BYTES: usize = 256 << 10;
 /// Calls of which is kept that they have an entry; when there are more, all are forgotten.
 const ENTERED: usize = 4096;
+/// Entries that let calls pass and of which the end of the call is awaited; of more the newest.
+const PASSED: usize = 256;
+/// Calls that hooks put off in one turn and of which the entries are made at its end; of more the newest.
+const PUT_OFF: usize = 64;
 
 /// The memory of one run.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +37,10 @@ pub(super) struct Audit {
     denied: HashSet<String>,
     /// The question to a hook whose answer is that of the one who decided about the call in its place.
     decided: Option<String>,
+    /// The entries that say of calls that they may run, until they have ended.
+    passed: VecDeque<(String, ApprovalId)>,
+    /// Calls that hooks put off in this turn, as approvals.
+    put_off: VecDeque<(String, Approval)>,
 }
 
 impl Audit {
@@ -82,9 +90,83 @@ impl Audit {
         self.decided.take_if(|it| it == request_id).is_some()
     }
 
-    /// A hook denied a call.
-    pub(super) fn on_hook_denied(&mut self, tool_use_id: Option<String>) {
+    /// A hook of this event denied a call: the entries that let it pass. A denial outweighs what other hooks say before a call.
+    pub(super) fn on_hook_denied(&mut self, event: &str, tool_use_id: Option<String>) -> Vec<ApprovalId> {
+        let call = tool_use_id.as_deref().filter(|_| answer::is_before_person(event));
+        let overruled = call.map(|call| self.take_passed(call)).unwrap_or_default();
         remember(&mut self.denied, tool_use_id);
+        overruled
+    }
+
+    /// This entry says that a call may run. Whether another hook has denied it already.
+    pub(super) fn on_passed(&mut self, event: &str, tool_use_id: Option<String>, id: ApprovalId) -> bool {
+        let Some(call) = tool_use_id else {
+            return false;
+        };
+        if answer::is_before_person(event) && self.denied.contains(&call) {
+            return true;
+        }
+        if self.passed.len() == PASSED {
+            self.passed.pop_front();
+        }
+        self.passed.push_back((call, id));
+        false
+    }
+
+    fn take_passed(&mut self, call: &str) -> Vec<ApprovalId> {
+        let (of_it, others) = self
+            .passed
+            .drain(..)
+            .partition::<VecDeque<_>, _>(|(it, _)| it == call);
+        self.passed = others;
+        of_it.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// A hook puts a call off.
+    pub(super) fn on_put_off(&mut self, tool_use_id: String, approval: Approval) {
+        if self.put_off.len() == PUT_OFF {
+            self.put_off.pop_front();
+        }
+        self.put_off.push_back((tool_use_id, approval));
+    }
+
+    /// A turn ended with this call put off, or with none: the calls that were put off as well, and that the CLI drops.
+    pub(super) fn dropped(&mut self, named: Option<&str>) -> Vec<Approval> {
+        let put_off = std::mem::take(&mut self.put_off);
+        let Some(named) = named else {
+            return Vec::new();
+        };
+        let dropped = put_off
+            .into_iter()
+            .filter(|(call, _)| call != named && !self.asked.contains(call) && !self.denied.contains(call));
+        dropped.map(|(_, approval)| approval).collect()
+    }
+
+    /// Calls have ended: the entries that let those of them pass that did not run.
+    pub(super) fn on_user(&mut self, line: &Envelope<'_>) -> Vec<ApprovalId> {
+        if self.passed.is_empty() && self.put_off.is_empty() {
+            return Vec::new();
+        }
+        let ended = CallsEnded::of_user(line);
+        let overruled = ended
+            .held
+            .iter()
+            .flat_map(|call| self.take_passed(call))
+            .collect();
+        self.passed.retain(|(call, _)| !ended.all.contains(call));
+        self.put_off.retain(|(call, _)| !ended.all.contains(call));
+        overruled
+    }
+
+    /// The CLI tells that calls did not run: the entries that let them pass.
+    pub(super) fn overruled_by(&mut self, line: &Envelope<'_>) -> Vec<ApprovalId> {
+        if self.passed.is_empty() {
+            return Vec::new();
+        }
+        let denials = Denial::of_line(line).into_iter().chain(Denial::of_result(line));
+        denials
+            .flat_map(|denial| self.take_passed(&denial.tool_use_id))
+            .collect()
     }
 
     /// The CLI tells that it denied a call. `None` when that has an entry.

@@ -106,6 +106,10 @@ impl Machine {
         record: &RecordRef<'_>,
         out: &mut Outcome,
     ) {
+        // It comes back to one call only, and says nothing of the others that hooks put off in the same turn.
+        for approval in self.audit.dropped(call.map(|call| call.id.as_str())) {
+            self.log_decision((approval, approvals::withdrawn(record.at)), out);
+        }
         let id = call.map(|call| approvals::deferred_id(&call.id));
         let is_it = |approval: &Approval| Some(&approval.request_id) == id.as_ref();
         self.withdraw_deferred(|approval| !is_it(approval), record.at, out);
@@ -132,22 +136,19 @@ impl Machine {
         }
     }
 
-    /// A hook was answered about a call, as a person or the hook itself decided. Whether that ends the wait for a call that was
-    /// put off.
+    /// A hook was answered about a call, as a person or the hook itself decided: the approval whose wait that ends, of a call
+    /// that was put off.
     pub(super) fn on_call_decided(
         &mut self,
         call: Option<&str>,
         decided: &Resolution,
         out: &mut Outcome,
-    ) -> bool {
+    ) -> Option<ApprovalId> {
         if !matches!(decided.state, ApprovalState::Allowed | ApprovalState::Denied) {
-            return false;
+            return None;
         }
-        let pending = call.and_then(|call| self.take_approval(&approvals::deferred_id(call)));
-        let Some(approval) = pending else {
-            return false;
-        };
+        let approval = self.take_approval(&approvals::deferred_id(call?))?;
         self.close_approval(&approval, decided.clone(), out);
-        true
+        Some(approval.id)
     }
 }

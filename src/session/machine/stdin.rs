@@ -40,6 +40,12 @@ impl Machine {
             Some("control_response") => {
                 if let Some(said) = ControlResponse::read(&line) {
                     let asked = self.desk.get(&said.request_id).cloned();
+                    if let (Some(asked), Some(run)) = (&asked, &self.run)
+                        && let Some((call, approval)) =
+                            approvals::of_put_off(asked, &said, self.session, run.id)
+                    {
+                        self.audit.on_put_off(call, approval);
+                    }
                     if let (Some(asked), Some(run)) = (asked, &self.run)
                         && let Some(mut entry) =
                             approvals::of_hook(&asked, &said, self.session, run.id, record)
@@ -48,18 +54,28 @@ impl Machine {
                             entry.1.how = ApprovalHow::of_answer(&entry.1.by);
                         }
                         let event = asked.about.hook_event().unwrap_or_default();
-                        if entry.1.state == ApprovalState::Denied && answer::decides_call(event) {
-                            let whole = asked.request.request.get();
-                            self.audit
-                                .on_hook_denied(glance::member_text(whole, "tool_use_id"));
-                        }
+                        let call = glance::member_text(asked.request.request.get(), "tool_use_id");
+                        let call = call.filter(|_| answer::decides_call(event));
+                        let (id, state) = (entry.0.id, entry.1.state);
                         let updates = entry.1.response.as_ref().filter(|_| entry.1.permissions_updated);
                         let updates = updates.filter(|_| entry.1.state == ApprovalState::Allowed);
                         out.effects
                             .extend(updates.map(|it| Effect::RulesUpdated(record.seq, it.clone())));
-                        if !self.on_call_decided(asked.about.call(), &entry.1, out) {
+                        let ended = self.on_call_decided(asked.about.call(), &entry.1, out);
+                        if ended.is_none() {
                             self.log_decision(entry, out);
                         }
+                        let id = ended.unwrap_or(id);
+                        let overruled = match state {
+                            ApprovalState::Denied => self.audit.on_hook_denied(event, call),
+                            ApprovalState::Allowed | ApprovalState::Changed => {
+                                let is_denied = self.audit.on_passed(event, call, id);
+                                is_denied.then_some(id).into_iter().collect()
+                            }
+                            _ => Vec::new(),
+                        };
+                        out.facts
+                            .extend(overruled.into_iter().map(Fact::ApprovalOverruled));
                     }
                     if self.desk.answer(&said, self.running_turn(), record.at) {
                         out.effects

@@ -52,6 +52,8 @@ impl Machine {
             Some("user") => {
                 self.calls.on_user(&line);
                 self.unasked.on_user(&line);
+                let overruled = self.audit.on_user(&line).into_iter();
+                out.facts.extend(overruled.map(Fact::ApprovalOverruled));
             }
             Some("result") => self.on_result(&line, record, out),
             Some("command_lifecycle") => self.on_lifecycle(&line, record, out),
@@ -125,10 +127,17 @@ impl Machine {
                 self.close_prompts(begun, record.at, out);
             }
         } else if let Some(denial) = self.audit.on_denied(line) {
+            self.overrule(line, out);
             self.enter_denials(vec![denial], record, out);
         } else {
             self.set_permission_mode(facts::status_permission_mode(line), out);
         }
+    }
+
+    /// Calls that the CLI says to have denied did not run, although a hook let them pass.
+    fn overrule(&mut self, line: &Envelope<'_>, out: &mut Outcome) {
+        let overruled = self.audit.overruled_by(line).into_iter();
+        out.facts.extend(overruled.map(Fact::ApprovalOverruled));
     }
 
     /// Denials of the CLI itself are in the log like those of approvals.
@@ -203,6 +212,7 @@ impl Machine {
         self.on_said(error, out);
         self.desk.end_turn();
         self.calls.clear();
+        self.overrule(line, out);
         let denials = self.audit.on_result(line);
         self.enter_denials(denials, record, out);
         let answered = turns::answered(&facts, &self.prompts);
