@@ -21,6 +21,19 @@ pub(super) fn printable(text: &str) -> String {
     clean
 }
 
+/// Text in which the characters that [`printable`] would not print are escapes: it can be edited and shows what is sent.
+pub(super) fn escaped(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => clean.push(c),
+            c if c.is_control() || is_format(c) => clean.extend(c.escape_unicode()),
+            c => clean.push(c),
+        }
+    }
+    clean
+}
+
 /// The lines of a text that a person decides about: each character is seen or is an escape, and neither blanks nor empty
 /// lines push the end of it away.
 pub(super) fn exact(text: &str) -> Vec<String> {
@@ -126,6 +139,12 @@ mod tests {
             printable("👩\u{200d}🔧 é ü e\u{301}"),
             "👩\u{200d}🔧 é ü e\u{301}"
         );
+    }
+
+    #[test]
+    fn text_that_is_edited_has_escapes_for_what_is_not_seen() {
+        assert_eq!(escaped("a\x1b[2J\u{202e}b\n\tc"), "a\\u{1b}[2J\\u{202e}b\n\tc");
+        assert_eq!(escaped("👩\u{200d}🔧 ä"), "👩\u{200d}🔧 ä");
     }
 
     #[test]

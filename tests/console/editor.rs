@@ -144,6 +144,20 @@ async fn pasted_lines_are_one_message_and_arrive_whole() {
 }
 
 #[tokio::test]
+async fn pasted_characters_that_are_not_seen_are_escapes_on_the_screen_and_in_the_message() {
+    let (daemon, id) = with_session(&json!([{"text": "read"}])).await;
+    let terminal = Terminal::new(&daemon, &["attach", &id]);
+    terminal.line("$0.0000 >").await;
+    terminal.types("\u{1b}[200~see \u{1b}[31mred\u{7} and \u{202e}dne\u{1b}[201~");
+    let shown = r"see \u{1b}[31mred\u{7} and \u{202e}dne";
+    terminal.line(shown).await;
+    assert!(!terminal.screen().contains('\u{202e}'), "{}", terminal.screen());
+    terminal.types("\r");
+    terminal.shows("read").await;
+    assert_eq!(messages(&daemon, &id).await, [shown]);
+}
+
+#[tokio::test]
 async fn the_history_is_private_and_survives() {
     let (daemon, id) = with_session(&json!([{"text": "noted"}])).await;
     let mut first = Terminal::new(&daemon, &["attach", &id]);

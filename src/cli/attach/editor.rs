@@ -23,15 +23,15 @@ use std::{
 
 use nix::sys::termios::{FlushArg, tcflush};
 use reedline::{
-    ColumnarMenu, Completer, CompletionResult, EditCommand, Emacs, ExternalPrinter, FileBackedHistory,
-    History, HistoryItem, HistoryItemId, HistorySessionId, KeyCode, KeyModifiers, MenuBuilder as _, Prompt,
-    PromptEditMode, PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, SearchQuery, Signal, Span,
-    Suggestion, default_emacs_keybindings,
+    ColumnarMenu, Completer, CompletionResult, EditCommand, EditMode, Emacs, ExternalPrinter,
+    FileBackedHistory, History, HistoryItem, HistoryItemId, HistorySessionId, KeyCode, KeyModifiers,
+    MenuBuilder as _, Prompt, PromptEditMode, PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu,
+    ReedlineRawEvent, SearchQuery, Signal, Span, Suggestion, default_emacs_keybindings,
 };
 use tokio::sync::mpsc;
 
 use super::board::{Board, Key, Typed};
-use crate::files;
+use crate::{cli::words, files};
 
 /// Lines typed ahead before the reader waits.
 const TYPED_AHEAD: usize = 64;
@@ -106,7 +106,7 @@ impl Editor {
         keys.add_binding(KeyModifiers::NONE, KeyCode::Esc, escape);
         let menu = Box::new(ColumnarMenu::default().with_name(MENU));
         let mut editor = Reedline::create()
-            .with_edit_mode(Box::new(Emacs::new(keys)))
+            .with_edit_mode(Box::new(Seen(Emacs::new(keys))))
             .with_menu(ReedlineMenu::EngineCompleter(menu))
             .with_completer(Box::new(Words(Arc::clone(board))))
             .with_quick_completions(true)
@@ -321,6 +321,38 @@ impl Prompt for Plain {
     }
 }
 
+/// The keys of the editor. It paints what it holds as it is, so characters that drive the terminal or change how others look
+/// come in as escapes: the message that is sent is the one on the screen.
+struct Seen(Emacs);
+
+impl EditMode for Seen {
+    fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
+        match self.0.parse_event(event) {
+            ReedlineEvent::Edit(commands) => ReedlineEvent::Edit(commands.into_iter().map(seen).collect()),
+            other => other,
+        }
+    }
+
+    fn edit_mode(&self) -> PromptEditMode {
+        self.0.edit_mode()
+    }
+}
+
+fn seen(command: EditCommand) -> EditCommand {
+    match command {
+        EditCommand::InsertString(text) => EditCommand::InsertString(words::escaped(&text)),
+        EditCommand::InsertChar(c) => {
+            let text = words::escaped(&String::from(c));
+            if text.starts_with(c) {
+                EditCommand::InsertChar(c)
+            } else {
+                EditCommand::InsertString(text)
+            }
+        }
+        other => other,
+    }
+}
+
 /// Completes commands and ids.
 struct Words(Arc<Board>);
 
@@ -356,6 +388,12 @@ impl Remembered {
     }
 }
 
+/// A message of an earlier version may have been kept as it was pasted.
+fn seen_item(mut item: HistoryItem) -> HistoryItem {
+    item.command_line = words::escaped(&item.command_line);
+    item
+}
+
 impl History for Remembered {
     fn save(&mut self, item: HistoryItem) -> reedline::Result<HistoryItem> {
         if self.answers.load(Ordering::SeqCst) || item.command_line.len() > LONGEST_REMEMBERED {
@@ -368,7 +406,7 @@ impl History for Remembered {
     }
 
     fn load(&self, id: HistoryItemId) -> reedline::Result<HistoryItem> {
-        self.inner.load(id)
+        self.inner.load(id).map(seen_item)
     }
 
     fn count(&self, query: SearchQuery) -> reedline::Result<i64> {
@@ -376,7 +414,8 @@ impl History for Remembered {
     }
 
     fn search(&self, query: SearchQuery) -> reedline::Result<Vec<HistoryItem>> {
-        self.inner.search(query)
+        let found = self.inner.search(query)?;
+        Ok(found.into_iter().map(seen_item).collect())
     }
 
     fn update(
