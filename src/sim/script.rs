@@ -60,10 +60,13 @@ pub(super) fn answer(prompt: &str, turn: u64, first_prompt: Option<&str>) -> Str
         )
     });
     format!(
-        "Hello! I am Trunkline's simulated agent: no model was asked, and nothing was run. You wrote {} words: \
+        "Hello! I am Trunkline's simulated agent: no model was asked, and nothing was run. You wrote {}: \
          \"{}\".{history} Put one of the words tool, question, plan, form, slow or error into your message to see what else \
          I can do.",
-        prompt.split_whitespace().count(),
+        match prompt.split_whitespace().count() {
+            1 => "1 word".to_owned(),
+            count => format!("{count} words"),
+        },
         beginning(prompt)
     )
 }
