@@ -34,8 +34,24 @@ impl Default for Log {
 
 impl Log {
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
-        if let Err(error) = tracing_subscriber::EnvFilter::builder().parse(&self.level) {
-            problems.push(Problem::new("log.level", error.to_string()));
+        let is_read = tracing_subscriber::EnvFilter::builder()
+            .parse(&self.level)
+            .is_ok();
+        if !is_read || !self.level.split(',').all(is_directive) {
+            let text = format!(
+                "{:?} is not error, warn, info, debug, trace or off, nor directives such as info,trunkline::keeper=debug",
+                self.level
+            );
+            problems.push(Problem::new("log.level", text));
         }
     }
+}
+
+/// A word alone is a level, or names a part of the program: another one would silently log nothing.
+fn is_directive(text: &str) -> bool {
+    let text = text.trim();
+    text.contains('=')
+        || text.contains('[')
+        || text.starts_with("trunkline")
+        || text.parse::<tracing_subscriber::filter::LevelFilter>().is_ok()
 }
