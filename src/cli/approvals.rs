@@ -36,7 +36,13 @@ pub(super) async fn list(client: &Client, output: &Output, list: &args::Approval
     }
     let approvals = view::list(&page, &["items"]);
     if approvals.is_empty() {
-        note("nothing waits for a person");
+        // Of the state, and of other conditions.
+        let is_filtered = list.state != "pending" || query.len() > 2;
+        note(if is_filtered {
+            "no request is like that; `trunkline approvals --state all` lists all"
+        } else {
+            "nothing waits for a person"
+        });
         return Ok(());
     }
     let shorts = |key: &str| {

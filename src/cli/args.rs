@@ -1,6 +1,7 @@
 //! Owns the command line: subcommands, flags and their help.
 
 mod deciding;
+mod values;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::domain::Timestamp;
 
 pub(super) use self::deciding::{Approvals, Approve, Deny, Rules, RulesAdd, RulesChange, RulesRm};
+use self::values::{conversation, count, dollars, instant, key_value, message_id, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -210,6 +212,9 @@ pub(super) struct Man {
     pub(super) dir: Option<PathBuf>,
 }
 
+/// Longest wait for an answer, in seconds: a day, as the daemon waits.
+const LONGEST_TIMEOUT: u64 = 86_400;
+
 /// `log`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Log {
@@ -217,8 +222,8 @@ pub(super) struct Log {
     pub(super) session: String,
 
     /// Only the last entries: messages, tools, ends of turns.
-    #[arg(short = 'n', long, value_name = "N")]
-    pub(super) lines: Option<u32>,
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
+    pub(super) lines: Option<u64>,
 
     /// Go on with what happens.
     #[arg(short, long)]
@@ -315,7 +320,8 @@ pub(super) struct New {
     pub(super) permission_mode: Option<String>,
 
     /// Go on with a conversation of the agent CLI that was begun in this directory without trunkline: its id.
-    #[arg(long, value_name = "CONVERSATION", value_parser = conversation)]
+    // Without a value it is told what to give, as `claude --resume` alone lists conversations.
+    #[arg(long, value_name = "CONVERSATION", num_args = 0..=1, default_missing_value = "", value_parser = conversation)]
     pub(super) resume: Option<String>,
 
     /// Go on with the newest conversation of the agent CLI in this directory.
@@ -347,11 +353,11 @@ pub(super) struct New {
     pub(super) mcp_config: Option<PathBuf>,
 
     /// End the turn after this many model calls.
-    #[arg(long, value_name = "N", value_parser = number::<u32>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     pub(super) max_turns: Option<u32>,
 
     /// Stop when the session has cost this much.
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = dollars)]
     pub(super) max_budget_usd: Option<f64>,
 
     /// How hard the model thinks: low, medium, high, ...
@@ -395,7 +401,7 @@ pub(super) struct Ls {
     pub(super) query: Option<String>,
 
     /// At most this many.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, allow_negative_numbers = true, value_parser = whole(1..=500_u32))]
     pub(super) limit: u32,
 }
 
@@ -420,7 +426,14 @@ pub(super) struct Send {
     pub(super) wait: bool,
 
     /// How long to wait, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "wait", value_parser = number::<u64>)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 600,
+        requires = "wait",
+        allow_negative_numbers = true,
+        value_parser = whole(1..=LONGEST_TIMEOUT)
+    )]
     pub(super) timeout: u64,
 }
 
@@ -432,7 +445,7 @@ pub(super) struct Attach {
     pub(super) session: String,
 
     /// Show what happened after this record first; 0 shows everything. Without it, a terminal shows the last screen.
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", allow_negative_numbers = true, value_parser = count)]
     pub(super) after: Option<u64>,
 
     /// Read lines as they come, without a line editor.
@@ -469,7 +482,7 @@ pub(super) struct Fork {
     pub(super) prompt: Option<String>,
 
     /// Copy up to this message of the agent (its uuid) instead of everything.
-    #[arg(long, value_name = "UUID")]
+    #[arg(long, value_name = "UUID", value_parser = message_id)]
     pub(super) at: Option<uuid::Uuid>,
 
     /// Directory the copy works in [default: the original's].
@@ -536,38 +549,6 @@ impl GroupBy {
     }
 }
 
-/// A day is its beginning in UTC, as the days of `--by day` are.
-fn instant(text: &str) -> Result<Timestamp, String> {
-    let is_day = text.len() == "2026-01-31".len();
-    let whole = if is_day {
-        format!("{text}T00:00:00Z")
-    } else {
-        text.to_owned()
-    };
-    whole
-        .parse()
-        .map_err(|_| "expected a day such as 2026-01-31, or a time such as 2026-01-31T12:00:00Z".to_owned())
-}
-
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| "expected a whole number".to_owned())
-}
-
-fn conversation(text: &str) -> Result<String, String> {
-    let id: Result<uuid::Uuid, _> = text.parse();
-    id.map(|_| text.to_owned()).map_err(|_| {
-        "expected the id of a conversation; --continue goes on with the newest one of this directory"
-            .to_owned()
-    })
-}
-
-fn key_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
-        _ => Err("expected KEY=VALUE".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -602,16 +583,5 @@ mod tests {
         assert!(Cli::try_parse_from(["trunkline", "rules", "last", "--test", "Bash"]).is_ok());
         assert!(Cli::try_parse_from(["trunkline", "rules", "add", "last", "--deny", "Bash"]).is_ok());
         assert!(Cli::try_parse_from(["trunkline", "new", "--label", "x"]).is_err());
-    }
-
-    #[test]
-    fn a_day_is_its_beginning_in_utc() {
-        let midnight: Timestamp = "2026-01-31T00:00:00Z".parse().unwrap();
-        for text in ["2026-01-31", "2026-01-31T00:00:00Z", "2026-01-31T01:00:00+01:00"] {
-            assert_eq!(instant(text), Ok(midnight), "{text}");
-        }
-        for text in ["", "yesterday", "2026-02-30", "31.01.2026", "2026-1-31"] {
-            assert!(instant(text).unwrap_err().contains("2026-01-31"), "{text}");
-        }
     }
 }

@@ -89,6 +89,9 @@ pub(super) async fn run(
     let can_paint = has_keys
         && io::stdout().is_terminal()
         && std::env::var("TERM").is_ok_and(|term| !matches!(term.as_str(), "" | "dumb"));
+    if !has_keys && io::stdout().is_terminal() {
+        note("nothing can be typed here, as the input is no terminal: watching; Ctrl-C leaves");
+    }
     let output = Output::new(false);
     let has_colour = output.has_colour();
     let mut terminal = Terminal {
@@ -565,7 +568,7 @@ async fn connect(
     after: Option<u64>,
     is_joining: bool,
 ) -> Result<(Client, Socket), CliError> {
-    let client = Client::new(&reach::address(common).await?)?;
+    let client = Client::new(&reach::address(common).await?)?.quiet();
     let after = match after {
         None if is_joining => {
             let found = client.get(&["v1", "sessions", session], &[]).await?;

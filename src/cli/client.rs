@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Once,
     time::Duration,
 };
 
@@ -10,11 +11,17 @@ use bytes::Bytes;
 use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 
-use super::{CliError, daemon_file::DaemonFile, request};
+use super::{CliError, daemon_file::DaemonFile, output::note, request, resolve};
 use crate::{domain::RequestId, files};
 
 /// Longest time for an answer to a request that does not wait for a turn.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// After this long without an answer a person is told that it is still waited for.
+const TOLD_AFTER: Duration = Duration::from_secs(5);
+
+/// Once is enough, however many requests wait.
+static TOLD: Once = Once::new();
 
 /// The header by which the daemon knows a request that comes again.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -25,6 +32,8 @@ pub(super) struct Client {
     http: reqwest::Client,
     base: Url,
     token: Token,
+    /// Whether the screen belongs to somebody else, who tells of a daemon that hangs.
+    is_quiet: bool,
 }
 
 /// The daemon's token; never printed.
@@ -99,8 +108,10 @@ impl Client {
             )));
         }
         let base = reachable(base);
-        let token = files::read_to_string(&address.token_file)
-            .with_context(|| format!("cannot read the token in {}", address.token_file.display()))?;
+        let token = files::read_to_string(&address.token_file).map_err(|error| CliError::Token {
+            file: address.token_file.clone(),
+            error,
+        })?;
         let http = reqwest::Client::builder()
             .no_proxy()
             .build()
@@ -109,7 +120,16 @@ impl Client {
             http,
             base,
             token: Token(token.trim().into()),
+            is_quiet: false,
         })
+    }
+
+    /// The client of a screen on which nobody else writes.
+    pub(super) fn quiet(self) -> Self {
+        Self {
+            is_quiet: true,
+            ..self
+        }
     }
 
     /// The URL of a path with query parameters; values are escaped here.
@@ -209,6 +229,29 @@ impl Client {
         body: Option<&Value>,
         timeout: Duration,
     ) -> Result<(StatusCode, Bytes), CliError> {
+        let is_short = timeout == REQUEST_TIMEOUT && !self.is_quiet;
+        let exchange = self.exchange_in_silence(method, url, body, timeout);
+        tokio::pin!(exchange);
+        tokio::select! {
+            exchanged = &mut exchange => return exchanged,
+            () = tokio::time::sleep(TOLD_AFTER), if is_short => {}
+        }
+        TOLD.call_once(|| {
+            note(&format!(
+                "the daemon at {} has not answered yet; waiting",
+                self.base
+            ));
+        });
+        exchange.await
+    }
+
+    async fn exchange_in_silence(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<&Value>,
+        timeout: Duration,
+    ) -> Result<(StatusCode, Bytes), CliError> {
         let mut request = self
             .http
             .request(method.clone(), url)
@@ -263,18 +306,21 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
     };
     let title = text("title").unwrap_or_else(|| status.canonical_reason().unwrap_or("request failed"));
     let message = match text("detail") {
-        // A path of the API helps nobody here.
         Some(detail)
             if matches!(text("code"), Some("invalid_json" | "invalid_query")) || is_of_field(title) =>
         {
             of_field(detail)
         }
-        Some(detail) if detail != title && !detail.contains("/v1/") => format!("{title}: {detail}"),
+        Some(detail) if text("code") == Some("invalid_option") => of_option(detail),
+        Some(detail) if text("code") == Some("control_refused") => {
+            format!("the agent refused it: {detail}")
+        }
+        Some(detail) if detail != title && !is_of_api(detail) => format!("{title}: {detail}"),
         _ => title.to_owned(),
     };
     let hint = match text("code") {
         Some("not_live" | "session_not_live") => {
-            Some("the session has no process; `trunkline resume` starts it again".to_owned())
+            Some("`trunkline resume SESSION` starts it again".to_owned())
         }
         _ if status == StatusCode::UNAUTHORIZED => Some(
             "the token is not this daemon's; check --data-dir, or name its file with --token-file".to_owned(),
@@ -288,9 +334,27 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
             hint: "try again when it is back".into(),
         },
         _ if code == "wait_timeout" => CliError::Refused { code, message, hint },
-        StatusCode::NOT_FOUND => CliError::NotFound(message),
+        StatusCode::NOT_FOUND => CliError::not_found(message, list_of(&code)),
         status if status.is_client_error() => CliError::Refused { code, message, hint },
         _ => CliError::Other(anyhow::anyhow!(message)),
+    }
+}
+
+/// Whether a detail is advice for who writes requests, which helps nobody at the command line.
+fn is_of_api(detail: &str) -> bool {
+    ["/v1/", "GET ", "The member ", "Authorization: "]
+        .iter()
+        .any(|words| detail.contains(words))
+}
+
+/// Where a person finds what there is of the kind that was not found.
+fn list_of(code: &str) -> Option<&'static str> {
+    match code {
+        "session_not_found" => Some(resolve::LIST),
+        "approval_not_found" => Some(resolve::LIST_APPROVALS),
+        "rule_not_found" => Some("`trunkline rules SESSION` lists its rules"),
+        "message_not_found" => Some("`trunkline log SESSION --json` prints the messages with their uuids"),
+        _ => None,
     }
 }
 
@@ -300,17 +364,51 @@ fn is_of_field(title: &str) -> bool {
 }
 
 /// Flags that have the name of a field or parameter.
-const FLAGS: [&str; 9] = [
+const FLAGS: [&str; 13] = [
     "state",
+    "kind",
     "label",
+    "tag",
+    "title",
     "cwd",
     "model",
     "permission_mode",
     "effort",
+    "max_turns",
     "max_budget_usd",
     "allowed_tools",
     "disallowed_tools",
 ];
+
+/// Flags that have another name than their field.
+const OTHER_FLAGS: [(&str, &str); 3] = [
+    ("additional_directories", "--add-dir"),
+    ("mcp_servers", "--mcp-config"),
+    ("labels", "--label"),
+];
+
+/// The flag that sets a field or parameter, or else the field's own name.
+fn flag(field: &str) -> String {
+    let name = field.strip_prefix("options.").unwrap_or(field);
+    // The place within a list or an object is of no use here.
+    let name = name.split(['[', '.']).next().unwrap_or(name);
+    if FLAGS.contains(&name) {
+        return format!("--{}", name.replace('_', "-"));
+    }
+    let other = OTHER_FLAGS.iter().find(|(known, _)| *known == name);
+    other.map_or_else(|| field.to_owned(), |(_, flag)| (*flag).to_owned())
+}
+
+/// A launch option that cannot be used, by the name of its flag.
+fn of_option(detail: &str) -> String {
+    let named = detail
+        .strip_prefix("option ")
+        .and_then(|rest| rest.split_once(": "));
+    match named {
+        Some((option, why)) => format!("{}: {why}", flag(option)),
+        None => detail.to_owned(),
+    }
+}
 
 /// The value that does not fit, by the name of its flag, in a person's words. The command line has no lines and columns of a body.
 fn of_field(detail: &str) -> String {
@@ -322,12 +420,7 @@ fn of_field(detail: &str) -> String {
     if why.starts_with("unknown field") {
         return format!("there is no option {quoted}");
     }
-    let name = field.strip_prefix("options.").unwrap_or(field);
-    let name = if FLAGS.contains(&name) {
-        format!("--{}", name.replace('_', "-"))
-    } else {
-        field.to_owned()
-    };
+    let name = flag(field);
     match why.split_once(", expected one of ") {
         Some((unknown, known)) if unknown.starts_with("unknown variant") => {
             format!("{name} {quoted}: it takes one of {}", known.replace('`', ""))
@@ -380,7 +473,7 @@ mod tests {
         assert_eq!(error.to_string(), "Session is not running: it is stopped");
         assert!(error.hint().unwrap().contains("trunkline resume"));
         let error = refusal(StatusCode::NOT_FOUND, &json!({"title": "No such session"}));
-        assert!(matches!(error, CliError::NotFound(text) if text == "No such session"));
+        assert!(matches!(error, CliError::NotFound { message, .. } if message == "No such session"));
         let error = refusal(StatusCode::BAD_GATEWAY, &Value::Null);
         assert_eq!(error.to_string(), "Bad Gateway");
     }
@@ -399,6 +492,21 @@ mod tests {
             ("label: expected key=value", "--label: expected key=value"),
         ] {
             assert_eq!(of_field(detail), expected);
+        }
+        for (detail, expected) in [
+            ("option model: is empty", "--model: is empty"),
+            ("option allowed_tools[0]: is empty", "--allowed-tools: is empty"),
+            (
+                "option additional_directories[1]: is empty",
+                "--add-dir: is empty",
+            ),
+            (
+                "option mcp_servers.x: has no command",
+                "--mcp-config: has no command",
+            ),
+            ("option betas: is empty", "betas: is empty"),
+        ] {
+            assert_eq!(of_option(detail), expected);
         }
     }
 

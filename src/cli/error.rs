@@ -21,9 +21,22 @@ pub(super) enum CliError {
         /// What to do.
         hint: String,
     },
+    /// The daemon's token cannot be read.
+    #[error("cannot read the token in {}: {error}", file.display())]
+    Token {
+        /// The token's file.
+        file: std::path::PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
     /// The daemon knows no such thing.
-    #[error("{0}")]
-    NotFound(String),
+    #[error("{message}")]
+    NotFound {
+        /// The thing that is not there.
+        message: String,
+        /// Where to look for it.
+        hint: Option<String>,
+    },
     /// The daemon said no.
     #[error("{message}")]
     Refused {
@@ -63,14 +76,38 @@ pub(super) enum CliError {
 }
 
 impl CliError {
+    /// A thing that is not there, and the command that lists such things.
+    pub(super) fn not_found(message: impl Into<String>, hint: Option<&str>) -> Self {
+        Self::NotFound {
+            message: message.into(),
+            hint: hint.map(Into::into),
+        }
+    }
+
+    /// A refusal without a next step gets this one.
+    pub(super) fn or_hint(self, hint: &str) -> Self {
+        match self {
+            Self::Refused {
+                code,
+                message,
+                hint: None,
+            } => Self::Refused {
+                code,
+                message,
+                hint: Some(hint.into()),
+            },
+            other => other,
+        }
+    }
+
     /// The exit code. The list in the help text says the same.
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::ReaderGone => 0,
-            Self::Agent { .. } | Self::Other(_) => 1,
+            Self::Agent { .. } | Self::Token { .. } | Self::Other(_) => 1,
             Self::Usage(_) | Self::Config(_) | Self::Socket(_) => 2,
             Self::NotRunning { .. } => 3,
-            Self::NotFound(_) => 4,
+            Self::NotFound { .. } => 4,
             Self::Refused { .. } => 5,
             Self::AddressInUse { .. } => 6,
             Self::AlreadyRunning(_) => 7,
@@ -99,7 +136,11 @@ impl CliError {
     pub(super) fn hint(&self) -> Option<String> {
         match self {
             Self::NotRunning { hint, .. } => Some(hint.clone()),
-            Self::Refused { hint, .. } | Self::Agent { hint, .. } => hint.clone(),
+            Self::Refused { hint, .. } | Self::Agent { hint, .. } | Self::NotFound { hint, .. } => hint.clone(),
+            Self::Token { error, .. } if error.kind() == std::io::ErrorKind::NotFound => Some(
+                "name the data directory of the daemon with --data-dir, or the token's file with --token-file".into(),
+            ),
+            Self::Token { .. } => Some("run this as the user of the daemon".into()),
             Self::AddressInUse { .. } => Some(
                 "another program listens there; choose another port with --listen, or let the system choose with \
                  --listen 127.0.0.1:0"
@@ -112,7 +153,6 @@ impl CliError {
                 Some("look at the socket unit: it needs ListenStream=, without Accept=yes".into())
             }
             Self::Config(_) => Some("`trunkline config --here` prints the values and their origins".into()),
-            Self::NotFound(_) => Some("`trunkline ls` lists the sessions".into()),
             Self::Usage(_) | Self::ReaderGone | Self::Other(_) => None,
         }
     }

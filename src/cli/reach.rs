@@ -12,21 +12,32 @@ use super::{
     CliError,
     args::Common,
     client::{Address, reachable},
+    output::note,
     settings, view,
 };
 use crate::config::Config;
 
+/// The way out when a program has the address.
+const FREE_IT: &str = "end that program, or choose another address with --listen (TRUNKLINE_LISTEN)";
+
 /// A daemon that is started by the connection has many journals to read.
-const FIRST_ANSWER: Duration = Duration::from_secs(30);
+pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(30);
+
+/// A listener that has said nothing for this long is told of. `doctor` waits no longer.
+pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
 /// Where the daemon is, from the flags and the configuration.
 pub(super) async fn address(common: &Common) -> Result<Address, CliError> {
     let loaded = settings::load(common, Vec::new())?;
-    locate(common, &loaded.config).await
+    locate(common, &loaded.config, FIRST_ANSWER).await
 }
 
-/// As [`address`], with a configuration that was read before.
-pub(super) async fn locate(common: &Common, config: &Config) -> Result<Address, CliError> {
+/// As [`address`], with a configuration that was read before, and at most so long a wait for a daemon that starts.
+pub(super) async fn locate(
+    common: &Common,
+    config: &Config,
+    patience: Duration,
+) -> Result<Address, CliError> {
     let find = || {
         Address::find(
             &config.data.dir,
@@ -39,8 +50,24 @@ pub(super) async fn locate(common: &Common, config: &Config) -> Result<Address, 
         found => return found,
     };
     let listen = config.server.listen;
-    if listen.port() == 0 || !answers(listen).await {
+    if listen.port() == 0 {
         return Err(missing);
+    }
+    match ask(listen, patience).await {
+        Heard::Daemon => {}
+        Heard::Nobody => return Err(missing),
+        Heard::Silence => {
+            return Err(CliError::NotRunning {
+                reason: format!("a program listens at {listen} and says nothing"),
+                hint: format!("if that is a daemon that starts, try again in a moment; else {FREE_IT}"),
+            });
+        }
+        Heard::Other => {
+            return Err(CliError::NotRunning {
+                reason: format!("another program listens at {listen}"),
+                hint: FREE_IT.into(),
+            });
+        }
     }
     match find() {
         Err(CliError::NotRunning { .. }) if is_own(listen) => {
@@ -62,24 +89,49 @@ pub(super) async fn locate(common: &Common, config: &Config) -> Result<Address, 
     }
 }
 
-/// Whether a daemon of ours answers there.
-async fn answers(listen: SocketAddr) -> bool {
+/// What is at the configured address.
+enum Heard {
+    /// A daemon of ours.
+    Daemon,
+    /// A program that answers otherwise.
+    Other,
+    /// A program that takes the connection and does not answer.
+    Silence,
+    /// Nothing.
+    Nobody,
+}
+
+/// Asks whether a daemon is there. A person who has to wait is told.
+async fn ask(listen: SocketAddr, patience: Duration) -> Heard {
     let Ok(url) = format!("http://{listen}/healthz").parse() else {
-        return false;
+        return Heard::Nobody;
     };
     let Ok(http) = reqwest::Client::builder().no_proxy().build() else {
-        return false;
+        return Heard::Nobody;
     };
-    let asked = http.get(reachable(url)).timeout(FIRST_ANSWER).send().await;
-    match asked {
-        Ok(response) if response.status().is_success() => {
-            let body: Value = match response.bytes().await {
-                Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-                Err(_) => return false,
-            };
-            view::text(&body, &["status"]) == "ok"
+    let answer = async {
+        let response = http.get(reachable(url)).timeout(patience).send().await?;
+        let is_good = response.status().is_success();
+        let body: Value = serde_json::from_slice(&response.bytes().await?).unwrap_or_default();
+        Ok::<bool, reqwest::Error>(is_good && view::text(&body, &["status"]) == "ok")
+    };
+    tokio::pin!(answer);
+    let answer = tokio::select! {
+        answer = &mut answer => answer,
+        () = tokio::time::sleep(SILENCE), if patience > SILENCE => {
+            note(&format!(
+                "a program listens at {listen} and says nothing yet; waiting for up to {} s, as a daemon may be starting",
+                patience.as_secs()
+            ));
+            answer.await
         }
-        _ => false,
+    };
+    match answer {
+        Ok(true) => Heard::Daemon,
+        Ok(false) => Heard::Other,
+        Err(error) if error.is_timeout() => Heard::Silence,
+        Err(error) if error.is_connect() => Heard::Nobody,
+        Err(_) => Heard::Other,
     }
 }
 

@@ -7,6 +7,12 @@ use super::{CliError, client::Client, request, view, words::one_line};
 /// Sessions asked for in one page.
 const PAGE: &str = "500";
 
+/// How a person finds the name of a session.
+pub(super) const LIST: &str = "`trunkline ls` lists the sessions";
+
+/// How a person finds the name of an approval.
+pub(super) const LIST_APPROVALS: &str = "`trunkline approvals` lists what waits for a person";
+
 /// The id of the session that `name` means.
 pub(super) async fn session(client: &Client, name: &str) -> Result<String, CliError> {
     if name.parse::<uuid::Uuid>().is_ok() {
@@ -17,7 +23,9 @@ pub(super) async fn session(client: &Client, name: &str) -> Result<String, CliEr
         return view::list(&page, &["items"])
             .first()
             .map(|session| view::text(session, &["id"]).to_owned())
-            .ok_or_else(|| CliError::NotFound("there is no session yet".into()));
+            .ok_or_else(|| {
+                CliError::not_found("there is no session yet", Some("`trunkline new` creates one"))
+            });
     }
     check_beginning(name)?;
     let mut sessions = Vec::new();
@@ -62,7 +70,12 @@ pub(super) async fn approval(client: &Client, session: &str, name: Option<&str>)
     let id = match name {
         Some(name) => only("pending approval", name, pending, describe)?,
         None => match pending {
-            [] => return Err(CliError::NotFound("the session asks nothing now".into())),
+            [] => {
+                return Err(CliError::not_found(
+                    "the session asks nothing now",
+                    Some(LIST_APPROVALS),
+                ));
+            }
             [one] => return Ok(request::completed(client, session, one.clone()).await),
             several => {
                 let choices = choices(several, describe);
@@ -77,7 +90,10 @@ pub(super) async fn approval(client: &Client, session: &str, name: Option<&str>)
         .find(|approval| view::text(approval, &["id"]) == id);
     match found {
         Some(approval) => Ok(request::completed(client, session, approval.clone()).await),
-        None => Err(CliError::NotFound(format!("no pending approval {id}"))),
+        None => Err(CliError::not_found(
+            format!("no pending approval {id}"),
+            Some(LIST_APPROVALS),
+        )),
     }
 }
 
@@ -104,7 +120,13 @@ fn only(
         .cloned()
         .collect();
     match matches.as_slice() {
-        [] => Err(CliError::NotFound(format!("no {what} begins with {name}"))),
+        [] => {
+            let hint = if what == "session" { LIST } else { LIST_APPROVALS };
+            Err(CliError::not_found(
+                format!("no {what} begins with {name}"),
+                Some(hint),
+            ))
+        }
         [one] => Ok(view::text(one, &["id"]).to_owned()),
         several => Err(CliError::Usage(format!(
             "{name} is the beginning of several ids:\n{}",
@@ -157,7 +179,7 @@ mod tests {
         assert_eq!(pick("0197").unwrap(), "0197bb00-0000-7000-8000-000000000003");
         assert_eq!(pick("0197BB").unwrap(), "0197bb00-0000-7000-8000-000000000003");
         assert!(matches!(pick("0196"), Err(CliError::Usage(_))));
-        assert!(matches!(pick("ff"), Err(CliError::NotFound(_))));
+        assert!(matches!(pick("ff"), Err(CliError::NotFound { .. })));
         for nonsense in ["", "--help", "../x", "läst"] {
             assert!(matches!(pick(nonsense), Err(CliError::Usage(_))), "{nonsense}");
         }

@@ -8,7 +8,7 @@ use super::{
     client::Client,
     output::{Output, note},
     resolve, view,
-    words::one_line,
+    words::{not_json, one_line},
 };
 
 /// `rules`
@@ -33,7 +33,7 @@ async fn add(client: &Client, output: &Output, add: &args::RulesAdd) -> Result<(
     let tools = [("allow", &add.allow), ("deny", &add.deny), ("ask", &add.ask)];
     let rule = match (&add.rule, tools.iter().find(|(_, tool)| tool.is_some())) {
         (Some(rule), _) => serde_json::from_str(rule)
-            .map_err(|error| CliError::Usage(format!("the rule is not JSON: {error}")))?,
+            .map_err(|error| CliError::Usage(format!("the rule {}", not_json(&error))))?,
         (None, Some((action, tool))) => json!({"action": action, "tool": tool}),
         (None, None) => {
             return Err(CliError::Usage(
@@ -105,7 +105,7 @@ async fn test(
     let mut query = json!({ "tool": tool });
     if let Some(input) = &rules.input {
         query["input"] = serde_json::from_str(input)
-            .map_err(|error| CliError::Usage(format!("--input is not JSON: {error}")))?;
+            .map_err(|error| CliError::Usage(format!("--input {}", not_json(&error))))?;
     }
     if let Some(agent) = &rules.agent {
         query["agent"] = agent.as_str().into();

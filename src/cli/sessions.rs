@@ -18,7 +18,7 @@ use super::{
     resolve,
     trouble::Trouble,
     view,
-    words::exact,
+    words::{exact, not_json},
 };
 
 /// `new`: returns the id of the session.
@@ -76,17 +76,7 @@ pub(super) async fn create(
 fn options(new: &args::New) -> Result<Map<String, Value>, CliError> {
     let mut options = match &new.options {
         None => Map::new(),
-        Some(path) => {
-            let text =
-                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-            match serde_json::from_str(&text) {
-                Ok(Value::Object(options)) => options,
-                Ok(_) => return Err(CliError::Usage(format!("{} is no JSON object", path.display()))),
-                Err(error) => {
-                    return Err(CliError::Usage(format!("{} is no JSON: {error}", path.display())));
-                }
-            }
-        }
+        Some(path) => object_of("--options", path)?,
     };
     set(&mut options, "model", new.model.clone());
     set(&mut options, "permission_mode", new.permission_mode.clone());
@@ -136,11 +126,19 @@ fn options(new: &args::New) -> Result<Map<String, Value>, CliError> {
 
 /// The servers of a file as the agent CLI takes it: `{"mcpServers": {…}}`, or the servers alone.
 fn mcp_servers(file: &Path) -> Result<Value, CliError> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut members = object_of("--mcp-config", file)?;
+    Ok(members.remove("mcpServers").unwrap_or(Value::Object(members)))
+}
+
+/// The object in the JSON file of a flag.
+fn object_of(flag: &str, file: &Path) -> Result<Map<String, Value>, CliError> {
+    let wrong = |why: &str| CliError::Usage(format!("{flag}: {} {why}", file.display()));
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| CliError::Usage(format!("{flag}: cannot read {}: {error}", file.display())))?;
     match serde_json::from_str(&text) {
-        Ok(Value::Object(mut members)) => Ok(members.remove("mcpServers").unwrap_or(Value::Object(members))),
-        Ok(_) => Err(CliError::Usage(format!("{} is no JSON object", file.display()))),
-        Err(error) => Err(CliError::Usage(format!("{} is no JSON: {error}", file.display()))),
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err(wrong("is no JSON object")),
+        Err(error) => Err(wrong(&not_json(&error))),
     }
 }
 
@@ -165,10 +163,10 @@ fn newest_conversation(cwd: Option<&Path>) -> Result<String, CliError> {
         let is_one = path.extension().is_some_and(|end| end == "jsonl") && id.parse::<uuid::Uuid>().is_ok();
         is_one.then_some((entry.metadata().ok()?.modified().ok()?, id))
     });
-    conversations
-        .max()
-        .map(|(_, id)| id)
-        .ok_or_else(|| CliError::NotFound(format!("the agent CLI had no conversation in {}", cwd.display())))
+    conversations.max().map(|(_, id)| id).ok_or_else(|| {
+        let message = format!("the agent CLI had no conversation in {}", cwd.display());
+        CliError::not_found(message, Some("leave out --continue to begin one"))
+    })
 }
 
 /// `ls`
@@ -389,9 +387,19 @@ pub(super) async fn setting(
         }
         return output.line(value.as_str().unwrap_or("not known yet"));
     };
-    let answer = client
-        .put(&["v1", "sessions", &id, path], &json!({ member: value }))
-        .await?;
+    if value.trim().is_empty() {
+        return Err(CliError::Usage(format!(
+            "the new {} is empty; leave it out to see the one that holds",
+            shown.replace('_', " ")
+        )));
+    }
+    let (path, body) = (["v1", "sessions", &id, path], json!({ member: value }));
+    let answer = client.put(&path, &body).await.map_err(|error| match what {
+        Of::Mode => {
+            error.or_hint("modes are default, acceptEdits, plan, dontAsk, auto and bypassPermissions")
+        }
+        Of::Model => error,
+    })?;
     if output.is_json() {
         return output.value(&answer);
     }

@@ -93,7 +93,7 @@ pub(super) fn print(common: &Common, output: &Output, asked: &args::Config) -> R
 
 /// The configuration of the daemon that runs, and whose it is.
 async fn of_daemon(common: &Common, loaded: &Loaded) -> Result<Option<(String, Value)>, CliError> {
-    let address = match reach::locate(common, &loaded.config).await {
+    let address = match reach::locate(common, &loaded.config, reach::FIRST_ANSWER).await {
         Ok(address) => address,
         Err(error) if error.is_away() && common.url.is_none() => return Ok(None),
         Err(error) => return Err(error),
@@ -111,7 +111,7 @@ async fn of_daemon(common: &Common, loaded: &Loaded) -> Result<Option<(String, V
         ))),
         // A daemon that ended without tidying up left its file.
         Err(error) if error.is_away() && common.url.is_none() => Ok(None),
-        Err(CliError::NotFound(_)) => Err(CliError::Other(anyhow::anyhow!(
+        Err(CliError::NotFound { .. }) => Err(CliError::Other(anyhow::anyhow!(
             "the daemon at {} is older and does not tell its configuration; `trunkline config --here` tells this shell's",
             address.url
         ))),

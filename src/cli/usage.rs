@@ -9,6 +9,11 @@ use super::{
 
 /// `usage`
 pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage) -> Result<(), CliError> {
+    if let (Some(from), Some(to)) = (usage.from, usage.to)
+        && from >= to
+    {
+        return Err(CliError::Usage("--from must be earlier than --to".into()));
+    }
     let mut query = vec![("group_by", usage.by.as_str())];
     let (from, to) = (
         usage.from.map(|from| from.to_string()),
@@ -19,6 +24,10 @@ pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage)
     let page = client.get(&["v1", "usage"], &query).await?;
     if output.is_json() {
         return output.value(&page);
+    }
+    if view::list(&page, &["items"]).is_empty() {
+        note("no turn ended in that time");
+        return Ok(());
     }
     let simulated: u64 = view::list(&page, &["items"])
         .iter()

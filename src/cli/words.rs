@@ -124,6 +124,18 @@ pub(super) fn one_line(text: &str) -> String {
     short
 }
 
+/// Why a text is not JSON, in a person's words.
+pub(super) fn not_json(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "is not JSON: it ends too early".into();
+    }
+    format!(
+        "is not JSON: look at line {}, column {}",
+        error.line(),
+        error.column()
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

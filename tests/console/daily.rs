@@ -4,7 +4,8 @@
 use serde_json::json;
 
 use crate::{
-    common::{command, run, tl},
+    attach::Typed,
+    common::{command, run, tl, to},
     support::{
         daemon::TestDaemon,
         programs::{fake_claude, fake_prompt},
@@ -54,6 +55,21 @@ async fn log_prints_a_conversation() {
 }
 
 #[tokio::test]
+async fn log_goes_on_with_what_happens() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let id = tl(&daemon, &["new", &fake_prompt(&json!([{"text": "before"}]))]).line();
+    daemon.rest().in_state(&id, &["idle"]).await;
+    let mut followed = Typed::start(to(&daemon, &["log", &id, "--follow"]));
+    followed.shows("before").await;
+    let after = fake_prompt(&json!([{"text": "afterwards"}]));
+    tl(&daemon, &["send", &id, "--wait", &after]).good();
+    followed.shows("afterwards").await;
+    let asks = fake_prompt(&json!([{"ask": {"input": {"command": "make"}}}]));
+    tl(&daemon, &["send", &id, &asks]).good();
+    followed.shows("? it asks: Bash make").await;
+}
+
+#[tokio::test]
 async fn settings_and_rules_are_shown_and_changed() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = tl(&daemon, &["new", "hello"]).line();
@@ -69,6 +85,11 @@ async fn settings_and_rules_are_shown_and_changed() {
     );
     tl(&daemon, &["rules", "rm", &id, &rule]).good();
     assert!(!tl(&daemon, &["rules", &id]).stdout.contains("WebFetch"));
+    let told = tl(&daemon, &["rules", "rm", &id, &rule]).failed(4);
+    assert!(
+        told.contains("`trunkline rules SESSION`") && !told.contains("GET"),
+        "{told}"
+    );
     let nothing = tl(&daemon, &["interrupt", &id]);
     assert!(
         nothing.code == 0 && nothing.stderr.contains("nothing ran"),
@@ -202,14 +223,93 @@ async fn wrong_values_are_told_in_a_persons_words() {
             &["new", "--resume", "x"],
             "--continue goes on with the newest one",
         ),
+        (&["new", "--resume"], "--continue goes on with the newest one"),
+        (
+            &["new", "--max-turns", "0"],
+            "'--max-turns <N>': expected a whole number from 1 to ",
+        ),
+        (
+            &["new", "--max-budget-usd", "x"],
+            "'--max-budget-usd <USD>': expected an amount of dollars above 0",
+        ),
+        (&["new", "--max-budget-usd", "-1"], "invalid value '-1'"),
+        (
+            &["new", "--max-budget-usd", "NaN"],
+            "expected an amount of dollars above 0",
+        ),
+        (
+            &["new", "--max-budget-usd", "inf"],
+            "expected an amount of dollars above 0",
+        ),
+        (&["new", "--model", ""], "--model: is empty"),
+        (
+            &["new", "--allowed-tools", "Read,,Bash"],
+            "--allowed-tools: is empty",
+        ),
+        (
+            &["new", "--label", "x"],
+            "'--label <KEY=VALUE>': expected KEY=VALUE, such as team=web",
+        ),
+        (&["new", "--options", "nowhere"], "--options: cannot read nowhere"),
         (
             &["send", "last", "x", "--wait", "--timeout", "x"],
-            "expected a whole number",
+            "expected a whole number from 1 to 86400",
+        ),
+        (
+            &["send", "last", "x", "--wait", "--timeout", "18446744073709551615"],
+            "expected a whole number from 1 to 86400",
+        ),
+        (
+            &["fork", "last", "--at", "x"],
+            "'--at <UUID>': expected the uuid of a message",
+        ),
+        (
+            &["log", "last", "-n", "-1"],
+            "'--lines <N>': expected a whole number, 0 or more",
+        ),
+        (
+            &["attach", "--after", "x"],
+            "'--after <SEQ>': expected a whole number, 0 or more",
+        ),
+        (
+            &["ls", "-n", "501"],
+            "'--limit <N>': expected a whole number from 1 to 500",
+        ),
+        (&["approvals", "-n", "x"], "expected a whole number from 1 to 500"),
+        (&["approvals", "--kind", "x"], "--kind x: it takes one of tool, "),
+        (&["usage", "--from", "x"], "expected a day such as 2026-01-31"),
+        (
+            &["usage", "--from", "2026-02-01", "--to", "2026-01-01"],
+            "--from must be earlier than --to",
+        ),
+        (
+            &["rules", "add", "last", "{"],
+            "the rule is not JSON: it ends too early",
+        ),
+        (
+            &["rules", "--test", "Bash", "--input", "{]"],
+            "--input is not JSON: look at line 1, column 2",
+        ),
+        (&["serve", "--listen", "x"], "such as 127.0.0.1:7433"),
+        (
+            &["serve", "--log-level", "loud"],
+            "\"loud\" is not error, warn, info, ",
         ),
     ] {
         let told = tl(&daemon, args);
-        assert!(told.code != 0 && told.stderr.contains(expected), "{told:?}");
-        for words in ["at line", "of the body", "invalid digit", "UUID parsing"] {
+        assert!(
+            told.code != 0 && told.stderr.contains(expected),
+            "{args:?}: {told:?}"
+        );
+        for words in [
+            "at line",
+            "of the body",
+            "invalid digit",
+            "UUID",
+            "float",
+            "EOF",
+            "panicked",
+        ] {
             assert!(!told.stderr.contains(words), "{told:?}");
         }
     }

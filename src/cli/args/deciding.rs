@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::values::whole;
+
 /// `approvals`
 #[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct Approvals {
@@ -28,7 +30,7 @@ pub(in crate::cli) struct Approvals {
     pub(in crate::cli) full: bool,
 
     /// At most this many.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, allow_negative_numbers = true, value_parser = whole(1..=500_u32))]
     pub(in crate::cli) limit: u32,
 }
 

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -28,6 +29,9 @@ const LOGINS: [&str; 8] = [
     "CLAUDE_CODE_USE_VERTEX",
     "CLAUDE_CONFIG_DIR",
 ];
+
+/// A daemon that says nothing for this long hangs, or has far too much to do.
+const ANSWER: Duration = Duration::from_secs(4);
 
 /// A daemon that answers.
 #[derive(Debug)]
@@ -168,7 +172,7 @@ fn other_values(configuration: &Value, loaded: &Loaded) -> Vec<String> {
 pub(super) async fn find(common: &Common, config: &Config) -> (Check, Option<Running>) {
     const NAME: &str = "daemon";
     let data_dir = &config.data.dir;
-    let address = match reach::locate(common, config).await {
+    let address = match reach::locate(common, config, reach::SILENCE).await {
         Ok(address) => address,
         Err(error @ CliError::NotRunning { .. })
             if DaemonFile::read(data_dir).is_ok_and(|file| file.is_none()) =>
@@ -188,12 +192,26 @@ pub(super) async fn find(common: &Common, config: &Config) -> (Check, Option<Run
             return (check, None);
         }
     };
-    let check = match client.readiness().await {
+    let Ok(readiness) = tokio::time::timeout(ANSWER, client.readiness()).await else {
+        let check = Check::bad(
+            NAME,
+            format!("{} takes the connection and does not answer", address.url),
+            match pid {
+                Some(pid) => format!(
+                    "the daemon, process {pid}, hangs: look at its log, then end it and start it again; sessions run on"
+                ),
+                None => "the daemon there hangs: look at its log".to_owned(),
+            },
+        );
+        return (check, None);
+    };
+    let check = match readiness {
         Ok(ready) => {
             let version = view::text(&ready, &["version"]);
             let check = Check::good(NAME, format!("{} answers, version {version}", address.url));
             let path = ["v1", "daemon", "configuration"];
-            let configuration = client.get(&path, &[]).await.ok();
+            let asked = tokio::time::timeout(ANSWER, client.get(&path, &[]));
+            let configuration = asked.await.ok().and_then(Result::ok);
             return (check, Some(Running { ready, configuration }));
         }
         Err(CliError::NotRunning { .. }) if pid.is_some_and(|pid| !is_alive(pid)) => Check::notice(
@@ -226,7 +244,8 @@ fn port(listen: SocketAddr, missing: &CliError) -> Check {
         ),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let said = missing.to_string();
-            if said.contains("a daemon answers at") {
+            // The one who asked it knows more.
+            if said.contains(&listen.to_string()) {
                 return Check::bad(NAME, said, missing.hint().unwrap_or_default());
             }
             Check::bad(
