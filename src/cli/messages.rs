@@ -103,7 +103,7 @@ pub(super) async fn ask(
 ) -> Result<(), CliError> {
     let answer = waiting::answer(common, id, message, wait, !output.is_json()).await?;
     if output.is_json() {
-        return output.value(&answer);
+        output.value(&answer)?;
     }
     let result = answer.get("result").unwrap_or(&answer);
     if view::at(result, &["is_error"]).and_then(Value::as_bool) == Some(true) {
@@ -120,6 +120,9 @@ pub(super) async fn ask(
     let client = Client::new(&reach::address(common).await?)?;
     if view::text(&answer, &["turn", "outcome"]) == TurnEnd::CUT_SHORT {
         return Err(cut_short(&client, id).await);
+    }
+    if output.is_json() {
+        return Ok(());
     }
     output.line(&waiting::said(&client, id, &answer).await)
 }

@@ -285,6 +285,13 @@ pub(super) async fn show(client: &Client, output: &Output, name: &str) -> Result
     let page = client
         .get(&["v1", "sessions", &id, "approvals"], &[("state", "pending")])
         .await?;
+    // A screen holds so much; a file or a program has no end.
+    let room = if io::stdout().is_terminal() {
+        Room::SCREEN
+    } else {
+        Room::ALL
+    };
+    let mut is_cut = false;
     for approval in view::list(&page, &["items"]) {
         output.line(&format!(
             "{:<16} {} {}",
@@ -292,7 +299,15 @@ pub(super) async fn show(client: &Client, output: &Output, name: &str) -> Result
             view::text(approval, &["kind"]),
             view::text(approval, &["id"])
         ))?;
-        output.text(Tone::Plain, &request::shown(approval, Room::ALL).text)?;
+        let whole = request::completed(client, &id, approval.clone()).await;
+        let shown = request::shown(&whole, room);
+        output.text(Tone::Plain, &shown.text)?;
+        is_cut |= shown.is_cut;
+    }
+    if is_cut {
+        note(&format!(
+            "not everything is shown; `trunkline approvals --session {id} --full` shows it"
+        ));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::{
         programs::fake_prompt,
         wait::{PATIENCE, wait_until},
     },
+    terminal::Terminal,
 };
 
 /// A session that asks for a tool.
@@ -94,6 +95,26 @@ async fn a_long_request_says_that_it_is_cut() {
         let all = tl(&daemon, args).good();
         assert_eq!(all.matches("| line").count(), 400, "{args:?}");
     }
+}
+
+#[tokio::test]
+async fn all_of_a_large_request_is_shown() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let content = format!("{}evil", "0123456789\n".repeat(20_000));
+    let id = asking(
+        &daemon,
+        "Write",
+        &json!({"file_path": "/x/a.txt", "content": content}),
+    )
+    .await;
+    let shown = tl(&daemon, &["show", &id]).good();
+    assert_eq!(shown.matches("| 0123456789").count(), 20_000);
+    assert!(shown.contains("| evil"));
+    // A screen gets a part, and is told.
+    let terminal = Terminal::new(&daemon, &["show", &id]);
+    terminal.shows("cut here").await;
+    terminal.shows("| evil").await;
+    terminal.shows("--full` shows it").await;
 }
 
 #[tokio::test]

@@ -270,6 +270,12 @@ async fn a_failed_turn_and_a_failed_start_are_told_with_their_reason() {
         ran.stderr.contains("error: the turn failed: error_max_turns"),
         "{ran:?}"
     );
+    // A program that reads the answer sees by the code alone that it is none.
+    let ran = tl(&daemon, &["send", "last", "--wait", "--json", &failing]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let answer: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(answer["result"]["subtype"], "error_max_turns", "{answer}");
+    assert!(ran.stderr.contains("error: the turn failed"), "{ran:?}");
 
     crate::support::programs::fake_settings(
         &daemon.work_dir("here"),
