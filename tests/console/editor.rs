@@ -62,7 +62,7 @@ async fn a_tool_is_allowed_and_its_outcome_shown() {
     assert_eq!(answers(&daemon, &id).await[0]["behavior"], "allow");
     assert_eq!(messages(&daemon, &id).await, ["please test"]);
     terminal.enters("?").await;
-    terminal.shows("Ctrl-D leaves").await;
+    terminal.shows("Ctrl-D on an empty line leaves").await;
     terminal.line(">").await;
     terminal.types("\u{4}");
     assert_eq!(terminal.code().await, 0, "{}", terminal.screen());

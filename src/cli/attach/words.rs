@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) const KEYS: &str = "\
 Enter sends, Alt-Enter starts a new line, a pasted text is one message
 Up and Down find earlier messages, Ctrl-R searches them, Tab completes
-Esc or Ctrl-C interrupts the turn, Ctrl-D leaves, the session goes on
+Esc or Ctrl-C interrupts, Ctrl-D on an empty line leaves; the session goes on
 /model NAME, /mode MODE  change the model or when it asks
 /attach SESSION          go to another session
 /status, /resume, /stop  look at the session, start it again, end its process
