@@ -324,7 +324,7 @@ pub(super) struct New {
     #[arg(long, value_name = "CONVERSATION", num_args = 0..=1, default_missing_value = "", value_parser = conversation)]
     pub(super) resume: Option<String>,
 
-    /// Go on with the newest conversation of the agent CLI in this directory.
+    /// Go on with the newest session of this directory, or else with the agent CLI's newest conversation in it.
     #[arg(long = "continue", conflicts_with = "resume")]
     pub(super) go_on: bool,
 

@@ -31,6 +31,11 @@ pub(super) async fn create(
     // Before anything is made. Without a prompt, a caller that waits for an answer gives it on stdin.
     let prompt = new.prompt.as_deref().or_else(|| new.wait.then_some("-"));
     let prompt = prompt.map(messages::read).transpose()?.map(Message::new);
+    if new.go_on
+        && let Some(session) = newest_session(client, new.cwd.as_deref()).await?
+    {
+        return go_on(common, client, output, new, &session, prompt).await;
+    }
     let mut body = Map::new();
     // It comes with the start, so that a CLI that dies there loses no message.
     set(&mut body, "prompt", prompt.as_ref().map(Message::body));
@@ -140,6 +145,63 @@ fn object_of(flag: &str, file: &Path) -> Result<Map<String, Value>, CliError> {
         Ok(_) => Err(wrong("is no JSON object")),
         Err(error) => Err(wrong(&not_json(&error))),
     }
+}
+
+/// The session of a directory with the newest activity.
+async fn newest_session(client: &Client, cwd: Option<&Path>) -> Result<Option<Value>, CliError> {
+    let cwd = cwd.unwrap_or_else(|| Path::new("."));
+    let cwd = absolute(&std::fs::canonicalize(cwd).context("cannot find the directory")?)?;
+    let page = client
+        .get(&["v1", "sessions"], &[("cwd", &cwd), ("limit", "1")])
+        .await?;
+    Ok(view::list(&page, &["items"]).first().cloned())
+}
+
+/// `new --continue` where a session is there already: it goes on as it is.
+async fn go_on(
+    common: &Common,
+    client: &Client,
+    output: &Output,
+    new: &args::New,
+    session: &Value,
+    prompt: Option<Message>,
+) -> Result<String, CliError> {
+    let id = view::text(session, &["id"]).to_owned();
+    let plain = args::New {
+        go_on: false,
+        attach: false,
+        ..new.clone()
+    };
+    let is_described = new.title.is_some() || new.tag.is_some() || !new.labels.is_empty();
+    if is_described || !options(&plain)?.is_empty() {
+        return Err(CliError::Usage(format!(
+            "--continue goes on with the session {id} as it is, and options of a new one do not go with that"
+        )));
+    }
+    note(&format!("going on with the session {id}"));
+    if matches!(view::text(session, &["state"]), "stopped" | "failed") {
+        client
+            .post(&["v1", "sessions", &id, "resume"], &json!({}))
+            .await?;
+    }
+    match prompt {
+        Some(message) if new.wait => {
+            messages::ask(common, output, &id, &message, messages::LONGEST_WAIT).await?;
+            return Ok(id);
+        }
+        Some(message) => {
+            client
+                .post(&["v1", "sessions", &id, "messages"], &message.body())
+                .await?;
+        }
+        None => {}
+    }
+    if output.is_json() {
+        output.value(&client.get(&["v1", "sessions", &id], &[]).await?)?;
+    } else {
+        output.line(&id)?;
+    }
+    Ok(id)
 }
 
 /// The id of the newest conversation that the agent CLI had in a directory.

@@ -10,6 +10,7 @@
 mod support;
 
 mod attach;
+mod beginnings;
 mod common;
 mod configuration;
 mod daily;
