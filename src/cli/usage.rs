@@ -25,10 +25,6 @@ pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage)
     if output.is_json() {
         return output.value(&page);
     }
-    if view::list(&page, &["items"]).is_empty() {
-        note("no turn ended in that time");
-        return Ok(());
-    }
     let simulated: u64 = view::list(&page, &["items"])
         .iter()
         .filter_map(|row| view::number(row, &["simulated_turns"]))
@@ -66,6 +62,9 @@ pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage)
         ],
         &rows,
     )?;
+    if rows.is_empty() {
+        note("no turn ended in that time");
+    }
     if simulated > 0 {
         note(&format!(
             "simulated turns, which cost nothing and are not counted: {simulated}"
