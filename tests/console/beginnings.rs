@@ -132,20 +132,13 @@ async fn servers_come_from_the_file_that_the_agent_takes_too() {
     fs::write(here.join("mcp.json"), config.to_string()).unwrap();
     let id = tl(&daemon, &["new", "--mcp-config", "mcp.json"]).line();
     daemon.rest().in_state(&id, &["idle"]).await;
-    // The server is connected to beside the first turns.
-    wait_for(
-        "the model is offered the tool of the server",
-        PATIENCE,
-        async || {
-            ask(&daemon, &["send", &id, "--wait", &saying("hello")])
-                .await
-                .good();
-            last_request(&api).await["tools"]
-                .to_string()
-                .contains("mcp__good__wave")
-                .then_some(())
-        },
-    )
+    let path = format!("/v1/sessions/{id}/mcp");
+    wait_for("the agent is connected to the server", PATIENCE, async || {
+        let status = daemon.rest().get(&path).await.expect(200);
+        let servers = status["response"]["mcpServers"].as_array().unwrap();
+        let good = servers.iter().find(|server| server["name"] == "good").unwrap();
+        (good["status"] == "connected").then_some(())
+    })
     .await;
     fs::write(here.join("mcp.json"), "{\"mcpServers\": ").unwrap();
     let told = tl(&daemon, &["new", "--mcp-config", "mcp.json"]).failed(2);

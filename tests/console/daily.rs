@@ -59,7 +59,7 @@ async fn log_goes_on_with_what_happens() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = tl(&daemon, &["new", &fake_prompt(&json!([{"text": "before"}]))]).line();
     daemon.rest().in_state(&id, &["idle"]).await;
-    let mut followed = Typed::start(to(&daemon, &["log", &id, "--follow"]));
+    let followed = Typed::start(to(&daemon, &["log", &id, "--follow"]));
     followed.shows("before").await;
     let after = fake_prompt(&json!([{"text": "afterwards"}]));
     tl(&daemon, &["send", &id, "--wait", &after]).good();
@@ -305,7 +305,7 @@ async fn wrong_values_are_told_in_a_persons_words() {
             "at line",
             "of the body",
             "invalid digit",
-            "UUID",
+            "UUID parsing",
             "float",
             "EOF",
             "panicked",

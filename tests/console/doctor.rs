@@ -286,7 +286,7 @@ async fn a_daemon_that_hangs_is_told_soon() {
     let daemon = TestDaemon::with_fake().start().await;
     daemon.signal(Signal::SIGSTOP);
     let told = run(to(&daemon, &["doctor"]));
-    let mut list = Typed::start(to(&daemon, &["ls"]));
+    let list = Typed::start(to(&daemon, &["ls"]));
     list.shows("has not answered yet; waiting").await;
     daemon.signal(Signal::SIGCONT);
     list.shows("no sessions").await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    common::tl,
+    common::{run_with, tl, to},
     support::{
         daemon::TestDaemon,
         programs::fake_prompt,
@@ -101,12 +101,10 @@ async fn a_long_request_says_that_it_is_cut() {
 async fn all_of_a_large_request_is_shown() {
     let daemon = TestDaemon::with_fake().start().await;
     let content = format!("{}evil", "0123456789\n".repeat(20_000));
-    let id = asking(
-        &daemon,
-        "Write",
-        &json!({"file_path": "/x/a.txt", "content": content}),
-    )
-    .await;
+    let input = json!({"file_path": "/x/a.txt", "content": content});
+    let asks = fake_prompt(&json!([{"ask": {"tool": "Write", "input": input}}]));
+    let id = run_with(to(&daemon, &["new", "-"]), &asks).line();
+    daemon.rest().pending_approval(&id).await;
     let shown = tl(&daemon, &["show", &id]).good();
     assert_eq!(shown.matches("| 0123456789").count(), 20_000);
     assert!(shown.contains("| evil"));
