@@ -213,6 +213,7 @@ async fn the_refusal_of_a_mode_names_its_setting() {
 #[tokio::test]
 async fn wrong_values_are_told_in_a_persons_words() {
     let daemon = TestDaemon::with_fake().start().await;
+    tl(&daemon, &["new"]).line();
     for (args, expected) in [
         (
             &["new", "--permission-mode", "x"][..],
