@@ -36,4 +36,4 @@ pub use run::{RunExit, StartMode, StopIntent, StopRung, StopStep};
 pub use seq::Seq;
 pub use state::{FailReason, SessionState};
 pub use turn::TurnEnd;
-pub use web::{Secret, WebUrl, WebUrlError};
+pub use web::{Secret, SigningKey, SigningKeyError, WebUrl, WebUrlError};

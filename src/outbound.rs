@@ -17,4 +17,4 @@ pub use endpoint::{EndpointError, McpEndpoint};
 pub use mcp::{BridgeError, McpBridge};
 pub use webhook::{Delivery, Webhook, WebhookError};
 
-pub use crate::domain::{Secret, WebUrl, WebUrlError};
+pub use crate::domain::{Secret, SigningKey, WebUrl, WebUrlError};

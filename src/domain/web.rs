@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use http::Uri;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -128,9 +129,76 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// The key of a webhook's signature. There is no `Display` and no `Serialize`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningKey(Vec<u8>);
+
+/// The fault of a text that is no [`SigningKey`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SigningKeyError {
+    /// Nothing.
+    #[error("must not be empty")]
+    Empty,
+    /// `whsec_` and something else than 24 to 64 bytes in base64.
+    #[error("must have 24 to 64 bytes in base64 behind whsec_")]
+    Encoding,
+}
+
+impl SigningKey {
+    /// Its bytes, for the one place that signs.
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// `whsec_` and the key in base64, as the libraries of Standard Webhooks take it; another text is the key as it stands.
+impl FromStr for SigningKey {
+    type Err = SigningKeyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() {
+            return Err(SigningKeyError::Empty);
+        }
+        let Some(encoded) = text.strip_prefix("whsec_") else {
+            return Ok(Self(text.as_bytes().to_vec()));
+        };
+        let key = BASE64_STANDARD
+            .decode(encoded)
+            .map_err(|_| SigningKeyError::Encoding)?;
+        if (24..=64).contains(&key.len()) {
+            Ok(Self(key))
+        } else {
+            Err(SigningKeyError::Encoding)
+        }
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<key>")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_base64_behind_its_prefix_and_else_a_text() {
+        let key = |text: &str| text.parse::<SigningKey>().map(|key| key.expose().to_vec());
+        let standard = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        assert_eq!(key(standard).map(|key| key.len()), Ok(24));
+        assert_eq!(key("a text"), Ok(b"a text".to_vec()));
+        assert_eq!(key(""), Err(SigningKeyError::Empty));
+        for text in [
+            "whsec_",
+            "whsec_MfKQ9r8GKYqr",
+            "whsec_not base64 at all, and long enough",
+        ] {
+            assert_eq!(key(text), Err(SigningKeyError::Encoding), "{text}");
+        }
+        assert_eq!(format!("{:?}", standard.parse::<SigningKey>().unwrap()), "<key>");
+    }
 
     fn url(text: &str) -> Result<WebUrl, WebUrlError> {
         text.parse()

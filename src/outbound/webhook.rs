@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
 use hmac::{Hmac, Mac as _};
 use http::{
@@ -19,7 +20,7 @@ use super::{
     message::one_line,
 };
 use crate::{
-    domain::{Clock, Secret, SessionId, WebUrl},
+    domain::{Clock, SessionId, SigningKey, WebUrl},
     telemetry::chain,
 };
 
@@ -37,8 +38,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub struct Webhook {
     /// Where it is.
     pub url: WebUrl,
-    /// The key of the signature; without it there is none.
-    pub secret: Option<Secret>,
+    /// The key of the signature; without it there is no signature.
+    pub key: Option<SigningKey>,
     /// How often it is tried at most; 0 counts as 1.
     pub attempts: u8,
 }
@@ -154,13 +155,13 @@ fn request(hook: &Webhook, delivery: &Delivery<'_>, attempt: u8) -> Request<Full
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static(client::USER_AGENT));
     headers.insert("trunkline-attempt", HeaderValue::from(u16::from(attempt)));
-    headers.insert("trunkline-timestamp", HeaderValue::from(timestamp));
-    put(headers, "trunkline-delivery", &delivery.id.to_string());
+    headers.insert("webhook-timestamp", HeaderValue::from(timestamp));
+    put(headers, "webhook-id", &delivery.id.to_string());
     put(headers, "trunkline-session", &delivery.session.to_string());
     put(headers, "trunkline-event", delivery.event);
-    if let Some(secret) = &hook.secret {
-        let signature = signature(secret, timestamp, delivery.id, body);
-        put(headers, "trunkline-signature", &signature);
+    if let Some(key) = &hook.key {
+        let signature = signature(key, &delivery.id.to_string(), timestamp, body);
+        put(headers, "webhook-signature", &signature);
     }
     request
 }
@@ -172,13 +173,13 @@ fn put(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// `v1=` and the HMAC-SHA256 of `<timestamp>.<delivery>.<body>` in hexadecimal digits.
-fn signature(secret: &Secret, timestamp: i64, delivery: Uuid, body: &str) -> String {
+/// `v1,` and the HMAC-SHA256 of `<id>.<timestamp>.<body>` in base64, as the Standard Webhooks specification has it.
+fn signature(key: &SigningKey, id: &str, timestamp: i64, body: &str) -> String {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).expect("a key");
-    mac.update(format!("{timestamp}.{delivery}.").as_bytes());
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.expose()).expect("a key");
+    mac.update(format!("{id}.{timestamp}.").as_bytes());
     mac.update(body.as_bytes());
-    format!("v1={:x}", mac.finalize().into_bytes())
+    format!("v1,{}", BASE64_STANDARD.encode(mac.finalize().into_bytes()))
 }
 
 /// What an answer means.
@@ -246,19 +247,17 @@ fn pause(attempt: u8) -> Duration {
 mod tests {
     use super::*;
 
-    /// Reckoned with Python: `hmac.new(key, message, hashlib.sha256).hexdigest()`.
+    /// The example of the Standard Webhooks specification and of its libraries.
     #[test]
-    fn the_signature_is_what_others_reckon() {
+    fn the_signature_is_that_of_the_specification() {
+        let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
         let signature = signature(
-            &Secret::new("whsec_ä 1".into()),
-            1_767_323_045,
-            Uuid::from_u128(0x0190_f0f0_0000_7000_8000_0000_0000_0001),
-            r#"{"subtype":"hook_callback","n":1}"#,
+            &key,
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            1_614_265_330,
+            r#"{"test": 2432232314}"#,
         );
-        assert_eq!(
-            signature,
-            "v1=b389c2ebebe9ab79bcc355e962d95cb2fd46e3b9eb2a47a4c881ad0a6514a3ed"
-        );
+        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
     #[test]

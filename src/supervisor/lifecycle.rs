@@ -51,7 +51,7 @@ impl Supervisor {
         request
             .options
             .check(&self.shared.settings.policy)
-            .and_then(|()| request.options.check_outputs())
+            .and_then(|()| request.options.check_new_hooks())
             .map_err(SupervisorError::InvalidOption)?;
         self.check_directories(&request.cwd, &request.options).await?;
         let prompt = request

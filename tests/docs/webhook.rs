@@ -75,7 +75,7 @@ fn asked(newcomer: &Newcomer, url: &str, secret: &str, command: &str) -> String 
 fn the_webhook_in_python_decides_about_commands() {
     let newcomer = Newcomer::start();
     let (_server, url) = start(&newcomer);
-    let secret = "correct horse battery staple";
+    let secret = "whsec_Y29ycmVjdCBob3JzZSBiYXR0ZXJ5IHN0YXBsZQ==";
     let denied = asked(&newcomer, &url, secret, "rm notes.txt");
     assert!(denied.contains("rm is not for you"), "{denied}");
     let allowed = asked(&newcomer, &url, secret, "ls");

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use sha2::{Digest as _, Sha256};
 use tokio::{net::TcpSocket, time::Instant};
 use trunkline::{
     domain::SessionId,
-    outbound::{
-        Delivery, Outbound, RequestError, Secret, Webhook, WebhookError, webhook::LARGEST_ANSWER_BYTES,
-    },
+    outbound::{Delivery, Outbound, RequestError, Webhook, WebhookError, webhook::LARGEST_ANSWER_BYTES},
 };
 use uuid::Uuid;
 
@@ -21,12 +20,12 @@ use crate::{
 };
 
 const BODY: &str = r#"{"subtype":"hook_callback","input":{"n":1.50,"text":"ä \ud83d PLANTED-BODY"}}"#;
-const SECRET: &str = "PLANTED-SECRET";
+const KEY: &str = "PLANTED-KEY";
 
 fn hook(server: &Server, attempts: u8) -> Webhook {
     Webhook {
         url: server.url("/hook?key=PLANTED-QUERY"),
-        secret: Some(Secret::new(SECRET.into())),
+        key: KEY.parse().ok(),
         attempts,
     }
 }
@@ -58,7 +57,7 @@ async fn answered(head: &str, body: &str) -> Result<String, WebhookError> {
 }
 
 /// HMAC-SHA256 as RFC 2104 has it, without the crate that is tested.
-fn hmac(key: &[u8], message: &str) -> String {
+fn signature(key: &[u8], message: &str) -> String {
     let mut block = [0; 64];
     block[..key.len()].copy_from_slice(key);
     let inner = Sha256::new()
@@ -68,15 +67,14 @@ fn hmac(key: &[u8], message: &str) -> String {
     let outer = Sha256::new()
         .chain_update(block.map(|byte| byte ^ 0x5c))
         .chain_update(inner);
-    format!("{:x}", outer.finalize())
+    format!("v1,{}", BASE64_STANDARD.encode(outer.finalize()))
 }
 
 fn assert_signed(exchange: &Exchange) {
-    let timestamp = exchange.header("trunkline-timestamp").unwrap();
-    let delivery = exchange.header("trunkline-delivery").unwrap();
-    let message = format!("{timestamp}.{delivery}.{}", exchange.body);
-    let signature = format!("v1={}", hmac(SECRET.as_bytes(), &message));
-    assert_eq!(exchange.header("trunkline-signature"), Some(signature.as_str()));
+    let id = exchange.header("webhook-id").unwrap();
+    let timestamp = exchange.header("webhook-timestamp").unwrap();
+    let signature = signature(KEY.as_bytes(), &format!("{id}.{timestamp}.{}", exchange.body));
+    assert_eq!(exchange.header("webhook-signature"), Some(signature.as_str()));
 }
 
 #[tokio::test]
@@ -93,7 +91,7 @@ async fn a_question_is_signed_and_goes_and_comes_byte_for_byte() {
         assert_eq!(asked.body, BODY);
         for (name, value) in [
             ("content-type", "application/json"),
-            ("trunkline-delivery", "00000000-0000-0000-0000-000000000007"),
+            ("webhook-id", "00000000-0000-0000-0000-000000000007"),
             ("trunkline-session", "00000000-0000-0000-0000-000000000009"),
             ("trunkline-event", "PreToolUse"),
             ("trunkline-attempt", "1"),
@@ -116,26 +114,22 @@ fn the_example_of_the_documentation_is_signed_right() {
         let mut values = head.lines().filter_map(|line| line.split_once(": "));
         values.find(|(of, _)| *of == name).unwrap().1
     };
-    let message = format!(
-        "{}.{}.{body}",
-        header("trunkline-timestamp"),
-        header("trunkline-delivery")
-    );
-    let signature = hmac(b"correct horse battery staple", &message);
-    assert_eq!(header("trunkline-signature"), format!("v1={signature}"));
+    let message = format!("{}.{}.{body}", header("webhook-id"), header("webhook-timestamp"));
+    let signature = signature(b"correct horse battery staple", &message);
+    assert_eq!(header("webhook-signature"), signature);
 }
 
 #[tokio::test]
 async fn without_a_secret_there_is_no_signature() {
     let mut server = Server::start().await;
     let hook = Webhook {
-        secret: None,
+        key: None,
         ..hook(&server, 0)
     };
     let (answer, ()) = tokio::join!(call(&hook, soon()), async {
         let asked = server.next().await;
-        assert_eq!(asked.header("trunkline-signature"), None);
-        assert!(asked.header("trunkline-timestamp").is_some());
+        assert_eq!(asked.header("webhook-signature"), None);
+        assert!(asked.header("webhook-timestamp").is_some());
         asked.answer("200 OK", "{}").await;
     });
     assert_eq!(answer.unwrap(), "{}");
@@ -148,10 +142,10 @@ async fn what_passes_is_asked_again_with_the_same_delivery() {
         let hook = hook(&server, 3);
         let (answer, ()) = tokio::join!(call(&hook, soon()), async {
             let first = server.next().await;
-            let delivery = first.header("trunkline-delivery").unwrap().to_owned();
+            let delivery = first.header("webhook-id").unwrap().to_owned();
             first.answer(&format!("{status} X"), "").await;
             let second = server.next().await;
-            assert_eq!(second.header("trunkline-delivery"), Some(delivery.as_str()));
+            assert_eq!(second.header("webhook-id"), Some(delivery.as_str()));
             assert_eq!(second.header("trunkline-attempt"), Some("2"));
             assert_signed(&second);
             second.answer("200 OK", r#"{"a":1}"#).await;
@@ -322,7 +316,7 @@ async fn a_port_where_nothing_listens_is_tried_again_and_said() {
     let url = format!("http://{}/", bound.local_addr().unwrap());
     let hook = Webhook {
         url: url.parse().unwrap(),
-        secret: None,
+        key: None,
         attempts: 3,
     };
     let began = Instant::now();

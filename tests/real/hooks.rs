@@ -46,7 +46,7 @@ impl Target {
             Self::Webhook(server) => {
                 let exchange = server.next().await;
                 assert_eq!(exchange.method, "POST");
-                assert!(exchange.header("trunkline-signature").unwrap().starts_with("v1="));
+                assert!(exchange.header("webhook-signature").unwrap().starts_with("v1,"));
                 let asked = serde_json::from_str(&exchange.body).unwrap();
                 exchange
                     .answer("200 OK\ncontent-type: application/json", &output.to_string())

@@ -54,7 +54,8 @@ pub enum HookTarget {
     Webhook {
         /// The address: `http` or `https`, without user name or password. Values in its query are never given back.
         url: String,
-        /// The key of the signature that each delivery carries. Never given back. Default: not signed.
+        /// The key of the Standard Webhooks signature that each delivery carries: `whsec_` and 24 to 64 bytes in base64, or
+        /// any other text, which is the key as it stands. Never given back. Default: not signed.
         #[serde(skip_serializing_if = "Option::is_none")]
         secret: Option<String>,
         /// Most tries before the deadline, 1 to 10. Default: 3.

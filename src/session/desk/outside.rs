@@ -139,14 +139,15 @@ impl Actor {
         else {
             return;
         };
-        let Ok(url) = url.parse() else {
+        let key = secret.as_deref().map(str::parse).transpose();
+        let (Ok(url), Ok(key)) = (url.parse(), key) else {
             let route = self.route(&asked);
             self.fall_back(&asked, &route, FallbackReason::WebhookFailed);
             return;
         };
         let hook = Webhook {
             url,
-            secret: secret.clone().map(Secret::new),
+            key,
             attempts: attempts.unwrap_or(ATTEMPTS),
         };
         let until = until.unwrap_or_else(|| asked.at.plus_millis(DEFAULT_TIMEOUT_MS));

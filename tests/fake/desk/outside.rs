@@ -39,7 +39,7 @@ async fn a_webhook_is_called_again_by_the_next_daemon() {
     daemon.kill();
     daemon.start().await;
     let second = server.next().await;
-    for header in ["trunkline-delivery", "trunkline-event"] {
+    for header in ["webhook-id", "trunkline-event"] {
         assert_eq!(first.header(header), second.header(header), "{header}");
     }
     assert_eq!(first.body, second.body);

@@ -9,7 +9,7 @@ use crate::claude::{
     hooks::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS},
     options::{Hook, HookTarget, JsonObject, McpTarget, SdkMcpServer},
 };
-use crate::domain::{WebUrl, WebUrlError};
+use crate::domain::{SigningKey, WebUrl, WebUrlError};
 
 /// Longest name of an event, in bytes. The CLI gains events, so unknown ones pass.
 const MAX_EVENT_BYTES: usize = 128;
@@ -29,11 +29,12 @@ const OWN_HEADERS: [&str; 7] = [
 const MAX_ATTEMPTS: u8 = 10;
 
 impl LaunchOptions {
-    /// Checks the outputs of hooks that are the same each time. Sessions that have others from before go on with them.
+    /// Checks the outputs of hooks that are the same each time, and the keys of webhooks. Sessions that have others from before go
+    /// on with them.
     ///
     /// # Errors
-    /// The CLI would drop a part of one without a word.
-    pub fn check_outputs(&self) -> Result<(), InvalidOption> {
+    /// The CLI would drop a part of an output without a word, or a key is not in the form that its prefix promises.
+    pub fn check_new_hooks(&self) -> Result<(), InvalidOption> {
         let check = |field: String, event: &str, output: Option<&JsonObject>| {
             optional(output, |output| {
                 check_hook_output(event, output.get(), self.may_bypass())
@@ -43,9 +44,19 @@ impl LaunchOptions {
         for (index, hook) in self.hooks.iter().flatten().enumerate() {
             let fallback = format!("hooks[{index}].fallback");
             check(fallback, &hook.event, hook.fallback.as_ref())?;
-            if let HookTarget::Fixed { output } = &hook.target {
-                let field = format!("hooks[{index}].target.output");
-                check(field, &hook.event, Some(output))?;
+            match &hook.target {
+                HookTarget::Fixed { output } => {
+                    let field = format!("hooks[{index}].target.output");
+                    check(field, &hook.event, Some(output))?;
+                }
+                HookTarget::Webhook {
+                    secret: Some(secret), ..
+                } => {
+                    secret.parse::<SigningKey>().map_err(|error| {
+                        invalid(format!("hooks[{index}].target.secret"), error.to_string())
+                    })?;
+                }
+                HookTarget::Webhook { .. } | HookTarget::Client { .. } => {}
             }
         }
         Ok(())
