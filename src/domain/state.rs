@@ -46,7 +46,7 @@ impl FailReason {
     pub const START_FAILED: &'static str = "start_failed";
 }
 
-/// What a session is doing. Its state machine in `session` is the only writer.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
