@@ -10,6 +10,7 @@ use std::{
     io::{self, IsTerminal as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::OwnedFd,
+    path::Path,
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -36,6 +37,7 @@ use crate::{
     auth::Token,
     config::{FlagValue, Loaded, OnShutdown},
     domain::Clock,
+    files::free_bytes,
     http::{self, AppState, RestartRequest, Successor},
     keeper::{
         Seat, give_back_free_pages, give_back_large_buffers, inherited_children, raise_open_files,
@@ -44,7 +46,7 @@ use crate::{
     lifecycle::{End, Lifecycle, Shutdown},
     service::{self, Addressee, Inherited, Notifier, Passed},
     store::{Store, StoreError},
-    supervisor::{LostDatabase, Supervisor, database_file},
+    supervisor::{LostDatabase, Supervisor, SupervisorError, database_file},
     telemetry,
 };
 
@@ -53,6 +55,9 @@ const SELF: &str = "daemon";
 
 /// The exit code of a daemon that was asked to end and left something behind. The list in the help text says the same.
 const NOT_CLEAN: u8 = 8;
+
+/// A start that finds less room than this on its disk may have failed for it: the database alone needs several pages.
+const LEAST_ROOM: u64 = 256 << 10;
 
 /// How often memory is given back.
 const TRIM_PAUSE: Duration = Duration::from_secs(20);
@@ -109,6 +114,7 @@ pub(super) fn run(
         .build()
         .context("cannot start the runtime")?;
     let result = runtime.block_on(serve(&loaded, common, output, begin, start));
+    let result = result.map_err(|error| name_full_disk(error, &loaded.config.data.dir));
     match result? {
         // Whatever is still running was told to end and had its time.
         Outcome::Ended(code) => {
@@ -121,6 +127,31 @@ pub(super) fn run(
             match replacement.carry_out().context("cannot start again")? {}
         }
     }
+}
+
+/// A write that failed while the disk of the data was full failed because of that. SQLite has other words for it.
+fn name_full_disk(error: CliError, dir: &Path) -> CliError {
+    match error {
+        CliError::Other(cause)
+            if cause.chain().any(is_of_a_write) && free_bytes(dir).is_some_and(|free| free < LEAST_ROOM) =>
+        {
+            CliError::Other(cause.context(format!("no space is left on the disk of {}", dir.display())))
+        }
+        error => error,
+    }
+}
+
+fn is_of_a_write(cause: &(dyn std::error::Error + 'static)) -> bool {
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        return error.kind() == io::ErrorKind::StorageFull;
+    }
+    if let Some(error) = cause.downcast_ref::<StoreError>() {
+        return matches!(
+            error,
+            StoreError::Full | StoreError::Open { .. } | StoreError::Database(_)
+        );
+    }
+    matches!(cause.downcast_ref(), Some(SupervisorError::StoreBehind))
 }
 
 /// What a daemon begins with.

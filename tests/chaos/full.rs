@@ -54,6 +54,35 @@ fn a_session_that_a_full_disk_refuses_leaves_nothing() {
     });
 }
 
+/// The database has only words for a failed write.
+#[test]
+fn a_start_on_a_full_disk_names_the_disk() {
+    if !place::is_inside() {
+        place::enter("full::a_start_on_a_full_disk_names_the_disk");
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut daemon = TestDaemon::with_fake()
+            .data_disk(16 << 20)
+            .allow_errors()
+            .start()
+            .await;
+        daemon.stop();
+        let mut file = fs::File::create(daemon.data_dir().join("ballast")).unwrap();
+        let block = vec![0; 4096];
+        while file.write_all(&block).is_ok() {}
+        drop(file);
+        daemon.launch();
+        let status = daemon.ready_or_ended().await.unwrap_err();
+        assert_eq!(status.code(), Some(1));
+        let log = daemon.log();
+        let last = log.lines().rfind(|line| line.starts_with("error:"));
+        let disk = format!("no space is left on the disk of {}", daemon.data_dir().display());
+        assert!(last.is_some_and(|line| line.contains(&disk)), "{log}");
+    });
+}
+
 async fn made(rest: &Rest, session: &serde_json::Value) -> Option<String> {
     let reply = rest.post("/v1/sessions", session.clone()).await;
     (reply.status.as_u16() == 201).then(|| reply.body["id"].as_str().unwrap().to_owned())

@@ -3,6 +3,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::super::words::escaped;
+
 /// The typed text, and its question.
 #[derive(Debug)]
 pub(in crate::cli) struct Typed {
@@ -62,6 +64,8 @@ impl Board {
 
     /// Changes the sign. Whether it was another one.
     pub(in crate::cli) fn set_sign(&self, sign: String) -> bool {
+        // Models, modes and tools are named by the agent.
+        let sign = escaped(&sign);
         let mut content = self.lock();
         let is_new = content.sign != sign;
         content.sign = sign;
@@ -71,7 +75,10 @@ impl Board {
     /// Adds words that can be completed.
     pub(in crate::cli) fn add_words(&self, words: impl IntoIterator<Item = String>) {
         let mut content = self.lock();
-        content.words.extend(words);
+        // The editor paints them as they are, and the agent names some of them.
+        content
+            .words
+            .extend(words.into_iter().filter(|word| escaped(word) == *word));
         content.words.sort();
         content.words.dedup();
     }
@@ -94,6 +101,19 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_the_agent_cannot_drive_the_terminal() {
+        let board = Board::default();
+        board.add_words([
+            "/fine".to_owned(),
+            "/fi\x1b[2J".to_owned(),
+            "/fi\u{202e}x".to_owned(),
+        ]);
+        assert_eq!(board.words("/fi"), ["/fine"]);
+        assert!(board.set_sign("idle | o\x1b[2Jpus".to_owned()));
+        assert_eq!(board.sign(), "idle | o\\u{1b}[2Jpus");
+    }
 
     #[test]
     fn words_are_completed_behind_a_slash() {
