@@ -303,7 +303,7 @@ async fn wrong_values_are_told_in_a_persons_words() {
             "{args:?}: {told:?}"
         );
         for words in [
-            "at line",
+            "at line 1 column",
             "of the body",
             "invalid digit",
             "UUID parsing",

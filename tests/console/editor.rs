@@ -287,6 +287,8 @@ async fn plain_asks_the_terminal_nothing() {
     let (daemon, id) = with_session(&json!([{"text": "fine"}])).await;
     let coloured = |said: &str| said.contains("\u{1b}[1m") || said.contains("\u{1b}[2m");
     let terminal = Terminal::new(&daemon, &["attach", &id]);
+    // The prompt may be painted before the first lines.
+    terminal.shows("session ").await;
     terminal.line("$0.0000 >").await;
     assert!(coloured(&terminal.said()), "{:?}", terminal.said());
     let plain = Terminal::new(&daemon, &["attach", "--plain", &id]);

@@ -140,7 +140,7 @@ async fn what_cannot_be_said_makes_no_session() {
         (&["new", "--permission-mode", "bypassPermissions", "x"], 5),
         (&["new", "--permission-mode", "yolo", "x"], 5),
         (&["new", "--allowed-tools", "a\nb", "x"], 5),
-        (&["new", "--options", "/nonexistent", "x"], 1),
+        (&["new", "--options", "/nonexistent", "x"], 2),
     ] {
         let ran = tl(&daemon, args);
         assert_eq!((ran.code, ran.stdout.as_str()), (code, ""), "{args:?}: {ran:?}");
