@@ -298,3 +298,19 @@ async fn a_daemon_that_hangs_is_told_soon() {
         "{told:?}"
     );
 }
+
+#[tokio::test]
+async fn a_program_in_the_daemons_place_that_says_nothing_is_told_soon() {
+    let home = tempfile::tempdir().unwrap();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let mut list = command(home.path(), &["ls"]);
+    list.env("TRUNKLINE_LISTEN", &address);
+    let list = Typed::start(list);
+    list.shows(&format!("a program listens at {address} and says nothing yet"))
+        .await;
+    // It hangs up without a word.
+    drop(silent.accept().unwrap());
+    list.shows(&format!("another program listens at {address}")).await;
+    list.shows("--listen").await;
+}
