@@ -17,14 +17,19 @@ pub(super) use hosts::HostPolicy;
 use super::{
     ApiError, AppState, ErrorCode, cors,
     serve::{Peer, Visit},
+    ws,
 };
 
 /// The one path that needs no token.
 pub(super) const HEALTH_PATH: &str = "/healthz";
 
+/// A request that has shown no token. Its socket must show it first of all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unproven;
+
 /// Lets a request through or answers it with a problem.
-pub(super) async fn guard(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    match check(&state, &request) {
+pub(super) async fn guard(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+    match check(&state, &mut request) {
         Ok(None) => next.run(request).await,
         Ok(Some(permission)) => permission,
         Err(error) => error.into_response(),
@@ -32,7 +37,7 @@ pub(super) async fn guard(State(state): State<AppState>, request: Request, next:
 }
 
 /// The answer to what needs no handler and no token, if it is that.
-fn check(state: &AppState, request: &Request) -> Result<Option<Response>, ApiError> {
+fn check(state: &AppState, request: &mut Request) -> Result<Option<Response>, ApiError> {
     let host = state.hosts().check_host(request.uri(), request.headers())?;
     state.hosts().check_origin(request.headers(), &host)?;
     if let Some(permission) = cors::preflight(state, request) {
@@ -41,7 +46,14 @@ fn check(state: &AppState, request: &Request) -> Result<Option<Response>, ApiErr
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let is_trusted = peer.is_some_and(|ConnectInfo(peer)| peer.is_our_user());
     if request.uri().path() != HEALTH_PATH && !is_trusted {
-        bearer::check(state.token(), request.headers())?;
+        match bearer::check(state.token(), request.headers()) {
+            Ok(()) => {}
+            Err(_) if bearer::is_absent(request.headers()) && ws::may_prove_itself(request) => {
+                request.extensions_mut().insert(Unproven);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
         if let Some(visit) = request.extensions().get::<Arc<Visit>>() {
             visit.shown();
         }

@@ -10,7 +10,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     HttpConfig, InForce, RestartRequest, connections::Connections, guard::HostPolicy, idempotency::Running,
-    serve::Strangers,
+    serve::Strangers, ws::Waiting,
 };
 use crate::{auth::Token, supervisor::Supervisor};
 
@@ -25,6 +25,7 @@ struct Parts {
     hosts: HostPolicy,
     connections: Connections,
     strangers: Strangers,
+    first_lines: Waiting,
     running: Running,
     shutdown: CancellationToken,
     tracker: TaskTracker,
@@ -45,6 +46,7 @@ impl AppState {
             hosts: HostPolicy::new(&config.allowed_hosts, &config.allowed_origins),
             connections: Connections::new(config.max_connections, config.max_connections_per_session),
             strangers: Strangers::new(config.max_unauthenticated_connections),
+            first_lines: Waiting::default(),
             running: Running::default(),
             supervisor,
             token,
@@ -104,6 +106,10 @@ impl AppState {
 
     pub(super) fn strangers(&self) -> &Strangers {
         &self.0.strangers
+    }
+
+    pub(super) fn first_lines(&self) -> &Waiting {
+        &self.0.first_lines
     }
 
     pub(super) fn running(&self) -> &Running {

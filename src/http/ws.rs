@@ -1,33 +1,48 @@
-//! Owns the WebSocket of a session: the upgrade, and what the sub-protocol `trunkline.v1` says in each direction.
+//! Owns the WebSocket of a session: the upgrade, the choice of the sub-protocol, and how a client is attached.
 //! `docs/PROTOCOL.md` is its description for clients.
 
 mod close;
+mod dialect;
+mod first_line;
 mod frames;
+mod joiner;
+mod ndjson;
 mod socket;
+mod v1;
 mod wire;
 
+use std::sync::Arc;
+
 use axum::{
+    Extension,
     extract::{
-        State,
+        Request, State,
         ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
     },
-    http::{HeaderValue, header},
+    http::{HeaderMap, HeaderValue, Method, header},
     response::Response,
 };
 use serde::Deserialize;
 
+pub(super) use first_line::Waiting;
+
 use super::{
     ApiError, AppState, ErrorCode,
+    connections::ConnectionPermit,
     extract::{OfSession, Params},
+    guard::Unproven,
+    serve::Visit,
 };
 use crate::{
-    domain::{ClientId, Seq},
+    domain::{ClientId, Seq, SessionId},
     session::{Attachment, ClientInbox},
 };
+use close::Close;
+use dialect::{Dialect as _, Received};
+use ndjson::Relay;
 use socket::{Client, Inbox, Limits};
+use v1::Records;
 
-/// The sub-protocol, and the one of a client that names none.
-const PROTOCOL: &str = "trunkline.v1";
 /// What a sub-protocol that carries the token begins with. It is never chosen.
 const BEARER_PREFIX: &str = "bearer.";
 /// Bytes that a socket reads at once. Idle sockets hold a buffer of this size each.
@@ -45,19 +60,78 @@ const MESSAGE_OVERHEAD_BYTES: usize = 1024 * 1024;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AttachParams {
-    /// Begin with the records after this number. Default: new records only.
+    /// Begin with the records after this number. Default: new records only. Of `trunkline.v1` only.
     after: Option<u64>,
-    /// The sub-protocol, for clients that cannot set a header: `trunkline.v1`.
+    /// The sub-protocol, for clients that cannot set a header: `trunkline.v1` (the default) or `ndjson`.
     protocol: Option<String>,
     /// How the client names itself: 1 to 64 letters, digits, dots, dashes and underscores. Under this name it can come back and
     /// answer what it registered for. Default: the id of its connection.
     client_id: Option<ClientId>,
+    /// Whether a session that is stopped or has failed is resumed for the client. Of `ndjson` only. Default: `false`.
+    resume: Option<bool>,
+}
+
+/// A sub-protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Records,
+    Ndjson,
+}
+
+impl Protocol {
+    const ALL: [Self; 2] = [Self::Records, Self::Ndjson];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Records => v1::PROTOCOL,
+            Self::Ndjson => ndjson::PROTOCOL,
+        }
+    }
+
+    fn named(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str().as_bytes() == name)
+    }
+
+    /// The sub-protocol that a client offers first, or names in its query. `None` when it offers others only.
+    fn of(headers: &HeaderMap, named: Option<&str>) -> Option<Self> {
+        let offers = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+        let mut offered = offers
+            .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+            .map(<[u8]>::trim_ascii)
+            .filter(|name| !name.starts_with(BEARER_PREFIX.as_bytes()))
+            .peekable();
+        let has_offer = offered.peek().is_some();
+        match named {
+            Some(named) => {
+                let named = Self::named(named.as_bytes())?;
+                (!has_offer || offered.any(|name| Self::named(name) == Some(named))).then_some(named)
+            }
+            None if has_offer => offered.find_map(Self::named),
+            None => Some(Self::Records),
+        }
+    }
+}
+
+/// Whether a request without a token is an upgrade whose first line may show it.
+pub(super) fn may_prove_itself(request: &Request) -> bool {
+    let path = request.uri().path();
+    let session = path
+        .strip_prefix("/v1/sessions/")
+        .and_then(|rest| rest.strip_suffix("/ws"));
+    let is_upgrade = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
+    let mut query = request.uri().query().unwrap_or_default().split('&');
+    let named = query.find_map(|part| part.strip_prefix("protocol="));
+    request.method() == Method::GET
+        && session.is_some_and(|session| !session.contains('/'))
+        && request.headers().get(header::UPGRADE).is_some_and(is_upgrade)
+        && Protocol::of(request.headers(), named) == Some(Protocol::Ndjson)
 }
 
 /// Attach to a session over WebSocket.
 ///
-/// The first frame is a snapshot; then every record follows, one text frame each, byte for byte as in the journal.
-/// Frames from the client go to the agent.
+/// With the sub-protocol `trunkline.v1`, or none, the first frame is a snapshot; then every record follows, one text frame
+/// each, byte for byte as in the journal. Frames from the client go to the agent. With `ndjson` the lines of the agent go
+/// both ways as the official SDK has them, and nothing else; the first line of the client may show the token.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/ws", operation_id = "attach_session", tag = "events",
     params(("id" = Uuid, Path, description = "The session"), AttachParams),
@@ -67,13 +141,64 @@ pub(super) async fn attach(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Params(params): Params<AttachParams>,
+    unproven: Option<Extension<Unproven>>,
+    visit: Option<Extension<Arc<Visit>>>,
+    headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let upgrade = upgrade.map_err(|_| {
         ApiError::new(ErrorCode::UpgradeRequired)
             .header(header::UPGRADE, HeaderValue::from_static("websocket"))
     })?;
-    let upgrade = choose_protocol(upgrade, params.protocol.as_deref())?;
+    let protocol =
+        Protocol::of(&headers, params.protocol.as_deref()).ok_or(ErrorCode::UnsupportedProtocol)?;
+    let upgrade = prepared(upgrade, protocol, &state);
+    let unproven = unproven.map(|_| visit.map(|Extension(visit)| visit));
+    match (protocol, unproven) {
+        (Protocol::Records, None) => attach_records(state, id, params, upgrade).await,
+        (Protocol::Records, Some(_)) => Err(ErrorCode::Unauthorized.into()),
+        (Protocol::Ndjson, _) if params.after.is_some() => {
+            Err(ApiError::new(ErrorCode::InvalidQuery).detail("after is of trunkline.v1 only"))
+        }
+        (Protocol::Ndjson, None) => {
+            let permit = state.connections().admit(id)?;
+            state.supervisor().session(id).await?;
+            Ok(attach_relay(state, id, params, upgrade, Proof::Shown(permit)))
+        }
+        (Protocol::Ndjson, Some(visit)) => {
+            first_line::bound(visit.as_ref());
+            Ok(attach_relay(state, id, params, upgrade, Proof::ToCome(visit)))
+        }
+    }
+}
+
+/// Sets the limits of a socket, and selects the sub-protocol if the client offers any but its token.
+fn prepared(mut upgrade: WebSocketUpgrade, protocol: Protocol, state: &AppState) -> WebSocketUpgrade {
+    let name = HeaderValue::from_static(protocol.as_str());
+    if upgrade.requested_protocols().any(|offered| *offered == name) {
+        upgrade.set_selected_protocol(name);
+    }
+    let max_bytes = state
+        .config()
+        .max_prompt_bytes
+        .saturating_add(2 * MESSAGE_OVERHEAD_BYTES);
+    upgrade
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(WRITE_BUFFER_BYTES)
+        .max_write_buffer_size(MAX_WRITE_BUFFER_BYTES)
+        .max_message_size(max_bytes)
+        .max_frame_size(max_bytes)
+}
+
+async fn attach_records(
+    state: AppState,
+    id: SessionId,
+    params: AttachParams,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, ApiError> {
+    if params.resume.is_some() {
+        return Err(ApiError::new(ErrorCode::InvalidQuery).detail("resume is of ndjson only"));
+    }
     let permit = state.connections().admit(id)?;
     let view = state.supervisor().session(id).await?;
     let attachment = state
@@ -83,6 +208,7 @@ pub(super) async fn attach(
     let Attachment {
         connection,
         client: client_id,
+        by: _,
         view: live,
         cursor,
         direct,
@@ -91,53 +217,134 @@ pub(super) async fn attach(
     let head = live.head_seq;
     let snapshot = frames::snapshot(view, live, (connection, client_id), cursor.position());
     let client = Client {
-        first: snapshot,
-        head,
+        dialect: Records::new(snapshot, head),
         cursor,
         direct,
         inbox,
+        early: Vec::new(),
     };
-    let config = state.config();
-    let limits = Limits::of(config);
+    let limits = Limits::of(state.config());
     let shutdown = state.shutdown().clone();
     let tracked = state.tracker().token();
-    let max_bytes = config.max_prompt_bytes.saturating_add(2 * MESSAGE_OVERHEAD_BYTES);
-    let response = upgrade
-        .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(WRITE_BUFFER_BYTES)
-        .max_write_buffer_size(MAX_WRITE_BUFFER_BYTES)
-        .max_message_size(max_bytes)
-        .max_frame_size(max_bytes)
-        .on_upgrade(move |socket| async move {
-            let ended = socket::run(socket, client, limits, shutdown).await;
-            tracing::info!(session.id = %id, conn.id = %connection, reason = ended, "WebSocket closed");
-            drop((permit, tracked));
-        });
-    Ok(response)
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        let ended = socket::run(socket, client, limits, shutdown).await;
+        tracing::info!(session.id = %id, conn.id = %connection, reason = ended, "WebSocket closed");
+        drop((permit, tracked));
+    }))
 }
 
-/// Selects our sub-protocol, or none when the client offers none but its token.
-fn choose_protocol(mut upgrade: WebSocketUpgrade, named: Option<&str>) -> Result<WebSocketUpgrade, ApiError> {
-    if named.is_some_and(|name| name != PROTOCOL) {
-        return Err(ErrorCode::UnsupportedProtocol.into());
+/// Whether a client has shown the token.
+enum Proof {
+    /// It has, and has its place.
+    Shown(ConnectionPermit),
+    /// Its first line is to show it.
+    ToCome(Option<Arc<Visit>>),
+}
+
+/// Opens the socket of a client that speaks `ndjson`. Whether there is such a session is said behind the proof.
+fn attach_relay(
+    state: AppState,
+    id: SessionId,
+    params: AttachParams,
+    upgrade: WebSocketUpgrade,
+    proof: Proof,
+) -> Response {
+    let limits = Limits::of(state.config());
+    let shutdown = state.shutdown().clone();
+    let tracked = state.tracker().token();
+    upgrade.on_upgrade(move |mut socket| async move {
+        let proven = match proof {
+            Proof::Shown(permit) => Ok((permit, Some(state.token().clone()), String::new())),
+            Proof::ToCome(visit) => match state.first_lines().take() {
+                Some(_place) => {
+                    let proof =
+                        first_line::prove(&mut socket, state.token(), visit.as_ref(), &shutdown).await;
+                    proof.and_then(|rest| {
+                        let permit = state
+                            .connections()
+                            .admit(id)
+                            .map_err(|error| unattached(&error))?;
+                        Ok((permit, None, rest))
+                    })
+                }
+                None => Err(Close::Unproven),
+            },
+        };
+        let attached = match proven {
+            Ok((permit, token, rest)) => relay(&state, id, params, token, rest)
+                .await
+                .map(|client| (permit, client)),
+            Err(close) => Err(close),
+        };
+        let (ended, permit) = match attached {
+            Ok((permit, client)) => (socket::run(socket, client, limits, shutdown).await, Some(permit)),
+            Err(close) => {
+                socket::refuse(socket, &close, limits.close_timeout).await;
+                (close.as_str(), None)
+            }
+        };
+        tracing::info!(session.id = %id, protocol = ndjson::PROTOCOL, reason = ended, "WebSocket closed");
+        drop((permit, tracked));
+    })
+}
+
+/// Attaches a client that has shown the token. `rest` is what it has sent already.
+async fn relay(
+    state: &AppState,
+    id: SessionId,
+    params: AttachParams,
+    token: Option<crate::auth::Token>,
+    rest: String,
+) -> Result<Client<ClientInbox, Relay<ClientInbox>>, Close> {
+    let failed = |error| unattached(&ApiError::from(error));
+    let supervisor = state.supervisor();
+    let live = supervisor.session(id).await.map_err(failed)?.live;
+    if ndjson::is_over(live.state) && params.resume == Some(true) {
+        supervisor.resume(id, false).await.map_err(failed)?;
     }
-    let offered: Vec<&[u8]> = upgrade
-        .requested_protocols()
-        .map(HeaderValue::as_bytes)
-        .filter(|name| !name.starts_with(BEARER_PREFIX.as_bytes()))
-        .collect();
-    let ours = offered.contains(&PROTOCOL.as_bytes());
-    if !ours && !offered.is_empty() {
-        return Err(ErrorCode::UnsupportedProtocol.into());
+    let attachment = supervisor
+        .attach(id, None, params.client_id)
+        .await
+        .map_err(failed)?;
+    if ndjson::is_over(attachment.view.state) {
+        return Err(Close::NotLive(attachment.view.state));
     }
-    if ours {
-        upgrade.set_selected_protocol(HeaderValue::from_static(PROTOCOL));
+    let Attachment {
+        client,
+        by,
+        cursor,
+        direct,
+        inbox,
+        ..
+    } = attachment;
+    let max_line_bytes = Limits::of(state.config()).message_bytes;
+    let mut dialect = Relay::new(inbox.clone(), client, by, token, max_line_bytes);
+    let Received { lines: early, .. } = dialect.received(rest.into(), cursor.position())?;
+    Ok(Client {
+        dialect,
+        cursor,
+        direct,
+        inbox,
+        early,
+    })
+}
+
+fn unattached(error: &ApiError) -> Close {
+    let problem = error.problem(None);
+    let detail = problem.get("detail").and_then(|detail| detail.as_str());
+    Close::Unattached {
+        code: error.code().as_str(),
+        detail: detail.unwrap_or_default().to_owned(),
     }
-    Ok(upgrade)
 }
 
 impl Inbox for ClientInbox {
     async fn line(&self, line: axum::body::Bytes) -> Result<(), String> {
         Self::line(self, line).await.map_err(|error| error.to_string())
+    }
+
+    fn is_asked(&self, request_id: String) -> impl Future<Output = bool> + Send + use<> {
+        let inbox = self.clone();
+        async move { Self::is_asked(&inbox, request_id).await }
     }
 }

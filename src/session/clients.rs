@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 
-use serde_json::{json, value::RawValue};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     claude::ControlResponse,
     domain::{ClientId, ConnectionId, PromptUuid},
 };
 
-use super::{Refusal, SessionError, handle::Sent, machine::EndedApproval};
+use super::{
+    ClientFrame, LateAnswer, Refused, RefusedLine, SessionError, handle::Sent, machine::EndedApproval,
+};
 
 /// Frames that may wait for one client. One that does not take them is cut off.
 const DIRECT_FRAMES: usize = 256;
@@ -21,12 +22,23 @@ pub(super) struct Clients {
     attached: HashMap<ConnectionId, Seat>,
     /// Those that did not take what they were sent.
     cut: Vec<ConnectionId>,
+    /// What clients ask about requests of the CLI. Each asks one at a time.
+    questions: Vec<Question>,
+}
+
+/// The question of a client whether an open request of the CLI is for it.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) connection: ConnectionId,
+    /// The CLI's id of the request.
+    pub(super) request_id: String,
+    pub(super) reply: oneshot::Sender<bool>,
 }
 
 /// One attached client.
 #[derive(Debug)]
 struct Seat {
-    direct: mpsc::Sender<String>,
+    direct: mpsc::Sender<ClientFrame>,
     client: ClientId,
     /// Whether it named itself, and so can be known again.
     is_named: bool,
@@ -38,7 +50,7 @@ impl Clients {
         &mut self,
         connection: ConnectionId,
         named: Option<ClientId>,
-    ) -> (mpsc::Receiver<String>, ClientId) {
+    ) -> (mpsc::Receiver<ClientFrame>, ClientId) {
         let (direct, receiver) = mpsc::channel(DIRECT_FRAMES);
         let is_named = named.is_some();
         let client = named.unwrap_or_else(|| connection.into());
@@ -91,47 +103,28 @@ impl Clients {
 
     /// Tells a client that its prompt is in the journal.
     pub(super) fn ack_prompt(&mut self, connection: ConnectionId, uuid: PromptUuid, sent: Sent) {
-        let ack = json!({
-            "type": "trunkline.ack", "for": "user", "uuid": uuid, "seq": sent.seq, "repeated": sent.repeated,
-        });
-        self.send(connection, ack.to_string());
+        self.send(connection, ClientFrame::Prompted { uuid, sent });
     }
 
     /// Tells a client that its decision or answer was written.
     pub(super) fn ack_answer(&mut self, connection: ConnectionId, request_id: &str) {
-        let ack = json!({"type": "trunkline.ack", "for": "control_response", "request_id": request_id});
-        self.send(connection, ack.to_string());
+        let request_id = request_id.to_owned();
+        self.send(connection, ClientFrame::Answered { request_id });
     }
 
-    /// Tells a client what went wrong with one of its lines; `about` names the line by its own id.
-    pub(super) fn error(
-        &mut self,
-        connection: ConnectionId,
-        error: &SessionError,
-        about: Option<(&str, &str)>,
-    ) {
-        self.error_about(connection, error, about.as_slice());
+    /// Tells a client why one of its lines was not taken.
+    pub(super) fn refuse(&mut self, connection: ConnectionId, line: RefusedLine, error: &SessionError) {
+        let refused = Box::new(Refused::of(line, error));
+        self.send(connection, ClientFrame::Refused(refused));
     }
 
-    /// As [`Self::error`], with all that the client may know it by.
-    pub(super) fn error_about(
-        &mut self,
-        connection: ConnectionId,
-        error: &SessionError,
-        about: &[(&str, &str)],
-    ) {
-        let mut frame = json!({
-            "type": "trunkline.error", "code": error.code(), "detail": crate::telemetry::chain(error),
-        });
-        for (name, value) in about {
-            frame[*name] = (*value).into();
-        }
-        if let SessionError::NotWoken(failure) = error
-            && failure.room.is_some()
-        {
-            frame["retry_after_ms"] = Refusal::RETRY_AFTER_MS.into();
-        }
-        self.send(connection, frame.to_string());
+    /// Tells a client why its answer to a request of the CLI was not taken.
+    pub(super) fn refuse_answer(&mut self, connection: ConnectionId, request_id: &str, error: &SessionError) {
+        let line = RefusedLine::Answer {
+            request_id: request_id.to_owned(),
+            approval_id: None,
+        };
+        self.refuse(connection, line, error);
     }
 
     /// Tells a client how the approval ended that it answered too late.
@@ -141,60 +134,33 @@ impl Clients {
         } else {
             SessionError::ApprovalNotPending(ended.id)
         };
-        let end = &ended.resolution;
-        let frame = json!({
-            "type": "trunkline.error", "code": error.code(), "detail": error.to_string(), "request_id": ended.request_id,
-            "approval_id": ended.id, "state": end.state, "by": end.by,
+        let late = Box::new(LateAnswer {
+            code: error.code(),
+            detail: error.to_string(),
+            request_id: ended.request_id.clone(),
+            approval_id: ended.id,
+            resolution: ended.resolution.clone(),
         });
-        let decision = json!({
-            "state": end.state, "how": end.how, "by": end.by, "at": end.at, "input_changed": end.input_changed,
-            "permissions_updated": end.permissions_updated,
-        });
-        // The answer is kept byte for byte: what no string can hold must not get lost, or in the way.
-        let response = end.response.as_deref().map_or("null", RawValue::get);
-        let open = |object: serde_json::Value| {
-            let mut text = object.to_string();
-            text.pop();
-            text
-        };
-        let (frame, decision) = (open(frame), open(decision));
-        self.send(
-            connection,
-            format!(r#"{frame},"decision":{decision},"response":{response}}}}}"#),
-        );
+        self.send(connection, ClientFrame::Late(late));
     }
 
     /// Gives a client the CLI's answer to its own request, under its own id.
-    pub(super) fn control_response(&mut self, connection: ConnectionId, id: &str, answer: &ControlResponse) {
-        let id = serde_json::Value::from(id).to_string();
-        let beside: String = answer
-            .beside
-            .iter()
-            .map(|(name, value)| format!(r#",{}:{}"#, serde_json::Value::from(name), value.get()))
-            .collect();
-        let response = match &answer.outcome {
-            Ok(payload) => {
-                let payload = payload.as_deref().map(RawValue::get);
-                let payload = payload
-                    .map(|text| format!(r#","response":{text}"#))
-                    .unwrap_or_default();
-                format!(r#"{{"subtype":"success","request_id":{id}{payload}{beside}}}"#)
-            }
-            Err(refused) => {
-                let error = serde_json::Value::from(refused.error.as_str()).to_string();
-                let code = refused.error_code.as_deref();
-                let code = code.map(|code| format!(r#","error_code":{}"#, serde_json::Value::from(code)));
-                let code = code.unwrap_or_default();
-                format!(r#"{{"subtype":"error","request_id":{id},"error":{error}{code}{beside}}}"#)
-            }
-        };
-        self.send(
-            connection,
-            format!(r#"{{"type":"control_response","response":{response}}}"#),
-        );
+    pub(super) fn control_response(&mut self, connection: ConnectionId, id: &str, answer: ControlResponse) {
+        let (request_id, answer) = (id.to_owned(), Box::new(answer));
+        self.send(connection, ClientFrame::Response { request_id, answer });
     }
 
-    fn send(&mut self, connection: ConnectionId, frame: String) {
+    /// Keeps the question of a client whether a request of the CLI is for it, until that is known.
+    pub(super) fn ask(&mut self, question: Question) {
+        self.questions.push(question);
+    }
+
+    /// Takes the questions that are not answered yet.
+    pub(super) fn take_questions(&mut self) -> Vec<Question> {
+        std::mem::take(&mut self.questions)
+    }
+
+    fn send(&mut self, connection: ConnectionId, frame: ClientFrame) {
         let Some(seat) = self.attached.get(&connection) else {
             return;
         };

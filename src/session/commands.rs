@@ -19,7 +19,7 @@ use crate::{
 };
 
 use super::{
-    Kept, SessionError,
+    Kept, RefusedLine, SessionError,
     actor::Actor,
     approvals,
     control::Asker,
@@ -89,6 +89,8 @@ impl Actor {
                 Some(outside) => self.refuse_line(connection, &line, outside),
                 None => self.on_line(connection, &line),
             },
+            // Settling answers it.
+            Command::IsAsked(question) => self.clients.ask(question),
             Command::RestartFailed { reason } => self.on_restart_failed(reason),
             Command::Park {
                 reason,
@@ -179,7 +181,7 @@ impl Actor {
             (PromptReply::Client(connection), Ok(sent)) => self.clients.ack_prompt(connection, uuid, sent),
             (PromptReply::Client(connection), Err(error)) => {
                 self.clients
-                    .error(connection, &error, Some(("uuid", &uuid.to_string())));
+                    .refuse(connection, RefusedLine::Prompt(Some(uuid)), &error);
             }
         }
     }
@@ -325,9 +327,12 @@ impl Actor {
             ) => match self.machine.ended_approval(&request_id) {
                 Some(ended) => self.clients.late_answer(connection, ended),
                 None => {
-                    let id = id.to_string();
-                    let about = [("request_id", request_id.as_str()), ("approval_id", &id)];
-                    self.clients.error_about(connection, &error, &about);
+                    let approval_id = Some(id);
+                    let line = RefusedLine::Answer {
+                        request_id,
+                        approval_id,
+                    };
+                    self.clients.refuse(connection, line, &error);
                 }
             },
         }
@@ -377,6 +382,7 @@ impl Actor {
             .spawn(tell_of_the_end(connection, present.clone(), commands.clone()));
         Ok(Attachment {
             connection,
+            by: self.name_of(connection),
             client,
             view: self.shown_view(),
             cursor,
@@ -397,9 +403,10 @@ impl Actor {
         }
         let by = self.name_of(connection);
         match stdin::check_client_line(line) {
-            Err(bad) => self
-                .clients
-                .error(connection, &SessionError::InvalidLine(bad), None),
+            Err(bad) => {
+                let error = SessionError::InvalidLine(bad);
+                self.clients.refuse(connection, RefusedLine::Nameless, &error);
+            }
             Ok(ClientLine::KeepAlive) => {}
             Ok(ClientLine::User { uuid, content, line }) => {
                 let (bytes, limit) = (content_bytes(content), self.settings.max_prompt_bytes);
@@ -409,9 +416,8 @@ impl Actor {
                     stdin::is_blank(content).then_some(SessionError::EmptyPrompt)
                 };
                 if let Some(refusal) = refusal {
-                    let uuid = uuid.map(|uuid| uuid.to_string());
-                    let about = uuid.as_deref().map(|uuid| ("uuid", uuid));
-                    self.clients.error(connection, &refusal, about);
+                    self.clients
+                        .refuse(connection, RefusedLine::Prompt(uuid), &refusal);
                     return;
                 }
                 let (uuid, line) = match uuid {
@@ -452,18 +458,20 @@ impl Actor {
 
     /// Refuses a line that would add a directory outside of those that the session may work in.
     fn refuse_line(&mut self, connection: ConnectionId, line: &[u8], outside: String) {
-        let (request_id, refusal) = match stdin::check_client_line(line) {
+        match stdin::check_client_line(line) {
             Ok(ClientLine::ControlRequest {
                 request_id, subtype, ..
-            }) => (request_id, outside_roots(&subtype, &outside)),
-            Ok(ClientLine::ControlResponse { request_id, .. }) => {
-                let bad = BadAnswer::OutsideRoots(outside);
-                (request_id, SessionError::InvalidDecision(bad))
+            }) => {
+                let line = RefusedLine::Request(request_id.into_owned());
+                self.clients
+                    .refuse(connection, line, &outside_roots(&subtype, &outside));
             }
-            Ok(_) | Err(_) => return,
-        };
-        self.clients
-            .error(connection, &refusal, Some(("request_id", &request_id)));
+            Ok(ClientLine::ControlResponse { request_id, .. }) => {
+                let error = SessionError::InvalidDecision(BadAnswer::OutsideRoots(outside));
+                self.clients.refuse_answer(connection, &request_id, &error);
+            }
+            Ok(_) | Err(_) => {}
+        }
     }
 
     /// Whether a client may have one more request open, under this id. It is told if not.
@@ -475,7 +483,8 @@ impl Actor {
         } else {
             return true;
         };
-        self.clients.error(connection, &refused, Some(("request_id", id)));
+        let line = RefusedLine::Request(id.to_owned());
+        self.clients.refuse(connection, line, &refused);
         false
     }
 
@@ -502,10 +511,13 @@ impl Actor {
         let decision = match outcome {
             Ok(Some(answer)) => Decision::Raw(answer),
             Ok(None) => {
-                let id = id.to_string();
-                let about = [("request_id", request_id.as_str()), ("approval_id", &id)];
                 let bad = SessionError::InvalidDecision(BadAnswer::NotAnObject);
-                self.clients.error_about(connection, &bad, &about);
+                let approval_id = Some(id);
+                let line = RefusedLine::Answer {
+                    request_id,
+                    approval_id,
+                };
+                self.clients.refuse(connection, line, &bad);
                 return;
             }
             Err(error) => Decision::Fail(error.error),

@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::{
-    SessionError,
+    RefusedLine, SessionError,
     actor::Actor,
     control::{Asker, Waiting},
     outbox::{Entry, Payload, Subject},
@@ -38,8 +38,8 @@ impl Actor {
         }
         let refusal = self.refuse_input();
         if let Some(error) = refusal.or((!self.takes_secrets()).then_some(SessionError::SecretNotTaken)) {
-            let about = client_id.map(|id| ("request_id", id));
-            self.clients.error(connection, &error, about);
+            let line = client_id.map_or(RefusedLine::Nameless, |id| RefusedLine::Request(id.to_owned()));
+            self.clients.refuse(connection, line, &error);
             return;
         }
         let id = client_id.map(|_| RunId::new().to_string());

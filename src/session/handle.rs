@@ -21,7 +21,10 @@ use crate::{
     keeper::LaunchPlan,
 };
 
-use super::{Claim, Kept, LiveView, Roots, Routes, SessionError, admission::Admitted, park::WakeFailure};
+use super::{
+    Claim, ClientFrame, Kept, LiveView, Roots, Routes, SessionError, admission::Admitted, clients::Question,
+    park::WakeFailure,
+};
 
 /// Commands that may wait for the actor.
 pub(super) const COMMANDS: usize = 256;
@@ -202,6 +205,8 @@ pub(super) enum Command {
         outside: Option<String>,
         line: Bytes,
     },
+    /// Whether a request of the CLI is for a client.
+    IsAsked(Question),
     /// The restart that is due did not come about.
     RestartFailed {
         reason: Option<FailReason>,
@@ -256,8 +261,10 @@ pub struct Attachment {
     pub view: LiveView,
     /// The records after the asked one, without gap or double.
     pub cursor: Cursor,
-    /// JSON texts for this client only: acks, its control responses, errors.
-    pub direct: mpsc::Receiver<String>,
+    /// The name under which records have the client's lines.
+    pub by: String,
+    /// News for this client only.
+    pub direct: mpsc::Receiver<ClientFrame>,
     /// Where its lines go.
     pub inbox: ClientInbox,
 }
@@ -300,6 +307,18 @@ impl ClientInbox {
             line,
         };
         self.commands.send(command).await.map_err(|_| SessionError::Ended)
+    }
+
+    /// Whether a request of the CLI, which the journal has, waits for an answer that may be this client's. Known once the
+    /// rules have seen it; a session that is gone asks nobody.
+    pub async fn is_asked(&self, request_id: String) -> bool {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::IsAsked(Question {
+            connection: self.connection,
+            request_id,
+            reply,
+        });
+        self.commands.send(command).await.is_ok() && answer.await.unwrap_or(false)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 
 use super::{
-    SessionError,
+    RefusedLine, SessionError,
     actor::Actor,
     decisions::DecisionReply,
     error::Silence,
@@ -104,7 +104,7 @@ impl Actor {
                 }
             }
             Subject::Credentials(connection) => {
-                self.clients.error(connection, &refusal(), None);
+                self.clients.refuse(connection, RefusedLine::Nameless, &refusal());
             }
             Subject::Claim => self.refuse_claim(refusal),
             Subject::Reply(id) => self.answer_refused(&id, &refusal()),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 use super::{
-    SessionError,
+    RefusedLine, SessionError,
     actor::Actor,
     choices::{choice_of, secret_line},
     control::{Asker, Held, Interrupt, Place, Registration, Request, Waiting, end_of},
@@ -444,9 +444,9 @@ impl Actor {
             Some(Place::Ours) => {
                 // Nothing is named: it was not sent, or others wait for it.
                 self.controls.remove_request(connection, client_id);
-                let about = Some(("request_id", client_id));
+                let line = RefusedLine::Request(client_id.to_owned());
                 self.clients
-                    .error(connection, &SessionError::RequestTakenBack, about);
+                    .refuse(connection, line, &SessionError::RequestTakenBack);
             }
             None => {}
         }
@@ -486,10 +486,10 @@ impl Actor {
             // The caller may have left.
             (Asker::Caller(reply), outcome) => drop(reply.send(outcome)),
             (Asker::Client { connection, id }, Ok(answer)) => {
-                self.clients.control_response(connection, &id, &answer);
+                self.clients.control_response(connection, &id, answer);
             }
             (Asker::Client { connection, id }, Err(error)) => {
-                self.clients.error(connection, &error, Some(("request_id", &id)));
+                self.clients.refuse(connection, RefusedLine::Request(id), &error);
             }
         }
     }

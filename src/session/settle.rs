@@ -42,6 +42,7 @@ impl Actor {
         self.answer_by_rules();
         self.detach_cut();
         self.serve_desk();
+        self.answer_questions();
         let is_ready = self.machine.is_ready() && self.launching.is_none() && !self.wakes();
         self.deciding.expect_question(is_ready, Instant::now());
         self.give_back();

@@ -12,6 +12,7 @@
 
 pub(crate) mod chance;
 pub(crate) mod daemon;
+pub(crate) mod lines;
 pub(crate) mod model_api;
 pub(crate) mod proc;
 pub(crate) mod programs;

@@ -22,6 +22,11 @@ pub(super) fn check(token: &Token, headers: &HeaderMap) -> Result<(), ApiError> 
     }
 }
 
+/// Whether a request carries anything that could be the token.
+pub(super) fn is_absent(headers: &HeaderMap) -> bool {
+    !headers.contains_key(header::AUTHORIZATION) && from_protocols(headers).is_none()
+}
+
 fn from_authorization(headers: &HeaderMap) -> Option<&str> {
     let (scheme, credentials) = headers
         .get(header::AUTHORIZATION)?

@@ -8,7 +8,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
     time::Duration,
@@ -48,6 +48,8 @@ pub(in crate::http) struct Visit {
     /// Cancelled when another connection needs the place.
     evicted: CancellationToken,
     strangers: Option<Strangers>,
+    /// Bytes that may still be read.
+    readable: AtomicUsize,
 }
 
 impl Visit {
@@ -56,12 +58,18 @@ impl Visit {
         self.phase.subscribe()
     }
 
-    pub(super) const fn evicted(&self) -> &CancellationToken {
+    pub(in crate::http) const fn evicted(&self) -> &CancellationToken {
         &self.evicted
+    }
+
+    /// From here on no more than this is read, until it has shown the token.
+    pub(in crate::http) fn bound(&self, bytes: usize) {
+        self.readable.store(bytes, Ordering::Relaxed);
     }
 
     /// It has shown the token.
     pub(in crate::http) fn shown(&self) {
+        self.readable.store(usize::MAX, Ordering::Relaxed);
         if let Some(strangers) = &self.strangers {
             strangers.known().remove(&self.number);
         }
@@ -135,6 +143,7 @@ impl Strangers {
             phase: watch::Sender::new(Phase::Head(Instant::now())),
             evicted: CancellationToken::new(),
             strangers: None,
+            readable: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -162,6 +171,7 @@ impl Strangers {
             phase,
             evicted,
             strangers: Some(self.clone()),
+            readable: AtomicUsize::new(usize::MAX),
         }))
     }
 
@@ -186,11 +196,19 @@ impl<Io: AsyncRead + Unpin> hyper::rt::Read for Watched<Io> {
     ) -> Poll<std::io::Result<()>> {
         // The cursor's own room cannot be lent without unsafe code.
         let mut piece = [0; PIECE_BYTES];
-        let room = piece.len().min(buf.remaining());
+        let readable = self.visit.readable.load(Ordering::Relaxed);
+        if readable == 0 {
+            return Poll::Ready(Err(std::io::ErrorKind::QuotaExceeded.into()));
+        }
+        let room = piece.len().min(buf.remaining()).min(readable);
         let mut piece = ReadBuf::new(piece.get_mut(..room).unwrap_or_default());
         ready!(Pin::new(&mut self.io).poll_read(cx, &mut piece))?;
         if !piece.filled().is_empty() {
             self.visit.came();
+            if readable != usize::MAX {
+                // Only this connection reads, and it has not shown the token meanwhile.
+                self.visit.bound(readable - piece.filled().len());
+            }
             buf.put_slice(piece.filled());
         }
         Poll::Ready(Ok(()))

@@ -2,11 +2,20 @@
 
 use axum::extract::ws::{CloseFrame, Message};
 
+use crate::domain::SessionState;
+
+/// The most bytes of a reason.
+const MAX_REASON_BYTES: usize = 123;
+
 /// Why we close a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Close {
     /// The daemon stops.
     Shutdown,
+    /// The daemon stops, and what was under way is cut short for the client: no clean end for it.
+    CutShort,
+    /// No token came in time, or another one.
+    Unproven,
     /// A binary frame came.
     Binary,
     /// A message is over the limit.
@@ -21,38 +30,86 @@ pub(super) enum Close {
     Deleted,
     /// The journal cannot be read.
     Journal,
+    /// A line of the client was not taken.
+    Refused {
+        /// The stable name of the reason.
+        code: &'static str,
+        /// The reason in words.
+        detail: String,
+    },
+    /// The session cannot be attached to.
+    Unattached {
+        /// The stable name of the reason.
+        code: &'static str,
+        /// The reason in words.
+        detail: String,
+    },
+    /// The session has no process, and gets none by itself.
+    NotLive(SessionState),
 }
 
 impl Close {
-    pub(super) const fn code(self) -> u16 {
+    pub(super) const fn code(&self) -> u16 {
         match self {
             Self::Shutdown => 1001,
             Self::Protocol => 1002,
             Self::Binary => 1003,
+            Self::Unproven => 1008,
             Self::TooBig => 1009,
             Self::Journal => 1011,
+            Self::CutShort => 1012,
+            Self::Refused { .. } => 4400,
+            Self::Unattached { .. } => 4404,
             Self::Slow => 4408,
             Self::Silent => 4409,
             Self::Deleted => 4410,
+            Self::NotLive(_) => 4411,
         }
     }
 
-    /// For people; at most 123 bytes.
-    pub(super) fn reason(self, sent: u64) -> String {
+    /// For the log. It holds nothing that a client said.
+    pub(super) const fn as_str(&self) -> &'static str {
         match self {
-            Self::Shutdown => format!("the daemon stops; come back with after={sent}"),
+            Self::Shutdown | Self::CutShort => "shutdown",
+            Self::Binary => "binary frame",
+            Self::TooBig => "message too big",
+            Self::Protocol => "protocol error",
+            Self::Slow => "client too slow",
+            Self::Silent => "client silent",
+            Self::Deleted => "session deleted",
+            Self::Journal => "journal unreadable",
+            Self::Unproven => "not authenticated",
+            Self::Refused { code, .. } | Self::Unattached { code, .. } => code,
+            Self::NotLive(state) => state.as_str(),
+        }
+    }
+
+    /// For people; at most 123 bytes. `sent` is the record after which the client may go on.
+    pub(super) fn reason(&self, sent: Option<u64>) -> String {
+        let again = |reason: &str| match sent {
+            Some(sent) => format!("{reason}; come back with after={sent}"),
+            None => reason.to_owned(),
+        };
+        let mut reason = match self {
+            Self::Shutdown => again("the daemon stops"),
+            Self::CutShort => "the daemon stops".to_owned(),
             Self::Protocol => "what came is no valid WebSocket frame".to_owned(),
             Self::Binary => "binary frames are not taken; send text".to_owned(),
+            Self::Unproven => "no valid auth line came in time".to_owned(),
             Self::TooBig => "the message is over server.max_prompt_bytes".to_owned(),
             Self::Journal => "the journal cannot be read".to_owned(),
-            Self::Slow => format!("too slow; come back with after={sent}"),
-            Self::Silent => format!("no answer to pings; come back with after={sent}"),
+            Self::Slow => again("too slow"),
+            Self::Silent => again("no answer to pings"),
             Self::Deleted => "the session was deleted".to_owned(),
-        }
+            Self::Refused { code, detail } | Self::Unattached { code, detail } => format!("{code}: {detail}"),
+            Self::NotLive(state) => format!("session_not_live: the session is {}", state.as_str()),
+        };
+        reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+        reason
     }
 
-    /// The frame; `sent` is the last record that was certainly written.
-    pub(super) fn frame(self, sent: u64) -> Message {
+    /// The frame; `sent` is the last record that was certainly written, for a client that counts them.
+    pub(super) fn frame(&self, sent: Option<u64>) -> Message {
         Message::Close(Some(CloseFrame {
             code: self.code(),
             reason: self.reason(sent).into(),
@@ -66,8 +123,10 @@ mod tests {
 
     #[test]
     fn reasons_fit_into_a_control_frame() {
+        let (code, detail) = ("invalid_decision", "é".repeat(200));
         for close in [
             Close::Shutdown,
+            Close::CutShort,
             Close::Binary,
             Close::TooBig,
             Close::Protocol,
@@ -75,8 +134,18 @@ mod tests {
             Close::Silent,
             Close::Deleted,
             Close::Journal,
+            Close::Unproven,
+            Close::Refused {
+                code,
+                detail: detail.clone(),
+            },
+            Close::Unattached { code, detail },
+            Close::NotLive(SessionState::Stopped),
         ] {
-            assert!(close.reason(u64::MAX).len() <= 123, "{close:?}");
+            assert!(
+                close.reason(Some(u64::MAX)).len() <= MAX_REASON_BYTES,
+                "{close:?}"
+            );
         }
     }
 }

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
+    claude::ControlResponse,
     domain::{ClientId, ConnectionId, Seq, Timestamp},
     http::dto::{Approval, Session},
-    session::{LiveView, MOST_BYTES, excerpt},
+    session::{ClientFrame, LateAnswer, LiveView, MOST_BYTES, Refused, RefusedLine, excerpt},
     supervisor::SessionView,
 };
 
@@ -60,7 +61,7 @@ pub(super) fn snapshot(
         .collect();
     let snapshot = Snapshot {
         r#type: "snapshot",
-        protocol: super::PROTOCOL,
+        protocol: super::v1::PROTOCOL,
         connection_id,
         client_id,
         head_seq: live.head_seq,
@@ -127,6 +128,92 @@ pub(super) fn own_frame(line: &[u8]) -> Option<OwnFrame> {
             kind: frame.kind.into_owned(),
         }),
     }
+}
+
+/// What the session says to this client alone.
+pub(super) fn direct(frame: &ClientFrame) -> String {
+    match frame {
+        ClientFrame::Prompted { uuid, sent } => json!({
+            "type": "trunkline.ack", "for": "user", "uuid": uuid, "seq": sent.seq, "repeated": sent.repeated,
+        })
+        .to_string(),
+        ClientFrame::Answered { request_id } => {
+            json!({"type": "trunkline.ack", "for": "control_response", "request_id": request_id}).to_string()
+        }
+        ClientFrame::Refused(refused) => refusal(refused).to_string(),
+        ClientFrame::Late(late) => late_answer(late),
+        ClientFrame::Response { request_id, answer } => response(request_id, answer),
+    }
+}
+
+fn refusal(refused: &Refused) -> Value {
+    let mut frame = json!({"type": "trunkline.error", "code": refused.code, "detail": refused.detail});
+    match &refused.line {
+        RefusedLine::Nameless | RefusedLine::Prompt(None) => {}
+        RefusedLine::Prompt(Some(uuid)) => frame["uuid"] = json!(uuid),
+        RefusedLine::Request(request_id) => frame["request_id"] = json!(request_id),
+        RefusedLine::Answer {
+            request_id,
+            approval_id,
+        } => {
+            frame["request_id"] = json!(request_id);
+            if let Some(id) = approval_id {
+                frame["approval_id"] = json!(id);
+            }
+        }
+    }
+    if let Some(ms) = refused.retry_after_ms {
+        frame["retry_after_ms"] = ms.into();
+    }
+    frame
+}
+
+fn late_answer(late: &LateAnswer) -> String {
+    let end = &late.resolution;
+    let frame = json!({
+        "type": "trunkline.error", "code": late.code, "detail": late.detail, "request_id": late.request_id,
+        "approval_id": late.approval_id, "state": end.state, "by": end.by,
+    });
+    let decision = json!({
+        "state": end.state, "how": end.how, "by": end.by, "at": end.at, "input_changed": end.input_changed,
+        "permissions_updated": end.permissions_updated,
+    });
+    // The answer is kept byte for byte: what no string can hold must not get lost, or in the way.
+    let response = end.response.as_deref().map_or("null", RawValue::get);
+    let open = |object: Value| {
+        let mut text = object.to_string();
+        text.pop();
+        text
+    };
+    let (frame, decision) = (open(frame), open(decision));
+    format!(r#"{frame},"decision":{decision},"response":{response}}}}}"#)
+}
+
+/// The CLI's answer to a control request, under the client's own id.
+pub(super) fn response(request_id: &str, answer: &ControlResponse) -> String {
+    let id = Value::from(request_id);
+    let beside: String = answer
+        .beside
+        .iter()
+        .map(|(name, value)| format!(r#",{}:{}"#, Value::from(name), value.get()))
+        .collect();
+    let response = match &answer.outcome {
+        Ok(payload) => {
+            let payload = payload.as_deref().map(RawValue::get);
+            let payload = payload
+                .map(|text| format!(r#","response":{text}"#))
+                .unwrap_or_default();
+            format!(r#"{{"subtype":"success","request_id":{id}{payload}{beside}}}"#)
+        }
+        Err(refused) => {
+            let error = Value::from(refused.error.as_str());
+            let code = refused.error_code.as_deref();
+            let code = code.map(|code| format!(r#","error_code":{}"#, Value::from(code)));
+            let code = code.unwrap_or_default();
+            format!(r#"{{"subtype":"error","request_id":{id},"error":{error}{code}{beside}}}"#)
+        }
+    };
+    format!(r#"{{"type":"control_response","response":{response}}}"#)
 }
 
 /// The answer to a ping.

@@ -1,5 +1,5 @@
 //! Owns the life of one attached client: records and answers go out, lines come in, and it ends in an orderly way. It is
-//! generic over the socket and over what takes the lines, so that it is tested without either.
+//! generic over the socket, over what takes the lines, and over the sub-protocol.
 
 use std::{
     future::{Future, poll_fn},
@@ -7,12 +7,8 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    body::Bytes,
-    extract::ws::{Message, Utf8Bytes},
-};
+use axum::{body::Bytes, extract::ws::Message};
 use futures_util::{Sink, Stream};
-use memchr::memchr_iter;
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout},
@@ -22,40 +18,37 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     close::Close,
-    frames::{self, OwnFrame},
+    dialect::{Dialect, Next, Received},
     wire::{Event, Wire},
 };
-use crate::{
-    domain::Seq,
-    http::{HttpConfig, closing, stream},
-    journal::{Chunk, Cursor},
-};
+use crate::{http::HttpConfig, journal::Cursor, session::ClientFrame};
 
-/// Most bytes of records that are taken from the cursor at once.
-const BATCH_BYTES: usize = 256 * 1024;
 /// Most answers that are taken from the side channel at once.
 const MAX_ANSWERS: usize = 64;
 /// Pings that may stay without an answer.
 const MAX_MISSED_PONGS: u32 = 2;
 
 /// What takes a client's lines.
-pub(super) trait Inbox: Clone + Send + 'static {
+pub(super) trait Inbox: Clone + Send + Sync + 'static {
     /// Takes one line. Answers to it come through the side channel; the error says that nothing can be taken any more.
     fn line(&self, line: Bytes) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// Whether a request of the CLI waits for an answer that may be this client's.
+    fn is_asked(&self, request_id: String) -> impl Future<Output = bool> + Send + use<Self>;
 }
 
 /// What a socket is connected to.
-pub(super) struct Client<I> {
-    /// The first frame.
-    pub(super) first: String,
-    /// The last record when the client was attached.
-    pub(super) head: Seq,
+pub(super) struct Client<I, D> {
+    /// How the client speaks.
+    pub(super) dialect: D,
     /// The client's place in the journal.
     pub(super) cursor: Cursor,
-    /// Frames for this client alone.
-    pub(super) direct: mpsc::Receiver<String>,
+    /// News for this client alone.
+    pub(super) direct: mpsc::Receiver<ClientFrame>,
     /// Where the client's lines go.
     pub(super) inbox: I,
+    /// Lines that the client has sent already.
+    pub(super) early: Vec<Bytes>,
 }
 
 /// Limits of a socket.
@@ -87,33 +80,35 @@ impl Limits {
     }
 }
 
-type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+/// Lines on their way to the session.
+pub(super) type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// Serves a client until one side ends it, and says why it ended.
-pub(super) async fn run<S, I>(
+pub(super) async fn run<S, I, D>(
     socket: S,
-    client: Client<I>,
+    client: Client<I, D>,
     limits: Limits,
     shutdown: CancellationToken,
 ) -> &'static str
 where
     S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
     I: Inbox,
+    D: Dialect,
 {
     let mut wire = Wire::new(socket);
-    wire.queue(Message::Text(client.first.into()));
-    let mut head = client.head;
     let Client {
+        mut dialect,
         mut cursor,
         mut direct,
         inbox,
-        ..
+        early,
     } = client;
+    wire.queue_text(dialect.first());
     let mut ping = interval_at(Instant::now() + limits.ping_interval, limits.ping_interval);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut missed_pongs = 0;
-    let mut delivery: Option<Delivery> = None;
-    let mut answers = Vec::new();
+    let mut delivery: Option<Delivery> = deliver(&inbox, early);
+    let mut news = Vec::new();
     let mut is_subscribed = true;
     // What is certainly written: the end may forget what is not.
     let mut sent = cursor.position();
@@ -125,10 +120,11 @@ where
         if !busy {
             sent = cursor.position();
         }
+        let head = cursor.position();
         let send_deadline = wire.progress() + limits.send_timeout;
-        // Every branch is cancel-safe: the wire and the delivery keep their state outside of it.
+        // Every branch is cancel-safe: the wire, the delivery and the dialect keep their state outside of it.
         tokio::select! {
-            () = shutdown.cancelled() => break Ended::Close(Close::Shutdown),
+            () = shutdown.cancelled() => break Ended::Shutdown,
             event = poll_fn(|context| wire.poll(context, reading)) => match event {
                 Event::Drained => {}
                 Event::Ended => break Ended::Gone,
@@ -138,13 +134,15 @@ where
                     missed_pongs = 0;
                     match message {
                         Message::Text(text) if text.len() > limits.message_bytes => break Ended::Close(Close::TooBig),
-                        Message::Text(text) => {
-                            let (rest, own) = split(text);
-                            for frame in own {
-                                wire.queue(Message::Text(answer(frame, head.max(cursor.position())).into()));
+                        Message::Text(text) => match dialect.received(text, head) {
+                            Ok(Received { lines, answers }) => {
+                                for answer in answers {
+                                    wire.queue(Message::Text(answer.into()));
+                                }
+                                delivery = deliver(&inbox, lines);
                             }
-                            delivery = deliver(&inbox, rest);
-                        }
+                            Err(close) => break Ended::Close(close),
+                        },
                         Message::Binary(_) => break Ended::Close(Close::Binary),
                         Message::Close(_) => break Ended::Peer,
                         Message::Ping(_) | Message::Pong(_) => {}
@@ -154,7 +152,10 @@ where
             delivered = async { delivery.as_mut().unwrap_or(&mut never()).await }, if !reading => {
                 delivery = None;
                 if let Err(reason) = delivered {
-                    wire.queue(Message::Text(frames::error("session_ended", &reason).into()));
+                    match dialect.undelivered(&reason) {
+                        Ok(frame) => wire.queue_text(frame),
+                        Err(close) => break Ended::Close(close),
+                    }
                 }
             },
             () = sleep_until(send_deadline), if busy => {
@@ -172,31 +173,30 @@ where
                     wire.queue(Message::Ping(Bytes::new()));
                 }
             },
-            count = direct.recv_many(&mut answers, MAX_ANSWERS), if !busy && is_subscribed => {
+            count = direct.recv_many(&mut news, MAX_ANSWERS), if !busy && is_subscribed => {
                 if count == 0 && !cursor.is_closed() && !shutdown.is_cancelled() {
                     // The client did not take its answers.
                     break Ended::Close(Close::Slow);
                 }
                 // A session that was deleted gives what it has before the end.
                 is_subscribed = count > 0;
-                for text in answers.drain(..) {
-                    wire.queue(Message::Text(text.into()));
+                match news.drain(..).try_for_each(|frame| dialect.direct(frame).map(|text| wire.queue_text(text))) {
+                    Ok(()) => {}
+                    Err(close) => break Ended::Close(close),
                 }
             },
-            chunk = cursor.next(BATCH_BYTES), if !busy => match chunk {
-                Ok(Some(chunk)) => {
-                    head = head.max(chunk.last);
-                    if let Some(missing) = chunk.missing {
-                        wire.queue(Message::Text(stream::gap(missing).into()));
-                    }
-                    for message in records(&chunk) {
-                        wire.queue(message);
+            next = dialect.next(&mut cursor), if !busy => match next {
+                Next::Frames(frames) => {
+                    for frame in frames {
+                        wire.queue(frame);
                     }
                 }
-                Ok(None) => break Ended::Close(if shutdown.is_cancelled() { Close::Shutdown } else { Close::Deleted }),
+                Next::End if shutdown.is_cancelled() => break Ended::Shutdown,
+                Next::End => break Ended::Close(Close::Deleted),
+                Next::Close(close) => break Ended::Close(close),
                 // The files of a deleted session go while a client that is behind reads them.
-                Err(_) if cursor.is_closed() => break Ended::Close(Close::Deleted),
-                Err(error) => {
+                Next::Failed(_) if cursor.is_closed() => break Ended::Close(Close::Deleted),
+                Next::Failed(error) => {
                     tracing::error!(error = &error as &dyn std::error::Error, "a client's records cannot be read");
                     break Ended::Close(Close::Journal);
                 }
@@ -205,13 +205,45 @@ where
     };
     // The session hears of the end now: the farewell may take its time.
     drop((delivery, inbox, direct));
-    finish(wire, ended, sent, &limits).await;
+    let (last, close) = match &ended {
+        Ended::Shutdown => {
+            let (last, close) = dialect.shutdown(limits.reconnect_after_ms);
+            (last, Some(close))
+        }
+        Ended::Close(close) | Ended::CloseUnread(close) => (None, Some(close.clone())),
+        Ended::Peer | Ended::Gone => (None, None),
+    };
+    let sent = dialect.counts().then(|| sent.get());
+    let close = close.map(|close| close.frame(sent));
+    finish(wire, &ended, last, close, limits.close_timeout).await;
     ended.as_str()
 }
 
+/// Closes a socket that serves no client.
+pub(super) async fn refuse<S>(socket: S, close: &Close, close_timeout: Duration)
+where
+    S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
+{
+    // A stranger may send on and on: nothing of that is read.
+    let ended = match close {
+        Close::Unproven => Ended::CloseUnread(close.clone()),
+        close => Ended::Close(close.clone()),
+    };
+    finish(
+        Wire::new(socket),
+        &ended,
+        None,
+        Some(close.frame(None)),
+        close_timeout,
+    )
+    .await;
+}
+
 /// How a connection ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Ended {
+    /// The daemon ends.
+    Shutdown,
     /// We close it.
     Close(Close),
     /// We close it; what the client sends is not read any more.
@@ -242,18 +274,10 @@ impl Ended {
         }
     }
 
-    const fn as_str(self) -> &'static str {
+    const fn as_str(&self) -> &'static str {
         match self {
-            Self::Close(close) | Self::CloseUnread(close) => match close {
-                Close::Shutdown => "shutdown",
-                Close::Binary => "binary frame",
-                Close::TooBig => "message too big",
-                Close::Protocol => "protocol error",
-                Close::Slow => "client too slow",
-                Close::Silent => "client silent",
-                Close::Deleted => "session deleted",
-                Close::Journal => "journal unreadable",
-            },
+            Self::Shutdown => Close::Shutdown.as_str(),
+            Self::Close(close) | Self::CloseUnread(close) => close.as_str(),
             Self::Peer => "closed by the client",
             Self::Gone => "connection lost",
         }
@@ -267,23 +291,25 @@ fn cause(error: &axum::Error) -> Option<&tungstenite::Error> {
 /// Ends the connection: the close frame is written, and the client's answer awaited, for at most `limit`. Dropping a
 /// socket earlier resets it, and the client would never see the reason. A client of a daemon that ends is told when to come
 /// back.
-async fn finish<S>(mut wire: Wire<S>, ended: Ended, sent: Seq, limits: &Limits)
-where
+async fn finish<S>(
+    mut wire: Wire<S>,
+    ended: &Ended,
+    last: Option<String>,
+    close: Option<Message>,
+    limit: Duration,
+) where
     S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
 {
-    let (close, reading) = match ended {
+    // The library answers a close of the client by itself; the answer only has to be written.
+    let reading = match ended {
         Ended::Gone => return,
-        Ended::Close(close) => (Some(close), true),
-        Ended::CloseUnread(close) => (Some(close), false),
-        // The library answers a close by itself; the answer only has to be written.
-        Ended::Peer => (None, true),
+        Ended::CloseUnread(_) => false,
+        Ended::Shutdown | Ended::Close(_) | Ended::Peer => true,
     };
     wire.forget_queue();
-    if close == Some(Close::Shutdown) {
-        wire.queue(Message::Text(closing::frame(limits.reconnect_after_ms).into()));
-    }
+    wire.queue_text(last);
     if let Some(close) = close {
-        wire.queue(close.frame(sent.get()));
+        wire.queue(close);
     }
     let farewell = async {
         loop {
@@ -294,41 +320,7 @@ where
         }
     };
     // A client that does not answer is given up at the limit; that is all that can be done.
-    let _answered = timeout(limits.close_timeout, farewell).await;
-}
-
-/// One text frame per record, sharing the chunk's bytes.
-fn records(chunk: &Chunk) -> impl Iterator<Item = Message> {
-    let bytes = chunk.bytes.clone();
-    let mut start = 0;
-    let ends: Vec<usize> = memchr_iter(b'\n', &bytes).collect();
-    ends.into_iter().filter_map(move |end| {
-        let line = bytes.slice(start..end);
-        start = end + 1;
-        Utf8Bytes::try_from(line).ok().map(Message::Text)
-    })
-}
-
-/// The lines of a frame that are for the CLI, and the frames of our own among them.
-fn split(text: Utf8Bytes) -> (Vec<Bytes>, Vec<OwnFrame>) {
-    let mut own = Vec::new();
-    let rest = frames::lines(text)
-        .filter(|line| match frames::own_frame(line) {
-            Some(frame) => {
-                own.push(frame);
-                false
-            }
-            None => true,
-        })
-        .collect();
-    (rest, own)
-}
-
-fn answer(frame: OwnFrame, head: Seq) -> String {
-    match frame {
-        OwnFrame::Ping { id } => frames::pong(id.as_deref(), head),
-        OwnFrame::Unknown { kind } => frames::error("unknown_frame", &format!("{kind} is not known")),
-    }
+    let _answered = timeout(limit, farewell).await;
 }
 
 /// Hands lines over one after the other; nothing to do gives none.

@@ -61,6 +61,13 @@ where
         self.queue.push_back(message);
     }
 
+    /// Adds a text to what is to be sent, if there is one.
+    pub(super) fn queue_text(&mut self, text: Option<String>) {
+        if let Some(text) = text {
+            self.queue(Message::Text(text.into()));
+        }
+    }
+
     /// Forgets what the socket has not taken yet.
     pub(super) fn forget_queue(&mut self) {
         self.queue.clear();

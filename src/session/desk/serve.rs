@@ -13,12 +13,13 @@ use crate::{
         options::HookTarget,
         stdin::{self, ClientError},
     },
-    domain::{Clock, ConnectionId, RunId, Timestamp},
+    domain::{Approval, Clock, ConnectionId, RunId, Timestamp},
     keeper::Line,
     session::{
         SessionError,
         actor::Actor,
         approvals,
+        clients::Question,
         notes::Note,
         outbox::{Due, Entry, Payload, Subject},
         view::PendingRequest,
@@ -139,6 +140,41 @@ impl Actor {
             .collect()
     }
 
+    /// Answers clients that ask whether a request of the CLI is for them, once the rules have seen it.
+    pub(in crate::session) fn answer_questions(&mut self) {
+        for question in self.clients.take_questions() {
+            match self.is_asked(&question) {
+                // The client may have left.
+                Some(is_asked) => drop(question.reply.send(is_asked)),
+                None => self.clients.ask(question),
+            }
+        }
+    }
+
+    /// Whether a request of the CLI waits for an answer that may be the client's; `None` while rules look at it.
+    fn is_asked(&self, question: &Question) -> Option<bool> {
+        let (request_id, is_it) = (question.request_id.as_str(), |it: &Approval| {
+            it.request_id == question.request_id
+        });
+        let Some(client) = self.clients.client(question.connection) else {
+            return Some(false);
+        };
+        if let Some(approval) = self.machine.approvals().iter().find(|it| is_it(it)) {
+            let is_open = self.machine.open_approvals().iter().any(|it| is_it(it));
+            if self.deciding.is_decided(approval.id) {
+                return Some(false);
+            }
+            return (!is_open || self.ruling.of(approval.id).is_some()).then_some(true);
+        }
+        let asked = self.machine.desk().get(request_id);
+        let asked = asked.filter(|_| !self.desk.answering.contains_key(request_id));
+        Some(asked.is_some_and(|asked| match self.route(asked).owner {
+            Owner::Anyone => true,
+            Owner::Client(owner) => owner == *client,
+            Owner::Webhook(_) | Owner::Url | Owner::Fixed(_) | Owner::Nobody(_) => false,
+        }))
+    }
+
     /// A client answers a request that is no approval.
     pub(in crate::session) fn answer_for_client(
         &mut self,
@@ -170,8 +206,7 @@ impl Actor {
         let is_secret = match (is_secret, unfit) {
             (Ok(is_secret), None) => is_secret,
             (Err(error), _) | (Ok(_), Some(error)) => {
-                self.clients
-                    .error(connection, &error, Some(("request_id", &request_id)));
+                self.clients.refuse_answer(connection, &request_id, &error);
                 return;
             }
         };
@@ -252,8 +287,7 @@ impl Actor {
     pub(in crate::session) fn answer_refused(&mut self, request_id: &str, error: &SessionError) {
         let answering = self.desk.answering.remove(request_id);
         if let Some(connection) = answering.and_then(|answering| answering.client) {
-            self.clients
-                .error(connection, error, Some(("request_id", request_id)));
+            self.clients.refuse_answer(connection, request_id, error);
         }
     }
 
@@ -268,8 +302,7 @@ impl Actor {
             self.clients.ack_answer(connection, request_id);
         } else {
             let error = SessionError::RequestNotPending;
-            self.clients
-                .error(connection, &error, Some(("request_id", request_id)));
+            self.clients.refuse_answer(connection, request_id, &error);
         }
     }
 

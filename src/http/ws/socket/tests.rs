@@ -10,7 +10,8 @@ use std::{
 
 use super::*;
 use crate::{
-    domain::Timestamp,
+    domain::{Seq, Timestamp},
+    http::ws::v1::Records,
     journal::{Feed, Source, Writer, WriterOptions},
 };
 
@@ -72,6 +73,10 @@ impl Inbox for Lines {
     async fn line(&self, line: Bytes) -> Result<(), String> {
         self.0.send(line).await.map_err(|_| "gone".to_owned())
     }
+
+    fn is_asked(&self, _request_id: String) -> impl Future<Output = bool> + Send + use<> {
+        std::future::ready(true)
+    }
 }
 
 /// Both ends of a client, with `count` records in its journal.
@@ -81,7 +86,7 @@ struct Bed {
     taken: mpsc::Receiver<Message>,
     open: Arc<AtomicBool>,
     room: Arc<AtomicUsize>,
-    direct: mpsc::Sender<String>,
+    direct: mpsc::Sender<ClientFrame>,
     lines: mpsc::Receiver<Bytes>,
     shutdown: CancellationToken,
     feed: Feed,
@@ -127,11 +132,11 @@ fn bed(records: usize, limits: Limits) -> (Bed, impl Future<Output = &'static st
         room: Arc::clone(&room),
     };
     let client = Client {
-        first: "first".to_owned(),
-        head: Seq::ZERO,
+        dialect: Records::new("first".to_owned(), Seq::ZERO),
         cursor: feed.cursor(Seq::ZERO).unwrap(),
         direct: receive_direct,
         inbox: Lines(send_lines),
+        early: Vec::new(),
     };
     let running = run(socket, client, limits, shutdown.clone());
     let bed = Bed {
@@ -256,11 +261,16 @@ async fn the_first_frame_the_records_and_the_close_come_in_their_order() {
 #[tokio::test]
 async fn a_client_that_missed_an_answer_is_let_go() {
     let (mut bed, running) = bed(0, limits());
-    bed.direct.send("answer".to_owned()).await.unwrap();
+    let request_id = "r".to_owned();
+    bed.direct
+        .send(ClientFrame::Answered { request_id })
+        .await
+        .unwrap();
     drop(bed.direct);
     assert_eq!(soon(running).await, "client too slow");
     assert_eq!(bed.taken.try_recv().unwrap(), Message::text("first"));
-    assert_eq!(bed.taken.try_recv().unwrap(), Message::text("answer"));
+    let answer = bed.taken.try_recv().unwrap();
+    assert!(answer.to_text().unwrap().contains("trunkline.ack"), "{answer:?}");
     assert_eq!(close_code(&bed.taken.try_recv().unwrap()), Some(4408));
 }
 

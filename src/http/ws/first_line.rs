@@ -1,0 +1,155 @@
+//! Owns the proof of a client that can send no header: the first line of its socket. The line is read here and goes no further.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use axum::extract::ws::{Message, WebSocket};
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::close::Close;
+use crate::{auth::Token, http::serve::Visit};
+
+/// Connections that may wait for their first line at once.
+const MOST_WAITING: usize = 32;
+/// How long a client may take for its first line.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most bytes of the first line.
+const MOST_BYTES: usize = 8 * 1024;
+/// Most bytes that are read for it: the line in small frames.
+const MOST_READ: usize = 2 * MOST_BYTES;
+
+/// The places of connections that have not proved themselves. Cloning gives another handle on the same.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Waiting(Arc<Semaphore>);
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MOST_WAITING)))
+    }
+}
+
+impl Waiting {
+    /// A place, if one is free.
+    pub(super) fn take(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0).try_acquire_owned().ok()
+    }
+}
+
+/// Bounds the bytes that are read of a connection until it has shown the token.
+pub(super) fn bound(visit: Option<&Arc<Visit>>) {
+    if let Some(visit) = visit {
+        visit.bound(MOST_READ);
+    }
+}
+
+/// Reads the first line of a client and checks it. Gives the text that came behind it.
+///
+/// # Errors
+/// The close that follows when it is not the token.
+pub(super) async fn prove(
+    socket: &mut WebSocket,
+    token: &Token,
+    visit: Option<&Arc<Visit>>,
+    shutdown: &CancellationToken,
+) -> Result<String, Close> {
+    let evicted = async {
+        match visit {
+            Some(visit) => visit.evicted().cancelled().await,
+            None => std::future::pending().await,
+        }
+    };
+    // The line is read in place; the others only wait.
+    let text = tokio::select! {
+        read = timeout(PATIENCE, first_text(socket)) => read.ok().flatten().ok_or(Close::Unproven)?,
+        () = shutdown.cancelled() => return Err(Close::CutShort),
+        // Another connection needs the place.
+        () = evicted => return Err(Close::Unproven),
+    };
+    let (line, rest) = text.split_once('\n').ok_or(Close::Unproven)?;
+    if !is_proof(line, token) {
+        return Err(Close::Unproven);
+    }
+    if let Some(visit) = visit {
+        visit.shown();
+    }
+    Ok(rest.to_owned())
+}
+
+/// The text up to a first line that is whole, and the rest of its frame.
+async fn first_text(socket: &mut WebSocket) -> Option<String> {
+    let mut text = String::new();
+    loop {
+        match socket.next().await?.ok()? {
+            Message::Text(piece) => text.push_str(&piece),
+            Message::Ping(_) | Message::Pong(_) => continue,
+            Message::Binary(_) | Message::Close(_) => return None,
+        }
+        match text.find('\n') {
+            Some(end) if end <= MOST_BYTES => return Some(text),
+            None if text.len() <= MOST_BYTES => {}
+            Some(_) | None => return None,
+        }
+    }
+}
+
+/// Whether a line is for authentication, and so never for the session.
+pub(super) fn is_auth(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    line.len() <= MOST_BYTES && serde_json::from_slice::<Typed<'_>>(line).is_ok_and(|it| it.kind == "auth")
+}
+
+/// Whether a line is the proof.
+pub(super) fn is_proof(line: &str, token: &Token) -> bool {
+    #[derive(Deserialize)]
+    struct Auth<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        credential: Credential<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Credential<'a> {
+        #[serde(borrow)]
+        token: Cow<'a, str>,
+    }
+    serde_json::from_str::<Auth<'_>>(line)
+        .is_ok_and(|auth| auth.kind == "auth" && token.matches(&auth.credential.token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::read_token;
+
+    #[test]
+    fn only_an_auth_line_with_the_token_is_the_proof() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        std::fs::write(&file, "a-token-of-thirty-two-characters").unwrap();
+        let token = Token::of(&read_token(&file).unwrap());
+        let line =
+            |token: &str| format!(r#"{{"type":"auth","credential":{{"type":"oauth","token":"{token}"}}}}"#);
+        assert!(is_proof(&line("a-token-of-thirty-two-characters"), &token));
+        assert!(is_proof(&line(r"a\u002dtoken-of-thirty-two-characters"), &token));
+        for other in [
+            line("a-token-of-thirty-two-character"),
+            line(""),
+            r#"{"type":"auth"}"#.to_owned(),
+            r#"{"type":"auth","credential":"a-token-of-thirty-two-characters"}"#.to_owned(),
+            r#"{"type":"user","credential":{"token":"a-token-of-thirty-two-characters"}}"#.to_owned(),
+            "a-token-of-thirty-two-characters".to_owned(),
+        ] {
+            assert!(!is_proof(&other, &token), "{other}");
+        }
+        assert!(is_auth(br#"{"type":"auth"}"#) && !is_auth(br#"{"type":"user"}"#) && !is_auth(b"auth"));
+    }
+}

@@ -1,0 +1,417 @@
+//! Owns how `ndjson` is spoken: the lines of the CLI as a host at its stdin and stdout has them, and nothing of our own. The
+//! official SDK speaks it in a browser.
+
+use std::{collections::HashMap, future::Future, pin::Pin};
+
+use axum::extract::ws::{Message, Utf8Bytes};
+use memchr::memmem;
+use serde_json::Value;
+
+use super::{
+    close::Close,
+    dialect::{BATCH_BYTES, Dialect, Next, Received},
+    first_line, frames,
+    joiner::{Joiner, TooLong},
+    socket::{Delivery, Inbox},
+};
+use crate::{
+    auth::Token,
+    claude::{ControlResponse, Envelope, glance, json, scan, stdin},
+    domain::{ClientId, Seq, SessionState},
+    journal::{Chunk, Cursor, RecordRef, Source},
+    session::{ClientFrame, Refused, RefusedLine},
+};
+
+/// The sub-protocol.
+pub(super) const PROTOCOL: &str = "ndjson";
+/// Lines go out together up to about this size.
+const FRAME_BYTES: usize = 64 * 1024;
+/// The id of an `initialize` that is said for the client. Its answer is not the client's.
+const REGREETING_ID: &str = "trunkline-again";
+
+type Answer = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// A request of the CLI of which it is not known yet whether it is for the client.
+struct Question {
+    request_id: String,
+    line: String,
+    answer: Answer,
+}
+
+/// The last `initialize` of a client.
+struct Greeting {
+    request_id: String,
+    /// Its `request` object.
+    request: String,
+    is_answered: bool,
+}
+
+/// One client that speaks it.
+pub(super) struct Relay<I> {
+    inbox: I,
+    client: ClientId,
+    /// The name under which records have the client's lines.
+    by: String,
+    /// Checks a first line that is for authentication, although the client has shown the token.
+    token: Option<Token>,
+    /// Joins the pieces of the client's lines.
+    joiner: Joiner,
+    /// The requests of the CLI that the client knows and that are open, and whether it has answered.
+    known: HashMap<String, bool>,
+    /// Records that were taken from the cursor and not looked at.
+    rest: Option<Chunk>,
+    question: Option<Question>,
+    greeting: Option<Greeting>,
+    /// The greeting of a later process, on its way.
+    regreeting: Option<Delivery>,
+    /// The end of the process, to be told once all before it is written.
+    end: Option<SessionState>,
+}
+
+impl<I: Inbox> Relay<I> {
+    /// A client of this name whose lines records have under `by`. With a `token` its first line may be for authentication.
+    pub(super) fn new(
+        inbox: I,
+        client: ClientId,
+        by: String,
+        token: Option<Token>,
+        max_line_bytes: usize,
+    ) -> Self {
+        Self {
+            inbox,
+            client,
+            by,
+            token,
+            joiner: Joiner::new(max_line_bytes),
+            known: HashMap::new(),
+            rest: None,
+            question: None,
+            greeting: None,
+            regreeting: None,
+            end: None,
+        }
+    }
+
+    /// Takes the lines of a chunk, up to a request of which it must be asked whose it is.
+    fn take(&mut self, chunk: Chunk) -> Result<Lines, Close> {
+        if chunk.missing.is_some() {
+            // It cannot be said here that lines are missing.
+            return Err(Close::Journal);
+        }
+        let mut lines = Lines::default();
+        let mut asked_at = None;
+        for record in chunk.records() {
+            match record.source {
+                Source::Cli => self.on_cli(&record, &mut lines)?,
+                Source::Client => self.on_client(&record, &mut lines),
+                Source::Daemon => self.on_daemon(&record),
+                Source::StdoutText | Source::Stderr => {}
+            }
+            if self.question.is_some() || self.regreeting.is_some() || self.end.is_some() {
+                asked_at = Some(record.seq);
+                break;
+            }
+        }
+        if let Some(seq) = asked_at
+            && seq < chunk.last
+        {
+            self.rest = Some(chunk.after(seq));
+        }
+        Ok(lines)
+    }
+
+    /// The CLI printed a line.
+    fn on_cli(&mut self, record: &RecordRef<'_>, lines: &mut Lines) -> Result<(), Close> {
+        let line = std::str::from_utf8(record.data).map_err(|_| Close::Journal)?;
+        let control = if memmem::find(record.data, b"\"control_").is_some() {
+            scan(record.data)
+        } else {
+            None
+        };
+        let Some(control) = control else {
+            lines.push(line);
+            return Ok(());
+        };
+        match (control.kind.as_deref(), control.request_id.as_deref()) {
+            // Its own ones come with the client's own ids.
+            (Some("control_response"), _) => {}
+            (Some("control_request"), Some(request_id)) => {
+                let answer = self.inbox.is_asked(request_id.to_owned());
+                self.question = Some(Question {
+                    request_id: request_id.to_owned(),
+                    line: own_callback(line, control.request, &self.client),
+                    answer: Box::pin(answer),
+                });
+            }
+            (Some("control_cancel_request"), Some(request_id)) => {
+                if self.known.remove(request_id).is_some() {
+                    lines.push(line);
+                }
+            }
+            _ => lines.push(line),
+        }
+        Ok(())
+    }
+
+    /// A line was written to the CLI: another one's answer takes the request back from this client.
+    fn on_client(&mut self, record: &RecordRef<'_>, lines: &mut Lines) {
+        if self.known.is_empty() || memmem::find(record.data, b"\"control_response\"").is_none() {
+            return;
+        }
+        let answer = scan(record.data).and_then(|line| ControlResponse::read(&line));
+        let Some(answer) = answer else {
+            return;
+        };
+        if let Some(has_answered) = self.known.remove(&answer.request_id) {
+            let is_own = has_answered && record.by == Some(self.by.as_str());
+            if !is_own {
+                lines.push_bytes(&stdin::control_cancel_request(&answer.request_id));
+            }
+        }
+    }
+
+    /// The daemon noted something. A process that is over for good is the end of its lines; another one that takes its place
+    /// is told what the client told the one before it.
+    fn on_daemon(&mut self, record: &RecordRef<'_>) {
+        let Ok(note) = std::str::from_utf8(record.data) else {
+            return;
+        };
+        match glance::member_text(note, "type").as_deref() {
+            Some("state") => {
+                let state = glance::member_text(note, "state");
+                let state = state.as_deref().and_then(SessionState::parse);
+                self.end = state.filter(|state| is_over(*state));
+            }
+            Some("run_started") => {
+                self.known.clear();
+                if let Some(greeting) = self.greeting.as_ref().filter(|it| it.is_answered) {
+                    let line = stdin::relayed_request(REGREETING_ID, &greeting.request);
+                    let inbox = self.inbox.clone();
+                    self.regreeting = Some(Box::pin(async move { inbox.line(line.into()).await }));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A line of the client is on its way to the session.
+    fn note_line(&mut self, line: &str) {
+        let is_control = memmem::find(line.as_bytes(), b"\"control_re").is_some();
+        let Some(control) = is_control.then(|| scan(line.as_bytes())).flatten() else {
+            return;
+        };
+        if let Some(answer) = ControlResponse::read(&control) {
+            if let Some(has_answered) = self.known.get_mut(&answer.request_id) {
+                *has_answered = true;
+            }
+        } else if let Some(greeting) = greeting_of(&control) {
+            self.greeting = Some(greeting);
+        }
+    }
+
+    /// The CLI's answer to a request of the client may name requests that are open.
+    fn redelivered(&mut self, answer: &ControlResponse) {
+        for (name, open) in answer.beside.iter() {
+            if name.starts_with("pending_") && name.ends_with("_requests") {
+                for request in json::items(open.get()).unwrap_or_default() {
+                    let id = glance::member_text(request, "request_id");
+                    self.known.extend(id.map(|id| (id, false)));
+                }
+            }
+        }
+    }
+}
+
+fn greeting_of(control: &Envelope<'_>) -> Option<Greeting> {
+    let (request, request_id) = (control.request?, control.request_id.as_deref()?);
+    (control.is("control_request") && glance::request_subtype(control)? == "initialize").then(|| Greeting {
+        request_id: request_id.to_owned(),
+        request: request.to_owned(),
+        is_answered: false,
+    })
+}
+
+/// Whether a session in this state has no process, and gets none by itself.
+pub(super) const fn is_over(state: SessionState) -> bool {
+    matches!(state, SessionState::Stopped | SessionState::Failed)
+}
+
+impl<I: Inbox> Dialect for Relay<I> {
+    fn first(&mut self) -> Option<String> {
+        None
+    }
+
+    async fn next(&mut self, cursor: &mut Cursor) -> Next {
+        loop {
+            if let Some(state) = self.end {
+                return Next::Close(Close::NotLive(state));
+            }
+            if let Some(question) = &mut self.question {
+                let is_asked = question.answer.as_mut().await;
+                if let Some(Question { request_id, line, .. }) = self.question.take()
+                    && is_asked
+                {
+                    self.known.insert(request_id, false);
+                    let mut lines = Lines::default();
+                    lines.push(&line);
+                    return lines.into_frames();
+                }
+            }
+            if let Some(regreeting) = &mut self.regreeting {
+                // A session that is gone is seen below.
+                let _ = regreeting.as_mut().await;
+                self.regreeting = None;
+            }
+            let chunk = match self.rest.take() {
+                Some(chunk) => chunk,
+                None => match cursor.next(BATCH_BYTES).await {
+                    Ok(Some(chunk)) => chunk,
+                    Ok(None) => return Next::End,
+                    Err(error) => return Next::Failed(error),
+                },
+            };
+            match self.take(chunk) {
+                Ok(lines) if lines.is_empty() => {}
+                Ok(lines) => return lines.into_frames(),
+                Err(close) => return Next::Close(close),
+            }
+        }
+    }
+
+    fn received(&mut self, text: Utf8Bytes, _head: Seq) -> Result<Received, Close> {
+        let mut received = Received::default();
+        let lines = self.joiner.feed(&text).map_err(|TooLong| Close::TooBig)?;
+        for line in lines {
+            if let Some(token) = self.token.take()
+                && first_line::is_auth(line.as_bytes())
+            {
+                if !first_line::is_proof(&line, &token) {
+                    return Err(Close::Unproven);
+                }
+                continue;
+            }
+            self.note_line(&line);
+            received.lines.push(line.into());
+        }
+        Ok(received)
+    }
+
+    fn direct(&mut self, frame: ClientFrame) -> Result<Option<String>, Close> {
+        match frame {
+            ClientFrame::Response { request_id, answer } => {
+                self.redelivered(&answer);
+                if request_id == REGREETING_ID {
+                    return Ok(None);
+                }
+                if let Some(greeting) = self.greeting.as_mut().filter(|it| it.request_id == request_id) {
+                    greeting.is_answered = true;
+                }
+                Ok(Some(frames::response(&request_id, &answer) + "\n"))
+            }
+            ClientFrame::Refused(refused) => refusal(*refused),
+            // The CLI says nothing of these to its host.
+            ClientFrame::Prompted { .. } | ClientFrame::Answered { .. } | ClientFrame::Late(_) => Ok(None),
+        }
+    }
+
+    fn undelivered(&mut self, _reason: &str) -> Result<Option<String>, Close> {
+        Err(Close::Deleted)
+    }
+
+    fn shutdown(&self, _reconnect_after_ms: u64) -> (Option<String>, Close) {
+        (None, Close::CutShort)
+    }
+
+    fn counts(&self) -> bool {
+        false
+    }
+}
+
+/// A refusal in the CLI's own words where it has some. For all else the connection ends: the client would wait for ever.
+fn refusal(refused: Refused) -> Result<Option<String>, Close> {
+    match refused.line {
+        RefusedLine::Request(request_id) if request_id != REGREETING_ID => {
+            let line = stdin::control_error(&request_id, &refused.detail, Some(refused.code));
+            Ok(Some(String::from_utf8_lossy(&line).into_owned() + "\n"))
+        }
+        RefusedLine::Answer { .. } if refused.is_late => Ok(None),
+        RefusedLine::Request(_)
+        | RefusedLine::Answer { .. }
+        | RefusedLine::Prompt(_)
+        | RefusedLine::Nameless => Err(Close::Refused {
+            code: refused.code,
+            detail: refused.detail,
+        }),
+    }
+}
+
+/// The request with the callback id that the client gave, if it is about a hook of the client.
+fn own_callback(line: &str, request: Option<&str>, client: &ClientId) -> String {
+    let callback = request.and_then(|request| glance::member(request, "callback_id"));
+    let own = callback.and_then(|raw| {
+        let id: String = serde_json::from_str(raw).ok()?;
+        let id = id.strip_prefix(&format!("{client}/"))?.to_owned();
+        let start = raw.as_ptr().addr() - line.as_ptr().addr();
+        Some((start, raw.len(), Value::from(id).to_string()))
+    });
+    match own {
+        Some((start, length, id)) => [&line[..start], &id, &line[start + length..]].concat(),
+        None => line.to_owned(),
+    }
+}
+
+/// Lines on their way out.
+#[derive(Debug, Default)]
+struct Lines {
+    whole: Vec<String>,
+    /// The frame that is being filled.
+    last: String,
+}
+
+impl Lines {
+    fn push(&mut self, line: &str) {
+        if !self.last.is_empty() && self.last.len() + line.len() >= FRAME_BYTES {
+            self.whole.push(std::mem::take(&mut self.last));
+        }
+        self.last.push_str(line);
+        self.last.push('\n');
+    }
+
+    fn push_bytes(&mut self, line: &[u8]) {
+        self.push(&String::from_utf8_lossy(line));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.last.is_empty()
+    }
+
+    fn into_frames(mut self) -> Next {
+        self.whole.push(self.last);
+        let frames = self.whole.into_iter();
+        Next::Frames(frames.map(|text| Message::Text(text.into())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_of_the_client_has_the_id_that_the_client_gave() {
+        let client: ClientId = "sdk".parse().unwrap();
+        let told = |line: &str| own_callback(line, scan(line.as_bytes()).unwrap().request, &client);
+        let line = |id: &str| {
+            format!(
+                r#"{{"type":"control_request","request_id":"sdk/hook_0","request":{{"input":{{"callback_id":"sdk/x"}}, "callback_id": "{id}"}}}}"#
+            )
+        };
+        assert_eq!(told(&line("sdk/hook_0")), line("hook_0"));
+        assert_eq!(told(&line(r#"sdk/a\"b"#)), line(r#"a\"b"#));
+        for other in ["trunkline/0", "sdk2/hook_0", "hook_0"] {
+            assert_eq!(told(&line(other)), line(other));
+        }
+        let permission =
+            r#"{"type":"control_request","request_id":"1","request":{"subtype":"can_use_tool"}}"#;
+        assert_eq!(told(permission), permission);
+    }
+}

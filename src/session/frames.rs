@@ -1,0 +1,105 @@
+//! Owns what a session tells one of its clients alone. Each sub-protocol writes it in its own way.
+
+use crate::{
+    claude::ControlResponse,
+    domain::{ApprovalId, PromptUuid, Resolution},
+};
+
+use super::{Sent, SessionError};
+
+/// Something for one client.
+#[derive(Debug)]
+pub enum ClientFrame {
+    /// A prompt of the client is in the journal.
+    Prompted {
+        /// The prompt.
+        uuid: PromptUuid,
+        /// Its record.
+        sent: Sent,
+    },
+    /// A decision or answer of the client was written.
+    Answered {
+        /// The CLI's request.
+        request_id: String,
+    },
+    /// A line of the client was not taken.
+    Refused(Box<Refused>),
+    /// A decision of the client came after the end of its approval.
+    Late(Box<LateAnswer>),
+    /// The CLI's answer to a control request of the client.
+    Response {
+        /// The client's own id of the request.
+        request_id: String,
+        /// The answer.
+        answer: Box<ControlResponse>,
+    },
+}
+
+/// A line that was not taken.
+#[derive(Debug)]
+pub struct Refused {
+    /// The line.
+    pub line: RefusedLine,
+    /// The stable name of the reason.
+    pub code: &'static str,
+    /// The reason in words.
+    pub detail: String,
+    /// When the client may try again.
+    pub retry_after_ms: Option<u64>,
+    /// Whether the line is an answer to a request that has ended meanwhile.
+    pub is_late: bool,
+}
+
+/// A client's line, by its own ids.
+#[derive(Debug)]
+pub enum RefusedLine {
+    /// A line without an id.
+    Nameless,
+    /// A user message.
+    Prompt(Option<PromptUuid>),
+    /// A control request of the client, by its own id.
+    Request(String),
+    /// An answer to a request of the CLI.
+    Answer {
+        /// The CLI's request.
+        request_id: String,
+        /// The approval, if it is one.
+        approval_id: Option<ApprovalId>,
+    },
+}
+
+impl Refused {
+    pub(super) fn of(line: RefusedLine, error: &SessionError) -> Self {
+        let retry_after_ms = match error {
+            SessionError::NotWoken(failure) if failure.room.is_some() => Some(super::Refusal::RETRY_AFTER_MS),
+            _ => None,
+        };
+        Self {
+            line,
+            code: error.code(),
+            detail: crate::telemetry::chain(error),
+            retry_after_ms,
+            is_late: matches!(
+                error,
+                SessionError::RequestNotPending
+                    | SessionError::ApprovalNotPending(_)
+                    | SessionError::AlreadyDecided(_)
+            ),
+        }
+    }
+}
+
+/// The end of an approval, for a decision that came after it.
+#[derive(Debug)]
+pub struct LateAnswer {
+    /// The stable name of the reason.
+    pub code: &'static str,
+    /// The reason in words.
+    pub detail: String,
+    /// The CLI's request.
+    pub request_id: String,
+    /// The approval.
+    pub approval_id: ApprovalId,
+    /// How it ended, without an answer that is too large to keep.
+    pub resolution: Resolution,
+}
