@@ -9,6 +9,7 @@
 mod support;
 
 mod background;
+mod browser_sdk;
 mod choices;
 mod controls;
 mod conversations;

@@ -10,6 +10,7 @@
 )]
 #![expect(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod browser_sdk;
 pub(crate) mod chance;
 pub(crate) mod daemon;
 pub(crate) mod lines;
