@@ -146,10 +146,7 @@ fn is_of_a_write(cause: &(dyn std::error::Error + 'static)) -> bool {
         return error.kind() == io::ErrorKind::StorageFull;
     }
     if let Some(error) = cause.downcast_ref::<StoreError>() {
-        return matches!(
-            error,
-            StoreError::Full | StoreError::Open { .. } | StoreError::Database(_)
-        );
+        return error.may_be_of_a_full_disk();
     }
     matches!(cause.downcast_ref(), Some(SupervisorError::StoreBehind))
 }

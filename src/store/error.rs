@@ -10,10 +10,12 @@ use crate::domain::SessionId;
 mod code {
     pub(super) const BUSY: i32 = 5;
     pub(super) const READONLY: i32 = 8;
+    pub(super) const IO: i32 = 10;
     pub(super) const FULL: i32 = 13;
+    pub(super) const CANNOT_OPEN: i32 = 14;
 
     /// Failures of the machine, whatever was to be written: of memory, of input and output, of opening a file, of a lock.
-    pub(super) const OF_THE_MACHINE: [i32; 4] = [7, 10, 14, 15];
+    pub(super) const OF_THE_MACHINE: [i32; 4] = [7, IO, CANNOT_OPEN, 15];
 }
 
 /// A failure of the store. Cheap to clone: one failed transaction answers everybody who waited for it.
@@ -108,6 +110,22 @@ impl StoreError {
     /// Whether the same call may work later without anybody's doing.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Locked | Self::Full)
+    }
+
+    /// Whether a full disk fails so. SQLite tells some of its writes, and a file that it cannot make, as other failures.
+    pub fn may_be_of_a_full_disk(&self) -> bool {
+        let of_sqlite = |error: &sqlx::Error| {
+            matches!(
+                primary_code(error),
+                Some(code::IO | code::FULL | code::CANNOT_OPEN)
+            )
+        };
+        match self {
+            Self::Full => true,
+            Self::Open { source, .. } => source.downcast_ref().is_some_and(of_sqlite),
+            Self::Database(error) => of_sqlite(error),
+            _ => false,
+        }
     }
 
     /// Whether it is what was to be written that cannot be stored, so that another try is of no use.

@@ -17,7 +17,7 @@ use crate::{
         hooks::DEFAULT_TIMEOUT_MS,
         options::{HookTarget, McpTarget},
     },
-    domain::{RunId, Secret, Seq, Timestamp},
+    domain::{RunId, Secret, Seq, SigningKey, Timestamp},
     outbound::{Delivery, McpEndpoint, Outbound, Webhook, WebhookError},
     session::{
         actor::Actor,
@@ -139,15 +139,14 @@ impl Actor {
         else {
             return;
         };
-        let key = secret.as_deref().map(str::parse).transpose();
-        let (Ok(url), Ok(key)) = (url.parse(), key) else {
+        let Ok(url) = url.parse() else {
             let route = self.route(&asked);
             self.fall_back(&asked, &route, FallbackReason::WebhookFailed);
             return;
         };
         let hook = Webhook {
             url,
-            key,
+            key: secret.as_deref().map(SigningKey::of_stored),
             attempts: attempts.unwrap_or(ATTEMPTS),
         };
         let until = until.unwrap_or_else(|| asked.at.plus_millis(DEFAULT_TIMEOUT_MS));
