@@ -117,7 +117,7 @@ const STORIES = {
     await running.setModel('opus');
     input.send([{ text: 'With another model.' }]);
     await result();
-    const canceller = start({ canUseTool: async (_name, toolInput) => ({ behavior: 'allow', updatedInput: toolInput }) });
+    const canceller = start();
     canceller.input.send([bash('touch started; sleep 600'), { text: 'never' }]);
     await canceller.seen((message) => message.type === 'assistant');
     say({ running: true });
@@ -129,6 +129,29 @@ const STORIES = {
     running.close();
     canceller.running.close();
     return { cut: cut.subtype };
+  },
+
+  async elicitation() {
+    const asked = [];
+    const onElicitation = async (request) => {
+      asked.push([request.serverName, request.message]);
+      return { action: 'accept', content: { name: 'Ada' } };
+    };
+    const { input, running, messages, result } = start({ onElicitation });
+    input.send([{ tool: 'mcp__asking__ask', input: {} }, { text: 'done' }]);
+    const end = await result();
+    running.close();
+    return { asked, result: end.result, isTold: JSON.stringify(messages).includes('heard: accept Ada') };
+  },
+
+  async partial() {
+    const { input, running, messages, result } = start();
+    input.send([{ text: 'Piece by piece.' }]);
+    await result();
+    running.close();
+    const events = messages.filter((message) => message.type === 'stream_event').map((message) => message.event);
+    const pieces = events.filter((event) => event.type === 'content_block_delta').map((event) => event.delta.text ?? '');
+    return { text: pieces.join('') };
   },
 
   async another_is_first() {

@@ -39,7 +39,7 @@ use crate::{
 };
 use close::Close;
 use dialect::{Dialect as _, Received};
-use ndjson::Relay;
+use ndjson::{Earlier, Relay};
 use socket::{Client, Inbox, Limits};
 use v1::Records;
 
@@ -209,6 +209,7 @@ async fn attach_records(
         connection,
         client: client_id,
         by: _,
+        feed: _,
         view: live,
         cursor,
         direct,
@@ -312,13 +313,24 @@ async fn relay(
     let Attachment {
         client,
         by,
+        view,
+        feed,
         cursor,
         direct,
         inbox,
         ..
     } = attachment;
+    let open = view.requests.iter().filter(|request| {
+        let owner = request.client_id.as_ref();
+        owner.is_none_or(|owner| *owner == client)
+    });
+    let open = open.map(|request| (request.request_id().to_owned(), request.seq()));
+    let earlier = Earlier {
+        open: open.collect(),
+        feed,
+    };
     let max_line_bytes = Limits::of(state.config()).message_bytes;
-    let mut dialect = Relay::new(inbox.clone(), client, by, token, max_line_bytes);
+    let mut dialect = Relay::new(inbox.clone(), client, by, token, earlier, max_line_bytes);
     let Received { lines: early, .. } = dialect.received(rest.into(), cursor.position())?;
     Ok(Client {
         dialect,

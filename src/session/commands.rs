@@ -385,6 +385,7 @@ impl Actor {
             by: self.name_of(connection),
             client,
             view: self.shown_view(),
+            feed: self.feed.clone(),
             cursor,
             direct,
             inbox: ClientInbox {

@@ -259,6 +259,8 @@ pub struct Attachment {
     pub client: ClientId,
     /// The session at the moment of attaching.
     pub view: LiveView,
+    /// The session's journal, as a feed.
+    pub feed: Feed,
     /// The records after the asked one, without gap or double.
     pub cursor: Cursor,
     /// The name under which records have the client's lines.

@@ -22,7 +22,7 @@ fn initialize() -> Value {
 }
 
 /// The lines of the CLI in the journal after a record, controls left out.
-async fn printed(daemon: &TestDaemon, id: &str, after: u64) -> Vec<String> {
+fn printed(daemon: &TestDaemon, id: &str, after: u64) -> Vec<String> {
     let seq_of = |record: &Value| record["seq"].as_u64().unwrap();
     let records = daemon.journal(id);
     let records = records.lines().filter(|line| {
@@ -85,7 +85,7 @@ async fn the_lines_of_the_cli_go_out_byte_for_byte() {
     let answer: Value = serde_json::from_str(&lines.remove(answer)).unwrap();
     assert_eq!(answer["response"]["request_id"], "first");
     assert_eq!(answer["response"]["response"]["claude_code_version"], "9.9.9");
-    let printed = printed(&daemon, &id, head).await;
+    let printed = printed(&daemon, &id, head);
     assert_eq!(lines, printed[..lines.len()]);
     let odd = r#"{"type":"something_new",  "n":1.0, "u":"\u00e9"}"#;
     assert!(lines.iter().any(|line| line == odd), "{lines:#?}");
@@ -176,6 +176,28 @@ async fn a_hook_goes_to_the_one_that_registered_it_under_its_own_id() {
         let controls = lines.iter().filter(|line| line["type"] == "control_request");
         assert_eq!(controls.count(), 0, "a hook of another client");
     }
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_under_its_name_is_asked_again_by_its_hook() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = rest.create_ready(json!({"cwd": daemon.work_dir("w")})).await;
+    let mut client = LineSocket::attach(&daemon, &id, "&client_id=sdk").await;
+    let hooks = json!({"PreToolUse": [{"hookCallbackIds": ["hook_0"]}]});
+    let initialize = json!({"subtype": "initialize", "hooks": hooks});
+    client.control("1", initialize.clone()).await;
+    let call = json!({"callback": "sdk/hook_0", "id": "toolu_1", "tool": "Bash", "input": {"command": "ls"}});
+    client
+        .send(&user(&fake_prompt(&json!([{"call": call}, {"text": "done"}]))))
+        .await;
+    let asked = client.line("control_request").await;
+    drop(client);
+    let mut client = LineSocket::attach(&daemon, &id, "&client_id=sdk").await;
+    client.control("1", initialize).await;
+    assert_eq!(client.line("control_request").await, asked);
+    client.answer(&asked, json!({})).await;
+    client.line("result").await;
 }
 
 #[tokio::test]

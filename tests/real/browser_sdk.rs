@@ -1,11 +1,11 @@
 //! Owns the tests of the official browser SDK, unmodified, with the real CLI: it shows the token by its first line.
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use crate::{
+    elicitation::ASKING_SERVER,
     support::browser_sdk::BrowserSdk,
-    world::{World, text},
+    world::{World, fresh_id, text},
 };
 
 /// What comes of a story with a session that has these options.
@@ -81,9 +81,30 @@ async fn a_tool_of_an_in_process_server_is_called() {
 }
 
 #[tokio::test]
+async fn a_form_of_a_server_is_filled_in() {
+    let world = World::start().await;
+    world.write("asking.cjs", ASKING_SERVER);
+    let server = json!({"type": "stdio", "command": "node", "args": [world.dir().join("asking.cjs")]});
+    let options = json!({"mcp_servers": {"asking": server}, "allowed_tools": ["mcp__asking__ask"]});
+    let (_, outcome) = story(&world, "elicitation", options).await;
+    assert_eq!(outcome["asked"], json!([["asking", "What is your name?"]]));
+    assert_eq!(
+        (&outcome["result"], &outcome["isTold"]),
+        (&json!("done"), &json!(true))
+    );
+}
+
+#[tokio::test]
+async fn partial_messages_arrive_where_the_session_has_them() {
+    let world = World::start().await;
+    let (_, outcome) = story(&world, "partial", json!({"include_partial_messages": true})).await;
+    assert_eq!(outcome["text"], "Piece by piece.");
+}
+
+#[tokio::test]
 async fn a_turn_is_interrupted_and_the_model_and_the_mode_are_changed() {
     let world = World::start().await;
-    let id = world.session(json!({})).await;
+    let id = world.session(json!({"allowed_tools": ["Bash"]})).await;
     let mut sdk = BrowserSdk::start(&world.daemon, &id, "controls");
     assert_eq!(sdk.said().await, json!({"running": true}));
     world.made("started").await;
@@ -136,7 +157,7 @@ async fn a_reply_that_the_cli_would_misread_ends_the_query_and_the_request_stays
 #[tokio::test]
 async fn a_session_that_is_not_there_is_said_behind_the_token() {
     let world = World::start().await;
-    let unknown = Uuid::now_v7().to_string();
+    let unknown = fresh_id();
     let outcome = BrowserSdk::start(&world.daemon, &unknown, "no_such_session")
         .outcome()
         .await;

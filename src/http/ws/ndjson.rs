@@ -1,7 +1,11 @@
 //! Owns how `ndjson` is spoken: the lines of the CLI as a host at its stdin and stdout has them, and nothing of our own. The
 //! official SDK speaks it in a browser.
 
-use std::{collections::HashMap, future::Future, pin::Pin};
+use std::{
+    collections::{HashMap, VecDeque},
+    future::Future,
+    pin::Pin,
+};
 
 use axum::extract::ws::{Message, Utf8Bytes};
 use memchr::memmem;
@@ -18,7 +22,7 @@ use crate::{
     auth::Token,
     claude::{ControlResponse, Envelope, glance, json, scan, stdin},
     domain::{ClientId, Seq, SessionState},
-    journal::{Chunk, Cursor, RecordRef, Source},
+    journal::{Chunk, Cursor, Feed, RecordRef, Source},
     session::{ClientFrame, Refused, RefusedLine},
 };
 
@@ -29,13 +33,32 @@ const FRAME_BYTES: usize = 64 * 1024;
 /// The id of an `initialize` that is said for the client. Its answer is not the client's.
 const REGREETING_ID: &str = "trunkline-again";
 
-type Answer = Pin<Box<dyn Future<Output = bool> + Send>>;
+/// The line of a request, if it is for the client.
+type Answer = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// A request of the CLI of which it is not known yet whether it is for the client.
 struct Question {
     request_id: String,
-    line: String,
     answer: Answer,
+}
+
+/// Requests of the CLI that were open when a client came, and that no answer to `initialize` names.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    /// Their ids and records, oldest first.
+    pub(super) open: VecDeque<(String, Seq)>,
+    /// Where the records are.
+    pub(super) feed: Feed,
+}
+
+impl Earlier {
+    /// The line in a record.
+    async fn line(feed: Feed, seq: Seq) -> Option<String> {
+        // It may be cold on disk.
+        let read = tokio::task::spawn_blocking(move || feed.record(seq)).await;
+        let (_, data) = read.ok()?.ok()?;
+        String::from_utf8(data).ok()
+    }
 }
 
 /// The last `initialize` of a client.
@@ -61,6 +84,8 @@ pub(super) struct Relay<I> {
     /// Records that were taken from the cursor and not looked at.
     rest: Option<Chunk>,
     question: Option<Question>,
+    /// Requests from before the connection that may be for the client, which hears of them once it has greeted the CLI.
+    earlier: Earlier,
     greeting: Option<Greeting>,
     /// The greeting of a later process, on its way.
     regreeting: Option<Delivery>,
@@ -75,6 +100,7 @@ impl<I: Inbox> Relay<I> {
         client: ClientId,
         by: String,
         token: Option<Token>,
+        earlier: Earlier,
         max_line_bytes: usize,
     ) -> Self {
         Self {
@@ -86,6 +112,7 @@ impl<I: Inbox> Relay<I> {
             known: HashMap::new(),
             rest: None,
             question: None,
+            earlier,
             greeting: None,
             regreeting: None,
             end: None,
@@ -136,11 +163,11 @@ impl<I: Inbox> Relay<I> {
             // Its own ones come with the client's own ids.
             (Some("control_response"), _) => {}
             (Some("control_request"), Some(request_id)) => {
-                let answer = self.inbox.is_asked(request_id.to_owned());
+                let is_asked = self.inbox.is_asked(request_id.to_owned());
+                let line = own_callback(line, control.request, &self.client);
                 self.question = Some(Question {
                     request_id: request_id.to_owned(),
-                    line: own_callback(line, control.request, &self.client),
-                    answer: Box::pin(answer),
+                    answer: Box::pin(async move { is_asked.await.then_some(line) }),
                 });
             }
             (Some("control_cancel_request"), Some(request_id)) => {
@@ -184,6 +211,7 @@ impl<I: Inbox> Relay<I> {
             }
             Some("run_started") => {
                 self.known.clear();
+                self.earlier.open.clear();
                 if let Some(greeting) = self.greeting.as_ref().filter(|it| it.is_answered) {
                     let line = stdin::relayed_request(REGREETING_ID, &greeting.request);
                     let inbox = self.inbox.clone();
@@ -192,6 +220,35 @@ impl<I: Inbox> Relay<I> {
             }
             _ => {}
         }
+    }
+
+    /// Asks whether the next request from before the connection is for the client. Says whether there is one.
+    fn ask_of_earlier(&mut self) -> bool {
+        if !self
+            .greeting
+            .as_ref()
+            .is_some_and(|greeting| greeting.is_answered)
+        {
+            return false;
+        }
+        let Some((request_id, seq)) = self.earlier.open.pop_front() else {
+            return false;
+        };
+        let is_asked = self.inbox.is_asked(request_id.clone());
+        let (feed, client) = (self.earlier.feed.clone(), self.client.clone());
+        let answer = async move {
+            if !is_asked.await {
+                return None;
+            }
+            let line = Earlier::line(feed, seq).await?;
+            let request = scan(line.as_bytes())?.request;
+            Some(own_callback(&line, request, &client))
+        };
+        self.question = Some(Question {
+            request_id,
+            answer: Box::pin(answer),
+        });
+        true
     }
 
     /// A line of the client is on its way to the session.
@@ -247,11 +304,9 @@ impl<I: Inbox> Dialect for Relay<I> {
                 return Next::Close(Close::NotLive(state));
             }
             if let Some(question) = &mut self.question {
-                let is_asked = question.answer.as_mut().await;
-                if let Some(Question { request_id, line, .. }) = self.question.take()
-                    && is_asked
-                {
-                    self.known.insert(request_id, false);
+                let answer = question.answer.as_mut().await;
+                if let Some((question, line)) = self.question.take().zip(answer) {
+                    self.known.insert(question.request_id, false);
                     let mut lines = Lines::default();
                     lines.push(&line);
                     return lines.into_frames();
@@ -261,6 +316,9 @@ impl<I: Inbox> Dialect for Relay<I> {
                 // A session that is gone is seen below.
                 let _ = regreeting.as_mut().await;
                 self.regreeting = None;
+            }
+            if self.ask_of_earlier() {
+                continue;
             }
             let chunk = match self.rest.take() {
                 Some(chunk) => chunk,
