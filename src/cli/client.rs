@@ -12,7 +12,7 @@ use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 
 use super::{CliError, daemon_file::DaemonFile, output::note, request, resolve};
-use crate::{domain::RequestId, files};
+use crate::{domain::RequestId, files, http::ErrorCode};
 
 /// Longest time for an answer to a request that does not wait for a turn.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
@@ -315,7 +315,7 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
         Some(detail) if text("code") == Some("control_refused") => {
             format!("the agent refused it: {detail}")
         }
-        Some(detail) if detail != title && !is_of_api(detail) => format!("{title}: {detail}"),
+        Some(detail) if detail != title && !is_of_api(text("code"), detail) => format!("{title}: {detail}"),
         _ => title.to_owned(),
     };
     let hint = match text("code") {
@@ -340,11 +340,24 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
     }
 }
 
-/// Whether a detail is advice for who writes requests, which helps nobody at the command line.
-fn is_of_api(detail: &str) -> bool {
-    ["/v1/", "GET ", "The member ", "Authorization: "]
-        .iter()
-        .any(|words| detail.contains(words))
+/// Errors whose standing advice names routes, headers and members, which helps nobody at the command line.
+const WITH_ADVICE_OF_API: [ErrorCode; 10] = [
+    ErrorCode::Unauthorized,
+    ErrorCode::RouteNotFound,
+    ErrorCode::AnswerNotKept,
+    ErrorCode::SessionNotFound,
+    ErrorCode::SessionNotParkable,
+    ErrorCode::MessageNotFound,
+    ErrorCode::PromptNotOpen,
+    ErrorCode::ApprovalNotFound,
+    ErrorCode::AlreadyDecided,
+    ErrorCode::RuleNotFound,
+];
+
+/// Whether a detail is such advice. What the daemon says of one case is told, whatever words it has.
+fn is_of_api(code: Option<&str>, detail: &str) -> bool {
+    let code = code.and_then(ErrorCode::named);
+    code.is_some_and(|code| WITH_ADVICE_OF_API.contains(&code) && code.advice() == detail)
 }
 
 /// Where a person finds what there is of the kind that was not found.
@@ -476,6 +489,36 @@ mod tests {
         assert!(matches!(error, CliError::NotFound { message, .. } if message == "No such session"));
         let error = refusal(StatusCode::BAD_GATEWAY, &Value::Null);
         assert_eq!(error.to_string(), "Bad Gateway");
+    }
+
+    #[test]
+    fn only_standing_advice_for_callers_of_the_api_is_left_out() {
+        let told = |code: ErrorCode, detail: &str| {
+            let problem = json!({"title": code.title(), "detail": detail, "code": code.as_str()});
+            refusal(code.status(), &problem).to_string()
+        };
+        for (code, detail) in [
+            (ErrorCode::CwdMissing, "/srv/api/v1/app does not exist"),
+            (ErrorCode::SessionNotFound, "GET /v1/sessions was asked for"),
+            (ErrorCode::SessionStopping, ErrorCode::SessionStopping.advice()),
+        ] {
+            assert_eq!(told(code, detail), format!("{}: {detail}", code.title()));
+        }
+        for code in WITH_ADVICE_OF_API {
+            assert_eq!(told(code, code.advice()), code.title());
+        }
+        // The table of errors may get more of it.
+        for code in ErrorCode::ALL {
+            let is_of_api = ["GET ", "/v1/", "The member ", "Authorization: "]
+                .iter()
+                .any(|words| code.advice().contains(words));
+            let is_told_otherwise = *code == ErrorCode::InvalidQuery;
+            assert_eq!(
+                is_of_api && !is_told_otherwise,
+                WITH_ADVICE_OF_API.contains(code),
+                "{code:?}"
+            );
+        }
     }
 
     #[test]

@@ -251,6 +251,10 @@ async fn wrong_values_are_told_in_a_persons_words() {
             &["new", "--label", "x"],
             "'--label <KEY=VALUE>': expected KEY=VALUE, such as team=web",
         ),
+        (
+            &["new", "--cwd", "/srv/api/v1/app"],
+            "the working directory /srv/api/v1/app does not exist",
+        ),
         (&["new", "--options", "nowhere"], "--options: cannot read nowhere"),
         (
             &["send", "last", "x", "--wait", "--timeout", "x"],
