@@ -5,6 +5,7 @@ mod approvals;
 mod args;
 mod attach;
 mod client;
+mod continuing;
 mod daemon_file;
 mod doctor;
 mod error;

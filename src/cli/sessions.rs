@@ -12,6 +12,7 @@ use super::{
     CliError,
     args::{self, Common},
     client::Client,
+    continuing::{self, Newest},
     messages::{self, Message},
     output::{Output, Tone, note},
     request::{self, Room},
@@ -31,10 +32,14 @@ pub(super) async fn create(
     // Before anything is made. Without a prompt, a caller that waits for an answer gives it on stdin.
     let prompt = new.prompt.as_deref().or_else(|| new.wait.then_some("-"));
     let prompt = prompt.map(messages::read).transpose()?.map(Message::new);
-    if new.go_on
-        && let Some(session) = newest_session(client, new.cwd.as_deref()).await?
-    {
-        return go_on(common, client, output, new, &session, prompt).await;
+    let mut conversation = new.resume.clone();
+    if new.go_on {
+        match continuing::newest(client, new.cwd.as_deref()).await? {
+            Newest::Session(session) => {
+                return continuing::go_on(common, client, output, new, &session, prompt).await;
+            }
+            Newest::Conversation(id) => conversation = Some(id),
+        }
     }
     let mut body = Map::new();
     // It comes with the start, so that a CLI that dies there loses no message.
@@ -51,7 +56,14 @@ pub(super) async fn create(
             .collect();
         body.insert("labels".into(), Value::Object(labels));
     }
-    let options = options(new)?;
+    let mut options = options(new)?;
+    set(&mut options, "resume", conversation);
+    if new.attach {
+        // A person who watches wants to see the text as it is written.
+        options
+            .entry("include_partial_messages")
+            .or_insert(Value::Bool(true));
+    }
     if !options.is_empty() {
         body.insert("options".into(), Value::Object(options));
     }
@@ -77,22 +89,14 @@ pub(super) async fn create(
     Ok(id)
 }
 
-/// The launch options: the file, then the flags over it.
-fn options(new: &args::New) -> Result<Map<String, Value>, CliError> {
+/// The launch options that a person chose: the file, then the flags over it.
+pub(super) fn options(new: &args::New) -> Result<Map<String, Value>, CliError> {
     let mut options = match &new.options {
         None => Map::new(),
         Some(path) => object_of("--options", path)?,
     };
     set(&mut options, "model", new.model.clone());
     set(&mut options, "permission_mode", new.permission_mode.clone());
-    set(&mut options, "resume", new.resume.clone());
-    if new.go_on {
-        set(
-            &mut options,
-            "resume",
-            Some(newest_conversation(new.cwd.as_deref())?),
-        );
-    }
     set(&mut options, "system_prompt", new.system_prompt.clone());
     if let Some(append) = &new.append_system_prompt {
         let preset = json!({"type": "preset", "preset": "claude_code", "append": append});
@@ -120,12 +124,6 @@ fn options(new: &args::New) -> Result<Map<String, Value>, CliError> {
             .collect::<Result<Vec<_>, _>>()?;
         set(&mut options, "additional_directories", Some(dirs));
     }
-    if new.attach {
-        // A person who watches wants to see the text as it is written.
-        options
-            .entry("include_partial_messages")
-            .or_insert(Value::Bool(true));
-    }
     Ok(options)
 }
 
@@ -145,90 +143,6 @@ fn object_of(flag: &str, file: &Path) -> Result<Map<String, Value>, CliError> {
         Ok(_) => Err(wrong("is no JSON object")),
         Err(error) => Err(wrong(&not_json(&error))),
     }
-}
-
-/// The session of a directory with the newest activity.
-async fn newest_session(client: &Client, cwd: Option<&Path>) -> Result<Option<Value>, CliError> {
-    let cwd = cwd.unwrap_or_else(|| Path::new("."));
-    let cwd = absolute(&std::fs::canonicalize(cwd).context("cannot find the directory")?)?;
-    let page = client
-        .get(&["v1", "sessions"], &[("cwd", &cwd), ("limit", "1")])
-        .await?;
-    Ok(view::list(&page, &["items"]).first().cloned())
-}
-
-/// `new --continue` where a session is there already: it goes on as it is.
-async fn go_on(
-    common: &Common,
-    client: &Client,
-    output: &Output,
-    new: &args::New,
-    session: &Value,
-    prompt: Option<Message>,
-) -> Result<String, CliError> {
-    let id = view::text(session, &["id"]).to_owned();
-    let plain = args::New {
-        go_on: false,
-        attach: false,
-        ..new.clone()
-    };
-    let is_described = new.title.is_some() || new.tag.is_some() || !new.labels.is_empty();
-    if is_described || !options(&plain)?.is_empty() {
-        return Err(CliError::Usage(format!(
-            "--continue goes on with the session {id} as it is, and options of a new one do not go with that"
-        )));
-    }
-    note(&format!("going on with the session {id}"));
-    if matches!(view::text(session, &["state"]), "stopped" | "failed") {
-        client
-            .post(&["v1", "sessions", &id, "resume"], &json!({}))
-            .await?;
-    }
-    match prompt {
-        Some(message) if new.wait => {
-            messages::ask(common, output, &id, &message, messages::LONGEST_WAIT).await?;
-            return Ok(id);
-        }
-        Some(message) => {
-            client
-                .post(&["v1", "sessions", &id, "messages"], &message.body())
-                .await?;
-        }
-        None => {}
-    }
-    if output.is_json() {
-        output.value(&client.get(&["v1", "sessions", &id], &[]).await?)?;
-    } else {
-        output.line(&id)?;
-    }
-    Ok(id)
-}
-
-/// The id of the newest conversation that the agent CLI had in a directory.
-fn newest_conversation(cwd: Option<&Path>) -> Result<String, CliError> {
-    let cwd =
-        std::fs::canonicalize(cwd.unwrap_or_else(|| Path::new("."))).context("cannot find the directory")?;
-    let of_home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".claude"));
-    let root = std::env::var_os("CLAUDE_CONFIG_DIR")
-        .map(PathBuf::from)
-        .or_else(of_home);
-    let name: String = cwd
-        .to_string_lossy()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect();
-    let dir = root.unwrap_or_default().join("projects").join(name);
-    let found = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-    let conversations = found.filter_map(|entry| {
-        let path = entry.path();
-        let id = path.file_stem()?.to_str()?.to_owned();
-        let is_one = path.extension().is_some_and(|end| end == "jsonl") && id.parse::<uuid::Uuid>().is_ok();
-        is_one.then_some((entry.metadata().ok()?.modified().ok()?, id))
-    });
-    conversations.max().map(|(_, id)| id).ok_or_else(|| {
-        let message = format!("the agent CLI had no conversation in {}", cwd.display());
-        CliError::not_found(message, Some("leave out --continue to begin one"))
-    })
 }
 
 /// `ls`
@@ -624,7 +538,7 @@ fn set(fields: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value
 }
 
 /// The daemon has another working directory, so it gets absolute paths only.
-fn absolute(path: &Path) -> Result<String, CliError> {
+pub(super) fn absolute(path: &Path) -> Result<String, CliError> {
     let absolute: PathBuf = if path == Path::new(".") {
         std::env::current_dir().context("cannot find the current directory")?
     } else {
@@ -663,15 +577,11 @@ mod tests {
             "b",
             "--allowed-tools",
             "Read,Bash(ls *)",
-            "--resume",
-            "0d2b1f0e-6c1f-4c3e-9a51-2f3b8c5d7e90",
-            "--attach",
         ]);
         assert_eq!(
             Value::Object(options(&new).unwrap()),
             json!({
                 "model": "b", "betas": ["x"], "allowed_tools": ["Read", "Bash(ls *)"],
-                "resume": "0d2b1f0e-6c1f-4c3e-9a51-2f3b8c5d7e90", "include_partial_messages": true,
             })
         );
         for text in ["[]", "{"] {

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     process::{Command, Stdio},
 };
 
@@ -13,7 +14,7 @@ use crate::{
     support::{
         daemon::TestDaemon,
         model_api::ModelApi,
-        programs::{clean_env, real_claude, scripted},
+        programs::{clean_env, fake_claude, real_claude, scripted},
         wait::{PATIENCE, wait_for},
     },
 };
@@ -82,7 +83,7 @@ async fn continue_goes_on_with_what_was_begun_by_hand_and_then_with_the_session(
     assert_eq!(sessions["items"].as_array().unwrap().len(), 1, "{sessions}");
     let id = sessions["items"][0]["id"].as_str().unwrap();
 
-    // What is there already goes on, also when it was stopped.
+    // The session goes on, also when it was stopped.
     tl(&daemon, &["stop", id]).good();
     let second = ask(&daemon, &["new", "--continue", "--wait", &saying("still here")]).await;
     assert!(
@@ -100,6 +101,82 @@ async fn continue_goes_on_with_what_was_begun_by_hand_and_then_with_the_session(
     );
     let told = tl(&daemon, &["new", "--continue", "--model", "opus", "hello"]).failed(2);
     assert!(told.contains(id) && told.contains("as it is"), "{told}");
+}
+
+/// The id of the session that `ls` has first.
+fn newest(daemon: &TestDaemon) -> String {
+    let sessions = tl(daemon, &["ls", "--json"]).json();
+    sessions["items"][0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn continue_passes_over_a_session_that_cannot_go_on() {
+    let daemon = TestDaemon::with_fake()
+        .fake(json!({ "cost": 0.01 }))
+        .start()
+        .await;
+    tl(&daemon, &["new", "--wait", "hello"]).good();
+    let able = newest(&daemon);
+    tl(&daemon, &["new", "--max-budget-usd", "0.005", "--wait", "hello"]).good();
+    let spent = newest(&daemon);
+    assert_ne!(able, spent);
+    tl(&daemon, &["stop", &spent]).good();
+    assert_eq!(newest(&daemon), spent);
+    let told = tl(&daemon, &["resume", &spent]).failed(5);
+    assert!(told.contains("has cost what it may cost"), "{told}");
+
+    let gone_on = tl(&daemon, &["new", "--continue", "--wait", "hello"]);
+    assert!(
+        gone_on.code == 0
+            && gone_on
+                .stderr
+                .contains(&format!("going on with the session {able}")),
+        "{gone_on:?}"
+    );
+
+    // The conversation of the other one is no way round.
+    tl(&daemon, &["rm", "--force", &able]).good();
+    let view = daemon.rest().session(&spent).await;
+    let place: String = view["cwd"]
+        .as_str()
+        .unwrap()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    let kept = daemon.home().join(".claude/projects").join(place);
+    fs::create_dir_all(&kept).unwrap();
+    let conversation = view["cli"]["session_id"].as_str().unwrap();
+    fs::write(kept.join(format!("{conversation}.jsonl")), "").unwrap();
+    let told = tl(&daemon, &["new", "--continue"]).failed(4);
+    assert!(
+        told.contains(&format!("the session {spent} cannot go on"))
+            && told.contains(&format!("`trunkline show {spent}` says why")),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn continue_passes_over_simulated_sessions_once_there_is_an_agent() {
+    let programs = tempfile::tempdir().unwrap();
+    let daemon = TestDaemon::with_fake().claude_in(programs.path()).start().await;
+    let hello = ["new", "--continue", "--wait", "hello"];
+    tl(&daemon, &["new", "--wait", "hello"]).good();
+    let simulated = newest(&daemon);
+    let goes_on_with = |id: &str| {
+        let ran = tl(&daemon, &hello);
+        let words = format!("going on with the session {id}");
+        assert!(ran.code == 0 && ran.stderr.contains(&words), "{ran:?}");
+    };
+    goes_on_with(&simulated);
+
+    symlink(fake_claude(), programs.path().join("claude")).unwrap();
+    let told = tl(&daemon, &hello).failed(4);
+    assert!(told.contains("the agent CLI had no conversation in"), "{told}");
+    tl(&daemon, &["new", "--wait", "hello"]).good();
+    let real = newest(&daemon);
+    tl(&daemon, &["send", &simulated, "--wait", "hello"]).good();
+    assert_eq!(newest(&daemon), simulated);
+    goes_on_with(&real);
 }
 
 #[tokio::test]
@@ -135,8 +212,8 @@ async fn servers_come_from_the_file_that_the_agent_takes_too() {
     let path = format!("/v1/sessions/{id}/mcp");
     wait_for("the agent is connected to the server", PATIENCE, async || {
         let status = daemon.rest().get(&path).await.expect(200);
-        let servers = status["response"]["mcpServers"].as_array().unwrap();
-        let good = servers.iter().find(|server| server["name"] == "good").unwrap();
+        let servers = status["response"]["mcpServers"].as_array()?;
+        let good = servers.iter().find(|server| server["name"] == "good")?;
         (good["status"] == "connected").then_some(())
     })
     .await;
