@@ -74,6 +74,11 @@ pub(super) fn from_request(
     })
 }
 
+/// The call of a tool that an approval is about.
+pub(super) fn call_of(approval: &Approval) -> Option<String> {
+    glance::member_text(approval.request.get(), "tool_use_id")
+}
+
 /// The request id of the approval of a call that was put off. The CLI has none: it asks its hook, under an id of that.
 pub(super) fn deferred_id(call: &str) -> String {
     format!("deferred:{call}")
@@ -135,7 +140,8 @@ pub(super) fn of_put_off(
     }
     request.set("tool_use_id", id);
     let approval = Approval {
-        id: ApprovalId::of_record(session, asked.seq),
+        // The hook may have changed the call as well, and that entry has the id of the record.
+        id: ApprovalId::of_part(session, asked.seq, 0),
         run_id: run,
         seq: asked.seq,
         request_id: deferred_id(id),

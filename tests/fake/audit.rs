@@ -1,12 +1,14 @@
 //! Owns the tests of the audit log where nobody was asked: what hooks decide, and what the CLI denies by itself.
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{act, act_through, plain, session_with},
+    bed::{act, act_through, pid, plain, session_with},
     rules::approvals,
     support::{
         daemon::TestDaemon,
+        proc,
         rest::Rest,
         server::Server,
         wait::{PATIENCE, wait_for},
@@ -147,6 +149,20 @@ fn result_of(call: &str, held: Option<&str>) -> Value {
     json!({ "line": line })
 }
 
+/// Each entry's call, state and hash of what was let through.
+fn told(log: &[Value]) -> Vec<(&str, &str, Option<&str>)> {
+    log.iter()
+        .map(|it| {
+            let call = it["tool_use_id"].as_str().unwrap();
+            let (state, ran) = (
+                it["state"].as_str().unwrap(),
+                it["resolution"]["ran_sha256"].as_str(),
+            );
+            (call, state, ran)
+        })
+        .collect()
+}
+
 #[tokio::test]
 async fn a_call_that_others_held_is_not_said_to_have_run() {
     let mut daemon = TestDaemon::with_fake().start().await;
@@ -178,19 +194,8 @@ async fn a_call_that_others_held_is_not_said_to_have_run() {
     ]);
     act_through(&rest, &id, actions).await;
     let check = |log: &[Value]| {
-        let told: Vec<_> = log
-            .iter()
-            .map(|it| {
-                let call = it["tool_use_id"].as_str().unwrap();
-                let (state, ran) = (
-                    it["state"].as_str().unwrap(),
-                    it["resolution"]["ran_sha256"].as_str(),
-                );
-                (call, state, ran)
-            })
-            .collect();
         assert_eq!(
-            told,
+            told(log),
             [
                 ("use-first", "overruled", None),
                 ("use-first", "denied", None),
@@ -215,15 +220,21 @@ async fn a_call_that_others_held_is_not_said_to_have_run() {
 async fn each_call_that_a_hook_put_off_is_in_the_log() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let hooks = ["defer", "allow"]
-        .map(|decision| hook(json!({ "type": "fixed", "output": output(Some(decision), None) })));
+    let outputs = [
+        output(Some("defer"), None),
+        output(Some("allow"), None),
+        output(Some("defer"), Some(json!({ "command": "ls" }))),
+    ];
+    let hooks = outputs.map(|output| hook(json!({ "type": "fixed", "output": output })));
     let id = session_with(&daemon, "a", json!({}), json!({ "hooks": hooks })).await;
     let named = json!({ "id": "use-2", "name": "Bash", "input": { "command": "rm x" } });
     let actions = json!([
         asked("h-1", "use-1", 0),
-        asked("h-2", "use-2", 0),
-        asked("h-3", "use-3", 1),
+        asked("h-2", "use-1", 0),
+        asked("h-3", "use-2", 0),
+        asked("h-4", "use-3", 1),
         result_of("use-3", None),
+        asked("h-5", "use-4", 2),
         { "result": { "terminal_reason": "tool_deferred", "deferred_tool_use": named } },
     ]);
     act(&rest, &id, actions).await;
@@ -233,7 +244,12 @@ async fn each_call_that_a_hook_put_off_is_in_the_log() {
             .iter()
             .map(|it| (it["tool_use_id"].as_str().unwrap(), it["state"].as_str().unwrap()))
             .collect();
-        assert_eq!(told, [("use-1", "withdrawn"), ("use-2", "pending")], "{log:#?}");
+        let expected = [
+            ("use-1", "withdrawn"),
+            ("use-4", "withdrawn"),
+            ("use-2", "pending"),
+        ];
+        assert_eq!(told, expected, "{log:#?}");
         assert_eq!(
             (&log[0]["subject"], &log[0]["input_sha256"]),
             (&json!("Bash"), &json!(RM))
@@ -242,10 +258,73 @@ async fn each_call_that_a_hook_put_off_is_in_the_log() {
         let end = &log[0]["resolution"];
         assert_eq!((&end["by"], &end["how"]), (&json!("cli"), &json!("withdrawal")));
     };
+    // The hook that put a call off has changed it, too.
+    assert_eq!(
+        told(&approvals(&rest, &id, "how=hook").await),
+        [("use-3", "allowed", Some(RM)), ("use-4", "changed", None)]
+    );
+    let withdrawn = r#"kind="deferred",how="withdrawal",by="cli""#;
+    assert_eq!(counted(&rest, withdrawn).await, Some(2));
     check(&approvals(&rest, &id, "kind=deferred").await);
     daemon.kill();
     daemon.start().await;
     check(&approvals(&daemon.rest(), &id, "kind=deferred").await);
+}
+
+#[tokio::test]
+async fn a_call_that_one_hook_allowed_and_another_put_off_is_overruled() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let hooks = ["allow", "defer"]
+        .map(|decision| hook(json!({ "type": "fixed", "output": output(Some(decision), None) })));
+    let id = session_with(&daemon, "a", json!({}), json!({ "hooks": hooks })).await;
+    let named = json!({ "id": "use-2", "name": "Bash", "input": { "command": "rm x" } });
+    let actions = json!([
+        asked("h-1", "use-1", 0),
+        asked("h-2", "use-1", 1),
+        asked("h-3", "use-2", 1),
+        asked("h-4", "use-2", 0),
+        { "result": { "terminal_reason": "tool_deferred", "deferred_tool_use": named } },
+    ]);
+    act(&rest, &id, actions).await;
+    rest.in_state(&id, &["waiting"]).await;
+    let expected = [("use-1", "overruled", None), ("use-2", "overruled", None)];
+    assert_eq!(told(&approvals(&rest, &id, "how=hook").await), expected);
+    daemon.kill();
+    daemon.start().await;
+    let log = approvals(&daemon.rest(), &id, "how=hook").await;
+    assert_eq!(told(&log), expected);
+}
+
+#[tokio::test]
+async fn a_call_whose_process_ended_before_a_person_decided_is_overruled() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let allow = hook(json!({ "type": "fixed", "output": output(Some("allow"), None) }));
+    for ending in ["stop", "death"] {
+        let id = session_with(&daemon, ending, json!({}), json!({ "hooks": [&allow] })).await;
+        let actions = json!([
+            asked("h-1", "use-1", 0),
+            { "ask": { "tool": "Bash", "input": { "command": "rm x" }, "tool_use_ids": ["use-1"] } },
+        ]);
+        act(&rest, &id, actions).await;
+        rest.pending_approval(&id).await;
+        assert_eq!(
+            told(&approvals(&rest, &id, "how=hook").await),
+            [("use-1", "allowed", Some(RM))]
+        );
+        if ending == "stop" {
+            rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+        } else {
+            proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
+            rest.in_state(&id, &["failed"]).await;
+        }
+        assert_eq!(
+            told(&approvals(&rest, &id, "").await),
+            [("use-1", "overruled", None), ("use-1", "abandoned", None)],
+            "{ending}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! Owns what the fold remembers for the audit log: approvals that ended, the calls of tools with their inputs, and which calls
 //! have an entry already. The CLI's own denials name only the call.
 
-use std::collections::{HashSet, VecDeque};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use memchr::memmem;
 
@@ -11,6 +14,7 @@ use crate::{
         denials::{CallsEnded, Denial, ToolCall},
     },
     domain::{Approval, ApprovalId, Resolution},
+    session::approvals,
 };
 
 use super::ended::{EndedApproval, EndedApprovals};
@@ -122,28 +126,39 @@ impl Audit {
         of_it.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// A hook puts a call off.
+    /// A hook puts a call off. Several may: the call is dropped once.
     pub(super) fn on_put_off(&mut self, tool_use_id: String, approval: Approval) {
+        if self.put_off.iter().any(|(call, _)| *call == tool_use_id) {
+            return;
+        }
         if self.put_off.len() == PUT_OFF {
             self.put_off.pop_front();
         }
         self.put_off.push_back((tool_use_id, approval));
     }
 
-    /// A turn ended with this call put off, or with none: the calls that were put off as well, and that the CLI drops.
-    pub(super) fn dropped(&mut self, named: Option<&str>) -> Vec<Approval> {
+    /// A turn ended with this call put off, or with none: the calls that were put off as well, and that the CLI drops; and the
+    /// entries that let any of these calls pass.
+    pub(super) fn on_turn_deferred(&mut self, named: Option<&str>) -> (Vec<Approval>, Vec<ApprovalId>) {
         let put_off = std::mem::take(&mut self.put_off);
         let Some(named) = named else {
-            return Vec::new();
+            return Default::default();
         };
-        let dropped = put_off
-            .into_iter()
-            .filter(|(call, _)| call != named && !self.asked.contains(call) && !self.denied.contains(call));
-        dropped.map(|(_, approval)| approval).collect()
+        let mut overruled = self.take_passed(named);
+        let mut dropped = Vec::new();
+        for (call, approval) in put_off {
+            if call == named || self.asked.contains(&call) || self.denied.contains(&call) {
+                continue;
+            }
+            overruled.extend(self.take_passed(&call));
+            dropped.push(approval);
+        }
+        (dropped, overruled)
     }
 
-    /// Calls have ended: the entries that let those of them pass that did not run.
-    pub(super) fn on_user(&mut self, line: &Envelope<'_>) -> Vec<ApprovalId> {
+    /// Calls have ended: the entries that let those of them pass that did not run. A call whose approval is open never began:
+    /// its entries wait for the end of that.
+    pub(super) fn on_user(&mut self, line: &Envelope<'_>, open: &[Arc<Approval>]) -> Vec<ApprovalId> {
         if self.passed.is_empty() && self.put_off.is_empty() {
             return Vec::new();
         }
@@ -153,9 +168,17 @@ impl Audit {
             .iter()
             .flat_map(|call| self.take_passed(call))
             .collect();
-        self.passed.retain(|(call, _)| !ended.all.contains(call));
+        let open: Vec<String> = open.iter().filter_map(|it| approvals::call_of(it)).collect();
+        self.passed
+            .retain(|(call, _)| !ended.all.contains(call) || open.contains(call));
         self.put_off.retain(|(call, _)| !ended.all.contains(call));
         overruled
+    }
+
+    /// A process ended with an approval open: the entries that let its call pass, which never ran.
+    pub(super) fn on_abandoned(&mut self, approval: &Approval) -> Vec<ApprovalId> {
+        let call = approvals::call_of(approval);
+        call.map(|call| self.take_passed(&call)).unwrap_or_default()
     }
 
     /// The CLI tells that calls did not run: the entries that let them pass.

@@ -107,9 +107,12 @@ impl Machine {
         out: &mut Outcome,
     ) {
         // It comes back to one call only, and says nothing of the others that hooks put off in the same turn.
-        for approval in self.audit.dropped(call.map(|call| call.id.as_str())) {
+        let (dropped, overruled) = self.audit.on_turn_deferred(call.map(|call| call.id.as_str()));
+        for approval in dropped {
             self.log_decision((approval, approvals::withdrawn(record.at)), out);
         }
+        out.facts
+            .extend(overruled.into_iter().map(Fact::ApprovalOverruled));
         let id = call.map(|call| approvals::deferred_id(&call.id));
         let is_it = |approval: &Approval| Some(&approval.request_id) == id.as_ref();
         self.withdraw_deferred(|approval| !is_it(approval), record.at, out);

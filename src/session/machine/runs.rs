@@ -107,6 +107,8 @@ impl Machine {
         for approval in abandoned {
             let resolution = approvals::abandoned(record.at);
             self.close_approval(&approval, resolution, out);
+            let overruled = self.audit.on_abandoned(&approval).into_iter();
+            out.facts.extend(overruled.map(Fact::ApprovalOverruled));
         }
         // Work that a process began before it was ready, and that the model did not answer, was no turn.
         let is_elsewhere = matches!(run.unfit, Some(Unfit::Conversation(_)));

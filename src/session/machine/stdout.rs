@@ -52,7 +52,7 @@ impl Machine {
             Some("user") => {
                 self.calls.on_user(&line);
                 self.unasked.on_user(&line);
-                let overruled = self.audit.on_user(&line).into_iter();
+                let overruled = self.audit.on_user(&line, &self.approvals).into_iter();
                 out.facts.extend(overruled.map(Fact::ApprovalOverruled));
             }
             Some("result") => self.on_result(&line, record, out),
