@@ -115,7 +115,7 @@ test-rust: tools $(WEB_TEST_READY) $(PYTHON)
 	@export $(WITH_PYTHON); if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run --locked $${CI:+--profile ci}; \
 	else \
-		set -x; $(CARGO) test --locked --lib --bins --tests; \
+		set -x; $(CARGO) test --locked --lib --tests; \
 	fi
 
 # `make chaos SECONDS=3600`, `make chaos KILLS=1000`, `make chaos SEED=7`: docs/RELIABILITY.md.

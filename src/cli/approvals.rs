@@ -36,7 +36,7 @@ pub(super) async fn list(client: &Client, output: &Output, list: &args::Approval
     }
     let approvals = view::list(&page, &["items"]);
     if approvals.is_empty() {
-        // Of the state, and of other conditions.
+        // The state is one condition, and others may stand beside it.
         let is_filtered = list.state != "pending" || query.len() > 2;
         note(if is_filtered {
             "no request is like that; `trunkline approvals --state all` lists all"

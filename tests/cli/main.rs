@@ -15,7 +15,6 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
 
 use nix::sys::signal::Signal;
@@ -297,7 +296,6 @@ fn a_second_program_on_the_port_is_told_by_doctor() {
     let data = tempfile::tempdir().unwrap();
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = busy.local_addr().unwrap().to_string();
-    let asked = Instant::now();
     let output = command(data.path(), &["doctor"])
         .env("TRUNKLINE_LISTEN", &address)
         .output()
@@ -309,8 +307,9 @@ fn a_second_program_on_the_port_is_told_by_doctor() {
         text.contains("says nothing") && text.contains("--listen"),
         "{text}"
     );
-    // Others wait longer for a daemon that may be starting.
-    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+    // Other commands wait longer for a daemon that may be starting, and say so.
+    let noted = String::from_utf8(output.stderr).unwrap();
+    assert!(!noted.contains("waiting"), "{noted}");
 
     let output = command(data.path(), &["config"])
         .env("TRUNKLINE_STOP_DRAIN_MS", "123")
