@@ -17,7 +17,7 @@ use axum::{
     Extension,
     extract::{
         Request, State,
-        ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
+        ws::{WebSocket, WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
     },
     http::{HeaderMap, HeaderValue, Method, header},
     response::Response,
@@ -34,6 +34,7 @@ use super::{
     serve::Visit,
 };
 use crate::{
+    auth::Token,
     domain::{ClientId, Seq, SessionId},
     session::{Attachment, ClientInbox},
 };
@@ -163,7 +164,16 @@ pub(super) async fn attach(
         (Protocol::Ndjson, None) => {
             let permit = state.connections().admit(id)?;
             state.supervisor().session(id).await?;
-            Ok(attach_relay(state, id, params, upgrade, Proof::Shown(permit)))
+            // It hears of all that happens once the upgrade is answered.
+            let client = relay(&state, id, &params, Some(state.token().clone()), String::new()).await;
+            let client = client.map(|client| (permit, client));
+            Ok(attach_relay(
+                state,
+                id,
+                params,
+                upgrade,
+                Proof::Shown(Box::new(client)),
+            ))
         }
         (Protocol::Ndjson, Some(visit)) => {
             first_line::bound(visit.as_ref());
@@ -234,10 +244,12 @@ async fn attach_records(
     }))
 }
 
+type RelayClient = Client<ClientInbox, Relay<ClientInbox>>;
+
 /// Whether a client has shown the token.
 enum Proof {
-    /// It has, and has its place.
-    Shown(ConnectionPermit),
+    /// It has, and is attached, or cannot be.
+    Shown(Box<Result<(ConnectionPermit, RelayClient), Close>>),
     /// Its first line is to show it.
     ToCome(Option<Arc<Visit>>),
 }
@@ -254,28 +266,9 @@ fn attach_relay(
     let shutdown = state.shutdown().clone();
     let tracked = state.tracker().token();
     upgrade.on_upgrade(move |mut socket| async move {
-        let proven = match proof {
-            Proof::Shown(permit) => Ok((permit, Some(state.token().clone()), String::new())),
-            Proof::ToCome(visit) => match state.first_lines().take() {
-                Some(_place) => {
-                    let proof =
-                        first_line::prove(&mut socket, state.token(), visit.as_ref(), &shutdown).await;
-                    proof.and_then(|rest| {
-                        let permit = state
-                            .connections()
-                            .admit(id)
-                            .map_err(|error| unattached(&error))?;
-                        Ok((permit, None, rest))
-                    })
-                }
-                None => Err(Close::Unproven),
-            },
-        };
-        let attached = match proven {
-            Ok((permit, token, rest)) => relay(&state, id, params, token, rest)
-                .await
-                .map(|client| (permit, client)),
-            Err(close) => Err(close),
+        let attached = match proof {
+            Proof::Shown(attached) => *attached,
+            Proof::ToCome(visit) => prove_and_attach(&state, id, &params, &mut socket, visit.as_ref()).await,
         };
         let (ended, permit) = match attached {
             Ok((permit, client)) => (socket::run(socket, client, limits, shutdown).await, Some(permit)),
@@ -289,14 +282,32 @@ fn attach_relay(
     })
 }
 
+/// Attaches a client once its first line has shown the token.
+async fn prove_and_attach(
+    state: &AppState,
+    id: SessionId,
+    params: &AttachParams,
+    socket: &mut WebSocket,
+    visit: Option<&Arc<Visit>>,
+) -> Result<(ConnectionPermit, RelayClient), Close> {
+    let place = state.first_lines().take().ok_or(Close::Unproven)?;
+    let rest = first_line::prove(socket, state.token(), visit, state.shutdown()).await?;
+    drop(place);
+    let permit = state
+        .connections()
+        .admit(id)
+        .map_err(|error| unattached(&error))?;
+    Ok((permit, relay(state, id, params, None, rest).await?))
+}
+
 /// Attaches a client that has shown the token. `rest` is what it has sent already.
 async fn relay(
     state: &AppState,
     id: SessionId,
-    params: AttachParams,
-    token: Option<crate::auth::Token>,
+    params: &AttachParams,
+    token: Option<Token>,
     rest: String,
-) -> Result<Client<ClientInbox, Relay<ClientInbox>>, Close> {
+) -> Result<RelayClient, Close> {
     let failed = |error| unattached(&ApiError::from(error));
     let supervisor = state.supervisor();
     let live = supervisor.session(id).await.map_err(failed)?.live;
@@ -304,7 +315,7 @@ async fn relay(
         supervisor.resume(id, false).await.map_err(failed)?;
     }
     let attachment = supervisor
-        .attach(id, None, params.client_id)
+        .attach(id, None, params.client_id.clone())
         .await
         .map_err(failed)?;
     if ndjson::is_over(attachment.view.state) {
