@@ -33,13 +33,29 @@ const FRAME_BYTES: usize = 64 * 1024;
 /// The id of an `initialize` that is said for the client. Its answer is not the client's.
 const REGREETING_ID: &str = "trunkline-again";
 
-/// The line of a request, if it is for the client.
-type Answer = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+/// The line of a request, if it is for the client; of one that an answer has named, nothing as long as it is open.
+type Answer = Pin<Box<dyn Future<Output = Told> + Send>>;
 
-/// A request of the CLI of which it is not known yet whether it is for the client.
+/// A request of the CLI of which it is not known whether it waits for the client.
 struct Question {
     request_id: String,
     answer: Answer,
+}
+
+/// The outcome of a question.
+enum Told {
+    /// The request is for the client, which has not heard of it.
+    Line(String),
+    /// It is not for the client, or the client knows it and it is open.
+    Nothing,
+    /// It was over when the client heard of it.
+    Over,
+}
+
+impl Told {
+    fn of(line: Option<String>) -> Self {
+        line.map_or(Self::Nothing, Self::Line)
+    }
 }
 
 /// Requests of the CLI that were open when a client came, and that no answer to `initialize` names.
@@ -84,6 +100,8 @@ pub(super) struct Relay<I> {
     /// Records that were taken from the cursor and not looked at.
     rest: Option<Chunk>,
     question: Option<Question>,
+    /// Requests that an answer has named, until it is known that they are open.
+    named: VecDeque<String>,
     /// Requests from before the connection that may be for the client, which hears of them once it has greeted the CLI.
     earlier: Earlier,
     greeting: Option<Greeting>,
@@ -112,6 +130,7 @@ impl<I: Inbox> Relay<I> {
             known: HashMap::new(),
             rest: None,
             question: None,
+            named: VecDeque::new(),
             earlier,
             greeting: None,
             regreeting: None,
@@ -167,7 +186,7 @@ impl<I: Inbox> Relay<I> {
                 let line = own_callback(line, control.request, &self.client);
                 self.question = Some(Question {
                     request_id: request_id.to_owned(),
-                    answer: Box::pin(async move { is_asked.await.then_some(line) }),
+                    answer: Box::pin(async move { Told::of(is_asked.await.then_some(line)) }),
                 });
             }
             (Some("control_cancel_request"), Some(request_id)) => {
@@ -222,6 +241,38 @@ impl<I: Inbox> Relay<I> {
         }
     }
 
+    /// Asks whether the next request that an answer has named is open still: its end may have been read before the answer.
+    fn ask_of_named(&mut self) -> bool {
+        let Some(request_id) = self.named.pop_front() else {
+            return false;
+        };
+        let is_asked = self.inbox.is_asked(request_id.clone());
+        let answer = async move { if is_asked.await { Told::Nothing } else { Told::Over } };
+        self.question = Some(Question {
+            request_id,
+            answer: Box::pin(answer),
+        });
+        true
+    }
+
+    /// What the outcome of a question is for the client.
+    fn answered(&mut self, request_id: String, told: Told) -> Option<Lines> {
+        let mut lines = Lines::default();
+        match told {
+            Told::Line(line) => {
+                self.known.insert(request_id, false);
+                lines.push(&line);
+            }
+            // The client's own answer may be on its way.
+            Told::Over if self.known.get(&request_id) == Some(&false) => {
+                self.known.remove(&request_id);
+                lines.push_bytes(&stdin::control_cancel_request(&request_id));
+            }
+            Told::Over | Told::Nothing => return None,
+        }
+        Some(lines)
+    }
+
     /// Asks whether the next request from before the connection is for the client. Says whether there is one.
     fn ask_of_earlier(&mut self) -> bool {
         if !self
@@ -236,7 +287,7 @@ impl<I: Inbox> Relay<I> {
         };
         let is_asked = self.inbox.is_asked(request_id.clone());
         let (feed, client) = (self.earlier.feed.clone(), self.client.clone());
-        let answer = async move {
+        let line = async move {
             if !is_asked.await {
                 return None;
             }
@@ -246,7 +297,7 @@ impl<I: Inbox> Relay<I> {
         };
         self.question = Some(Question {
             request_id,
-            answer: Box::pin(answer),
+            answer: Box::pin(async move { Told::of(line.await) }),
         });
         true
     }
@@ -271,8 +322,10 @@ impl<I: Inbox> Relay<I> {
         for (name, open) in answer.beside.iter() {
             if name.starts_with("pending_") && name.ends_with("_requests") {
                 for request in json::items(open.get()).unwrap_or_default() {
-                    let id = glance::member_text(request, "request_id");
-                    self.known.extend(id.map(|id| (id, false)));
+                    if let Some(id) = glance::member_text(request, "request_id") {
+                        self.known.entry(id.clone()).or_insert(false);
+                        self.named.push_back(id);
+                    }
                 }
             }
         }
@@ -304,11 +357,9 @@ impl<I: Inbox> Dialect for Relay<I> {
                 return Next::Close(Close::NotLive(state));
             }
             if let Some(question) = &mut self.question {
-                let answer = question.answer.as_mut().await;
-                if let Some((question, line)) = self.question.take().zip(answer) {
-                    self.known.insert(question.request_id, false);
-                    let mut lines = Lines::default();
-                    lines.push(&line);
+                let told = question.answer.as_mut().await;
+                let question = self.question.take();
+                if let Some(lines) = question.and_then(|it| self.answered(it.request_id, told)) {
                     return lines.into_frames();
                 }
             }
@@ -317,7 +368,7 @@ impl<I: Inbox> Dialect for Relay<I> {
                 let _ = regreeting.as_mut().await;
                 self.regreeting = None;
             }
-            if self.ask_of_earlier() {
+            if self.ask_of_named() || self.ask_of_earlier() {
                 continue;
             }
             let chunk = match self.rest.take() {
@@ -452,7 +503,68 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Bytes;
+    use futures_util::FutureExt as _;
+
     use super::*;
+    use crate::journal::{Writer, WriterOptions};
+
+    /// A session in which every request is open, or none.
+    #[derive(Clone)]
+    struct Session {
+        is_asked: bool,
+    }
+
+    impl Inbox for Session {
+        async fn line(&self, _line: Bytes) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn is_asked(&self, _request_id: String) -> impl Future<Output = bool> + Send + use<> {
+            std::future::ready(self.is_asked)
+        }
+    }
+
+    /// What follows the news that a request is open, when the client has answered it meanwhile or has not.
+    fn told_after_news(is_asked: bool, has_answered: bool) -> Option<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let (_writer, recovery) = Writer::open(dir.path(), WriterOptions::default()).unwrap();
+        let feed = Feed::new(dir.path(), recovery.head, 1024);
+        let mut cursor = feed.cursor(Seq::ZERO).unwrap();
+        let open = VecDeque::new();
+        let earlier = Earlier { open, feed };
+        let client: ClientId = "sdk".parse().unwrap();
+        let mut relay = Relay::new(
+            Session { is_asked },
+            client,
+            "ws:sdk".to_owned(),
+            None,
+            earlier,
+            1024,
+        );
+        let line = br#"{"type":"control_response","response":{"subtype":"success","request_id":"1","response":{},"pending_permission_requests":[{"type":"control_request","request_id":"x","request":{"subtype":"can_use_tool"}}]}}"#;
+        let answer = ControlResponse::read(&scan(line).unwrap()).unwrap();
+        let request_id = "1".to_owned();
+        let answer = Box::new(answer);
+        let news = relay.direct(ClientFrame::Response { request_id, answer });
+        assert!(news.unwrap().unwrap().contains(r#""request_id":"x""#));
+        if has_answered {
+            let line = r#"{"type":"control_response","response":{"subtype":"success","request_id":"x","response":{}}}"#;
+            relay.received(format!("{line}\n").into(), Seq::ZERO).unwrap();
+        }
+        match relay.next(&mut cursor).now_or_never()? {
+            Next::Frames(frames) => Some(frames[0].to_text().unwrap().to_owned()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_request_that_was_over_when_it_was_named_is_taken_back() {
+        assert_eq!(told_after_news(true, false), None, "it is open");
+        let taken_back = "{\"type\":\"control_cancel_request\",\"request_id\":\"x\"}\n";
+        assert_eq!(told_after_news(false, false).as_deref(), Some(taken_back));
+        assert_eq!(told_after_news(false, true), None, "the client has decided");
+    }
 
     #[test]
     fn a_hook_of_the_client_has_the_id_that_the_client_gave() {
