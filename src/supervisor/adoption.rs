@@ -18,6 +18,16 @@ use super::{
     messages::read_options,
 };
 
+/// What is known of a session that was made to go on with a conversation.
+enum StartOutcome {
+    /// It goes on with it, or its state says why not.
+    Made(Box<SessionView>),
+    /// There was nothing to go on with, and it is taken back.
+    Refused(SupervisorError),
+    /// It has not started in the time that a caller is kept waiting.
+    Unknown,
+}
+
 /// The conversation that a session was made to go on with, while it is in it.
 pub(super) fn adopted(row: &SessionRow) -> Result<Option<CliSessionId>, SupervisorError> {
     let asked = read_options(&row.options)?.resume;
@@ -33,23 +43,14 @@ impl Supervisor {
         conversation: CliSessionId,
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
-        let id = made.row.id;
-        let session = self.handle(id).await?;
-        let longest = Duration::from_millis(self.shared.settings.start_timeout_ms);
-        let Ok(started) = tokio::time::timeout(longest, session.wait_started()).await else {
-            // It waits in the queue, or is started again: its state will say what became of it.
-            return Ok(made);
+        let refusal = move |reason: FailReason| match reason.code.as_str() {
+            FailReason::CONVERSATION_NOT_FOUND => Some(SupervisorError::ConversationNotFound {
+                id: conversation,
+                detail: reason.detail,
+            }),
+            _ => None,
         };
-        match started?.reason.clone() {
-            Some(reason) if reason.code == FailReason::CONVERSATION_NOT_FOUND => {
-                self.remove(id, by).await?;
-                Err(SupervisorError::ConversationNotFound {
-                    id: conversation,
-                    detail: reason.detail,
-                })
-            }
-            _ => self.session(id).await,
-        }
+        self.settle_start(made, by, refusal).await
     }
 
     /// The conversation that a fork copies, and the message after which it branches off. One that is asked for may be in an
@@ -146,33 +147,56 @@ impl Supervisor {
         at: Option<Uuid>,
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
-        let id = made.row.id;
         if made.start_queue_position.is_some() {
             return Ok(made);
         }
+        let refusal = move |reason: FailReason| match (reason.code.as_str(), at) {
+            (FailReason::MESSAGE_NOT_FOUND, Some(at)) => Some(SupervisorError::MessageNotFound(at)),
+            (FailReason::CONVERSATION_NOT_FOUND, _) => Some(SupervisorError::ConversationNotFound {
+                id: conversation,
+                detail: reason.detail,
+            }),
+            _ => None,
+        };
+        self.settle_start(made, by, refusal).await
+    }
+
+    /// Waits until a session that is made has started, and takes it back for a reason that is a `refusal`. The session stays
+    /// when a daemon that ends can no longer learn the reason: an error would say that nothing is made.
+    async fn settle_start(
+        &self,
+        made: SessionView,
+        by: &str,
+        refusal: impl FnOnce(FailReason) -> Option<SupervisorError> + Send,
+    ) -> Result<SessionView, SupervisorError> {
+        match self.outcome_of_start(made.row.id, by, refusal).await {
+            Ok(StartOutcome::Refused(error)) => Err(error),
+            Ok(StartOutcome::Made(view)) => Ok(*view),
+            Ok(StartOutcome::Unknown) => Ok(made),
+            Err(_) if self.shared.closing.is_cancelled() => Ok(made),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn outcome_of_start(
+        &self,
+        id: SessionId,
+        by: &str,
+        refusal: impl FnOnce(FailReason) -> Option<SupervisorError> + Send,
+    ) -> Result<StartOutcome, SupervisorError> {
         let session = self.handle(id).await?;
         let longest = Duration::from_millis(self.shared.settings.start_timeout_ms);
         let Ok(started) = tokio::time::timeout(longest, session.wait_started()).await else {
-            return Ok(made);
+            // It waits in the queue, or is started again: its state will say what became of it.
+            return Ok(StartOutcome::Unknown);
         };
         let started = started?;
-        let reason = started
-            .reason
-            .clone()
-            .filter(|_| started.state == SessionState::Failed);
-        let error = match (reason, at) {
-            (Some(reason), Some(at)) if reason.code == FailReason::MESSAGE_NOT_FOUND => {
-                SupervisorError::MessageNotFound(at)
-            }
-            (Some(reason), _) if reason.code == FailReason::CONVERSATION_NOT_FOUND => {
-                SupervisorError::ConversationNotFound {
-                    id: conversation,
-                    detail: reason.detail,
-                }
-            }
-            _ => return self.session(id).await,
-        };
-        self.remove(id, by).await?;
-        Err(error)
+        let reason = started.reason.clone();
+        let reason = reason.filter(|_| started.state == SessionState::Failed);
+        if let Some(error) = reason.and_then(refusal) {
+            self.remove(id, by).await?;
+            return Ok(StartOutcome::Refused(error));
+        }
+        Ok(StartOutcome::Made(Box::new(self.session(id).await?)))
     }
 }

@@ -2,11 +2,16 @@
 
 use std::fs;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
     bed::{act, act_through, body, plain, session},
-    support::{daemon::TestDaemon, rest::Rest},
+    support::{
+        daemon::TestDaemon,
+        rest::Rest,
+        wait::{PATIENCE, wait_for},
+    },
 };
 
 async fn sessions(rest: &Rest) -> usize {
@@ -186,4 +191,66 @@ async fn a_fork_right_after_a_fresh_start_is_refused_without_a_process() {
     rest.lifecycle(&id, "fork?wait=ready", json!({}))
         .await
         .expect(201);
+}
+
+/// The process of the fork outlives the daemon, so a caller that is told that nothing is made would make a second one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_waits_for_the_clis_word_is_named_when_the_daemon_ends() {
+    let mut daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_STOP_ON_SHUTDOWN", "detach")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let gate = daemon.home().join("gate");
+    let waits = json!({ "init": { "wait_file": gate } });
+    let starts = json!({ "starts": [{}, {}, waits, waits] });
+    let parent = session(&daemon, "a", starts.clone()).await;
+    act_through(&rest, &parent, json!([{ "text": "one" }])).await;
+    let left = session(&daemon, "b", starts.clone()).await;
+    act_through(&rest, &left, json!([{ "text": "one" }])).await;
+    let conversation = rest.session(&left).await["cli"]["session_id"].clone();
+    rest.delete(&format!("/v1/sessions/{left}")).await.expect(204);
+
+    let adopt = body(&daemon, "b", starts, json!({ "resume": conversation }));
+    let requests = [
+        (format!("/v1/sessions/{parent}/fork"), json!({})),
+        ("/v1/sessions".to_owned(), adopt),
+    ];
+    let mut asked = tokio::task::JoinSet::new();
+    for (key, (path, body)) in requests.clone().into_iter().enumerate() {
+        let request = rest.builder(Method::POST, &path).json(&body);
+        let (rest, request) = (rest.clone(), request.header("idempotency-key", key));
+        asked.spawn(async move { rest.send(request).await });
+    }
+    wait_for("both processes", PATIENCE, async || {
+        let list = rest.get("/v1/sessions").await.expect(200);
+        let items = list["items"].as_array().unwrap().iter();
+        let waiting = items.filter(|it| it["state"] == "starting" && it["cli"]["pid"].is_i64());
+        (waiting.count() == 2).then_some(())
+    })
+    .await;
+    assert_eq!(daemon.stop().code(), Some(0));
+    let mut made = Vec::new();
+    while let Some(reply) = asked.join_next().await {
+        made.push(reply.unwrap().expect(201)["id"].as_str().unwrap().to_owned());
+    }
+    fs::write(&gate, "").unwrap();
+    daemon.start().await;
+    let rest = daemon.rest();
+    for (key, (path, body)) in requests.into_iter().enumerate() {
+        let request = rest.builder(Method::POST, &path).json(&body);
+        let again = rest
+            .send(request.header("idempotency-key", key))
+            .await
+            .expect(201);
+        assert!(made.iter().any(|id| again["id"] == **id), "{again:#}");
+    }
+    for id in &made {
+        rest.in_state(id, &["idle"]).await;
+    }
+    assert_eq!(sessions(&rest).await, 3);
+    // With `detach` no end of the daemon ends their processes.
+    for id in made.iter().chain([&parent]) {
+        rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
+    }
 }
