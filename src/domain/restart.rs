@@ -315,8 +315,10 @@ pub fn ways_out(
         {
             &[FreshStart, Fork, Resume]
         }
-        // A fork would be given the same, and so is a resume until the CLI takes it.
-        (SessionState::Failed, FailReason::CHOICES_NOT_RESTORED) => &[FreshStart, Resume],
+        // A fork would be given the same, and so is a resume until the CLI takes it, or somebody mends the file.
+        (SessionState::Failed, FailReason::CHOICES_NOT_RESTORED | "choices_damaged" | "choices_missing") => {
+            &[FreshStart, Resume]
+        }
         (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => &[Fork, FreshStart, Resume],
         // The CLI may open the other one again.
         (SessionState::Failed, FailReason::CONVERSATION_TAKEN) => &[FreshStart, Resume, Fork],
@@ -610,7 +612,9 @@ mod tests {
             [FreshStart, Fork, Resume]
         );
         assert_eq!(ways("crash_loop", 2), [Resume, Fork, FreshStart]);
-        assert_eq!(ways("choices_not_restored", 2), [FreshStart, Resume]);
+        for code in ["choices_not_restored", "choices_damaged", "choices_missing"] {
+            assert_eq!(ways(code, 2), [FreshStart, Resume]);
+        }
         assert_eq!(ways("start_failed", 0), [Resume, FreshStart]);
         assert_eq!(ways("conversation_not_found", 2), [FreshStart]);
         assert_eq!(ways("message_not_found", 0), [FreshStart]);

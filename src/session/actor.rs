@@ -418,6 +418,7 @@ impl Actor {
     /// returned follow from what no daemon saw.
     async fn replay(&mut self, head: Head) -> Result<Unwritten, SessionError> {
         let mut unwritten = Unwritten::default();
+        self.controls.choices.begin_replay();
         while self.position_seq() < head.seq {
             let chunk = self
                 .reader
@@ -432,7 +433,7 @@ impl Actor {
                     }
                     // The daemon may have died before it wrote down what that had set.
                     Effect::ControlAnswered(answer) => self.controls.choices.answered(&answer),
-                    Effect::ChoicesRecorded => self.controls.choices.expect_file(),
+                    Effect::Choice(record) => self.controls.choices.on_record(record),
                     Effect::RulesUpdated(seq, answer) => self.controls.choices.rules_updated(seq, &answer),
                     Effect::StopAsked(seq) => self.controls.choices.stopped(seq),
                     Effect::EffortTyped(prompt) => self.controls.choices.effort_typed(prompt),
@@ -455,6 +456,7 @@ impl Actor {
             self.flush_facts().await;
             tokio::task::yield_now().await;
         }
+        self.controls.choices.end_replay();
         Ok(unwritten)
     }
 
@@ -527,8 +529,7 @@ impl Actor {
             Effect::ControlAnswered(answer) => self.on_control_answered(answer),
             Effect::AskedClosed(id, is_answered) => self.on_asked_closed(&id, is_answered),
             Effect::ApprovalClosed(id, resolution) => self.on_approval_closed(id, *resolution),
-            // The file was written before.
-            Effect::ChoicesRecorded => {}
+            Effect::Choice(record) => self.controls.choices.on_record(record),
             Effect::RulesUpdated(seq, answer) => self.controls.choices.rules_updated(seq, &answer),
             Effect::StopAsked(seq) => self.controls.choices.stopped(seq),
             Effect::Granted(granted) => self.ruling.grant(granted),

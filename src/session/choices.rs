@@ -26,7 +26,7 @@ use crate::{
 use effort::TypedEfforts;
 pub(super) use effort::{COMMAND_CHARS, is_effort_command};
 pub use kept::Kept;
-pub(super) use line::{choice_of, secret_line};
+pub(super) use line::{choice_of, is_named_client, secret_line};
 pub(super) use restore::{RestoreFailure, Restoring, is_step, tolerates};
 
 /// The name of the file.
@@ -47,6 +47,14 @@ pub enum ChoicesError {
         /// The fault.
         detail: String,
     },
+    /// The records of the last process say that there was a file, and there is none. It may have held a `deny`.
+    #[error(
+        "the run-time choices are gone from {path}; put the file back and restart the daemon, or resume with fresh to begin without them"
+    )]
+    Missing {
+        /// The file.
+        path: String,
+    },
     /// The file cannot be written.
     #[error("the run-time choices cannot be kept: {0}")]
     Unwritten(String),
@@ -57,9 +65,36 @@ impl ChoicesError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Damaged { .. } => "choices_damaged",
+            Self::Missing { .. } => "choices_missing",
             Self::Unwritten(_) => "storage_unavailable",
         }
     }
+}
+
+/// A record that tells of choices.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ChoiceRecord {
+    /// A process began.
+    Began {
+        /// Whether anything had been set; `None` when an older version began it, which says nothing.
+        has_choices: Option<bool>,
+        /// Whether it is given something by requests.
+        restores: bool,
+    },
+    /// A request that sets something was sent.
+    Sent {
+        /// Whether the journal has only the names of what it sets.
+        is_redacted: bool,
+    },
+}
+
+/// What the records of the newest process tell of the file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recorded {
+    /// Whether a file stays once it is there: older versions removed one in which nothing was set any more.
+    is_kept: bool,
+    /// Whether they tell of choices.
+    has_choices: bool,
 }
 
 /// The choices, and their file.
@@ -69,10 +104,11 @@ pub(super) struct Choices {
     kept: Result<Kept, String>,
     /// The content of the file; empty when there is none. Once there is one it stays, so that its absence says something.
     written: Vec<u8>,
-    /// Whether the file was there at first.
-    was_there: bool,
-    /// Whether the journal knows of choices whose file is gone.
-    is_missing: bool,
+    /// Whether the file was there at first, or was written since.
+    is_there: bool,
+    recorded: Recorded,
+    /// Whether old records are being read. Only the last of them says whether the file is missing, so none is written before.
+    is_replaying: bool,
     /// The newest record with an update of rules, an effort, or a stop.
     seen: u64,
     efforts: TypedEfforts,
@@ -89,8 +125,9 @@ impl Choices {
         };
         Self {
             dir: dir.to_owned(),
-            was_there: kept.is_err() || !written.is_empty(),
-            is_missing: false,
+            is_there: kept.is_err() || !written.is_empty(),
+            recorded: Recorded::default(),
+            is_replaying: false,
             kept,
             written,
             seen: 0,
@@ -99,26 +136,61 @@ impl Choices {
         }
     }
 
-    /// A record that was read at first tells of choices.
-    pub(super) fn expect_file(&mut self) {
-        self.is_missing |= !self.was_there;
+    /// The records of earlier daemons are read from now on.
+    pub(super) fn begin_replay(&mut self) {
+        self.is_replaying = true;
     }
 
-    /// The file, if it is gone and nobody has told so.
-    pub(super) fn take_missing(&mut self) -> Option<PathBuf> {
-        std::mem::take(&mut self.is_missing).then(|| self.path())
+    /// All of them are read.
+    pub(super) fn end_replay(&mut self) {
+        self.is_replaying = false;
+        self.change(|_| {});
     }
 
-    /// Whether anything is set.
+    /// A record tells of choices.
+    pub(super) fn on_record(&mut self, record: ChoiceRecord) {
+        match record {
+            ChoiceRecord::Began {
+                has_choices,
+                restores,
+            } => {
+                self.recorded = Recorded {
+                    is_kept: has_choices.is_some(),
+                    has_choices: has_choices.unwrap_or(restores),
+                };
+            }
+            ChoiceRecord::Sent { is_redacted } => {
+                self.recorded.has_choices |= is_redacted || self.recorded.is_kept;
+            }
+        }
+    }
+
+    /// Whether there must be a file, and is none.
+    fn is_missing(&self) -> bool {
+        !self.is_there && self.recorded.has_choices && self.recorded.is_kept
+    }
+
+    /// The file, if it may have been lost under an older version and nobody has told so.
+    pub(super) fn take_lost(&mut self) -> Option<PathBuf> {
+        let is_lost = !self.is_there && !self.recorded.is_kept;
+        (is_lost && std::mem::take(&mut self.recorded.has_choices)).then(|| self.path())
+    }
+
+    /// Whether the file says that anything is set.
     pub(super) fn are_any(&self) -> bool {
-        self.kept.as_ref().is_ok_and(|kept| !kept.is_empty())
+        !self.written.is_empty() && self.kept.as_ref().is_ok_and(|kept| !kept.is_empty())
     }
 
     /// The choices that the next process is started with.
     ///
     /// # Errors
-    /// It cannot be read, or the newest of it cannot be written down.
+    /// It cannot be read, or is gone, or the newest of it cannot be written down.
     pub(super) fn get(&mut self) -> Result<&Kept, ChoicesError> {
+        if self.is_missing() {
+            return Err(ChoicesError::Missing {
+                path: self.path().display().to_string(),
+            });
+        }
         self.save()?;
         self.kept.as_ref().map_err(|detail| ChoicesError::Damaged {
             path: self.path().display().to_string(),
@@ -212,25 +284,36 @@ impl Choices {
         std::mem::take(&mut self.efforts).is_unknown(is_carried)
     }
 
-    /// Puts the file aside, after which nothing is set: a person wants a fresh start, and it cannot be used.
+    /// Puts the file aside, after which nothing is set: a person wants a fresh start, and it cannot be used. A file that says
+    /// so takes its place, so that no later start takes it for lost.
     ///
     /// # Errors
-    /// It cannot be renamed.
+    /// It cannot be renamed or replaced.
     pub(super) fn put_aside(&mut self) -> Result<(), ChoicesError> {
-        match std::fs::rename(self.path(), self.dir.join(ASIDE)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(ChoicesError::Unwritten(error.to_string()));
+        let unwritten = |error: io::Error| ChoicesError::Unwritten(error.to_string());
+        let (path, aside) = (self.path(), self.dir.join(ASIDE));
+        let is_moved = match std::fs::rename(&path, &aside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritten(error)),
+            moved => moved.is_ok(),
+        };
+        let kept = Kept::since(self.seen);
+        let bytes = kept.to_json();
+        if let Err(error) = replace_beside(&self.dir, FILE, &bytes) {
+            if is_moved {
+                // If this fails too, the file is missing, and a fresh start can still be asked for.
+                std::fs::rename(&aside, &path).ok();
             }
-            _ => {}
+            return Err(unwritten(error));
         }
-        self.kept = Ok(Kept::since(self.seen));
-        self.written.clear();
+        self.kept = Ok(kept);
+        self.written = bytes;
+        self.is_there = true;
         Ok(())
     }
 
-    /// Whether the file cannot be read.
-    pub(super) fn is_damaged(&self) -> bool {
-        self.kept.is_err()
+    /// Whether the file cannot be read, or is gone.
+    pub(super) fn is_unusable(&self) -> bool {
+        self.kept.is_err() || self.is_missing()
     }
 
     /// The next request that gives the process what was set, by the ids that are left, without the directories that are
@@ -268,6 +351,10 @@ impl Choices {
 
     /// Brings the file in line with what is kept.
     fn save(&mut self) -> Result<(), ChoicesError> {
+        if self.is_replaying || self.is_missing() {
+            // A file with a part of it would hide that the rest is gone.
+            return Ok(());
+        }
         let Ok(kept) = &self.kept else {
             return Ok(());
         };
@@ -281,6 +368,7 @@ impl Choices {
         replace_beside(&self.dir, FILE, &bytes)
             .map_err(|error| ChoicesError::Unwritten(error.to_string()))?;
         self.written = bytes;
+        self.is_there = true;
         Ok(())
     }
 }

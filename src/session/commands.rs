@@ -105,7 +105,7 @@ impl Actor {
 
     fn choices(&mut self, fresh: bool) -> Result<Kept, SessionError> {
         let choices = &mut self.controls.choices;
-        if fresh && (self.machine.has_refused_choices() || choices.is_damaged()) {
+        if fresh && (self.machine.has_refused_choices() || choices.is_unusable()) {
             choices.put_aside()?;
         }
         Ok(choices.get()?.clone())

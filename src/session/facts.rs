@@ -285,7 +285,7 @@ mod tests {
             earlier_session_id: None,
             restores: Vec::new(),
             left_out: Vec::new(),
-            has_choices: false,
+            has_choices: None,
         });
         let mut push = |source: Source, by: Option<&str>, data: &str| {
             writer

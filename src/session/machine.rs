@@ -42,6 +42,7 @@ use restore::Restore;
 
 use super::{
     Conversations, LiveView, Offers, OpenPrompt, OpenTurn,
+    choices::ChoiceRecord,
     counted::Counted,
     covered::Granted,
     desk::{Book, FallbackReason},
@@ -143,8 +144,8 @@ pub(super) enum Effect {
     AskedClosed(String, bool),
     /// Something was allowed that may cover other approvals that are open.
     Granted(Granted),
-    /// Something that only the file of choices holds was set in this run, or before it.
-    ChoicesRecorded,
+    /// What a record says of what was set.
+    Choice(ChoiceRecord),
     /// An answer updates permissions.
     RulesUpdated(Seq, Box<RawValue>),
     /// A person asked for the stop of the session.

@@ -137,9 +137,9 @@ pub(super) struct RunStarted {
     /// The ids of the requests that give the process what was set at run time. It is ready once all are answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) restores: Vec<String>,
-    /// Whether there was anything that had been set at run time.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) has_choices: bool,
+    /// Whether there was anything that had been set at run time. Older versions do not say that there was nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) has_choices: Option<bool>,
     /// The directories that it does not get, as they are outside of the roots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_out: Vec<String>,
@@ -218,12 +218,12 @@ impl ChoicesNotice {
         }
     }
 
-    /// The file is gone.
-    pub(super) fn missing(path: &Path) -> Self {
+    /// The file may be gone; an older version did not write down whether there was one.
+    pub(super) fn lost(path: &Path) -> Self {
         Self {
             code: ChoicesCode::ChoicesMissing,
             detail: format!(
-                "{} is gone; a setting or a deny that it held does not hold for this process",
+                "{} is not there, and something was set at run time; a setting or a deny that was not taken back does not hold for this process",
                 path.display()
             ),
         }

@@ -222,7 +222,7 @@ impl Actor {
             restart: launch.restart.take(),
             carried,
             restores: std::mem::take(&mut launch.restores),
-            has_choices: self.controls.choices.are_any(),
+            has_choices: Some(self.controls.choices.are_any()),
             left_out: std::mem::take(&mut launch.left_out),
             parked: match launch.occasion {
                 Occasion::Wake | Occasion::Restart => self.machine.woken_from(),
@@ -265,8 +265,8 @@ impl Actor {
                     let note = Note::Notice(Notice::LeftOut(LeftOut::new(left_out)));
                     self.note(note, Subject::Nobody);
                 }
-                if let Some(file) = self.controls.choices.take_missing() {
-                    let notice = ChoicesNotice::missing(&file);
+                if let Some(file) = self.controls.choices.take_lost() {
+                    let notice = ChoicesNotice::lost(&file);
                     self.note(Note::Notice(Notice::Choices(notice)), Subject::Nobody);
                 }
                 if !launching.without.is_empty() {

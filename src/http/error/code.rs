@@ -199,6 +199,9 @@ codes! {
     ChoicesDamaged, "choices_damaged", CONFLICT, final, none,
         "The session's run-time choices cannot be read",
         "Mend the named file, or resume with fresh, which puts the file aside and begins without it.";
+    ChoicesMissing, "choices_missing", CONFLICT, final, none,
+        "The session's run-time choices are gone",
+        "Put the named file back and restart the daemon, or resume with fresh, which begins without it.";
     MessageNotFound, "message_not_found", NOT_FOUND, final, none,
         "The session has no message with this id",
         "Take the 'uuid' of a message that GET .../messages lists.";

@@ -307,6 +307,7 @@ impl From<StoreError> for ApiError {
 fn of_choices(error: ChoicesError) -> ApiError {
     match error {
         ChoicesError::Damaged { .. } => ApiError::new(ErrorCode::ChoicesDamaged).detail(error.to_string()),
+        ChoicesError::Missing { .. } => ApiError::new(ErrorCode::ChoicesMissing).detail(error.to_string()),
         ChoicesError::Unwritten(_) => ApiError::new(ErrorCode::StorageUnavailable).caused_by(error),
     }
 }

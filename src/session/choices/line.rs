@@ -2,7 +2,11 @@
 
 use serde_json::value::RawValue;
 
-use crate::claude::{control::Fields, glance, stdin};
+use crate::{
+    claude::{control::Fields, glance, stdin},
+    domain::ConnectionId,
+    session::desk::CLIENT_PREFIX,
+};
 
 /// Longest name of a kind of server that the journal gets.
 const KIND_BYTES: usize = 32;
@@ -30,6 +34,12 @@ pub(in crate::session) fn choice_of(
         _ => return None,
     };
     RawValue::from_string(choice).ok()
+}
+
+/// Whether a record is by a client that gave itself its name; others have that of their connection.
+pub(in crate::session) fn is_named_client(by: Option<&str>) -> bool {
+    let name = by.and_then(|by| by.strip_prefix(CLIENT_PREFIX));
+    name.is_some_and(|name| name.parse::<ConnectionId>().is_err())
 }
 
 /// The journal's line in the place of a request that may hold secrets; `None` for all others.

@@ -150,6 +150,79 @@ fn a_damaged_file_is_an_error_until_it_is_put_aside() {
     }
 }
 
+fn began(has_choices: impl Into<Option<bool>>, restores: bool) -> ChoiceRecord {
+    ChoiceRecord::Began {
+        has_choices: has_choices.into(),
+        restores,
+    }
+}
+
+/// What is said of a file that is not there: whether starts are refused, and whether there is a notice.
+fn of_no_file(records: &[ChoiceRecord]) -> (bool, bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut choices = Choices::open(dir.path());
+    choices.begin_replay();
+    for record in records {
+        choices.on_record(*record);
+    }
+    choices.end_replay();
+    let is_refused = matches!(choices.get(), Err(ChoicesError::Missing { .. }));
+    assert_eq!(choices.is_unusable(), is_refused);
+    let is_told = choices.take_lost().is_some();
+    assert!(choices.take_lost().is_none(), "it is told once");
+    (is_refused, is_told)
+}
+
+#[test]
+fn a_file_is_missed_where_the_records_are_sure_that_there_was_one() {
+    let sent = |is_redacted| ChoiceRecord::Sent { is_redacted };
+    let none = began(None, false);
+    assert_eq!(of_no_file(&[]), (false, false));
+    assert_eq!(of_no_file(&[began(true, false)]), (true, false));
+    assert_eq!(of_no_file(&[began(false, false)]), (false, false));
+    assert_eq!(of_no_file(&[began(false, false), sent(false)]), (true, false));
+    // Each process says it anew.
+    assert_eq!(
+        of_no_file(&[began(true, false), began(false, false)]),
+        (false, false)
+    );
+    assert_eq!(of_no_file(&[none, sent(true), none]), (false, false));
+    // Under older versions it may have been removed in order.
+    assert_eq!(of_no_file(&[none]), (false, false));
+    assert_eq!(of_no_file(&[none, sent(false)]), (false, false));
+    assert_eq!(of_no_file(&[none, sent(true)]), (false, true));
+    assert_eq!(of_no_file(&[began(None, true)]), (false, true));
+}
+
+#[test]
+fn a_missing_file_is_made_neither_of_its_last_part_nor_twice() {
+    let deny = raw(
+        r#"{"updatedPermissions":[{"type":"addRules","behavior":"deny","rules":[{"toolName":"A"}],"destination":"session"}]}"#,
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(FILE);
+    let read = || {
+        let mut choices = Choices::open(dir.path());
+        choices.begin_replay();
+        choices.on_record(began(false, false));
+        choices.rules_updated(Seq::new(7), &deny);
+        choices.on_record(ChoiceRecord::Sent { is_redacted: true });
+        choices.end_replay();
+        choices
+    };
+    let mut choices = read();
+    choices.rules_updated(Seq::new(8), &deny);
+    assert!(choices.ask("one", raw(&settings("{}")), "rest").is_err());
+    assert!(!file.exists());
+    choices.put_aside().unwrap();
+    assert!(choices.get().unwrap().steps().is_empty());
+    assert!(!dir.path().join(ASIDE).exists());
+    assert!(read().get().is_ok(), "it is there and says that nothing is set");
+    // A person who knows that nothing is lost can say so.
+    std::fs::write(&file, r#"{"version":1}"#).unwrap();
+    assert!(read().get().is_ok());
+}
+
 #[test]
 fn a_choice_that_cannot_be_kept_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ use crate::{
     journal::RecordRef,
     session::{
         Offers, OpenPrompt, approvals,
+        choices::ChoiceRecord,
         desk::Book,
         exit::{self, Unfit},
         money::Ledger,
@@ -29,9 +30,10 @@ const END_OF_TURN_MS: u64 = 10_000;
 
 impl Machine {
     pub(super) fn on_run_started(&mut self, started: RunStarted, record: &RecordRef<'_>, out: &mut Outcome) {
-        if started.has_choices || !started.restores.is_empty() {
-            out.effects.push(Effect::ChoicesRecorded);
-        }
+        out.effects.push(Effect::Choice(ChoiceRecord::Began {
+            has_choices: started.has_choices,
+            restores: !started.restores.is_empty(),
+        }));
         self.run = Some(Run {
             id: started.run_id,
             started_at: record.at,

@@ -11,7 +11,7 @@ use crate::{
 use super::{Effect, Machine, Outcome, OwnRequest, PROMPT_START_CHARS, digest};
 use crate::session::{
     OpenPrompt, approvals,
-    choices::{COMMAND_CHARS, is_effort_command},
+    choices::{COMMAND_CHARS, ChoiceRecord, choice_of, is_effort_command, is_named_client},
     covered::Granted,
 };
 
@@ -23,12 +23,16 @@ impl Machine {
         match line.kind.as_deref() {
             Some("user") => self.on_prompt(&line, record, out),
             Some("control_request") => {
-                if glance::request_subtype(&line).as_deref() == Some("interrupt") {
+                let subtype = glance::request_subtype(&line).unwrap_or_default();
+                if subtype == "interrupt" {
                     self.turn_is_ending();
                 }
-                let request = glance::member(line.line, "request");
-                if request.and_then(|request| glance::member_bool(request, "redacted")) == Some(true) {
-                    out.effects.push(Effect::ChoicesRecorded);
+                if let Some(request) = line.request
+                    && choice_of(&subtype, request, is_named_client(record.by)).is_some()
+                {
+                    let is_redacted = glance::member_bool(request, "redacted") == Some(true);
+                    out.effects
+                        .push(Effect::Choice(ChoiceRecord::Sent { is_redacted }));
                 }
                 if let Some(id) = &line.request_id {
                     self.desk.sent(&line, record.by);

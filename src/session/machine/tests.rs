@@ -84,7 +84,7 @@ impl Bench {
             earlier_session_id: None,
             restores: Vec::new(),
             left_out: Vec::new(),
-            has_choices: false,
+            has_choices: None,
         }));
     }
 
@@ -460,7 +460,7 @@ fn restoring(bench: &mut Bench, restores: &[&str]) {
         earlier_session_id: None,
         restores: restores.iter().map(|id| (*id).to_owned()).collect(),
         left_out: Vec::new(),
-        has_choices: false,
+        has_choices: None,
         agent: None,
     }));
     assert!(
@@ -529,7 +529,7 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         earlier_session_id: None,
         restores: Vec::new(),
         left_out: Vec::new(),
-        has_choices: false,
+        has_choices: None,
     }));
     bench.answer_initialize();
     assert!(bench.machine.is_unwanted());

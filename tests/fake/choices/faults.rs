@@ -327,51 +327,75 @@ async fn directories_stay_left_out_when_the_daemon_dies_before_it_gives_the_sett
     assert_eq!(given, adding(json!([stays])));
 }
 
+/// The daemon ends, somebody works on its files, and it starts again.
+async fn next_daemon(daemon: &mut TestDaemon, meanwhile: impl FnOnce()) {
+    assert!(daemon.stop().success());
+    meanwhile();
+    daemon.start().await;
+}
+
+/// The notices that a session's file is gone.
+async fn told_of_a_lost_file(rest: &Rest, id: &str) -> usize {
+    let records = records(rest, id).await;
+    let notices = of_type(&records, "daemon", "notice");
+    notices
+        .iter()
+        .filter(|it| it["code"] == "choices_missing")
+        .count()
+}
+
 /// A `deny` may have been in it.
 #[tokio::test]
-async fn choices_whose_file_is_gone_are_told_once() {
+async fn choices_whose_file_is_gone_are_an_error_until_a_fresh_start() {
     let mut daemon = daemon().await;
     let id = session(&daemon, json!({}), json!({})).await;
     let file = daemon.data_dir().join("sessions").join(&id).join("choices.json");
-    let told = async |rest: &Rest| {
-        let records = records(rest, &id).await;
-        let notices = of_type(&records, "daemon", "notice");
-        notices
-            .iter()
-            .filter(|it| it["code"] == "choices_missing")
-            .count()
-    };
-    // In the process in which it was set, and in one that was given it.
-    for expected in [1, 2] {
+    let thinking = json!({ "max_thinking_tokens": 8000 });
+    // In the process in which something was set, by a request that the journal has as it is too; and in one that was given it.
+    for (choice, is_given) in [("settings", false), ("thinking", false), ("settings", true)] {
         let rest = daemon.rest();
-        set(&rest, &id, deny()).await;
-        if expected == 2 {
+        match choice {
+            "thinking" => drop(rest.put(&path(&id, choice), thinking.clone()).await.expect(200)),
+            _ => set(&rest, &id, deny()).await,
+        }
+        if is_given {
             park(&rest, &id).await;
             rest.ask(&id, "with it").await;
         }
         park(&rest, &id).await;
-        assert!(daemon.stop().success());
-        fs::remove_file(&file).unwrap();
-        daemon.start().await;
+        let before = heard(&daemon);
+        next_daemon(&mut daemon, || fs::remove_file(&file).unwrap()).await;
+        // Also when a daemon before has refused it.
+        for _ in 0..2 {
+            let rest = daemon.rest();
+            for (route, body) in [
+                ("messages", json!({ "text": "without it" })),
+                ("resume", json!({})),
+                ("fork", json!({})),
+            ] {
+                let refused = rest.post(&path(&id, route), body).await;
+                let detail = refused.body["detail"].as_str().unwrap_or_default();
+                assert!(detail.contains("choices.json"), "{:#}", refused.body);
+                assert_eq!(refused.problem(409), "choices_missing", "{choice}: {route}");
+            }
+            assert_eq!(rest.session(&id).await["state"], "parked");
+            next_daemon(&mut daemon, || {}).await;
+        }
+        assert_eq!(heard(&daemon), before, "no process was started");
         let rest = daemon.rest();
+        rest.lifecycle(&id, "resume?wait=ready", json!({ "fresh": true }))
+            .await
+            .expect(200);
         rest.ask(&id, "without it").await;
         assert_eq!(heard(&daemon), ["initialize", "without it"]);
-        assert_eq!(told(&rest).await, expected);
-        // It is told once.
-        park(&rest, &id).await;
-        assert!(daemon.stop().success());
-        daemon.start().await;
-        daemon.rest().ask(&id, "again").await;
-        assert_eq!(told(&daemon.rest()).await, expected);
     }
     // No file is missing where everything was taken back.
     let rest = daemon.rest();
     set(&rest, &id, json!({ "a": 1 })).await;
     set(&rest, &id, json!({ "a": null })).await;
     park(&rest, &id).await;
-    assert!(daemon.stop().success());
-    daemon.start().await;
+    next_daemon(&mut daemon, || {}).await;
     let rest = daemon.rest();
     rest.ask(&id, "with nothing").await;
-    assert_eq!(told(&rest).await, 2);
+    assert_eq!(told_of_a_lost_file(&rest, &id).await, 0);
 }

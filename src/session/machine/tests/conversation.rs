@@ -21,7 +21,7 @@ impl Bench {
             earlier_session_id: earlier,
             restores: Vec::new(),
             left_out: Vec::new(),
-            has_choices: false,
+            has_choices: None,
         }));
     }
 

@@ -24,7 +24,7 @@ impl Bench {
             earlier_session_id: None,
             restores: Vec::new(),
             left_out: Vec::new(),
-            has_choices: false,
+            has_choices: None,
         }));
         self.answer_initialize();
     }
