@@ -399,3 +399,32 @@ async fn choices_whose_file_is_gone_are_an_error_until_a_fresh_start() {
     rest.ask(&id, "with nothing").await;
     assert_eq!(told_of_a_lost_file(&rest, &id).await, 0);
 }
+
+/// The person has agreed to begin without it.
+#[tokio::test]
+async fn a_file_that_was_put_aside_is_not_missed_by_a_start_that_comes_later() {
+    let mut daemon = daemon().await;
+    let id = session(&daemon, json!({}), json!({})).await;
+    let folder = daemon.data_dir().join("sessions").join(&id);
+    set(&daemon.rest(), &id, deny()).await;
+    daemon.rest().lifecycle(&id, "stop", json!({})).await.expect(200);
+    next_daemon(&mut daemon, || {
+        fs::write(folder.join("choices.json"), "{").unwrap();
+    })
+    .await;
+    let rest = daemon.rest();
+    let cwd = std::path::PathBuf::from(rest.session(&id).await["cwd"].as_str().unwrap());
+    let away = cwd.with_file_name("away");
+    fs::rename(&cwd, &away).unwrap();
+    let refused = rest.lifecycle(&id, "resume", json!({ "fresh": true })).await;
+    assert_eq!(refused.problem(422), "cwd_missing");
+    assert!(folder.join("choices.json.aside").exists());
+    next_daemon(&mut daemon, || fs::rename(&away, &cwd).unwrap()).await;
+    let rest = daemon.rest();
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(&id, "second").await;
+    assert_eq!(heard(&daemon), ["initialize", "second"]);
+    assert_eq!(told_of_a_lost_file(&rest, &id).await, 0);
+}
