@@ -206,7 +206,8 @@ pub(super) async fn restart(
 
 /// Fork a session.
 ///
-/// A new session that begins as a copy of this one's conversation. This one is not touched.
+/// A new session that begins as a copy of this one's conversation. This one is not touched. Answers when the CLI has said
+/// whether it can, and after `sessions.start_timeout_ms` at the latest; then the fork is `starting`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/fork", operation_id = "fork_session", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session to fork"), WaitParams), request_body = Option<ForkRequest>,
