@@ -1,5 +1,7 @@
 //! Owns the tests of forks: what they know, and that their parent does not notice.
 
+use std::fs;
+
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -137,6 +139,58 @@ async fn a_fork_at_an_unknown_message_leaves_nothing() {
     }
     assert_eq!(sessions(&world).await, [json!(parent)]);
     assert_eq!(world.rest.session(&parent).await["state"], "idle");
+}
+
+#[tokio::test]
+async fn a_fork_of_a_conversation_that_is_gone_leaves_nothing() {
+    let world = World::start().await;
+    let parent = world.session(json!({})).await;
+    world.answer(&parent, json!([{ "text": "answer alpha" }])).await;
+    let path = format!("/v1/sessions/{parent}/fork");
+    let conversation = text(&world.rest.session(&parent).await["cli"], "session_id");
+    let projects = fs::read_dir(world.daemon.home().join(".claude/projects")).unwrap();
+    let mut files = projects.map(|folder| folder.unwrap().path().join(format!("{conversation}.jsonl")));
+    let file = files.find(|file| file.exists()).expect("the CLI has kept it");
+    fs::remove_file(file).unwrap();
+    for state in ["idle", "stopped"] {
+        if state == "stopped" {
+            world.stop(&parent).await;
+        }
+        for wait in ["", "?wait=ready"] {
+            let reply = world.rest.post(&format!("{path}{wait}"), json!({})).await;
+            assert_eq!(reply.problem(404), "conversation_not_found", "{state}, {wait}");
+        }
+        assert_eq!(sessions(&world).await, [json!(parent)]);
+        assert_eq!(world.rest.session(&parent).await["state"], state);
+    }
+}
+
+#[tokio::test]
+async fn a_fork_right_after_a_fresh_start_is_refused() {
+    let world = World::start().await;
+    let parent = world.session(json!({})).await;
+    world.answer(&parent, json!([{ "text": "answer alpha" }])).await;
+    world.stop(&parent).await;
+    let resume = format!("/v1/sessions/{parent}/resume?wait=ready");
+    world
+        .rest
+        .post(&resume, json!({ "fresh": true }))
+        .await
+        .expect(200);
+    let path = format!("/v1/sessions/{parent}/fork");
+    let reply = world.rest.post(&path, json!({})).await;
+    assert_eq!(reply.problem(409), "conversation_not_started");
+    assert_eq!(sessions(&world).await, [json!(parent)]);
+    world.answer(&parent, json!([{ "text": "answer beta" }])).await;
+    let prompt = scripted(&json!([{ "text": "answer of the fork" }]));
+    fork(&world, &parent, json!({ "prompt": prompt })).await;
+    let request = world.last_request().await.to_string();
+    assert!(request.contains("answer beta") && !request.contains("answer alpha"));
+    world.rest.ask(&parent, "/clear").await;
+    // The CLI keeps something of what begins there, so it is asked.
+    let path = format!("{path}?wait=ready");
+    let child = world.rest.post(&path, json!({})).await.expect(201);
+    assert_eq!(child["state"], "idle", "{child:#}");
 }
 
 /// A conversation that the session has left is still there.
