@@ -219,6 +219,30 @@ async fn escape_interrupts_and_a_stopped_session_is_resumed() {
 }
 
 #[tokio::test]
+async fn ctrl_c_interrupts_and_leaves_no_old_sign_behind() {
+    let (daemon, id) = with_session(&json!([{"text": "endless"}, {"silent": 1}])).await;
+    let terminal = Terminal::new(&daemon, &["attach", &id]);
+    terminal.line("$0.0000 >").await;
+    terminal.enters("begin").await;
+    terminal.shows("endless").await;
+    let is_busy = |screen: &str| screen.lines().any(|line| line.starts_with("busy"));
+    terminal.until("it is busy", is_busy).await;
+    terminal.types("half a thought\u{3}");
+    terminal.shows("- interrupted; Ctrl-D leaves").await;
+    daemon.rest().in_state(&id, &["idle"]).await;
+    terminal
+        .until("only the sign of now is there", |screen| {
+            !is_busy(screen) && !screen.contains("half a thought")
+        })
+        .await;
+    terminal.enters("/stop").await;
+    terminal.shows("- session stopped").await;
+    terminal.enters("/stop").await;
+    terminal.shows("- the session is stopped already").await;
+    assert!(!terminal.screen().contains("- stopped"), "{}", terminal.screen());
+}
+
+#[tokio::test]
 async fn it_comes_back_to_a_daemon_that_was_restarted() {
     let (daemon, id) = with_session(&json!([{"text": "at your service"}])).await;
     let terminal = Terminal::new(&daemon, &["attach", &id]);

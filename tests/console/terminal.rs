@@ -152,8 +152,9 @@ impl Terminal {
                         // A program that has ended asks no more.
                         let _gone = keys.lock().unwrap().write_all(answer.as_bytes());
                     }
-                    if byte == b'n' || asked.len() > 16 {
-                        asked.clear();
+                    // A question may begin anywhere in what is written at once.
+                    if asked.len() > 16 {
+                        asked.drain(..12);
                     }
                 }
             }

@@ -50,6 +50,9 @@ const ENDING: Duration = Duration::from_secs(1);
 
 const MENU: &str = "words";
 
+/// The host command of Ctrl-C.
+const INTERRUPT: &str = "interrupt";
+
 /// Whether the terminal answers where its cursor is, which the editor must know. It asks and waits for 2 s at most.
 pub(super) fn knows_cursor() -> bool {
     if crossterm::terminal::enable_raw_mode().is_err() {
@@ -104,6 +107,9 @@ impl Editor {
         }
         let escape = ReedlineEvent::ExecuteHostCommand(String::new());
         keys.add_binding(KeyModifiers::NONE, KeyCode::Esc, escape);
+        // By itself the editor leaves the sign as it was, and goes on below.
+        let interrupt = ReedlineEvent::ExecuteHostCommand(INTERRUPT.into());
+        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('c'), interrupt);
         let menu = Box::new(ColumnarMenu::default().with_name(MENU));
         let mut editor = Reedline::create()
             .with_edit_mode(Box::new(Seen(Emacs::new(keys))))
@@ -239,6 +245,10 @@ impl Reader {
             self.answers.store(asked.is_some(), Ordering::SeqCst);
             let key = match self.editor.read_line(&prompt) {
                 Ok(Signal::Success(text)) => Key::Line(text),
+                Ok(Signal::HostCommand(command)) if command == INTERRUPT => {
+                    self.editor.run_edit_commands(&[EditCommand::Clear]);
+                    Key::Interrupt
+                }
                 Ok(Signal::HostCommand(_)) => Key::Escape,
                 Ok(Signal::CtrlC) => Key::Interrupt,
                 Ok(Signal::CtrlD) => Key::Leave,

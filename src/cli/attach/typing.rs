@@ -166,6 +166,9 @@ impl Terminal {
                 self.say(&line)?;
             }
             Command::Resume => sending.resume(),
+            Command::Stop if self.status.is_over() => {
+                self.say(&format!("the session is {} already", self.status.state))?;
+            }
             Command::Stop => sending.stop(),
             Command::Model(model) => sending.set("model", json!({"model": model}), "changed"),
             Command::Mode(mode) => sending.set("permission_mode", json!({"mode": mode}), "changed"),
@@ -206,6 +209,8 @@ impl Terminal {
                     self.hold(held.text)?;
                 }
             }
+            // Its record is told.
+            Outcome::Done("stopped", Ok(_)) => self.look(),
             Outcome::Done("interrupted", Ok(_)) => self.say("interrupted; Ctrl-D leaves")?,
             Outcome::Done(done, Ok(_)) => {
                 self.say(done)?;
