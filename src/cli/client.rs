@@ -315,6 +315,10 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
         Some(detail) if text("code") == Some("control_refused") => {
             format!("the agent refused it: {detail}")
         }
+        // The CLI's words behind it say the same.
+        Some(detail) if text("code") == Some("conversation_not_found") => {
+            detail.split(": ").next().unwrap_or(detail).to_owned()
+        }
         Some(detail) if detail != title && !is_of_api(text("code"), detail) => format!("{title}: {detail}"),
         _ => title.to_owned(),
     };
@@ -366,6 +370,9 @@ fn list_of(code: &str) -> Option<&'static str> {
         "session_not_found" => Some(resolve::LIST),
         "approval_not_found" => Some(resolve::LIST_APPROVALS),
         "rule_not_found" => Some("`trunkline rules SESSION` lists its rules"),
+        "conversation_not_found" => {
+            Some("`claude --resume` lists those of a directory; --cwd names the one that it began in")
+        }
         "message_not_found" => Some("`trunkline log SESSION --json` prints the messages with their uuids"),
         _ => None,
     }
@@ -489,6 +496,11 @@ mod tests {
         assert!(matches!(error, CliError::NotFound { message, .. } if message == "No such session"));
         let error = refusal(StatusCode::BAD_GATEWAY, &Value::Null);
         assert_eq!(error.to_string(), "Bad Gateway");
+        let problem = json!({"title": "The agent CLI knows no such conversation", "code": "conversation_not_found",
+            "detail": "the CLI knows no conversation c-1: No conversation found with session ID: c-1"});
+        let error = refusal(StatusCode::NOT_FOUND, &problem);
+        assert_eq!(error.to_string(), "the CLI knows no conversation c-1");
+        assert!(error.hint().unwrap().contains("--cwd"));
     }
 
     #[test]

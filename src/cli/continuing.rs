@@ -146,7 +146,7 @@ pub(super) async fn go_on(
     }
     if output.is_json() {
         output.value(&client.get(&["v1", "sessions", &id], &[]).await?)?;
-    } else {
+    } else if !new.attach {
         output.line(&id)?;
     }
     Ok(id)

@@ -77,6 +77,8 @@ pub(super) async fn create(
             note(&format!("session {id}"));
             messages::ask(common, output, &id, &message, messages::LONGEST_WAIT).await?;
         }
+        // The first line there has the id.
+        _ if new.attach && !output.is_json() => {}
         _ => {
             if output.is_json() {
                 let session = client.get(&["v1", "sessions", &id], &[]).await?;

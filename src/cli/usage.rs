@@ -4,7 +4,7 @@ use super::{
     CliError, args,
     client::Client,
     output::{Output, note},
-    view,
+    resolve, view,
 };
 
 /// `usage`
@@ -29,9 +29,18 @@ pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage)
         .iter()
         .filter_map(|row| view::number(row, &["simulated_turns"]))
         .sum();
+    let mut keys: Vec<String> = view::list(&page, &["items"])
+        .iter()
+        .map(|row| view::text(row, &["key"]).to_owned())
+        .collect();
+    if usage.by.as_str() == "session" {
+        let ids: Vec<&str> = keys.iter().map(String::as_str).collect();
+        keys = resolve::short_ids(&ids);
+    }
     let rows: Vec<Vec<String>> = view::list(&page, &["items"])
         .iter()
-        .map(|row| {
+        .zip(keys)
+        .map(|(row, key)| {
             let tokens = |class: &str| {
                 view::number(row, &["usage", class])
                     .or_else(|| view::number(row, &[class]))
@@ -39,7 +48,7 @@ pub(super) async fn usage(client: &Client, output: &Output, usage: &args::Usage)
                     .to_string()
             };
             vec![
-                view::text(row, &["key"]).into(),
+                key,
                 view::number(row, &["turns"]).unwrap_or(0).to_string(),
                 view::dollars(row.get("cost_usd")),
                 tokens("input_tokens"),
