@@ -28,6 +28,8 @@ impl FailReason {
     pub const KEEPER_UNRESPONSIVE: &'static str = "keeper_unresponsive";
     /// The system had no room for another process.
     pub const TOO_FEW_PROCESSES: &'static str = "too_few_processes";
+    /// The disk had no room for a file that a start needs.
+    pub const STORAGE_UNAVAILABLE: &'static str = "storage_unavailable";
     /// The code of a session whose process died as often as it may be restarted.
     pub const CRASH_LOOP: &'static str = "crash_loop";
     /// The same, where each restart died as soon as it went on with the conversation; or the model API refuses what it says.

@@ -57,12 +57,14 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Whether the system had no room for another process, as under `ulimit -u`: it may have some later.
-    pub fn is_want_of_processes(&self) -> bool {
+    /// The cause, where it is known. EAGAIN from fork(2), as under `ulimit -u`, is a want of processes.
+    pub fn cause(&self) -> Option<LaunchFailureCause> {
         match self {
-            Self::Keeper(error) => error.kind() == io::ErrorKind::WouldBlock,
-            Self::Failed(failure) => failure.cause == LaunchFailureCause::TooFewProcesses,
-            _ => false,
+            Self::Keeper(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Some(LaunchFailureCause::TooFewProcesses)
+            }
+            Self::Failed(failure) => Some(failure.cause),
+            _ => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::files;
 
 /// Opens the lease file and takes its lock for as long as the file is held.
 pub(super) fn take(path: &Path) -> Result<File, LaunchFailure> {
-    let failed = |error| LaunchFailure::new(Cause::Lease, error);
+    let failed = |error| LaunchFailure::of_file(Cause::Lease, error);
     loop {
         let mut lease = File::options();
         lease

@@ -135,17 +135,17 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
             OpenError::Locked { .. } => Cause::JournalLocked,
             OpenError::Io { .. } => Cause::Journal,
         };
-        LaunchFailure::new(cause, error)
+        LaunchFailure::of_file(cause, error)
     })?;
     let mut recorder = Recorder::new(writer, &plan.limits, now);
     let lease = plan.lease_file.as_deref().map(lease::take).transpose()?;
 
     let secret = identity::new_secret().map_err(system)?;
     let server = Server::bind(&plan.socket, secret.clone(), plan.limits.max_line_bytes)
-        .map_err(|error| LaunchFailure::new(Cause::Socket, error))?;
+        .map_err(|error| LaunchFailure::of_file(Cause::Socket, error))?;
     let started = Identity::of_this_process(secret, plan.socket.clone(), plan.session, plan.run)
         .and_then(|identity| identity.write(&plan.identity_file))
-        .map_err(|error| LaunchFailure::new(Cause::Identity, error))
+        .map_err(|error| LaunchFailure::of_file(Cause::Identity, error))
         .and_then(|()| start_child(plan, mask, &mut recorder));
     let (signals, child) = match started {
         Ok(started) => started,
@@ -196,10 +196,10 @@ fn start_child(
     let mut append = |data: &[u8]| {
         recorder
             .push(Source::Daemon, None, data)
-            .map_err(|error| LaunchFailure::new(Cause::Journal, error))?;
+            .map_err(|error| LaunchFailure::of_file(Cause::Journal, error))?;
         recorder
             .commit_now()
-            .map_err(|error| LaunchFailure::new(Cause::Journal, error))
+            .map_err(|error| LaunchFailure::of_file(Cause::Journal, error))
     };
     append(plan.start_note.as_bytes())?;
     // Before there is a child, so that no signal of its end is missed.

@@ -1,6 +1,6 @@
 //! Owns the one line that a keeper prints: whether the process runs, or why not.
 
-use std::fmt;
+use std::{error::Error, fmt, io};
 
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,8 @@ pub enum LaunchFailureCause {
     TooLong,
     /// The system has no room for another process.
     TooFewProcesses,
+    /// The disk has no room for a file that a start needs.
+    DiskFull,
     /// Anything else that the system said no to.
     System,
 }
@@ -83,6 +85,7 @@ impl LaunchFailureCause {
             Self::CwdForbidden => "cwd_forbidden",
             Self::TooLong => "too_long",
             Self::TooFewProcesses => "too_few_processes",
+            Self::DiskFull => "disk_full",
             Self::System => "system",
         }
     }
@@ -105,6 +108,7 @@ impl fmt::Display for LaunchFailureCause {
             Self::CwdForbidden => "working directory may not be entered",
             Self::TooLong => "arguments and environment are too long",
             Self::TooFewProcesses => "system has no room for another process",
+            Self::DiskFull => "disk has no room",
             Self::System => "process cannot be started",
         })
     }
@@ -116,5 +120,44 @@ impl LaunchFailure {
             cause,
             detail: detail.to_string(),
         }
+    }
+
+    /// The failure of this part of a start: of the disk, if it had no room.
+    pub(super) fn of_file(part: LaunchFailureCause, error: impl Error + 'static) -> Self {
+        let mut causes =
+            std::iter::successors(Some(&error as &(dyn Error + 'static)), |error| (*error).source());
+        let is_full = causes.any(|cause| {
+            cause.downcast_ref::<io::Error>().is_some_and(|error| {
+                matches!(
+                    error.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                )
+            })
+        });
+        if is_full {
+            Self::new(LaunchFailureCause::DiskFull, format!("{part}: {error}"))
+        } else {
+            Self::new(part, error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures_of_a_file() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let failure = LaunchFailure::of_file(LaunchFailureCause::Identity, io::Error::from(kind));
+            assert_eq!(failure.cause, LaunchFailureCause::DiskFull);
+            assert!(
+                failure.detail.starts_with("identity file cannot be written: "),
+                "{failure}"
+            );
+        }
+        let other = io::Error::from(io::ErrorKind::PermissionDenied);
+        let failure = LaunchFailure::of_file(LaunchFailureCause::Identity, other);
+        assert_eq!(failure.cause, LaunchFailureCause::Identity);
     }
 }

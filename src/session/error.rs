@@ -22,7 +22,7 @@ impl Silence {
     pub const fn code(self) -> &'static str {
         match self {
             Self::Keeper => FailReason::KEEPER_UNRESPONSIVE,
-            Self::Disk => "storage_unavailable",
+            Self::Disk => FailReason::STORAGE_UNAVAILABLE,
         }
     }
 }

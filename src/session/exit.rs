@@ -77,6 +77,15 @@ pub(super) fn unseen() -> RunExit {
     }
 }
 
+/// The reason's code of a process that was not started.
+pub(super) const fn code_of_launch(cause: Option<LaunchFailureCause>) -> &'static str {
+    match cause {
+        Some(LaunchFailureCause::TooFewProcesses) => FailReason::TOO_FEW_PROCESSES,
+        Some(LaunchFailureCause::DiskFull) => FailReason::STORAGE_UNAVAILABLE,
+        _ => FailReason::START_FAILED,
+    }
+}
+
 /// The state of a session after its process ended. `exit` is `None` when nobody saw the end; `ready` says whether
 /// `initialize` was answered; `resumed` whether it was to go on with a conversation; `cut_short` whether a turn or prompt was
 /// open; `said` is the error that the CLI said last.
@@ -94,12 +103,11 @@ pub(super) fn rest_after(
         );
     };
     if let Some(error) = &exit.spawn_error {
-        let code = if error.starts_with(&LaunchFailureCause::TooFewProcesses.to_string()) {
-            FailReason::TOO_FEW_PROCESSES
-        } else {
-            FailReason::START_FAILED
-        };
-        return failed(code, error.clone());
+        let passing = [LaunchFailureCause::TooFewProcesses, LaunchFailureCause::DiskFull];
+        let cause = passing
+            .into_iter()
+            .find(|cause| error.starts_with(&cause.to_string()));
+        return failed(code_of_launch(cause), error.clone());
     }
     if exit.intent != StopIntent::None {
         return (SessionState::Stopped, None);
@@ -168,7 +176,12 @@ pub(super) fn silent(ms: u64, exit: Option<&RunExit>) -> (SessionState, Option<F
 
 /// Whether a next start would end in the same way. `reason` is that of the failure.
 pub(super) fn is_permanent(reason: &FailReason, exit: Option<&RunExit>) -> bool {
-    exit.is_some_and(|exit| exit.spawn_error.is_some()) || restart::is_lasting(reason)
+    let is_passing = matches!(
+        reason.code.as_str(),
+        FailReason::TOO_FEW_PROCESSES | FailReason::STORAGE_UNAVAILABLE
+    );
+    let was_started = exit.is_none_or(|exit| exit.spawn_error.is_none());
+    !is_passing && (!was_started || restart::is_lasting(reason))
 }
 
 /// The state of a session whose process was stopped because it did not take what had been set.
@@ -284,9 +297,10 @@ mod tests {
     }
 
     #[test]
-    fn want_of_room_for_a_process_is_told_apart() {
+    fn want_of_processes_and_of_room_is_told_apart() {
         for (cause, code) in [
             (LaunchFailureCause::TooFewProcesses, "too_few_processes"),
+            (LaunchFailureCause::DiskFull, "storage_unavailable"),
             (LaunchFailureCause::System, "start_failed"),
         ] {
             let mut exit = exit(None, None, StopIntent::None);

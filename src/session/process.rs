@@ -16,6 +16,7 @@ use super::{
     SessionError,
     actor::Actor,
     admission::{Admitted, StartTurn},
+    exit::code_of_launch,
     handle::{Launch, Occasion, Reply, Stop},
     machine::digest,
     notes::{Carried, ChoicesNotice, LeftOut, Note, Notice, RunStarted},
@@ -236,12 +237,7 @@ impl Actor {
         self.tracker.spawn(async move {
             let link = keeper::launch(&program, &launch.plan, &tracker).await;
             let link = link.map_err(|error| FailReason {
-                code: if error.is_want_of_processes() {
-                    FailReason::TOO_FEW_PROCESSES
-                } else {
-                    FailReason::START_FAILED
-                }
-                .to_owned(),
+                code: code_of_launch(error.cause()).to_owned(),
                 detail: telemetry::chain(&error),
             });
             // The actor outlives its launches, or nobody wants the link: dropping it leaves the keeper alone.

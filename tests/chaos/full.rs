@@ -185,6 +185,52 @@ fn a_message_that_a_full_disk_holds_up_is_answered_and_runs_once() {
     });
 }
 
+/// The files of a start have no room.
+#[test]
+fn a_parked_session_is_woken_once_the_disk_has_room() {
+    if !place::is_inside() {
+        place::enter("full::a_parked_session_is_woken_once_the_disk_has_room");
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let daemon = TestDaemon::with_fake()
+            .data_disk(16 << 20)
+            .allow_errors()
+            .start()
+            .await;
+        let rest = daemon.rest();
+        let id = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+        rest.ask(&id, "hello").await;
+        let park = format!("/v1/sessions/{id}/park");
+        rest.post(&park, json!({})).await.expect(200);
+        let ballast = daemon.data_dir().join("ballast");
+        let mut file = fs::File::create(&ballast).unwrap();
+        let block = vec![0; 4096];
+        while file.write_all(&block).is_ok() {}
+        drop(file);
+
+        let sent = format!("/v1/sessions/{id}/messages");
+        let prompt = json!({ "text": "again", "uuid": "0190a0b0-0000-7000-8000-000000000002" });
+        let refused = rest.post(&sent, prompt.clone()).await;
+        assert_eq!(refused.body["retryable"], true, "{:#}", refused.body);
+        assert_eq!(refused.problem(503), "storage_unavailable");
+
+        fs::remove_file(ballast).unwrap();
+        wait_for("a disk that is seen to have room", PATIENCE, async || {
+            (rest.post(&sent, prompt.clone()).await.status.as_u16() == 202).then_some(())
+        })
+        .await;
+        wait_for("the turn of the message", PATIENCE, async || {
+            let view = rest.session(&id).await;
+            (view["state"] == "idle" && view["turns"] == 2).then_some(())
+        })
+        .await;
+        rest.post(&sent, prompt).await.expect(202);
+        assert_eq!(rest.session(&id).await["turns"], 2);
+    });
+}
+
 /// The disk fills up at each step of a start in turn. A client that is told of a session that starts relies on its prompt.
 #[test]
 fn a_start_that_a_full_disk_fails_is_not_said_to_go_on() {
@@ -229,7 +275,11 @@ fn a_start_that_a_full_disk_fails_is_not_said_to_go_on() {
             let id = reply.body["id"].as_str().unwrap().to_owned();
             if told == "failed" {
                 failed += 1;
-                assert_eq!(reply.body["reason"]["code"], "start_failed", "{:#}", reply.body);
+                assert_eq!(
+                    reply.body["reason"]["code"], "storage_unavailable",
+                    "{:#}",
+                    reply.body
+                );
                 wait_for("the store to catch up", PATIENCE, async || {
                     let resumed = rest.lifecycle(&id, "resume", json!({})).await;
                     (resumed.body["code"] != "storage_unavailable").then(|| resumed.expect(200))

@@ -36,6 +36,8 @@ use guests::{Kind, Left};
 
 /// The disk of the data directory.
 const DISK_BYTES: u64 = 192 << 20;
+/// A fake CLI ends itself after this time. The test ends before, and with it all that it has started.
+const LIFE_SECONDS: u64 = 4 * 3600;
 /// Small, so that journals have several files.
 const SEGMENT_BYTES: &str = "262144";
 /// So few that starts wait in the queue.
@@ -117,7 +119,7 @@ impl World {
             guests::HALL
         );
         // Its working directory is not known yet.
-        let settings = json!({ "output_log": "../logs", "keeps_answers": true });
+        let settings = json!({ "output_log": "../logs", "keeps_answers": true, "max_life_s": LIFE_SECONDS });
         let daemon = TestDaemon::with_real(&api)
             .claude(agents(dir.path()))
             .data_disk(DISK_BYTES)
@@ -214,8 +216,7 @@ impl World {
         self.made += 1;
         let kind = if place < FAKES { "fake" } else { "real" };
         let cwd = self.daemon.work_dir(&format!("{kind}-{}", self.made));
-        let settings =
-            json!({ "output_log": self.logs(), "merge": place.is_multiple_of(2), "keeps_answers": true });
+        let settings = json!({ "output_log": self.logs(), "merge": place.is_multiple_of(2), "keeps_answers": true, "max_life_s": LIFE_SECONDS });
         fs::write(cwd.join(".fake-claude.json"), settings.to_string()).unwrap();
         let body = json!({ "cwd": cwd, "options": options() });
         let id = self.api().create_ready(body).await;

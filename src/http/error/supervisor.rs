@@ -253,6 +253,7 @@ fn of_failed_start(reason: FailReason) -> ApiError {
             );
     }
     let code = match reason.code.as_str() {
+        FailReason::STORAGE_UNAVAILABLE => ErrorCode::StorageUnavailable,
         FailReason::CONVERSATION_TAKEN => ErrorCode::ConversationTaken,
         _ => ErrorCode::StartFailed,
     };
