@@ -358,7 +358,7 @@ const WITH_ADVICE_OF_API: [ErrorCode; 10] = [
     ErrorCode::RuleNotFound,
 ];
 
-/// Whether a detail is such advice. What the daemon says of one case is told, whatever words it has.
+/// Whether a detail is such advice. The words of the daemon about one case are told, whatever they are.
 fn is_of_api(code: Option<&str>, detail: &str) -> bool {
     let code = code.and_then(ErrorCode::named);
     code.is_some_and(|code| WITH_ADVICE_OF_API.contains(&code) && code.advice() == detail)

@@ -17,7 +17,7 @@ use super::{
 /// So many sessions of the directory are looked at, the newest first.
 const LOOKED_AT: &str = "100";
 
-/// What goes on.
+/// The conversation that goes on.
 pub(super) enum Newest {
     /// A session, as the API shows it.
     Session(Value),

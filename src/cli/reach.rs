@@ -89,7 +89,7 @@ pub(super) async fn locate(
     }
 }
 
-/// What is at the configured address.
+/// The program at the configured address.
 enum Heard {
     /// A daemon of ours.
     Daemon,

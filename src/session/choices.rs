@@ -88,7 +88,7 @@ pub(super) enum ChoiceRecord {
     },
 }
 
-/// What the records of the newest process tell of the file.
+/// The file as the records of the newest process tell of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recorded {
     /// Whether a file stays once it is there: older versions removed one in which nothing was set any more.

@@ -22,7 +22,7 @@ pub(super) struct Clients {
     attached: HashMap<ConnectionId, Seat>,
     /// Those that did not take what they were sent.
     cut: Vec<ConnectionId>,
-    /// What clients ask about requests of the CLI. Each asks one at a time.
+    /// The questions of clients about requests of the CLI. Each asks one at a time.
     questions: Vec<Question>,
 }
 

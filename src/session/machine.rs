@@ -144,7 +144,7 @@ pub(super) enum Effect {
     AskedClosed(String, bool),
     /// Something was allowed that may cover other approvals that are open.
     Granted(Granted),
-    /// What a record says of what was set.
+    /// The choices that a record tells of.
     Choice(ChoiceRecord),
     /// An answer updates permissions.
     RulesUpdated(Seq, Box<RawValue>),

@@ -18,7 +18,7 @@ use super::{
     messages::read_options,
 };
 
-/// What is known of a session that was made to go on with a conversation.
+/// The outcome of a start that was to go on with a conversation.
 enum StartOutcome {
     /// It goes on with it, or its state says why not.
     Made(Box<SessionView>),

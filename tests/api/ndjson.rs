@@ -217,7 +217,7 @@ async fn a_reply_with_a_misspelt_key_ends_the_connection_and_the_request_stays_o
     let approval = rest.pending_approval(&id).await;
     assert_eq!(approval["request_id"], asked["request_id"]);
 
-    // Who comes back is told of it, and of its end.
+    // A client that comes back is told of it, and of its end.
     let mut client = LineSocket::attach(&daemon, &id, "").await;
     let answer = client.control("again", json!({"subtype": "initialize"})).await;
     let response = &answer["response"];

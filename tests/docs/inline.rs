@@ -46,7 +46,7 @@ const COMMANDS: &[(&str, &str, i32, &str)] = &[
         "no rule matches",
     ),
     ("trunkline stop last", "", 0, "stopped"),
-    ("trunkline resume --all", "", 0, "starting"),
+    ("trunkline resume --all", "", 0, "(simulated)"),
     ("trunkline new --continue", "", 0, "going on with the session"),
     (
         "trunkline new --resume 0d2b1f0e-6c1f-4c3e-9a51-2f3b8c5d7e90",

@@ -8,7 +8,7 @@ use crate::{
     world::{World, fresh_id, text},
 };
 
-/// What comes of a story with a session that has these options.
+/// The outcome of a story with a session that has these options.
 async fn story(world: &World, name: &str, options: Value) -> (String, Value) {
     let id = world.session(options).await;
     let outcome = BrowserSdk::start(&world.daemon, &id, name).outcome().await;

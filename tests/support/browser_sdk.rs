@@ -42,7 +42,7 @@ impl BrowserSdk {
         }
     }
 
-    /// What the story says next.
+    /// The next words of the story.
     pub(crate) async fn said(&mut self) -> Value {
         let line = timeout(PATIENCE, self.stdout.next_line()).await;
         let line = line.expect("the story goes on").unwrap();
@@ -54,7 +54,7 @@ impl BrowserSdk {
         self.stdin.write_all(b"go on\n").await.unwrap();
     }
 
-    /// What came of the story.
+    /// The outcome of the story.
     pub(crate) async fn outcome(&mut self) -> Value {
         let mut said = self.said().await;
         let outcome = said["outcome"].take();

@@ -52,7 +52,7 @@ pub(super) trait Dialect: Send {
     fn counts(&self) -> bool;
 }
 
-/// What comes next for a client.
+/// The next step for a client.
 #[derive(Debug)]
 pub(super) enum Next {
     /// Frames.
@@ -65,7 +65,7 @@ pub(super) enum Next {
     Close(Close),
 }
 
-/// What a frame of a client holds.
+/// The lines in a frame of a client.
 #[derive(Debug, Default)]
 pub(super) struct Received {
     /// Lines for the session.

@@ -130,7 +130,7 @@ pub(super) fn own_frame(line: &[u8]) -> Option<OwnFrame> {
     }
 }
 
-/// What the session says to this client alone.
+/// The frame for news that the session has for this client alone.
 pub(super) fn direct(frame: &ClientFrame) -> String {
     match frame {
         ClientFrame::Prompted { uuid, sent } => json!({

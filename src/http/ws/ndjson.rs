@@ -255,7 +255,7 @@ impl<I: Inbox> Relay<I> {
         true
     }
 
-    /// What the outcome of a question is for the client.
+    /// The line for the outcome of a question, if the client is to know it.
     fn answered(&mut self, request_id: String, told: Told) -> Option<Lines> {
         let mut lines = Lines::default();
         match told {
@@ -525,7 +525,7 @@ mod tests {
         }
     }
 
-    /// What follows the news that a request is open, when the client has answered it meanwhile or has not.
+    /// The step after the news that a request is open, when the client has answered it meanwhile or has not.
     fn told_after_news(is_asked: bool, has_answered: bool) -> Option<String> {
         let dir = tempfile::tempdir().unwrap();
         let (_writer, recovery) = Writer::open(dir.path(), WriterOptions::default()).unwrap();

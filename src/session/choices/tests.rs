@@ -157,7 +157,7 @@ fn began(has_choices: impl Into<Option<bool>>, restores: bool) -> ChoiceRecord {
     }
 }
 
-/// What is said of a file that is not there: whether starts are refused, and whether there is a notice.
+/// The consequences of a file that is not there: whether starts are refused, and whether there is a notice.
 fn of_no_file(records: &[ChoiceRecord]) -> (bool, bool) {
     let dir = tempfile::tempdir().unwrap();
     let mut choices = Choices::open(dir.path());
