@@ -66,8 +66,8 @@ struct Session {
     cost: f64,
     /// Every running total that is known of its conversations.
     totals: Vec<f64>,
-    /// The last one of its conversation of now.
-    last_total: Option<f64>,
+    /// The last one of its conversation of now, and the turns that the session had then.
+    last_total: Option<(f64, Value)>,
     /// Whether it has ever had a process.
     has_run: bool,
     /// How often somebody asked for its stop.

@@ -68,13 +68,20 @@ impl World {
     pub(super) async fn fork_calmly(&mut self, (place, guest): &(usize, Guest)) {
         let parent = &self.sessions[*place];
         // Of one that was just made, or has begun another conversation, nothing is known.
-        let Some(begins_at) = parent.last_total else {
+        let Some((total, turns)) = parent.last_total.clone() else {
             return;
         };
-        let path = format!("/v1/sessions/{}/fork", parent.id);
+        let parent = parent.id.clone();
+        let view = self.api().session(&parent).await;
+        // A prompt that no process had taken runs in the one that the session has got since it was looked at.
+        let does_nothing = view["turns"] == turns && view["state"] != "busy" && view["state"] != "waiting";
+        if !does_nothing {
+            self.count("ran after rest");
+        }
+        let path = format!("/v1/sessions/{parent}/fork");
         let kind = Kind::Fork {
-            parent: parent.id.clone(),
-            begins_at: Some(begins_at),
+            parent,
+            begins_at: does_nothing.then_some(total),
         };
         if self.ask_for_guests(kind, &path, &json!({}), std::slice::from_ref(guest)) {
             self.hear_answers().await;

@@ -71,7 +71,7 @@ impl World {
                         Kind::Resident | Kind::Visit => (None, None),
                     };
                     let books = ledger::books(&journal, origin.map(Vec::as_slice), begins_at);
-                    session.last_total = books.last;
+                    session.last_total = books.last.map(|last| (last, view["turns"].clone()));
                     session.has_run = !journal.runs.is_empty();
                     session.totals.clone_from(&books.totals);
                     session.totals.extend(origin.into_iter().flatten());
