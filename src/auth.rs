@@ -1,5 +1,5 @@
-//! Owns the proof that a client may talk to the daemon: the token, its file and its comparison. It knows no HTTP.
+//! Owns the proof that a client may talk to the daemon, and its role: the tokens, their files and their comparison. It knows no HTTP.
 
 mod token;
 
-pub use token::{Secret, Token, TokenError, check_token, read_token};
+pub use token::{Secret, TOKEN_FILE, TokenError, Tokens, VIEWER_TOKEN_FILE, check_token, read_token};

@@ -38,7 +38,7 @@ use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    domain::{ClientId, Clock, Seq, SessionId, Timestamp},
+    domain::{ClientId, Clock, Role, Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, ReadError, Reader},
     metrics::Metrics,
     outbound::Outbound,
@@ -277,9 +277,10 @@ impl Supervisor {
         id: SessionId,
         after: Option<Seq>,
         client: Option<ClientId>,
+        role: Role,
     ) -> Result<crate::session::Attachment, SupervisorError> {
         let session = self.handle(id).await?;
-        Ok(session.attach(after, client).await?)
+        Ok(session.attach(after, client, role).await?)
     }
 
     async fn row(&self, id: SessionId) -> Result<crate::store::SessionRow, SupervisorError> {

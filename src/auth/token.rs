@@ -1,4 +1,4 @@
-//! Owns the token: made once, kept in a file that only its owner can read, compared in constant time.
+//! Owns the tokens: made once, kept in files that only their owner can read, compared in constant time.
 
 use std::{
     fmt,
@@ -12,7 +12,12 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::files;
+use crate::{domain::Role, files};
+
+/// The file of the operator's token, in the data directory.
+pub const TOKEN_FILE: &str = "token";
+/// The file of the viewers' token, in the data directory.
+pub const VIEWER_TOKEN_FILE: &str = "viewer-token";
 
 /// Random bytes in a token.
 const TOKEN_BYTES: usize = 32;
@@ -40,9 +45,16 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What the daemon keeps of its token: the SHA-256, which cannot be turned back.
+/// The tokens of the daemon, one for each role.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    operator: Token,
+    viewer: Token,
+}
+
+/// What the daemon keeps of a token: the SHA-256, which cannot be turned back.
 #[derive(Clone)]
-pub struct Token {
+struct Token {
     digest: [u8; 32],
 }
 
@@ -85,15 +97,45 @@ pub enum TokenError {
         /// The file.
         path: PathBuf,
     },
+    /// Both roles have one token.
+    #[error("the token file {} holds the token of {TOKEN_FILE}, which is for operators; delete it, and the next start makes another", path.display())]
+    Shared {
+        /// The file of the viewers' token.
+        path: PathBuf,
+    },
     /// The operating system gives no random bytes.
     #[error("the operating system gives no random bytes")]
     Random(#[source] getrandom::Error),
 }
 
+impl Tokens {
+    /// The tokens in the files of a data directory; those that are not there are made, with mode 0600. A file that others can
+    /// read is closed to them, or refused when that fails.
+    pub fn load_or_create(data_dir: &Path) -> Result<Self, TokenError> {
+        let operator = Token::load_or_create(&data_dir.join(TOKEN_FILE))?;
+        let path = data_dir.join(VIEWER_TOKEN_FILE);
+        let viewer = Token::load_or_create(&path)?;
+        if operator.digest == viewer.digest {
+            return Err(TokenError::Shared { path });
+        }
+        Ok(Self { operator, viewer })
+    }
+
+    /// The role whose token `candidate` is. Takes the same time for every candidate of one length.
+    pub fn role_of(&self, candidate: &str) -> Option<Role> {
+        let (is_operator, is_viewer) = (self.operator.matches(candidate), self.viewer.matches(candidate));
+        match (is_operator, is_viewer) {
+            (true, _) => Some(Role::Operator),
+            (false, true) => Some(Role::Viewer),
+            (false, false) => None,
+        }
+    }
+}
+
 impl Token {
     /// The token in `path`; it is made, with mode 0600, when the file is not there. A file that others can read is closed
     /// to them, or refused when that fails.
-    pub fn load_or_create(path: &Path) -> Result<Self, TokenError> {
+    fn load_or_create(path: &Path) -> Result<Self, TokenError> {
         match read_token(path) {
             Ok(secret) => Ok(Self::of(&secret)),
             Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -104,14 +146,14 @@ impl Token {
     }
 
     /// The token with this text.
-    pub fn of(secret: &Secret) -> Self {
+    fn of(secret: &Secret) -> Self {
         Self {
             digest: Sha256::digest(secret.0.as_bytes()).into(),
         }
     }
 
     /// Whether `candidate` is the token. Takes the same time for every candidate of one length.
-    pub fn matches(&self, candidate: &str) -> bool {
+    fn matches(&self, candidate: &str) -> bool {
         let digest: [u8; 32] = Sha256::digest(candidate.as_bytes()).into();
         self.digest.ct_eq(&digest).into()
     }
@@ -282,6 +324,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let error = Token::load_or_create(dir.path()).unwrap_err();
         assert!(matches!(error, TokenError::NotAFile { .. }), "{error}");
+    }
+
+    #[test]
+    fn each_role_has_a_token_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::load_or_create(dir.path()).unwrap();
+        let text = |name: &str| read_token(&dir.path().join(name)).unwrap();
+        let (operator, viewer) = (text(TOKEN_FILE), text(VIEWER_TOKEN_FILE));
+        assert_eq!(mode_of(&dir.path().join(VIEWER_TOKEN_FILE)), 0o600);
+        assert_eq!(tokens.role_of(operator.expose()), Some(Role::Operator));
+        assert_eq!(tokens.role_of(viewer.expose()), Some(Role::Viewer));
+        assert_eq!(tokens.role_of(""), None);
+
+        std::fs::copy(dir.path().join(TOKEN_FILE), dir.path().join(VIEWER_TOKEN_FILE)).unwrap();
+        let error = Tokens::load_or_create(dir.path()).unwrap_err();
+        assert!(matches!(error, TokenError::Shared { .. }), "{error}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::{
     words::one_line,
 };
 use crate::{
-    auth::{TokenError, check_token},
+    auth::{TOKEN_FILE, TokenError, VIEWER_TOKEN_FILE, check_token},
     claude::binary::{self, Found, Tested},
     config::{Config, Loaded},
     domain::{CliSessionId, SessionId},
@@ -115,7 +115,8 @@ async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {
     checks.extend(data_directory(&config.data.dir));
     checks.extend(database(&config.data.dir, running.is_some()).await);
     checks.push(runtime_directory(&config.data.runtime_dir));
-    checks.push(token(&config.data.dir.join("token")));
+    checks.push(token("token", &config.data.dir.join(TOKEN_FILE)));
+    checks.push(token("viewer token", &config.data.dir.join(VIEWER_TOKEN_FILE)));
     if cfg!(target_os = "linux") {
         checks.push(conversations(&config.data.dir, config.claude.bin.as_deref()));
     }
@@ -357,26 +358,25 @@ fn runtime_directory(dir: &Path) -> Check {
     }
 }
 
-fn token(file: &Path) -> Check {
-    const NAME: &str = "token";
+fn token(name: &'static str, file: &Path) -> Check {
     let shown = file.display().to_string();
     match check_token(file) {
-        Ok(()) => Check::good(NAME, shown),
+        Ok(()) => Check::good(name, shown),
         Err(TokenError::Exposed { mode, .. }) => Check::bad(
-            NAME,
+            name,
             format!("{shown} can be read by others (mode {mode:03o})"),
             format!("chmod 600 {shown}; if others may have read it, delete it and restart the daemon"),
         ),
         Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            Check::good(NAME, format!("{shown}, will be made at the first start"))
+            Check::good(name, format!("{shown}, will be made at the first start"))
         }
         Err(error @ TokenError::Io { .. }) => Check::bad(
-            NAME,
+            name,
             telemetry::chain(&error),
             "run this as the user of the daemon",
         ),
         Err(error) => Check::bad(
-            NAME,
+            name,
             telemetry::chain(&error),
             "no daemon starts with it: delete it, and the next start makes a new one",
         ),
@@ -531,17 +531,17 @@ mod tests {
     fn an_open_token_must_be_fixed() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("token");
-        assert_eq!(token(&file).grade, Grade::Good);
+        assert_eq!(token("token", &file).grade, Grade::Good);
         write(&file, 0o644, &"s".repeat(43));
-        let check = token(&file);
+        let check = token("token", &file);
         assert_eq!(check.grade, Grade::Bad);
         assert!(check.advice.unwrap().starts_with("chmod 600"));
         let mode = fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o644, "it was changed");
         write(&file, 0o600, &"s".repeat(43));
-        assert_eq!(token(&file).grade, Grade::Good);
+        assert_eq!(token("token", &file).grade, Grade::Good);
         write(&file, 0o600, "short");
-        assert_eq!(token(&file).grade, Grade::Bad);
+        assert_eq!(token("token", &file).grade, Grade::Bad);
     }
 
     #[test]

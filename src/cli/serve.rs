@@ -34,7 +34,7 @@ use super::{
     settings,
 };
 use crate::{
-    auth::Token,
+    auth::Tokens,
     config::{FlagValue, Loaded, OnShutdown},
     domain::Clock,
     files::free_bytes,
@@ -198,7 +198,7 @@ async fn serve(
     let listeners = listen::open(&config.server, sockets).await?;
     let (address, socket) = (listeners.address, listeners.socket.clone());
 
-    let token = Token::load_or_create(&config.data.dir.join("token")).context("cannot use the token")?;
+    let tokens = Tokens::load_or_create(&config.data.dir).context("cannot use the tokens")?;
     let lost = LostDatabase::find(&config.data.dir).context("cannot look at the data directory")?;
     if let Some(lost) = lost {
         return Err(anyhow::Error::new(lost).into());
@@ -219,7 +219,7 @@ async fn serve(
     let (asking, mut asked) = mpsc::channel(1);
     let state = AppState::new(
         supervisor.clone(),
-        token,
+        tokens,
         build::http(config),
         lifecycle.soft(),
         tracker.clone(),

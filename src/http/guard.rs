@@ -1,33 +1,33 @@
-//! Owns what a request must pass before any handler sees it: Host, Origin, token, content type, in this order.
+//! Owns what a request must pass before any handler sees it: Host, Origin, token, role, content type, in this order.
 
 mod bearer;
 mod hosts;
+mod roles;
 
 use std::sync::Arc;
 
 use axum::{
-    extract::{ConnectInfo, Request, State},
+    extract::{ConnectInfo, MatchedPath, Request, State},
     http::{HeaderMap, Method, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
 pub(super) use hosts::HostPolicy;
+pub(super) use roles::needed;
 
 use super::{
     ApiError, AppState, ErrorCode, cors,
     serve::{Peer, Visit},
     ws,
 };
+use crate::domain::Role;
 
 /// The one path that needs no token.
 pub(super) const HEALTH_PATH: &str = "/healthz";
 
-/// A request that has shown no token. Its socket must show it first of all.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unproven;
-
-/// Lets a request through or answers it with a problem.
+/// Lets a request through or answers it with a problem. One that has shown a credential has its role as an extension; the
+/// socket of one without must show a credential first of all.
 pub(super) async fn guard(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     match check(&state, &mut request) {
         Ok(None) => next.run(request).await,
@@ -45,15 +45,17 @@ fn check(state: &AppState, request: &mut Request) -> Result<Option<Response>, Ap
     }
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let is_trusted = peer.is_some_and(|ConnectInfo(peer)| peer.is_our_user());
-    if request.uri().path() != HEALTH_PATH && !is_trusted {
-        match bearer::check(state.token(), request.headers()) {
-            Ok(()) => {}
+    if request.uri().path() != HEALTH_PATH {
+        let role = match bearer::check(state.tokens(), request.headers()) {
+            Ok(role) => role,
+            Err(_) if is_trusted => Role::Operator,
             Err(_) if bearer::is_absent(request.headers()) && ws::may_prove_itself(request) => {
-                request.extensions_mut().insert(Unproven);
                 return Ok(None);
             }
             Err(error) => return Err(error),
-        }
+        };
+        check_role(role, request)?;
+        request.extensions_mut().insert(role);
         if let Some(visit) = request.extensions().get::<Arc<Visit>>() {
             visit.shown();
         }
@@ -63,6 +65,18 @@ fn check(state: &AppState, request: &mut Request) -> Result<Option<Response>, Ap
         return Err(ErrorCode::UnsupportedMediaType.into());
     }
     Ok(None)
+}
+
+/// Refuses what the role may not do. A path that has no route is answered as such.
+fn check_role(role: Role, request: &Request) -> Result<(), ApiError> {
+    let route = request.extensions().get::<MatchedPath>();
+    let needed = route.map(|route| needed(request.method(), route.as_str()));
+    match needed {
+        Some(needed) if !role.covers(needed) => {
+            Err(ApiError::new(ErrorCode::RoleForbidden).member("role", role.as_str()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn has_foreign_content_type(headers: &HeaderMap) -> bool {

@@ -15,10 +15,17 @@ use utoipa::openapi::{
     tag::TagBuilder,
 };
 
-use super::{PROBLEM_JSON, dto::Problem, guard::HEALTH_PATH, idempotency, routes};
+use super::{
+    PROBLEM_JSON,
+    dto::Problem,
+    guard::{self, HEALTH_PATH},
+    idempotency, routes,
+};
 
 /// The name of the security scheme.
 const TOKEN: &str = "token";
+/// The member of an operation that names the role which it needs.
+const ROLE: &str = "x-role";
 /// The name of the response that every error refers to.
 const PROBLEM: &str = "Problem";
 /// What every route but the health probe may answer: bad queries, the guards, the daemon's own failures.
@@ -53,7 +60,8 @@ pub(super) fn frame() -> OpenApi {
         .license(Some(licence()))
         .description(Some(
             "One local daemon for all of a person's agent CLI sessions. Times are RFC 3339 in UTC. Fields and codes may \
-             be added; readers ignore what they do not know. Every error is a problem (RFC 9457).",
+             be added; readers ignore what they do not know. Every error is a problem (RFC 9457). Each operation names the \
+             role that it needs as `x-role`: a `viewer` reads, an `operator` does everything.",
         ))
         .build();
     OpenApiBuilder::new()
@@ -89,6 +97,11 @@ fn document() -> OpenApi {
             add_key(operation);
         }
         for (method, operation) in operations(item) {
+            if guarded {
+                let role = guard::needed(&method, path).as_str();
+                let extensions = operation.extensions.get_or_insert_default();
+                extensions.insert(ROLE.to_owned(), role.into());
+            }
             // What takes no body says so to who sends one.
             add_problems(operation, guarded, of_session, method != Method::GET);
         }

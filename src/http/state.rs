@@ -12,7 +12,7 @@ use super::{
     HttpConfig, InForce, RestartRequest, connections::Connections, guard::HostPolicy, idempotency::Running,
     serve::Strangers, ws::Waiting,
 };
-use crate::{auth::Token, supervisor::Supervisor};
+use crate::{auth::Tokens, supervisor::Supervisor};
 
 /// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub struct AppState(Arc<Parts>);
 
 struct Parts {
     supervisor: Supervisor,
-    token: Token,
+    tokens: Tokens,
     config: HttpConfig,
     hosts: HostPolicy,
     connections: Connections,
@@ -37,7 +37,7 @@ impl AppState {
     /// Sockets and streams end when `shutdown` is cancelled; `tracker` knows when the last socket is closed.
     pub fn new(
         supervisor: Supervisor,
-        token: Token,
+        tokens: Tokens,
         config: HttpConfig,
         shutdown: CancellationToken,
         tracker: TaskTracker,
@@ -49,7 +49,7 @@ impl AppState {
             first_lines: Waiting::default(),
             running: Running::default(),
             supervisor,
-            token,
+            tokens,
             config,
             shutdown,
             tracker,
@@ -88,8 +88,8 @@ impl AppState {
         &self.0.supervisor
     }
 
-    pub(super) fn token(&self) -> &Token {
-        &self.0.token
+    pub(super) fn tokens(&self) -> &Tokens {
+        &self.0.tokens
     }
 
     pub(super) fn config(&self) -> &HttpConfig {

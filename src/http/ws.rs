@@ -30,12 +30,11 @@ use super::{
     ApiError, AppState, ErrorCode,
     connections::ConnectionPermit,
     extract::{OfSession, Params},
-    guard::Unproven,
     serve::Visit,
 };
 use crate::{
-    auth::Token,
-    domain::{ClientId, Seq, SessionId},
+    auth::Tokens,
+    domain::{ClientId, Role, Seq, SessionId},
     session::{Attachment, ClientInbox},
 };
 use close::Close;
@@ -142,7 +141,7 @@ pub(super) async fn attach(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Params(params): Params<AttachParams>,
-    unproven: Option<Extension<Unproven>>,
+    role: Option<Extension<Role>>,
     visit: Option<Extension<Arc<Visit>>>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -154,18 +153,29 @@ pub(super) async fn attach(
     let protocol =
         Protocol::of(&headers, params.protocol.as_deref()).ok_or(ErrorCode::UnsupportedProtocol)?;
     let upgrade = prepared(upgrade, protocol, &state);
-    let unproven = unproven.map(|_| visit.map(|Extension(visit)| visit));
-    match (protocol, unproven) {
-        (Protocol::Records, None) => attach_records(state, id, params, upgrade).await,
-        (Protocol::Records, Some(_)) => Err(ErrorCode::Unauthorized.into()),
+    let role = role.map(|Extension(role)| role);
+    if let Some(role) = role {
+        check_role(role, &params)?;
+    }
+    match (protocol, role) {
+        (Protocol::Records, Some(role)) => attach_records(state, id, params, role, upgrade).await,
+        (Protocol::Records, None) => Err(ErrorCode::Unauthorized.into()),
         (Protocol::Ndjson, _) if params.after.is_some() => {
             Err(ApiError::new(ErrorCode::InvalidQuery).detail("after is of trunkline.v1 only"))
         }
-        (Protocol::Ndjson, None) => {
+        (Protocol::Ndjson, Some(role)) => {
             let permit = state.connections().admit(id)?;
             state.supervisor().session(id).await?;
             // It hears of all that happens once the upgrade is answered.
-            let client = relay(&state, id, &params, Some(state.token().clone()), String::new()).await;
+            let client = relay(
+                &state,
+                id,
+                &params,
+                role,
+                Some(state.tokens().clone()),
+                String::new(),
+            )
+            .await;
             let client = client.map(|client| (permit, client));
             Ok(attach_relay(
                 state,
@@ -175,11 +185,28 @@ pub(super) async fn attach(
                 Proof::Shown(Box::new(client)),
             ))
         }
-        (Protocol::Ndjson, Some(visit)) => {
+        (Protocol::Ndjson, None) => {
+            let visit = visit.map(|Extension(visit)| visit);
             first_line::bound(visit.as_ref());
             Ok(attach_relay(state, id, params, upgrade, Proof::ToCome(visit)))
         }
     }
+}
+
+/// Refuses a viewer that would change something by attaching. Under the name of another client it would be waited for in the
+/// place of that one.
+fn check_role(role: Role, params: &AttachParams) -> Result<(), ApiError> {
+    let refused = match params {
+        _ if role.covers(Role::Operator) => return Ok(()),
+        AttachParams {
+            resume: Some(true), ..
+        } => "a viewer resumes no session",
+        AttachParams {
+            client_id: Some(_), ..
+        } => "a viewer gives itself no client_id",
+        _ => return Ok(()),
+    };
+    Err(ApiError::new(ErrorCode::RoleForbidden).detail(refused))
 }
 
 /// Sets the limits of a socket, and selects the sub-protocol if the client offers any but its token.
@@ -204,6 +231,7 @@ async fn attach_records(
     state: AppState,
     id: SessionId,
     params: AttachParams,
+    role: Role,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, ApiError> {
     if params.resume.is_some() {
@@ -213,7 +241,7 @@ async fn attach_records(
     let view = state.supervisor().session(id).await?;
     let attachment = state
         .supervisor()
-        .attach(id, params.after.map(Seq::new), params.client_id)
+        .attach(id, params.after.map(Seq::new), params.client_id, role)
         .await?;
     let Attachment {
         connection,
@@ -233,6 +261,7 @@ async fn attach_records(
         direct,
         inbox,
         early: Vec::new(),
+        role,
     };
     let limits = Limits::of(state.config());
     let shutdown = state.shutdown().clone();
@@ -291,13 +320,15 @@ async fn prove_and_attach(
     visit: Option<&Arc<Visit>>,
 ) -> Result<(ConnectionPermit, RelayClient), Close> {
     let place = state.first_lines().take().ok_or(Close::Unproven)?;
-    let rest = first_line::prove(socket, state.token(), visit, state.shutdown()).await?;
+    let role_of = |credential: &str| state.tokens().role_of(credential);
+    let (role, rest) = first_line::prove(socket, role_of, visit, state.shutdown()).await?;
     drop(place);
+    check_role(role, params).map_err(|_| Close::Forbidden)?;
     let permit = state
         .connections()
         .admit(id)
         .map_err(|error| unattached(&error))?;
-    Ok((permit, relay(state, id, params, None, rest).await?))
+    Ok((permit, relay(state, id, params, role, None, rest).await?))
 }
 
 /// Attaches a client that has shown the token. `rest` is what it has sent already.
@@ -305,7 +336,8 @@ async fn relay(
     state: &AppState,
     id: SessionId,
     params: &AttachParams,
-    token: Option<Token>,
+    role: Role,
+    tokens: Option<Tokens>,
     rest: String,
 ) -> Result<RelayClient, Close> {
     let failed = |error| unattached(&ApiError::from(error));
@@ -315,7 +347,7 @@ async fn relay(
         supervisor.resume(id, false).await.map_err(failed)?;
     }
     let attachment = supervisor
-        .attach(id, None, params.client_id.clone())
+        .attach(id, None, params.client_id.clone(), role)
         .await
         .map_err(failed)?;
     if ndjson::is_over(attachment.view.state) {
@@ -341,14 +373,16 @@ async fn relay(
         feed,
     };
     let max_line_bytes = Limits::of(state.config()).message_bytes;
-    let mut dialect = Relay::new(inbox.clone(), client, by, token, earlier, max_line_bytes);
-    let Received { lines: early, .. } = dialect.received(rest.into(), cursor.position())?;
+    let mut dialect = Relay::new(inbox.clone(), client, by, tokens, earlier, max_line_bytes);
+    let Received { lines, .. } = dialect.received(rest.into(), cursor.position())?;
+    let (early, _) = socket::permitted(role, lines, &mut dialect)?;
     Ok(Client {
         dialect,
         cursor,
         direct,
         inbox,
         early,
+        role,
     })
 }
 

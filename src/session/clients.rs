@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     claude::ControlResponse,
-    domain::{ClientId, ConnectionId, PromptUuid},
+    domain::{ClientId, ConnectionId, PromptUuid, Role},
 };
 
 use super::{
@@ -42,6 +42,7 @@ struct Seat {
     client: ClientId,
     /// Whether it named itself, and so can be known again.
     is_named: bool,
+    role: Role,
 }
 
 impl Clients {
@@ -50,6 +51,7 @@ impl Clients {
         &mut self,
         connection: ConnectionId,
         named: Option<ClientId>,
+        role: Role,
     ) -> (mpsc::Receiver<ClientFrame>, ClientId) {
         let (direct, receiver) = mpsc::channel(DIRECT_FRAMES);
         let is_named = named.is_some();
@@ -58,6 +60,7 @@ impl Clients {
             direct,
             client: client.clone(),
             is_named,
+            role,
         };
         self.attached.insert(connection, seat);
         (receiver, client)
@@ -96,9 +99,9 @@ impl Clients {
         self.connection_of(client).is_some()
     }
 
-    /// Whether nobody is attached.
-    pub(super) fn is_empty(&self) -> bool {
-        self.attached.is_empty()
+    /// Whether a client is attached that may answer.
+    pub(super) fn can_answer(&self) -> bool {
+        self.attached.values().any(|seat| seat.role == Role::Operator)
     }
 
     /// Tells a client that its prompt is in the journal.

@@ -13,7 +13,7 @@ use crate::{
         stdin::{self, ClientError},
     },
     domain::{
-        Approval, ApprovalId, ApprovalKind, ClientId, ConnectionId, ParkReason, PromptUuid, Resolution,
+        Approval, ApprovalId, ApprovalKind, ClientId, ConnectionId, ParkReason, PromptUuid, Resolution, Role,
         RunId, Seq, SessionState,
     },
 };
@@ -74,11 +74,12 @@ impl Actor {
             Command::Attach {
                 after,
                 client,
+                role,
                 sender,
                 reply,
             } => {
                 // The asker may have left; then the attachment is dropped, which ends it.
-                reply.send(self.attach(after, client, sender)).ok();
+                reply.send(self.attach(after, client, role, sender)).ok();
             }
             Command::Detach { connection } => self.detach(connection),
             Command::Line {
@@ -370,12 +371,13 @@ impl Actor {
         &mut self,
         after: Option<Seq>,
         client: Option<ClientId>,
+        role: Role,
         commands: mpsc::Sender<Command>,
     ) -> Result<Attachment, SessionError> {
         let connection = ConnectionId::new();
         let after = after.unwrap_or_else(|| self.feed.head().seq);
         let cursor = self.feed.cursor(after).map_err(SessionError::Journal)?;
-        let (direct, client) = self.clients.attach(connection, client);
+        let (direct, client) = self.clients.attach(connection, client, role);
         self.desk.came(&client);
         let present = CancellationToken::new();
         self.tracker

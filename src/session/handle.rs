@@ -15,7 +15,7 @@ use crate::{
     },
     domain::{
         AgentKind, ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, Resolution,
-        RestartTerms, RuleSet, Seq, SessionId, SessionState, TurnEnd,
+        RestartTerms, Role, RuleSet, Seq, SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
@@ -192,6 +192,7 @@ pub(super) enum Command {
         after: Option<Seq>,
         /// How the client names itself.
         client: Option<ClientId>,
+        role: Role,
         /// Where the lines of the client go.
         sender: mpsc::Sender<Command>,
         reply: Reply<Attachment>,
@@ -589,7 +590,7 @@ impl SessionHandle {
         Ok(Arc::clone(&seen))
     }
 
-    /// Attaches a client, by the name that it gives itself.
+    /// Attaches a client, by the name that it gives itself. Requests of the CLI do not wait for a viewer.
     ///
     /// # Errors
     /// `Journal` when the records after `after` can't be given.
@@ -597,11 +598,13 @@ impl SessionHandle {
         &self,
         after: Option<Seq>,
         client: Option<ClientId>,
+        role: Role,
     ) -> Result<Attachment, SessionError> {
         let sender = self.commands.clone();
         self.ask(|reply| Command::Attach {
             after,
             client,
+            role,
             sender,
             reply,
         })

@@ -26,6 +26,7 @@ mod ndjson;
 mod options;
 mod prompts;
 mod requests;
+mod roles;
 mod rules;
 mod secrets;
 mod shells;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 use trunkline::{
-    auth::{Token, read_token},
+    auth::{TOKEN_FILE, Tokens, VIEWER_TOKEN_FILE, read_token},
     claude::Policy,
     domain::{
         CliSessionId, Clock, Liveness, RestartPolicy, SessionId, SessionState, SilenceAction, Timestamp,
@@ -39,6 +39,7 @@ pub(crate) struct Bed {
     pub(crate) shutdown: CancellationToken,
     pub(crate) tracker: TaskTracker,
     pub(crate) token: String,
+    pub(crate) viewer_token: String,
     router: Router,
 }
 
@@ -158,14 +159,16 @@ impl Bed {
         let store = Store::open(&settings.data_dir.join("trunkline.db"))
             .await
             .unwrap();
-        let token_file = settings.data_dir.join("token");
+        let text =
+            |name: &str, dir: &std::path::Path| read_token(&dir.join(name)).unwrap().expose().to_owned();
+        let data_dir = settings.data_dir.clone();
         let supervisor = Supervisor::start(settings, store.clone(), tracker.clone())
             .await
             .unwrap();
-        let token = Token::load_or_create(&token_file).unwrap();
+        let tokens = Tokens::load_or_create(&data_dir).unwrap();
         let state = AppState::new(
             supervisor.clone(),
-            token,
+            tokens,
             config,
             shutdown.clone(),
             tracker.clone(),
@@ -178,17 +181,28 @@ impl Bed {
             state,
             shutdown,
             tracker,
-            token: read_token(&token_file).unwrap().expose().to_owned(),
+            token: text(TOKEN_FILE, &data_dir),
+            viewer_token: text(VIEWER_TOKEN_FILE, &data_dir),
         }
     }
 
     /// A request as a well-behaved local client makes it, to be spoiled by the test.
     pub(crate) fn request(&self, method: Method, path: &str) -> axum::http::request::Builder {
+        self.request_with(&self.token, method, path)
+    }
+
+    /// As [`Bed::request`], with this token.
+    pub(crate) fn request_with(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+    ) -> axum::http::request::Builder {
         Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, "127.0.0.1:7433")
-            .header(header::AUTHORIZATION, format!("Bearer {}", self.token))
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {

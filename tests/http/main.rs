@@ -13,5 +13,6 @@ mod guards;
 mod harness;
 mod idempotency;
 mod protocol;
+mod roles;
 mod sessions;
 mod sockets;

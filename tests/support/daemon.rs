@@ -191,6 +191,12 @@ impl TestDaemon {
         &self.token
     }
 
+    /// The token of viewers.
+    pub(crate) fn viewer_token(&self) -> String {
+        let text = fs::read_to_string(self.data_dir().join("viewer-token")).unwrap();
+        text.trim().to_owned()
+    }
+
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.path.join("data")
     }

@@ -88,6 +88,9 @@ codes! {
     OriginForbidden, "origin_forbidden", FORBIDDEN, final, none,
         "The Origin header names a page that may not use this daemon",
         "Open the page from the daemon itself, or add its origin to server.allowed_origins.";
+    RoleForbidden, "role_forbidden", FORBIDDEN, final, none,
+        "The client's role does not allow this",
+        "A viewer may look, and change nothing. Use the operator's token, which is in the file 'token' of the data directory.";
     RouteNotFound, "route_not_found", NOT_FOUND, final, none,
         "There is nothing at this path",
         "GET /openapi.json lists every path.";

@@ -4,22 +4,24 @@
 use axum::http::{HeaderMap, HeaderValue, header};
 
 use crate::{
-    auth::Token,
+    auth::Tokens,
+    domain::Role,
     http::{ApiError, ErrorCode},
 };
 
 /// What a sub-protocol that carries the token begins with.
 const PROTOCOL_PREFIX: &str = "bearer.";
 
-pub(super) fn check(token: &Token, headers: &HeaderMap) -> Result<(), ApiError> {
+/// The role of the token that a request shows.
+pub(super) fn check(tokens: &Tokens, headers: &HeaderMap) -> Result<Role, ApiError> {
     let candidate = from_authorization(headers).or_else(|| from_protocols(headers));
-    match candidate {
-        Some(candidate) if token.matches(candidate) => Ok(()),
-        _ => Err(ApiError::new(ErrorCode::Unauthorized).header(
+    let role = candidate.and_then(|candidate| tokens.role_of(candidate));
+    role.ok_or_else(|| {
+        ApiError::new(ErrorCode::Unauthorized).header(
             header::WWW_AUTHENTICATE,
             HeaderValue::from_static("Bearer realm=\"trunkline\""),
-        )),
-    }
+        )
+    })
 }
 
 /// Whether a request carries anything that could be the token.

@@ -2,7 +2,7 @@
 
 use axum::extract::ws::{CloseFrame, Message};
 
-use crate::domain::SessionState;
+use crate::{domain::SessionState, http::ErrorCode};
 
 /// The most bytes of a reason.
 const MAX_REASON_BYTES: usize = 123;
@@ -20,6 +20,8 @@ pub(super) enum Close {
     Binary,
     /// A message is over the limit.
     TooBig,
+    /// A viewer sent something.
+    Forbidden,
     /// What came is no WebSocket frame.
     Protocol,
     /// The client does not take what it is sent.
@@ -59,6 +61,7 @@ impl Close {
             Self::Journal => 1011,
             Self::CutShort => 1012,
             Self::Refused { .. } => 4400,
+            Self::Forbidden => 4403,
             Self::Unattached { .. } => 4404,
             Self::Slow => 4408,
             Self::Silent => 4409,
@@ -79,6 +82,7 @@ impl Close {
             Self::Deleted => "session deleted",
             Self::Journal => "journal unreadable",
             Self::Unproven => "not authenticated",
+            Self::Forbidden => ErrorCode::RoleForbidden.as_str(),
             Self::Refused { code, .. } | Self::Unattached { code, .. } => code,
             Self::NotLive(state) => state.as_str(),
         }
@@ -98,6 +102,7 @@ impl Close {
             Self::Unproven => "no valid auth line came in time".to_owned(),
             Self::TooBig => "the message is over server.max_prompt_bytes".to_owned(),
             Self::Journal => "the journal cannot be read".to_owned(),
+            Self::Forbidden => format!("{}: a viewer may look, and send nothing", self.as_str()),
             Self::Slow => again("too slow"),
             Self::Silent => again("no answer to pings"),
             Self::Deleted => "the session was deleted".to_owned(),
@@ -135,6 +140,7 @@ mod tests {
             Close::Deleted,
             Close::Journal,
             Close::Unproven,
+            Close::Forbidden,
             Close::Refused {
                 code,
                 detail: detail.clone(),

@@ -33,6 +33,12 @@ pub(super) trait Dialect: Send {
     /// The close that the frame leads to.
     fn received(&mut self, text: Utf8Bytes, head: Seq) -> Result<Received, Close>;
 
+    /// A line of a client that may only look. It goes nowhere; the answer tells the client so.
+    ///
+    /// # Errors
+    /// The close that the line leads to.
+    fn forbidden(&mut self, line: &[u8]) -> Result<Option<String>, Close>;
+
     /// News for this client alone.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::close::Close;
-use crate::{auth::Token, http::serve::Visit};
+use crate::{domain::Role, http::serve::Visit};
 
 /// Connections that may wait for their first line at once.
 const MOST_WAITING: usize = 32;
@@ -47,16 +47,16 @@ pub(super) fn bound(visit: Option<&Arc<Visit>>) {
     }
 }
 
-/// Reads the first line of a client and checks it. Gives the text that came behind it.
+/// Reads the first line of a client and checks it: `role_of` knows credentials. Gives the role, and the text that came behind it.
 ///
 /// # Errors
 /// The close that follows when it is not the token.
 pub(super) async fn prove(
     socket: &mut WebSocket,
-    token: &Token,
+    role_of: impl FnOnce(&str) -> Option<Role>,
     visit: Option<&Arc<Visit>>,
     shutdown: &CancellationToken,
-) -> Result<String, Close> {
+) -> Result<(Role, String), Close> {
     let evicted = async {
         match visit {
             Some(visit) => visit.evicted().cancelled().await,
@@ -71,13 +71,12 @@ pub(super) async fn prove(
         () = evicted => return Err(Close::Unproven),
     };
     let (line, rest) = text.split_once('\n').ok_or(Close::Unproven)?;
-    if !is_proof(line, token) {
-        return Err(Close::Unproven);
-    }
+    let role = credential(line).and_then(|credential| role_of(&credential));
+    let role = role.ok_or(Close::Unproven)?;
     if let Some(visit) = visit {
         visit.shown();
     }
-    Ok(rest.to_owned())
+    Ok((role, rest.to_owned()))
 }
 
 /// The text up to a first line that is whole, and the rest of its frame.
@@ -107,8 +106,8 @@ pub(super) fn is_auth(line: &[u8]) -> bool {
     line.len() <= MOST_BYTES && serde_json::from_slice::<Typed<'_>>(line).is_ok_and(|it| it.kind == "auth")
 }
 
-/// Whether a line is the proof.
-pub(super) fn is_proof(line: &str, token: &Token) -> bool {
+/// The credential in a line for authentication.
+pub(super) fn credential(line: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Auth<'a> {
         #[serde(borrow, rename = "type")]
@@ -121,34 +120,32 @@ pub(super) fn is_proof(line: &str, token: &Token) -> bool {
         #[serde(borrow)]
         token: Cow<'a, str>,
     }
-    serde_json::from_str::<Auth<'_>>(line)
-        .is_ok_and(|auth| auth.kind == "auth" && token.matches(&auth.credential.token))
+    let auth: Auth<'_> = serde_json::from_str(line).ok()?;
+    (auth.kind == "auth").then(|| auth.credential.token.into_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::read_token;
 
     #[test]
-    fn only_an_auth_line_with_the_token_is_the_proof() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("token");
-        std::fs::write(&file, "a-token-of-thirty-two-characters").unwrap();
-        let token = Token::of(&read_token(&file).unwrap());
+    fn only_an_auth_line_has_a_credential() {
+        let good = Some("a-token-of-thirty-two-characters");
         let line =
             |token: &str| format!(r#"{{"type":"auth","credential":{{"type":"oauth","token":"{token}"}}}}"#);
-        assert!(is_proof(&line("a-token-of-thirty-two-characters"), &token));
-        assert!(is_proof(&line(r"a\u002dtoken-of-thirty-two-characters"), &token));
+        for text in [
+            "a-token-of-thirty-two-characters",
+            r"a\u002dtoken-of-thirty-two-characters",
+        ] {
+            assert_eq!(credential(&line(text)).as_deref(), good);
+        }
         for other in [
-            line("a-token-of-thirty-two-character"),
-            line(""),
             r#"{"type":"auth"}"#.to_owned(),
             r#"{"type":"auth","credential":"a-token-of-thirty-two-characters"}"#.to_owned(),
             r#"{"type":"user","credential":{"token":"a-token-of-thirty-two-characters"}}"#.to_owned(),
             "a-token-of-thirty-two-characters".to_owned(),
         ] {
-            assert!(!is_proof(&other, &token), "{other}");
+            assert_eq!(credential(&other), None, "{other}");
         }
         assert!(is_auth(br#"{"type":"auth"}"#) && !is_auth(br#"{"type":"user"}"#) && !is_auth(b"auth"));
     }

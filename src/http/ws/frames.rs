@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    claude::ControlResponse,
+    claude::{ControlResponse, scan},
     domain::{ClientId, ConnectionId, Seq, Timestamp},
-    http::dto::{Approval, Session},
+    http::{
+        ErrorCode,
+        dto::{Approval, Session},
+    },
     session::{ClientFrame, LateAnswer, LiveView, MOST_BYTES, Refused, RefusedLine, excerpt},
     supervisor::SessionView,
 };
@@ -168,6 +171,35 @@ fn refusal(refused: &Refused) -> Value {
     frame
 }
 
+/// The refusal of a line of a viewer; nothing for one that says nothing.
+pub(super) fn forbidden(line: &[u8]) -> Option<String> {
+    let code = ErrorCode::RoleForbidden;
+    let refused = |line| Refused {
+        line,
+        code: code.as_str(),
+        detail: code.advice().to_owned(),
+        retry_after_ms: None,
+        is_late: false,
+    };
+    let told = |line| Some(refusal(&refused(line)).to_string());
+    let Some(said) = scan(line) else {
+        return told(RefusedLine::Nameless);
+    };
+    if said.is("keep_alive") {
+        return None;
+    }
+    if let Some(answer) = ControlResponse::read(&said) {
+        let (request_id, approval_id) = (answer.request_id, None);
+        return told(RefusedLine::Answer {
+            request_id,
+            approval_id,
+        });
+    }
+    let request = said.request_id.map(|id| RefusedLine::Request(id.into_owned()));
+    let prompt = || RefusedLine::Prompt(said.uuid.and_then(|uuid| uuid.parse().ok()));
+    told(request.unwrap_or_else(prompt))
+}
+
 fn late_answer(late: &LateAnswer) -> String {
     let end = &late.resolution;
     let frame = json!({
@@ -285,6 +317,43 @@ mod tests {
         assert_eq!(own_frame(b"not json"), None);
         let unknown = own_frame(br#"{"type":"trunkline.dance"}"#);
         assert!(matches!(unknown, Some(OwnFrame::Unknown { kind }) if kind == "trunkline.dance"));
+    }
+
+    #[test]
+    fn a_refused_line_of_a_viewer_is_named_by_its_own_id() {
+        let told =
+            |line: &str| forbidden(line.as_bytes()).map(|it| serde_json::from_str::<Value>(&it).unwrap());
+        assert_eq!(told(r#"{"type":"keep_alive"}"#), None);
+        for (line, member, id) in [
+            (
+                r#"{"type":"control_request","request_id":"1","request":{"subtype":"interrupt"}}"#,
+                "request_id",
+                "1",
+            ),
+            (
+                r#"{"type":"control_cancel_request","request_id":"2"}"#,
+                "request_id",
+                "2",
+            ),
+            (
+                r#"{"type":"control_response","response":{"subtype":"success","request_id":"3","response":{}}}"#,
+                "request_id",
+                "3",
+            ),
+            (
+                r#"{"type":"user","uuid":"00000000-0000-4000-8000-000000000001","message":{"role":"user","content":"hi"}}"#,
+                "uuid",
+                "00000000-0000-4000-8000-000000000001",
+            ),
+        ] {
+            let told = told(line).unwrap();
+            assert_eq!(
+                (&told["code"], &told[member]),
+                (&"role_forbidden".into(), &id.into()),
+                "{told}"
+            );
+        }
+        assert_eq!(told("no json").unwrap()["code"], "role_forbidden");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::{
     socket::{Delivery, Inbox},
 };
 use crate::{
-    auth::Token,
+    auth::Tokens,
     claude::{ControlResponse, Envelope, glance, json, scan, stdin},
     domain::{ClientId, Seq, SessionState},
     journal::{Chunk, Cursor, Feed, RecordRef, Source},
@@ -91,8 +91,8 @@ pub(super) struct Relay<I> {
     client: ClientId,
     /// The name under which records have the client's lines.
     by: String,
-    /// Checks a first line that is for authentication, although the client has shown the token.
-    token: Option<Token>,
+    /// Check a first line that is for authentication, although the client has shown a token.
+    tokens: Option<Tokens>,
     /// Joins the pieces of the client's lines.
     joiner: Joiner,
     /// The requests of the CLI that the client knows and that are open, and whether it has answered.
@@ -112,12 +112,12 @@ pub(super) struct Relay<I> {
 }
 
 impl<I: Inbox> Relay<I> {
-    /// A client of this name whose lines records have under `by`. With a `token` its first line may be for authentication.
+    /// A client of this name whose lines records have under `by`. With `tokens` its first line may be for authentication.
     pub(super) fn new(
         inbox: I,
         client: ClientId,
         by: String,
-        token: Option<Token>,
+        tokens: Option<Tokens>,
         earlier: Earlier,
         max_line_bytes: usize,
     ) -> Self {
@@ -125,7 +125,7 @@ impl<I: Inbox> Relay<I> {
             inbox,
             client,
             by,
-            token,
+            tokens,
             joiner: Joiner::new(max_line_bytes),
             known: HashMap::new(),
             rest: None,
@@ -391,18 +391,23 @@ impl<I: Inbox> Dialect for Relay<I> {
         let mut received = Received::default();
         let lines = self.joiner.feed(&text).map_err(|TooLong| Close::TooBig)?;
         for line in lines {
-            if let Some(token) = self.token.take()
+            if let Some(tokens) = self.tokens.take()
                 && first_line::is_auth(line.as_bytes())
             {
-                if !first_line::is_proof(&line, &token) {
-                    return Err(Close::Unproven);
-                }
+                // The role stays the one with which the socket was opened.
+                let role = first_line::credential(&line).and_then(|token| tokens.role_of(&token));
+                role.ok_or(Close::Unproven)?;
                 continue;
             }
             self.note_line(&line);
             received.lines.push(line.into());
         }
         Ok(received)
+    }
+
+    fn forbidden(&mut self, line: &[u8]) -> Result<Option<String>, Close> {
+        let says_nothing = scan(line).is_some_and(|line| line.is("keep_alive"));
+        says_nothing.then_some(None).ok_or(Close::Forbidden)
     }
 
     fn direct(&mut self, frame: ClientFrame) -> Result<Option<String>, Close> {

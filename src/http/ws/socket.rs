@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use axum::{body::Bytes, extract::ws::Message};
+use axum::{
+    body::Bytes,
+    extract::ws::{Message, Utf8Bytes},
+};
 use futures_util::{Sink, Stream};
 use tokio::{
     sync::mpsc,
@@ -21,8 +24,15 @@ use super::{
     dialect::{Dialect, Next, Received},
     wire::{Event, Wire},
 };
-use crate::{http::HttpConfig, journal::Cursor, session::ClientFrame};
+use crate::{
+    domain::{Role, Seq},
+    http::HttpConfig,
+    journal::Cursor,
+    session::ClientFrame,
+};
 
+/// Most lines in one frame of a viewer that are answered.
+const MAX_FORBIDDEN: usize = 64;
 /// Most answers that are taken from the side channel at once.
 const MAX_ANSWERS: usize = 64;
 /// Pings that may stay without an answer.
@@ -47,8 +57,10 @@ pub(super) struct Client<I, D> {
     pub(super) direct: mpsc::Receiver<ClientFrame>,
     /// Where the client's lines go.
     pub(super) inbox: I,
-    /// Lines that the client has sent already.
+    /// Lines that the client has sent already, and that go on to the session.
     pub(super) early: Vec<Bytes>,
+    /// Whether the client's lines go anywhere.
+    pub(super) role: Role,
 }
 
 /// Limits of a socket.
@@ -102,6 +114,7 @@ where
         mut direct,
         inbox,
         early,
+        role,
     } = client;
     wire.queue_text(dialect.first());
     let mut ping = interval_at(Instant::now() + limits.ping_interval, limits.ping_interval);
@@ -134,7 +147,7 @@ where
                     missed_pongs = 0;
                     match message {
                         Message::Text(text) if text.len() > limits.message_bytes => break Ended::Close(Close::TooBig),
-                        Message::Text(text) => match dialect.received(text, head) {
+                        Message::Text(text) => match received(role, text, head, &mut dialect) {
                             Ok(Received { lines, answers }) => {
                                 for answer in answers {
                                     wire.queue(Message::Text(answer.into()));
@@ -217,6 +230,33 @@ where
     let close = close.map(|close| close.frame(sent));
     finish(wire, &ended, last, close, limits.close_timeout).await;
     ended.as_str()
+}
+
+/// What is in a frame of the client.
+fn received<D: Dialect>(role: Role, text: Utf8Bytes, head: Seq, dialect: &mut D) -> Result<Received, Close> {
+    let mut received = dialect.received(text, head)?;
+    let (lines, answers) = permitted(role, received.lines, dialect)?;
+    received.lines = lines;
+    received.answers.extend(answers);
+    Ok(received)
+}
+
+/// The lines of a client that go on to the session, and what a viewer is told of those that do not.
+pub(super) fn permitted<D: Dialect>(
+    role: Role,
+    lines: Vec<Bytes>,
+    dialect: &mut D,
+) -> Result<(Vec<Bytes>, Vec<String>), Close> {
+    if role.covers(Role::Operator) {
+        return Ok((lines, Vec::new()));
+    }
+    if lines.len() > MAX_FORBIDDEN {
+        return Err(Close::Forbidden);
+    }
+    let answers = lines
+        .iter()
+        .filter_map(|line| dialect.forbidden(line).transpose());
+    Ok((Vec::new(), answers.collect::<Result<_, _>>()?))
 }
 
 /// Closes a socket that serves no client.

@@ -67,6 +67,10 @@ impl Dialect for Records {
         Ok(received)
     }
 
+    fn forbidden(&mut self, line: &[u8]) -> Result<Option<String>, Close> {
+        Ok(frames::forbidden(line))
+    }
+
     fn direct(&mut self, frame: ClientFrame) -> Result<Option<String>, Close> {
         Ok(Some(frames::direct(&frame)))
     }

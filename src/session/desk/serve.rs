@@ -336,7 +336,7 @@ impl Actor {
     fn due(&self, asked: &Asked, route: &Route) -> Option<(Timestamp, FallbackReason)> {
         let presence = match &route.owner {
             Owner::Client(client) if !self.clients.is_attached(client) => self.desk.absence(client),
-            Owner::Anyone if self.clients.is_empty() => Presence::Unseen { since: asked.at },
+            Owner::Anyone if !self.clients.can_answer() => Presence::Unseen { since: asked.at },
             _ => Presence::Attached,
         };
         let due = route.due(asked, presence, self.desk.times);

@@ -137,6 +137,7 @@ fn bed(records: usize, limits: Limits) -> (Bed, impl Future<Output = &'static st
         direct: receive_direct,
         inbox: Lines(send_lines),
         early: Vec::new(),
+        role: Role::Operator,
     };
     let running = run(socket, client, limits, shutdown.clone());
     let bed = Bed {
