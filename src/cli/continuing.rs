@@ -54,8 +54,12 @@ pub(super) async fn newest(client: &Client, cwd: Option<&Path>) -> Result<Newest
         .iter()
         .map(|session| view::text(session, &["cli", "session_id"]))
         .collect();
-    match newest_conversation(&cwd, &taken) {
-        Some(id) => Ok(Newest::Conversation(id)),
+    if let Some(id) = newest_conversation(&cwd, &taken) {
+        return Ok(Newest::Conversation(id));
+    }
+    // It has no turn yet, and perhaps a message that waits for one.
+    match unable.iter().find(|session| was_refused(session)) {
+        Some(session) => Ok(Newest::Session((*session).clone())),
         None => Err(nothing(&path, unable.first().copied())),
     }
 }
@@ -79,7 +83,8 @@ fn nothing(cwd: &str, unable: Option<&Value>) -> CliError {
 fn can_go_on(session: &Value) -> bool {
     let state = view::text(session, &["state"]);
     let ways_out = view::list(session, &["ways_out"]);
-    if ways_out.is_empty() && state == "failed" {
+    let has_turns = view::number(session, &["turns"]).is_some_and(|turns| turns > 0);
+    if ways_out.is_empty() && state == "failed" && !(was_refused(session) && has_turns) {
         return false;
     }
     if !ways_out.is_empty() && !ways_out.iter().any(|way| way == "resume") {
@@ -91,8 +96,13 @@ fn can_go_on(session: &Value) -> bool {
         return false;
     }
     let ends_with_process = view::at(session, &["options", "persist_session"]) == Some(&Value::Bool(false));
-    let has_turns = view::number(session, &["turns"]).is_some_and(|turns| turns > 0);
     !(is_over(state) && ends_with_process && has_turns)
+}
+
+/// Whether the agent CLI refused to start for a reason that lasts, as when nobody is logged in. It starts once somebody mended that, and
+/// says so again if nobody did.
+fn was_refused(session: &Value) -> bool {
+    view::text(session, &["state"]) == "failed" && view::text(session, &["reason", "code"]) == "start_failed"
 }
 
 /// Whether a session in this state has no process before somebody resumes it.
@@ -183,7 +193,16 @@ mod tests {
     fn a_session_goes_on_unless_a_resume_of_it_is_refused() {
         let session = |state: &str, ways_out: Value, options: Value| json!({"state": state, "ways_out": ways_out, "options": options, "turns": 2, "cost_usd": 0.03});
         let unkept = || json!({"persist_session": false});
+        let failed = |code: &str, turns: u64| {
+            let mut session = session("failed", json!([]), json!({}));
+            session["reason"] = json!({ "code": code });
+            session["turns"] = json!(turns);
+            session
+        };
         for (session, expected) in [
+            (failed("start_failed", 2), true),
+            (failed("start_failed", 0), false),
+            (failed("budget_spent", 2), false),
             (session("idle", json!([]), json!({})), true),
             (session("stopped", json!([]), json!({})), true),
             (

@@ -58,6 +58,13 @@ pub(super) async fn create(
     }
     let mut options = options(new)?;
     set(&mut options, "resume", conversation);
+    // The agent CLI takes such a directory, and only some of them with a word.
+    for missing in new.add_dirs.iter().filter(|dir| !dir.is_dir()) {
+        note(&format!(
+            "note: --add-dir: there is no directory {}, and the agent starts without it",
+            missing.display()
+        ));
+    }
     if new.attach {
         // A person who watches wants to see the text as it is written.
         options

@@ -89,6 +89,41 @@ async fn lasting_causes_are_told_with_what_to_do() {
 }
 
 #[tokio::test]
+async fn continue_goes_on_after_somebody_logged_in() {
+    let login = || exit("Not logged in · Please run /login");
+    // The second start is refused, and then the first one of a session.
+    let daemon = dying(TestDaemon::with_fake(), &json!([{}, login(), {}])).await;
+    tl(&daemon, &["new", "--wait", "hello"]).good();
+    tl(&daemon, &["stop", "last"]).good();
+    tl(&daemon, &["resume", "last"]).good();
+    let id = tl(&daemon, &["ls", "--json"]).json()["items"][0]["id"].clone();
+    daemon.rest().in_state(id.as_str().unwrap(), &["failed"]).await;
+    tl(&daemon, &["new", "--continue", "--wait", "hello"]).good();
+    assert_eq!(daemon.rest().turns(id.as_str().unwrap()).await.len(), 2);
+
+    let daemon = dying(TestDaemon::with_fake(), &json!([login(), {}])).await;
+    let refused = tl(&daemon, &["new", "--wait", "hello"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let gone_on = tl(&daemon, &["new", "--continue", "--wait", "and now?"]);
+    assert!(
+        gone_on.code == 0 && gone_on.stderr.contains("going on with the session"),
+        "{gone_on:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_directory_that_is_not_there_is_told() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let told = tl(&daemon, &["new", "--wait", "--add-dir", "/nope", "hello"]);
+    assert!(
+        told.code == 0 && told.stderr.contains("--add-dir: there is no directory /nope"),
+        "{told:?}"
+    );
+    let told = tl(&daemon, &["new", "--wait", "--add-dir", "/tmp", "hello"]);
+    assert!(!told.stderr.contains("--add-dir"), "{told:?}");
+}
+
+#[tokio::test]
 async fn a_turn_that_fails_for_want_of_a_login_says_what_to_do() {
     let daemon = TestDaemon::with_fake().start().await;
     let words = "Not logged in · Please run /login";
