@@ -71,6 +71,9 @@ uninstall: ## Remove what `make install` installed; sessions and settings stay
 		'$(DESTDIR)$(fishcompletiondir)/trunkline.fish' \
 		'$(DESTDIR)$(userunitdir)/trunkline.service' '$(DESTDIR)$(userunitdir)/trunkline.socket'
 
+# Whose package it is: `make package MAINTAINER="Name <address>"`, or as Debian's own tools are told it.
+MAINTAINER ?= $(if $(DEBEMAIL),$(or $(DEBFULLNAME),$(DEBEMAIL)) <$(DEBEMAIL)>,The Trunkline authors <trunkline@localhost>)
+
 # The files of the Debian package, which Cargo.toml lists.
 STAGE := target/debian-root
 stage:
@@ -78,6 +81,9 @@ stage:
 	@$(MAKE) --no-print-directory install DESTDIR='$(abspath $(STAGE))' PREFIX=/usr PROGRAM='$(PROGRAM)' \
 		zshcompletiondir=/usr/share/zsh/vendor-completions userunitdir=/usr/lib/systemd/user
 	gzip -9n $(STAGE)/usr/share/man/man1/*.1
+	$(INSTALL) -d $(STAGE)/usr/share/doc/trunkline
+	sh packaging/debian-changelog "$$(sed -n 's/^version = "\(.*\)"/\1-1/p' Cargo.toml)" '$(MAINTAINER)' | gzip -9n \
+		> $(STAGE)/usr/share/doc/trunkline/changelog.Debian.gz
 	$(INSTALL) -d $(STAGE)/usr/lib/systemd/system
 	for unit in packaging/systemd/system/*; do \
 		sed 's|^ExecStart=/usr/local/bin/|ExecStart=/usr/bin/|' "$$unit" > "$(STAGE)/usr/lib/systemd/system/$${unit##*/}"; \
@@ -86,9 +92,10 @@ stage:
 # Where there is no registry: STANDIN=1, which packaging/image explains.
 package: build stage ## Build the Debian package, and the image where docker or buildah is
 	rm -f target/debian/trunkline_*.deb
-	$(CARGO) deb --locked --no-build --no-strip
+	$(CARGO) deb --locked --no-build --no-strip --maintainer '$(MAINTAINER)'
 	sh packaging/check-deb target/debian/trunkline_*.deb $(STAGE)
 	PROGRAM='$(STAGE)/usr/bin/trunkline' sh packaging/image
+	sh packaging/check-compose
 
 test: tools lint test-node test-rust ## Install what the tests need, then run everything
 
