@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::{PAGES, daemon::Newcomer, read};
+use crate::{PAGES, daemon::Newcomer, pages::in_sentences};
 
 /// Other files that speak of commands.
-const OTHERS: [&str; 3] = [
+pub(crate) const OTHERS: [&str; 3] = [
     "config/trunkline.toml",
     "packaging/systemd/system/trunkline.service",
     "packaging/systemd/user/trunkline.service",
@@ -66,32 +66,12 @@ const ELSEWHERE: &[&str] = &[
     "trunkline new --resume ID",
 ];
 
-/// The commands of one program in the midst of the sentences of a page.
-fn commands(page: &str, program: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut is_fenced = false;
-    for line in read(page).lines() {
-        if line.starts_with("```") {
-            is_fenced = !is_fenced;
-        }
-        if is_fenced {
-            continue;
-        }
-        for span in line.split('`').skip(1).step_by(2) {
-            if span == program || span.starts_with(&format!("{program} ")) {
-                found.insert(span.to_owned());
-            }
-        }
-    }
-    found
-}
-
 #[test]
 fn every_command_in_a_sentence_works() {
     let stated: BTreeSet<String> = PAGES
         .iter()
         .chain(&OTHERS)
-        .flat_map(|page| commands(page, "trunkline"))
+        .flat_map(|page| in_sentences(page, "trunkline"))
         .collect();
     let known: BTreeSet<String> = COMMANDS
         .iter()
@@ -116,15 +96,4 @@ fn every_command_in_a_sentence_works() {
     }
     let log = newcomer.stop();
     assert!(!log.contains("ERROR"), "{log}");
-}
-
-#[test]
-fn every_target_of_make_in_a_sentence_is_there() {
-    let makefile = read("Makefile");
-    for page in PAGES.iter().chain(&OTHERS) {
-        for command in commands(page, "make") {
-            let target = command.split_whitespace().nth(1).unwrap_or_default();
-            assert!(makefile.contains(&format!("\n{target}:")), "{page}: {command}");
-        }
-    }
 }

@@ -2,9 +2,12 @@
 //! names is there, and the parity page is whole.
 
 mod architecture;
+mod console;
 mod daemon;
 mod inline;
 mod licence;
+#[path = "../support/pages.rs"]
+mod pages;
 mod parity;
 mod readme;
 mod webhook;

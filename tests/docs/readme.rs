@@ -1,7 +1,11 @@
 //! The lines of the README, and of the page that goes on from it, run in their order in one shell, as a newcomer would, with the
 //! simulated agent.
 
-use crate::{daemon::Newcomer, read};
+use crate::{
+    daemon::Newcomer,
+    pages::{blocks, command_of},
+    read,
+};
 
 /// The default address, which the README's lines name; a test listens elsewhere.
 const ADDRESS: &str = "http://127.0.0.1:7433";
@@ -87,39 +91,6 @@ const BLOCKS: &[(&str, &[&str])] = &[
     ("0", &[r#""state":"stopped""#, r#""state":"idle""#, "204"]),
 ];
 
-/// The fenced blocks of one kind on a page.
-fn blocks(page: &str, kind: &str) -> Vec<String> {
-    let fence = format!("```{kind}");
-    let mut found = Vec::new();
-    let mut open: Option<String> = None;
-    for line in read(page).lines() {
-        match &mut open {
-            Some(block) if line == "```" => {
-                found.push(std::mem::take(block));
-                open = None;
-            }
-            Some(block) => {
-                block.push_str(line);
-                block.push('\n');
-            }
-            None if line == fence => open = Some(String::new()),
-            None => {}
-        }
-    }
-    found
-}
-
-/// What a person types in the blocks that need a terminal.
-fn typed_lines(program: &str) -> Vec<String> {
-    blocks("README.md", "console")
-        .iter()
-        .flat_map(|block| block.lines())
-        .filter_map(|line| line.strip_prefix("$ "))
-        .filter(|line| line.starts_with(program))
-        .map(ToOwned::to_owned)
-        .collect()
-}
-
 #[test]
 fn every_shell_line_does_what_the_readme_says() {
     let newcomer = Newcomer::start();
@@ -168,8 +139,8 @@ fn attach_is_a_session_in_a_terminal() {
         r#"[["says why", "y\n"], ["turn done", "\u0004"]]"#,
         r#"[["idle", "Hello again\n"], ["turn done", "\u0004"]]"#,
     ];
-    let lines = typed_lines("trunkline");
-    assert_eq!(lines.len(), dialogs.len(), "{lines:?}");
+    let beginnings = [r#"trunkline new --attach "Use"#, "trunkline attach last"];
+    let lines = beginnings.map(|beginning| command_of("README.md", beginning));
     for (line, dialog) in lines.iter().zip(dialogs) {
         let terminal = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/docs/terminal.py");
         let output = newcomer
@@ -183,19 +154,6 @@ fn attach_is_a_session_in_a_terminal() {
     }
     let log = newcomer.stop();
     assert!(!log.contains("ERROR"), "{log}");
-}
-
-#[test]
-fn the_commands_of_make_are_there() {
-    let makefile = read("Makefile");
-    let mut lines = typed_lines("make");
-    lines.extend(typed_lines("sudo make"));
-    assert_eq!(lines.len(), 6, "{lines:?}");
-    for line in lines {
-        let (_, rest) = line.split_once("make ").unwrap_or_default();
-        let target = rest.split_whitespace().next().unwrap_or_default();
-        assert!(makefile.contains(&format!("\n{target}:")), "make {target}");
-    }
 }
 
 #[test]

@@ -208,7 +208,7 @@ fn an_engine_sees_that_the_image_is_not_root_and_what_must_survive() {
         ":/data\n",
         ":/work\"\n",
         "stop_grace_period: 45s\n",
-        "127.0.0.1:7433:7433",
+        "127.0.0.1:${TRUNKLINE_PORT:-7433}:7433",
         "target: with-claude ",
     ] {
         assert!(compose.contains(said), "{said}");

@@ -3,6 +3,7 @@
 use std::{
     ffi::OsStr,
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::Duration,
@@ -19,6 +20,23 @@ use crate::support::{
 #[expect(clippy::disallowed_methods, reason = "runs what a person runs")]
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
+}
+
+/// Stands in for `sudo`, which few machines of tests have, in what the documents show of it: a user, variables, and a command.
+pub(crate) const SUDO: &str = r#"#!/bin/sh
+set -eu
+user=root
+if [ "$1" = -u ]; then
+    user=$2
+    shift 2
+fi
+exec runuser -u "$user" -- env "$@"
+"#;
+
+/// Writes a script that can be started.
+pub(crate) fn executable(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Whether this machine lacks a part that a machine may lack: `make test` prints those.

@@ -6,6 +6,7 @@
     reason = "tests and their helpers fail by panicking"
 )]
 
+mod commands;
 mod container;
 mod image;
 mod install;

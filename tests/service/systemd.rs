@@ -8,8 +8,9 @@ use tempfile::TempDir;
 
 use crate::{
     install::install,
-    machine::{Machine, command, good, lacks},
+    machine::{Machine, SUDO, command, executable, good, lacks},
     support::{
+        pages::command_of,
         proc,
         programs::repository,
         wait::{PATIENCE, wait_until},
@@ -20,8 +21,8 @@ use crate::{
 const PERSON: (&str, &str) = ("person", "61234:61234");
 const SERVICE: (&str, &str) = ("trunkline", "61235:61235");
 
-const ENABLE: &[&str] = &["enable", "--now", "trunkline"];
-const RESTART: &[&str] = &["restart", "trunkline"];
+/// A login of the agent CLI: what it keeps is in its home.
+const AGENT: &str = "#!/bin/sh\nid -un > \"$HOME/.login\"\n";
 
 /// Makes a machine of this one's `/usr` and becomes its systemd. $1: the folder with what is installed.
 ///
@@ -112,7 +113,10 @@ impl Kind {
         };
         let env = [
             ("HOME", home),
-            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            (
+                "PATH",
+                "/usr/local/lib/stand-ins:/usr/local/bin:/usr/bin:/bin:/usr/sbin",
+            ),
             ("XDG_RUNTIME_DIR", "/run/user"),
             ("TRUNKLINE_DATA_DIR", data),
         ];
@@ -131,6 +135,11 @@ impl Booted {
         let place = tempfile::Builder::new().prefix("tl-").tempdir().unwrap();
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
         install(&place.path().join("installed"), "/usr/local");
+        let programs = place.path().join("installed/usr/local/lib/stand-ins");
+        fs::create_dir_all(&programs).unwrap();
+        for (name, text) in [("sudo", SUDO), ("claude", AGENT)] {
+            executable(&programs.join(name), text);
+        }
         let units = place.path().join("units");
         fs::create_dir(&units).unwrap();
         for (name, text) in STAND_INS {
@@ -197,9 +206,37 @@ impl Booted {
         assert!(output.status.success(), "{args:?}: {output:?}\n{status}");
     }
 
+    /// A line of the documents, as the user types it; for the system's service without `--user`, and as root.
+    #[track_caller]
+    fn typed(&self, kind: &Kind, line: &str) {
+        let is_user = kind.account == PERSON;
+        let line = if is_user {
+            line.to_owned()
+        } else {
+            line.replace(" --user", "")
+        };
+        let ids = if is_user { kind.account.1 } else { "0:0" };
+        let output = self.machine.run(ids, &kind.env, &["sh", "-c", &line]);
+        assert!(output.status.success(), "{line}: {output:?}");
+    }
+
     fn client(&self, kind: &Kind, args: &[&str]) -> std::process::Output {
         let line: Vec<&str> = std::iter::once("trunkline").chain(args.iter().copied()).collect();
         self.machine.run(kind.account.1, &kind.env, &line)
+    }
+
+    /// Whether `systemctl` says so of the service.
+    fn is(&self, kind: &Kind, asked: &str) -> bool {
+        let line: Vec<&str> = kind
+            .systemctl
+            .iter()
+            .copied()
+            .chain([asked, "trunkline"])
+            .collect();
+        self.machine
+            .run(kind.account.1, &kind.env, &line)
+            .status
+            .success()
     }
 
     fn state(&self, kind: &Kind) -> Option<String> {
@@ -222,13 +259,11 @@ async fn systemd_starts_the_units_and_a_restart_in_a_turn_keeps_its_processes() 
         return;
     }
     let booted = Booted::boot().await;
-    let readme = fs::read_to_string(repository("README.md")).unwrap();
+    let enable = command_of("README.md", "systemctl --user enable");
+    let restart = command_of("README.md", "systemctl --user restart");
+    let disable = command_of("docs/OPERATING.md", "systemctl --user disable");
     for kind in [Kind::new(true), Kind::new(false)] {
-        booted.systemctl(&kind, ENABLE);
-        for shown in [ENABLE, RESTART] {
-            let line = format!("systemctl --user {}", shown.join(" "));
-            assert!(readme.contains(&line), "the README says what is run here: {line}");
-        }
+        booted.typed(&kind, &enable);
         let told = good(&booted.client(&kind, &["new", "Use a tool, please"]));
         assert!(!told.is_empty());
         wait_until("the turn waits for a person", PATIENCE, || {
@@ -243,7 +278,7 @@ async fn systemd_starts_the_units_and_a_restart_in_a_turn_keeps_its_processes() 
             .find_map(|pid| proc::read(*pid)?.env("ANTHROPIC_API_KEY"));
         assert_eq!(agent.as_deref(), Some("of-the-service"));
 
-        booted.systemctl(&kind, RESTART);
+        booted.typed(&kind, &restart);
         assert_eq!(booted.session_processes(), before);
         good(&booted.client(&kind, &["approve", "last"]));
         wait_until("the turn ends", PATIENCE, || {
@@ -260,12 +295,19 @@ async fn systemd_starts_the_units_and_a_restart_in_a_turn_keeps_its_processes() 
         good(&booted.machine.run(kind.account.1, &kind.env, &asked));
         let listed = good(&booted.client(&kind, &["ls"]));
         assert!(listed.contains("stopped"), "{listed}");
-        booted.systemctl(
-            &kind,
-            &["disable", "--now", "trunkline.socket", "trunkline.service"],
-        );
+        booted.systemctl(&kind, &["stop", "trunkline.socket"]);
+        booted.typed(&kind, &disable);
         assert!(!kind.data.is_empty() && booted.session_processes().is_empty());
+        assert!(!booted.is(&kind, "is-active") && !booted.is(&kind, "is-enabled"));
     }
+    // A login as the user of the system's service is where its sessions look for it.
+    let service = Kind::new(false);
+    let login = command_of("docs/OPERATING.md", "sudo -u trunkline");
+    booted.typed(&service, &login);
+    let kept = booted
+        .machine
+        .run(SERVICE.1, &service.env, &["sh", "-c", "cat \"$HOME/.login\""]);
+    assert_eq!(good(&kept), "trunkline\n");
 }
 
 /// The figure is 0 for a service that can do nothing and 10 for one that can do all. A session does what its user does, so the user's

@@ -1,5 +1,5 @@
 //! Owns what integration tests share: the test programs, a daemon under test with its REST and WebSocket clients,
-//! a server for what the daemon asks over HTTP, waiting for conditions, and chance. A test binary takes it in with `mod support;`.
+//! a server for what the daemon asks over HTTP, waiting for conditions, chance, and the commands that the documents show. A test binary takes it in with `mod support;`.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,6 +15,7 @@ pub(crate) mod chance;
 pub(crate) mod daemon;
 pub(crate) mod lines;
 pub(crate) mod model_api;
+pub(crate) mod pages;
 pub(crate) mod proc;
 pub(crate) mod programs;
 pub(crate) mod rest;
