@@ -123,6 +123,7 @@ async fn the_dry_run_says_which_rule_and_why() {
         { "id": "old", "action": "deny", "expires_at": "2020-01-01T00:00:00Z" },
         { "id": "sub", "action": "deny", "agent": "sub" },
         { "id": "plan", "action": "deny", "mode": ["plan"] },
+        { "id": "publish", "action": "deny", "input": { "command": { "command_prefix": ["npm", "publish"] } } },
         { "id": "git", "action": "ask", "tool": "Bash", "deadline_ms": 5, "on_deadline": "allow",
           "input": { "command": { "command_prefix": ["git", "status"] } } },
         { "id": "here", "action": "allow", "input": { "file_path": { "path_prefix": "." } } },
@@ -147,6 +148,7 @@ async fn the_dry_run_says_which_rule_and_why() {
             { "id": "old", "source": "session", "why_not": "it has expired" },
             { "id": "sub", "source": "session", "why_not": "another agent asks" },
             { "id": "plan", "source": "session", "why_not": "the session is in another permission mode" },
+            { "id": "publish", "source": "session", "why_not": "input.command does not match" },
         ])
     );
     let verdict = test(json!({ "tool": "Bash", "input": { "command": "git status; rm x" } })).await;
@@ -154,6 +156,15 @@ async fn the_dry_run_says_which_rule_and_why() {
     assert_eq!(
         (&verdict["rule"]["id"], &verdict["on_deadline"]),
         (&json!("git"), &json!("deny"))
+    );
+    let verdict = test(json!({ "tool": "Bash", "input": { "command": "$x build" } })).await;
+    assert_eq!(
+        (&verdict["rule"]["id"], &verdict["decision"]),
+        (&json!("publish"), &json!("ask"))
+    );
+    assert_eq!(
+        verdict["why"],
+        "the command line is not fully understood, and may run what the rule denies: a person decides"
     );
     for (query, rule, decision) in [
         (json!({ "tool": "Bash", "agent": "a-1" }), json!("sub"), "deny"),

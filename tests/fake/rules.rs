@@ -136,6 +136,58 @@ async fn rules_decide_without_a_client() {
 }
 
 #[tokio::test]
+async fn a_line_that_is_not_understood_waits_for_a_person() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let allow_else = json!([three()[0], { "id": "all", "action": "allow" }]);
+    let id = session_with_rules(&daemon, "a", allow_else).await;
+    let rest = daemon.rest();
+    let line = "tool=$(cat tool.txt); $tool -f x";
+    act(
+        &rest,
+        &id,
+        json!([
+            bash("q-1", "cat > a.txt <<'E'\nrm is denied\nE"),
+            bash("q-2", "make 2>&1 | tail -$N &"),
+            bash("q-3", "rm \"$x\" 2>/dev/null || true"),
+            bash("q-4", line),
+        ]),
+    )
+    .await;
+    for (request, decision) in [("q-1", "allow"), ("q-4", "deny")] {
+        let asked = wait_for("the rule asks a person", PATIENCE, async || {
+            let asked = approvals(&rest, &id, "state=pending").await;
+            asked
+                .into_iter()
+                .find(|approval| approval["request_id"] == request && approval["rule"] == "no-rm")
+        })
+        .await;
+        rest.decide(
+            &id,
+            asked["id"].as_str().unwrap(),
+            json!({ "decision": decision }),
+        )
+        .await
+        .expect(200);
+    }
+    rest.in_state(&id, &["idle"]).await;
+    let ended = approvals(&rest, &id, "how=rule").await;
+    let by: Vec<&str> = ended
+        .iter()
+        .map(|it| it["resolution"]["by"].as_str().unwrap())
+        .collect();
+    assert_eq!(by, ["rule:all", "rule:no-rm"]);
+
+    let query = json!({ "tool": "Bash", "input": { "command": line } });
+    let verdict = rest.post(&path(&id, "rules/test"), query).await.expect(200);
+    assert_eq!(
+        (&verdict["decision"], &verdict["rule"]["id"]),
+        (&json!("ask"), &json!("no-rm"))
+    );
+    let why = verdict["why"].as_str().unwrap();
+    assert!(why.contains("is not fully understood"), "{why}");
+}
+
+#[tokio::test]
 async fn the_rules_of_the_configuration_come_after_the_sessions_own() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = "[[rules]]\nid = \"all\"\naction = \"allow\"\ntool = \"Bash\"\n\

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Asked, Input, InvalidRule, Lookup, RuleSpec, held,
-    matcher::{Doubt, Glob, Test, check_path},
+    matcher::{Fit, Glob, Test, WhenUncertain, check_path},
 };
 use crate::domain::ApprovalKind;
 
@@ -31,6 +31,14 @@ pub(super) struct Conditions {
     agent: Option<Agent>,
     mode: Option<Vec<String>>,
     reason_type: Option<Vec<String>>,
+}
+
+/// The conditions of a rule that matches.
+pub(super) struct Held {
+    /// Their names.
+    pub(super) why: String,
+    /// Whether no command line leaves a doubt.
+    pub(super) is_certain: bool,
 }
 
 impl Conditions {
@@ -68,7 +76,12 @@ impl Conditions {
     }
 
     /// The conditions that hold; else the first one that does not.
-    pub(super) fn hold(&self, asked: &Asked, doubt: Doubt, lookup: Lookup<'_>) -> Result<String, String> {
+    pub(super) fn hold(
+        &self,
+        asked: &Asked,
+        when: WhenUncertain,
+        lookup: Lookup<'_>,
+    ) -> Result<Held, String> {
         let mut held_conditions = Vec::new();
         if let Some(kind) = self.kind {
             if kind != asked.kind {
@@ -79,14 +92,14 @@ impl Conditions {
         if let Some(tool) = &self.tool {
             if tool.matches(&asked.subject) {
                 held_conditions.push("tool");
-            } else if doubt == Doubt::Fails || !self.is_about_commands_of(asked) {
+            } else if when == WhenUncertain::NoMatch || !self.is_about_commands_of(asked) {
                 return Err("another tool".to_owned());
             }
         }
         if let Some(cwd) = &self.cwd {
             let is_in = match &asked.cwd {
                 Some(at) => at.starts_with(cwd),
-                None => doubt != Doubt::Fails,
+                None => when == WhenUncertain::Match,
             };
             if !is_in {
                 return Err("the session works in another directory".to_owned());
@@ -108,7 +121,7 @@ impl Conditions {
         if let Some(modes) = &self.mode {
             let is_mode = match asked.mode.as_deref() {
                 Some(mode) => modes.iter().any(|known| known == of_one_name(mode)),
-                None => doubt != Doubt::Fails,
+                None => when == WhenUncertain::Match,
             };
             if !is_mode {
                 return Err("the session is in another permission mode".to_owned());
@@ -121,8 +134,13 @@ impl Conditions {
             }
             held_conditions.push("reason_type");
         }
+        let mut is_certain = true;
         for (name, test) in &self.input {
-            self.field_holds(name, test, asked, doubt, lookup)?;
+            match field_fit(name, test, asked, when, lookup)? {
+                Fit::No => return Err(format!("input.{name} does not match")),
+                Fit::Perhaps => is_certain = false,
+                Fit::Yes => {}
+            }
         }
         let fields = self.input.iter().map(|(name, _)| format!("input.{name}"));
         let all: Vec<String> = held_conditions
@@ -130,11 +148,12 @@ impl Conditions {
             .map(str::to_owned)
             .chain(fields)
             .collect();
-        Ok(if all.is_empty() {
+        let why = if all.is_empty() {
             "the rule has no conditions".to_owned()
         } else {
             format!("all conditions hold: {}", all.join(", "))
-        })
+        };
+        Ok(Held { why, is_certain })
     }
 
     /// Whether the rule is about commands and the tool takes one: there are many shells, and more to come.
@@ -143,79 +162,73 @@ impl Conditions {
             && self.input.iter().any(|(name, _)| name == COMMAND)
             && asked.input.may_have(COMMAND)
     }
+}
 
-    fn field_holds(
-        &self,
-        name: &str,
-        test: &Test,
-        asked: &Asked,
-        doubt: Doubt,
-        lookup: Lookup<'_>,
-    ) -> Result<(), String> {
-        let Input::Fields(fields) = &asked.input else {
-            return match doubt {
-                Doubt::Fails => Err("the input cannot be read".to_owned()),
-                Doubt::Holds | Doubt::Surely => Ok(()),
-            };
+/// Whether a field of the input is as the test wants it; an error where it is not there.
+fn field_fit(
+    name: &str,
+    test: &Test,
+    asked: &Asked,
+    when: WhenUncertain,
+    lookup: Lookup<'_>,
+) -> Result<Fit, String> {
+    let Input::Fields(fields) = &asked.input else {
+        return match when {
+            WhenUncertain::NoMatch => Err("the input cannot be read".to_owned()),
+            WhenUncertain::Match => Ok(Fit::Yes),
         };
-        let values: Vec<&Value> = fields
-            .iter()
-            .filter(|(known, _)| known == name)
-            .map(|(_, value)| value)
-            .collect();
-        if let Test::IsSet(is_set) = test {
-            return if set_holds(&values, *is_set, doubt) {
-                Ok(())
-            } else {
-                Err(format!("input.{name} does not match"))
-            };
-        }
-        if values.is_empty() {
-            return Err(format!("input.{name} is missing"));
-        }
-        let fits = |text: &str| test.holds(text, doubt, asked.cwd.as_deref(), lookup);
-        let holds = match (doubt, values.as_slice()) {
-            // Of two fields with one name nobody knows which one counts.
-            (Doubt::Fails, [Value::String(text)]) => fits(text),
-            (Doubt::Fails, [Value::Array(items)]) => {
-                !items.is_empty() && items.iter().all(|item| item.as_str().is_some_and(fits))
-            }
-            (Doubt::Fails, _) => false,
-            (Doubt::Holds | Doubt::Surely, values) => values.iter().any(|value| any_text(value, &fits)),
-        };
-        if holds {
-            Ok(())
-        } else {
-            Err(format!("input.{name} does not match"))
-        }
+    };
+    let values: Vec<&Value> = fields
+        .iter()
+        .filter(|(known, _)| known == name)
+        .map(|(_, value)| value)
+        .collect();
+    if let Test::IsSet(is_set) = test {
+        return Ok(set_holds(&values, *is_set, when).into());
     }
+    if values.is_empty() {
+        return Err(format!("input.{name} is missing"));
+    }
+    let fit = |text: &str| test.fit(text, when, asked.cwd.as_deref(), lookup);
+    let is_fit = |item: &Value| item.as_str().is_some_and(|text| fit(text) == Fit::Yes);
+    Ok(match (when, values.as_slice()) {
+        // Of two fields with one name nobody knows which one counts.
+        (WhenUncertain::NoMatch, [Value::Array(items)]) => {
+            (!items.is_empty() && items.iter().all(is_fit)).into()
+        }
+        (WhenUncertain::NoMatch, [value]) => is_fit(value).into(),
+        (WhenUncertain::NoMatch, _) => Fit::No,
+        (WhenUncertain::Match, values) => best(values.iter().map(|value| any_text(value, &fit))),
+    })
 }
 
 /// Whether a field is set, or is not, by its values: it may come several times, or not at all.
-fn set_holds(values: &[&Value], is_set: bool, doubt: Doubt) -> bool {
+fn set_holds(values: &[&Value], is_set: bool, when: WhenUncertain) -> bool {
     let is_off = |value: &&Value| **value == Value::Bool(false);
-    match (doubt, is_set, values) {
+    match (when, is_set, values) {
         (_, false, []) => true,
         (_, true, []) => false,
-        (Doubt::Fails, false, [value]) => is_off(value),
-        (Doubt::Fails, true, [value]) => !is_off(value) && !value.is_null(),
-        (Doubt::Fails, _, _) => false,
-        (Doubt::Holds | Doubt::Surely, false, values) => {
-            values.iter().any(|value| is_off(value) || value.is_null())
-        }
-        (Doubt::Holds | Doubt::Surely, true, values) => !values.iter().all(is_off),
+        (WhenUncertain::NoMatch, false, [value]) => is_off(value),
+        (WhenUncertain::NoMatch, true, [value]) => !is_off(value) && !value.is_null(),
+        (WhenUncertain::NoMatch, _, _) => false,
+        (WhenUncertain::Match, false, values) => values.iter().any(|value| is_off(value) || value.is_null()),
+        (WhenUncertain::Match, true, values) => !values.iter().all(is_off),
     }
 }
 
-/// Whether a text anywhere in the value fits.
-fn any_text(value: &Value, fits: &dyn Fn(&str) -> bool) -> bool {
+/// The best fit of the texts anywhere in the value.
+fn any_text(value: &Value, fit: &dyn Fn(&str) -> Fit) -> Fit {
     match value {
-        Value::String(text) => fits(text),
-        Value::Array(items) => items.iter().any(|item| any_text(item, fits)),
-        Value::Object(fields) => fields.values().any(|field| any_text(field, fits)),
-        Value::Bool(_) | Value::Number(_) => fits(&value.to_string()),
-        Value::Null => false,
+        Value::String(text) => fit(text),
+        Value::Array(items) => best(items.iter().map(|item| any_text(item, fit))),
+        Value::Object(fields) => best(fields.values().map(|field| any_text(field, fit))),
+        Value::Bool(_) | Value::Number(_) => fit(&value.to_string()),
+        Value::Null => Fit::No,
     }
+}
+
+fn best(fits: impl Iterator<Item = Fit>) -> Fit {
+    fits.max().unwrap_or(Fit::No)
 }
 
 /// The default mode has two names.

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{Lookup, OnDeadline, Rule, RuleAction, RuleSet, RuleSpec, held, matcher::Doubt};
+use super::{Lookup, OnDeadline, Rule, RuleAction, RuleSet, RuleSpec, held, matcher::WhenUncertain};
 use crate::domain::{ApprovalKind, Timestamp};
 
 /// What somebody is asked, as far as rules look at it.
@@ -164,8 +164,8 @@ impl Rules {
             .min()
     }
 
-    /// The first rule that matches decides. One that denies a command and is not certain of it asks, unless the next
-    /// certain one denies too.
+    /// The first rule that matches decides. One that denies a command asks where it does not
+    /// understand the line, unless the next certain one denies too.
     pub fn decide(&self, asked: &Asked, now: Timestamp, lookup: Lookup<'_>) -> Verdict {
         let session = self.session.iter().map(|rule| (RuleSource::Session, rule));
         let config = self.config.iter().map(|rule| (RuleSource::Config, rule));
@@ -221,9 +221,9 @@ impl Rule {
         if asked.needs_person && (self.spec.action != RuleAction::Ask || self.spec.kind != Some(asked.kind)) {
             return Err("only a person may answer this, and the rule does not ask for this kind".to_owned());
         }
-        let doubt = match self.spec.action {
-            RuleAction::Allow => Doubt::Fails,
-            RuleAction::Deny | RuleAction::Ask => Doubt::Holds,
+        let when = match self.spec.action {
+            RuleAction::Allow => WhenUncertain::NoMatch,
+            RuleAction::Deny | RuleAction::Ask => WhenUncertain::Match,
         };
         let held_back = held::unnamed(asked, self.spec.reason_type.as_deref());
         if let (RuleAction::Allow, Some(reason)) = (self.spec.action, held_back) {
@@ -231,22 +231,23 @@ impl Rule {
                 "the reason is {reason}, which is for a person, and reason_type does not name it"
             ));
         }
-        let why = self.conditions.hold(asked, doubt, lookup)?;
+        let held = self.conditions.hold(asked, when, lookup)?;
         let may_allow = self.spec.on_deadline == Some(OnDeadline::Allow)
             && !asked.needs_person
             && held_back.is_none()
-            && self.conditions.hold(asked, Doubt::Fails, lookup).is_ok();
+            && self
+                .conditions
+                .hold(asked, WhenUncertain::NoMatch, lookup)
+                .is_ok();
         let on_deadline = if may_allow {
             OnDeadline::Allow
         } else {
             OnDeadline::Deny
         };
-        let is_guess = self.spec.action == RuleAction::Deny
-            && self.conditions.hold(asked, Doubt::Surely, lookup).is_err();
-        if is_guess {
-            let why = "the line may run what the rule denies, and that is not certain".to_owned();
-            return Ok((RuleAction::Ask, why, on_deadline));
+        if self.spec.action == RuleAction::Deny && !held.is_certain {
+            let why = "the command line is not fully understood, and may run what the rule denies: a person decides";
+            return Ok((RuleAction::Ask, why.to_owned(), on_deadline));
         }
-        Ok((self.spec.action, why, on_deadline))
+        Ok((self.spec.action, held.why, on_deadline))
     }
 }

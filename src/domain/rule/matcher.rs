@@ -5,11 +5,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder, RegexSetBuilder};
 
-use super::{
-    InvalidRule, Lookup, Matcher, path,
-    shell::{self, Runs},
-    spec::MAX_PATTERN_BYTES,
-};
+use super::{InvalidRule, Lookup, Matcher, path, shell, spec::MAX_PATTERN_BYTES};
 
 /// What a compiled regular expression may take, in bytes.
 const REGEX_BYTES: usize = 1 << 20;
@@ -18,15 +14,28 @@ const ALL_REGEX_BYTES: usize = 8 << 20;
 /// Words of a command.
 const MAX_WORDS: usize = 32;
 
-/// On which side a condition errs when it is not certain whether it holds.
+/// The answer of a condition that cannot say whether it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doubt {
+pub(super) enum WhenUncertain {
     /// It does not hold: nothing is allowed on a guess.
-    Fails,
+    NoMatch,
     /// It holds: nothing is let through on a guess.
-    Holds,
-    /// It holds, but for a command that only may be run: nothing is denied on such a guess.
-    Surely,
+    Match,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fit {
+    No,
+    /// The command line may run the command.
+    Perhaps,
+    Yes,
+}
+
+impl From<bool> for Fit {
+    fn from(holds: bool) -> Self {
+        if holds { Self::Yes } else { Self::No }
+    }
 }
 
 /// A glob over a whole text.
@@ -50,10 +59,10 @@ impl Glob {
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     Glob(Glob),
-    /// One for each doubt: only where all is denied does a dot stand for line breaks too.
+    /// Only in the generous one a dot stands for line breaks too.
     Regex {
-        fails: Regex,
-        holds: Regex,
+        strict: Regex,
+        generous: Regex,
     },
     Path(PathBuf),
     Command(Vec<String>),
@@ -71,8 +80,8 @@ impl Test {
                 regex(&field, pattern, false)?;
                 let whole = format!(r"\A(?:{pattern})\z");
                 Ok(Self::Regex {
-                    fails: regex(&field, &whole, false)?,
-                    holds: regex(&field, &whole, true)?,
+                    strict: regex(&field, &whole, false)?,
+                    generous: regex(&field, &whole, true)?,
                 })
             }
             Matcher::PathPrefix(prefix) => {
@@ -102,34 +111,34 @@ impl Test {
         }
     }
 
-    pub(super) fn holds(&self, text: &str, doubt: Doubt, cwd: Option<&Path>, lookup: Lookup<'_>) -> bool {
-        match (self, doubt) {
+    pub(super) fn fit(&self, text: &str, when: WhenUncertain, cwd: Option<&Path>, lookup: Lookup<'_>) -> Fit {
+        let holds = match (self, when) {
             // A text may be a path: nothing gets past a pattern by a `..`.
-            (Self::Glob(_) | Self::Regex { .. }, Doubt::Fails) => {
-                self.fits(text, doubt) && (!path::climbs(text) || self.fits(&path::resolved(text), doubt))
+            (Self::Glob(_) | Self::Regex { .. }, WhenUncertain::NoMatch) => {
+                self.is_whole(text, when)
+                    && (!path::climbs(text) || self.is_whole(&path::resolved(text), when))
             }
-            (Self::Glob(_) | Self::Regex { .. }, Doubt::Holds | Doubt::Surely) => {
-                self.fits(text, doubt) || path::other_readings(text, cwd).any(|text| self.fits(&text, doubt))
+            (Self::Glob(_) | Self::Regex { .. }, WhenUncertain::Match) => {
+                self.is_whole(text, when)
+                    || path::other_readings(text, cwd).any(|text| self.is_whole(&text, when))
             }
-            (Self::Path(prefix), Doubt::Fails) => path::is_below(text, prefix, cwd, lookup),
-            (Self::Path(prefix), Doubt::Holds | Doubt::Surely) => {
-                path::may_be_below(text, prefix, cwd, lookup)
-            }
-            (Self::Command(prefix), Doubt::Fails) => shell::runs_only(text, prefix),
-            (Self::Command(prefix), Doubt::Holds) => shell::runs(text, prefix) != Runs::No,
-            (Self::Command(prefix), Doubt::Surely) => shell::runs(text, prefix) == Runs::Surely,
+            (Self::Path(prefix), WhenUncertain::NoMatch) => path::is_below(text, prefix, cwd, lookup),
+            (Self::Path(prefix), WhenUncertain::Match) => path::may_be_below(text, prefix, cwd, lookup),
+            (Self::Command(prefix), WhenUncertain::NoMatch) => shell::runs_only(text, prefix),
+            (Self::Command(prefix), WhenUncertain::Match) => return shell::runs(text, prefix),
             // It is about the field and not about a text.
             (Self::IsSet(_), _) => false,
-        }
+        };
+        holds.into()
     }
 
     /// Whether a pattern is one of this whole text.
-    fn fits(&self, text: &str, doubt: Doubt) -> bool {
-        match (self, doubt) {
-            (Self::Glob(glob), Doubt::Fails) => !text.contains(['\n', '\r']) && glob.matches(text),
-            (Self::Glob(glob), Doubt::Holds | Doubt::Surely) => glob.matches(text),
-            (Self::Regex { fails, .. }, Doubt::Fails) => fails.is_match(text),
-            (Self::Regex { holds, .. }, Doubt::Holds | Doubt::Surely) => holds.is_match(text),
+    fn is_whole(&self, text: &str, when: WhenUncertain) -> bool {
+        match (self, when) {
+            (Self::Glob(glob), WhenUncertain::NoMatch) => !text.contains(['\n', '\r']) && glob.matches(text),
+            (Self::Glob(glob), WhenUncertain::Match) => glob.matches(text),
+            (Self::Regex { strict, .. }, WhenUncertain::NoMatch) => strict.is_match(text),
+            (Self::Regex { generous, .. }, WhenUncertain::Match) => generous.is_match(text),
             (Self::Path(_) | Self::Command(_) | Self::IsSet(_), _) => false,
         }
     }

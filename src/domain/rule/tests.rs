@@ -1,6 +1,6 @@
 //! Checks conditions and their order, and what all of these tests share.
 
-mod doubt;
+mod deny;
 mod held;
 mod path;
 mod shell;

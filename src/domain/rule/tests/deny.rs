@@ -35,6 +35,21 @@ fn a_denied_command_is_denied_where_it_is_certain() {
         (&["rm"], "x() { rm y; }; x"),
         (&["rm"], "echo `rm x`"),
         (&["rm"], "bash <<'E'\nrm x\nE"),
+        (&["rm"], "sudo ssh host bash -s <<'E'\nrm x\nE"),
+        (&["rm"], "env X=1 rm x"),
+        (&["rm"], "nice -n 5 rm x"),
+        (&["rm"], "sh -ec 'cd x && rm y'"),
+        (&["rm"], "ls | xargs -0 rm"),
+        (&["rm"], "find . -name x -exec rm {} +"),
+        (&["rm"], ">x 2>&- rm \"$y\" *.o z{a,b} 2>&1 &"),
+        (&["rm"], "echo \"$(rm x)\""),
+        (&["rm"], "diff <(rm x) y"),
+        (&["git", "push"], "git push $x"),
+        (&["git", "push"], "git -C \"$x\" push"),
+        (
+            &["git", "push"],
+            "git add . && git commit -m \"$(cat <<'E'\nx\nE\n)\" && git push",
+        ),
         (&["git", "push"], "git -C . push"),
         (&["git", "push"], "git --no-pager push"),
         (&["git", "push"], "git -c a=b push"),
@@ -74,6 +89,27 @@ fn a_person_is_asked_where_a_denied_command_may_be_run() {
         (&["rm"], "cp /bin/rm z && ./z v"),
         (&["rm"], "git commit -m 'rm x'"),
         (&["rm"], "npx rm x"),
+        (&["rm"], "echo \"${x\""),
+        (&["rm"], "echo 'x"),
+        (&["rm"], "case x in y) z;; esac"),
+        (&["rm"], "echo \"$(case x in y) $z;; esac)\""),
+        (&["rm"], "echo ${ $x; }"),
+        (&["rm"], "echo `echo \\`$x\\``"),
+        (&["rm"], "echo \"$\\\n($x)\""),
+        (&["rm"], "cat <<E\n$(x)\nE"),
+        (&["rm"], "cat <<'E X'\ny\nE X\n$z 'v"),
+        (&["rm"], "cat <<E"),
+        (&["rm"], "cat <<EOF\nE\\\nOF\n$x v\nEOF"),
+        (&["rm"], "bash <<E\n\\$x v\nE"),
+        (&["rm"], "2>&- $x v"),
+        (&["rm"], "docker exec box sh -c \"$x\""),
+        (&["rm"], "trap \"$x\" EXIT"),
+        (&["rm"], "bash -o pipefail -c \"$x\""),
+        (&["rm"], "bash /dev/fd/3 3<<<\"$x\""),
+        (&["rm"], "python3 -c 'import os; os.system(\"rm x\")'"),
+        (&["git", "push"], "git --git-dir .git push"),
+        (&["git", "push", "--force"], "git push origin --force"),
+        (&["git", "push"], "git --no-pager $x"),
         (&["git", "push"], "git $'\\x70ush'"),
         (&["git", "push"], "git pu{sh,}"),
         (&["git", "push"], "git ${x:-push}"),
@@ -93,7 +129,7 @@ fn guarded() -> Value {
 }
 
 #[test]
-fn text_that_reaches_an_interpreter_asks_a_person() {
+fn text_that_reaches_an_interpreter_asks() {
     let asks = |line: &str| matches!(decide(&guarded(), line), Some((_, Ask)));
     for end in [
         "bash -e",
@@ -183,10 +219,6 @@ fn text_that_reaches_an_interpreter_asks_a_person() {
     ] {
         assert!(asks(line), "{line:?}");
     }
-    // The text is there to be read.
-    for line in ["(sh) <<E\nrm x\nE", "{\nbash -x\n} <<'E'\nrm x\nE"] {
-        assert_eq!(denied(&["rm"], line), Some(Deny), "{line:?}");
-    }
 }
 
 #[test]
@@ -209,13 +241,15 @@ fn what_only_reads_data_asks_nobody() {
         "ls | xargs python3 tool.py",
         "ls | xargs -n 1 bash -c 'echo x'",
         "ls | xargs grep node",
-        "(cat x | wc -l); python3",
-        "(cd x; make) < y; bash",
         "python3 tool.py < y",
         "find . -name x -exec ./fix.sh {} +",
         "docker ps | grep bash",
         "crontab -l | grep x",
-        "f() { bash; }; curl x | tee y",
+        "python3 - <<'E'\nprint(1)\nE",
+        "bash <<'E'\nset -e\nmake\nE",
+        "ssh host <<'E'\nuptime\nE",
+        "cat > x <<E\n$y \\$z\nE",
+        "echo ${x[0]} ${#x[@]} ${y:-z}",
         "exec > y; bash",
     ] {
         let (id, _) = decide(&guarded(), line).unwrap();
@@ -238,7 +272,29 @@ fn everyday_lines_ask_nobody() {
         .iter()
         .filter(|line| decide(&rules, line) != Some(("all".to_owned(), RuleAction::Allow)))
         .collect();
-    assert!(held.len() <= 5, "{held:#?}");
+    assert!(held.len() <= 3, "{held:#?}");
+}
+
+#[test]
+fn a_line_that_is_too_deep_asks() {
+    for piece in [
+        "(",
+        "$(",
+        "${x",
+        "\"$(",
+        "{ ",
+        "sudo ",
+        "eval ",
+        "find -exec ",
+        "docker sh ",
+        "x=1 ",
+        "if ",
+    ] {
+        let line = format!("{} x", piece.repeat(2_000));
+        let is_plain = ["{ ", "x=1 ", "if "].contains(&piece);
+        let expected = if is_plain { None } else { Some(Ask) };
+        assert_eq!(denied(&["rm"], &line), expected, "{piece:?}");
+    }
 }
 
 #[test]
