@@ -91,7 +91,7 @@ pub fn is_not_a_file(error: &io::Error) -> bool {
 
 /// Whether an error says nothing of what was looked at: the look itself failed, as for want of file descriptors, memory or
 /// rights. Who asks whether something lives must then take it that it may.
-pub fn is_doubt(error: &io::Error) -> bool {
+pub fn is_inconclusive(error: &io::Error) -> bool {
     error.raw_os_error().map(Errno::from_raw).is_some_and(|number| {
         !matches!(
             number,

@@ -397,7 +397,7 @@ pub fn lock_file(dir: &Path) -> PathBuf {
 pub fn is_locked(dir: &Path) -> io::Result<bool> {
     let lock = match files::open(&lock_file(dir), OpenOptions::new().read(true)) {
         Ok(lock) => lock,
-        Err(error) if files::is_doubt(&error) => return Err(error),
+        Err(error) if files::is_inconclusive(&error) => return Err(error),
         Err(_) => return Ok(false),
     };
     match lock.try_lock_shared() {

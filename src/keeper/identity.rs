@@ -159,7 +159,7 @@ impl Identity {
         }
         match os::start_time(pid) {
             Ok(time) => Ok(time == self.start_time && !os::is_zombie(pid)),
-            Err(error) if files::is_doubt(&error) => Err(error),
+            Err(error) if files::is_inconclusive(&error) => Err(error),
             Err(_) => Ok(false),
         }
     }

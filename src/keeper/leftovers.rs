@@ -234,7 +234,7 @@ pub fn is_running(pid: i32) -> bool {
     match os::start_time(pid) {
         Ok(_) => !os::is_zombie(pid),
         // It cannot be told.
-        Err(error) => files::is_doubt(&error),
+        Err(error) => files::is_inconclusive(&error),
     }
 }
 

@@ -422,7 +422,7 @@ impl Supervisor {
                     match Identity::read(&settings.identity_file(session)) {
                         Ok(keeper) => keeper.is_some_and(|keeper| keeper.run == run && keeper.may_live()),
                         // It cannot be told who keeps it, so somebody may.
-                        Err(error) => files::is_doubt(&error),
+                        Err(error) => files::is_inconclusive(&error),
                     }
                 })
             })
@@ -521,7 +521,7 @@ impl Supervisor {
         }
         let detail = telemetry::chain(error);
         tracing::error!(session.id = %row.id, error = detail, "a session could not be recovered");
-        if is_doubt(error) {
+        if is_inconclusive(error) {
             // Nothing is known of it: who asks for it opens it anew.
             return;
         }
@@ -568,11 +568,11 @@ async fn is_free_within(dir: &Path, limit: Duration) -> bool {
 }
 
 /// Whether something failed only because it could not be looked at.
-fn is_doubt(error: &SupervisorError) -> bool {
+fn is_inconclusive(error: &SupervisorError) -> bool {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |error| error.source())
         .filter_map(|error| error.downcast_ref::<std::io::Error>())
-        .any(files::is_doubt)
+        .any(files::is_inconclusive)
 }
 
 fn holds_at_most(dir: &Path, files: &[PathBuf]) -> bool {

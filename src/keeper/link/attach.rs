@@ -108,7 +108,7 @@ impl AttachError {
 
 impl From<io::Error> for AttachError {
     fn from(error: io::Error) -> Self {
-        if files::is_doubt(&error) {
+        if files::is_inconclusive(&error) {
             Self::Unclear(error)
         } else {
             Self::Io(error)
