@@ -4,6 +4,7 @@ pub mod agent;
 pub mod approval;
 pub mod client;
 pub mod clock;
+pub mod error_code;
 pub mod fact;
 pub mod ids;
 pub mod liveness;
@@ -25,6 +26,7 @@ pub use approval::{
 };
 pub use client::{BadClientId, ClientId};
 pub use clock::{Clock, Timestamp};
+pub use error_code::ErrorCode;
 pub use fact::{Chosen, Fact, MAX_TITLE_BYTES, Projection};
 pub use ids::{ApprovalId, CliSessionId, ConnectionId, RequestId, RunId, SessionId};
 pub use liveness::{Liveness, SilenceAction};

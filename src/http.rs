@@ -22,8 +22,9 @@ mod state;
 mod stream;
 mod ws;
 
+pub use crate::domain::ErrorCode;
 pub use config::{HttpConfig, InForce};
-pub use error::{ApiError, ErrorCode, PROBLEM_JSON};
+pub use error::{ApiError, PROBLEM_JSON};
 pub use openapi::openapi_json;
 pub use restart::{RestartRequest, Successor};
 pub use routes::router;

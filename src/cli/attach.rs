@@ -50,6 +50,7 @@ use super::{
     output::{Output, Tone, note},
     reach, request, settings, view,
 };
+use crate::domain::ErrorCode;
 
 /// How long a lost daemon is looked for before `attach` gives up.
 const RECONNECT_FOR: Duration = Duration::from_secs(60);
@@ -583,6 +584,7 @@ async fn connect(
 
 fn is_temporary(error: &CliError) -> bool {
     matches!(error, CliError::NotRunning { .. } | CliError::Other(_))
+        || error.code() == Some(ErrorCode::InputBlocked)
 }
 
 /// The next input; waits for ever when there can be none.

@@ -12,7 +12,10 @@ use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 
 use super::{CliError, daemon_file::DaemonFile, output::note, request, resolve};
-use crate::{domain::RequestId, files, http::ErrorCode};
+use crate::{
+    domain::{ErrorCode, RequestId},
+    files,
+};
 
 /// Longest time for an answer to a request that does not wait for a turn.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
@@ -305,41 +308,42 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
             .filter(|text| !text.is_empty())
     };
     let title = text("title").unwrap_or_else(|| status.canonical_reason().unwrap_or("request failed"));
+    let code = text("code").and_then(ErrorCode::named);
     let message = match text("detail") {
         Some(detail)
-            if matches!(text("code"), Some("invalid_json" | "invalid_query")) || is_of_field(title) =>
+            if matches!(code, Some(ErrorCode::InvalidJson | ErrorCode::InvalidQuery))
+                || is_of_field(title) =>
         {
             of_field(detail)
         }
-        Some(detail) if text("code") == Some("invalid_option") => of_option(detail),
-        Some(detail) if text("code") == Some("control_refused") => {
+        Some(detail) if code == Some(ErrorCode::InvalidOption) => of_option(detail),
+        Some(detail) if code == Some(ErrorCode::ControlRefused) => {
             format!("the agent refused it: {detail}")
         }
         // The CLI's words behind it say the same.
-        Some(detail) if text("code") == Some("conversation_not_found") => {
+        Some(detail) if code == Some(ErrorCode::ConversationNotFound) => {
             detail.split(": ").next().unwrap_or(detail).to_owned()
         }
-        Some(detail) if detail != title && !is_of_api(text("code"), detail) => format!("{title}: {detail}"),
+        Some(detail) if detail != title && !is_of_api(code, detail) => format!("{title}: {detail}"),
         _ => title.to_owned(),
     };
-    let hint = match text("code") {
-        Some("not_live" | "session_not_live") => {
-            Some("`trunkline resume SESSION` starts it again".to_owned())
-        }
+    let hint = match code {
+        Some(ErrorCode::SessionNotLive) => Some("`trunkline resume SESSION` starts it again".to_owned()),
         _ if status == StatusCode::UNAUTHORIZED => Some(
             "the token is not this daemon's; check --data-dir, or name its file with --token-file".to_owned(),
         ),
         _ => None,
     };
-    let code = text("code").unwrap_or_default().to_owned();
-    match status {
-        _ if code == "shutting_down" => CliError::NotRunning {
+    match (code, status) {
+        (Some(ErrorCode::ShuttingDown), _) => CliError::NotRunning {
             reason: "it is shutting down".into(),
             hint: "try again when it is back".into(),
         },
-        _ if code == "wait_timeout" => CliError::Refused { code, message, hint },
-        StatusCode::NOT_FOUND => CliError::not_found(message, list_of(&code)),
-        status if status.is_client_error() => CliError::Refused { code, message, hint },
+        (Some(ErrorCode::WaitTimeout | ErrorCode::InputBlocked), _) => {
+            CliError::Refused { code, message, hint }
+        }
+        (_, StatusCode::NOT_FOUND) => CliError::not_found(message, code.and_then(list_of)),
+        (_, status) if status.is_client_error() => CliError::Refused { code, message, hint },
         _ => CliError::Other(anyhow::anyhow!(message)),
     }
 }
@@ -348,32 +352,33 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
 const WITH_ADVICE_OF_API: [ErrorCode; 10] = [
     ErrorCode::Unauthorized,
     ErrorCode::RouteNotFound,
-    ErrorCode::AnswerNotKept,
+    ErrorCode::ResponseNotKept,
     ErrorCode::SessionNotFound,
     ErrorCode::SessionNotParkable,
     ErrorCode::MessageNotFound,
-    ErrorCode::PromptNotOpen,
+    ErrorCode::PromptNotPending,
     ErrorCode::ApprovalNotFound,
     ErrorCode::AlreadyDecided,
     ErrorCode::RuleNotFound,
 ];
 
 /// Whether a detail is such advice. The words of the daemon about one case are told, whatever they are.
-fn is_of_api(code: Option<&str>, detail: &str) -> bool {
-    let code = code.and_then(ErrorCode::named);
+fn is_of_api(code: Option<ErrorCode>, detail: &str) -> bool {
     code.is_some_and(|code| WITH_ADVICE_OF_API.contains(&code) && code.advice() == detail)
 }
 
 /// Where a person finds what there is of the kind that was not found.
-fn list_of(code: &str) -> Option<&'static str> {
+fn list_of(code: ErrorCode) -> Option<&'static str> {
     match code {
-        "session_not_found" => Some(resolve::LIST),
-        "approval_not_found" => Some(resolve::LIST_APPROVALS),
-        "rule_not_found" => Some("`trunkline rules SESSION` lists its rules"),
-        "conversation_not_found" => {
+        ErrorCode::SessionNotFound => Some(resolve::LIST),
+        ErrorCode::ApprovalNotFound => Some(resolve::LIST_APPROVALS),
+        ErrorCode::RuleNotFound => Some("`trunkline rules SESSION` lists its rules"),
+        ErrorCode::ConversationNotFound => {
             Some("`claude --resume` lists those of a directory; --cwd names the one that it began in")
         }
-        "message_not_found" => Some("`trunkline log SESSION --json` prints the messages with their uuids"),
+        ErrorCode::MessageNotFound => {
+            Some("`trunkline log SESSION --json` prints the messages with their uuids")
+        }
         _ => None,
     }
 }
@@ -487,8 +492,7 @@ mod tests {
 
     #[test]
     fn problems_keep_their_words_and_get_an_exit_code() {
-        let problem =
-            json!({"title": "Session is not running", "detail": "it is stopped", "code": "not_live"});
+        let problem = json!({"title": "Session is not running", "detail": "it is stopped", "code": ErrorCode::SessionNotLive});
         let error = refusal(StatusCode::CONFLICT, &problem);
         assert_eq!(error.to_string(), "Session is not running: it is stopped");
         assert!(error.hint().unwrap().contains("trunkline resume"));
@@ -496,7 +500,7 @@ mod tests {
         assert!(matches!(error, CliError::NotFound { message, .. } if message == "No such session"));
         let error = refusal(StatusCode::BAD_GATEWAY, &Value::Null);
         assert_eq!(error.to_string(), "Bad Gateway");
-        let problem = json!({"title": "The agent CLI knows no such conversation", "code": "conversation_not_found",
+        let problem = json!({"title": "The agent CLI knows no such conversation", "code": ErrorCode::ConversationNotFound,
             "detail": "the CLI knows no conversation c-1: No conversation found with session ID: c-1"});
         let error = refusal(StatusCode::NOT_FOUND, &problem);
         assert_eq!(error.to_string(), "the CLI knows no conversation c-1");
@@ -507,7 +511,7 @@ mod tests {
     fn only_standing_advice_for_callers_of_the_api_is_left_out() {
         let told = |code: ErrorCode, detail: &str| {
             let problem = json!({"title": code.title(), "detail": detail, "code": code.as_str()});
-            refusal(code.status(), &problem).to_string()
+            refusal(StatusCode::CONFLICT, &problem).to_string()
         };
         for (code, detail) in [
             (ErrorCode::CwdMissing, "/srv/api/v1/app does not exist"),

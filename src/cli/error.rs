@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::{config::ConfigError, telemetry};
+use crate::{config::ConfigError, domain::ErrorCode, telemetry};
 
 /// Why a command failed. Each kind has an exit code that scripts can rely on.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +40,8 @@ pub(super) enum CliError {
     /// The daemon said no.
     #[error("{message}")]
     Refused {
-        /// The daemon's name for it.
-        code: String,
+        /// The daemon's code for it, if this program knows it.
+        code: Option<ErrorCode>,
         /// The daemon's words.
         message: String,
         /// The next step, when we know one.
@@ -120,16 +120,16 @@ impl CliError {
     }
 
     /// The daemon's name for why it said no.
-    pub(super) fn code(&self) -> &str {
+    pub(super) const fn code(&self) -> Option<ErrorCode> {
         match self {
-            Self::Refused { code, .. } => code,
-            _ => "",
+            Self::Refused { code, .. } => *code,
+            _ => None,
         }
     }
 
     /// Whether the session has no process that could take a message.
     pub(super) fn is_not_live(&self) -> bool {
-        matches!(self.code(), "not_live" | "session_not_live")
+        self.code() == Some(ErrorCode::SessionNotLive)
     }
 
     /// What to do about it, when we know.

@@ -30,6 +30,7 @@ use super::{
     trouble::{self, Trouble},
     view,
 };
+use crate::domain::ErrorCode;
 
 /// How often it is looked whether the agent waits for a person.
 const LOOK: Duration = Duration::from_millis(500);
@@ -89,14 +90,18 @@ pub(super) async fn answer(
                 tokio::time::sleep(LOOK).await;
             }
             // A daemon that shuts down ends all waits.
-            Err(error) if error.code() == "wait_timeout" && until > Instant::now() => {
+            Err(error) if error.code() == Some(ErrorCode::WaitTimeout) && until > Instant::now() => {
                 tokio::time::sleep(LOOK).await;
             }
             // The process that was to take it has just died, and the next one gets it.
-            Err(error) if error.code() == "busy" && person.sees_restart && until > Instant::now() => {
+            Err(error)
+                if error.code() == Some(ErrorCode::InputBlocked)
+                    && person.sees_restart
+                    && until > Instant::now() =>
+            {
                 tokio::time::sleep(LOOK).await;
             }
-            Err(error) if error.code() == "wait_timeout" => {
+            Err(error) if error.code() == Some(ErrorCode::WaitTimeout) => {
                 return Err(goes_on(
                     session,
                     &format!("no answer within {} s", wait.as_secs()),
@@ -261,7 +266,12 @@ impl Person {
 
     /// A refusal with what is known of the session that refused.
     async fn explain(&mut self, client: &Client, error: CliError) -> CliError {
-        if !error.is_not_live() && !matches!(error.code(), "busy" | "prompt_dropped" | "prompt_not_open") {
+        use ErrorCode as C;
+        let tells_of_an_end = matches!(
+            error.code(),
+            Some(C::SessionNotLive | C::InputBlocked | C::PromptDropped | C::PromptNotPending)
+        );
+        if !tells_of_an_end {
             return error;
         }
         let Ok(session) = client.get(&["v1", "sessions", &self.session], &[]).await else {

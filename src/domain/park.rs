@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Timestamp;
+use super::{ErrorCode, Timestamp};
 
 /// Why a session was parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -83,7 +83,7 @@ impl ParkObstacle {
             Self::BackgroundTasks => "background_tasks",
             Self::Timers => "timers",
             Self::ClientCallbacks => "client_callbacks",
-            Self::ConversationNotKept => "conversation_not_kept",
+            Self::ConversationNotKept => ErrorCode::ConversationNotKept.as_str(),
             Self::RecentlyUsed => "recently_used",
         }
     }

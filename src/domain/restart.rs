@@ -316,9 +316,10 @@ pub fn ways_out(
             &[FreshStart, Fork, Resume]
         }
         // A fork would be given the same, and so is a resume until the CLI takes it, or somebody mends the file.
-        (SessionState::Failed, FailReason::CHOICES_NOT_RESTORED | "choices_damaged" | "choices_missing") => {
-            &[FreshStart, Resume]
-        }
+        (
+            SessionState::Failed,
+            FailReason::CHOICES_NOT_RESTORED | FailReason::CHOICES_DAMAGED | FailReason::CHOICES_MISSING,
+        ) => &[FreshStart, Resume],
         (SessionState::Failed, FailReason::CONVERSATION_UNUSABLE) => &[Fork, FreshStart, Resume],
         // The CLI may open the other one again.
         (SessionState::Failed, FailReason::CONVERSATION_TAKEN) => &[FreshStart, Resume, Fork],

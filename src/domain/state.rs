@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ErrorCode;
+
 /// Why a session failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FailReason {
@@ -17,35 +19,49 @@ pub struct FailReason {
 
 impl FailReason {
     /// The code of a resume of a conversation that the CLI does not have.
-    pub const CONVERSATION_NOT_FOUND: &'static str = "conversation_not_found";
+    pub const CONVERSATION_NOT_FOUND: &'static str = ErrorCode::ConversationNotFound.as_str();
     /// The code of a process that runs in another permission mode than it was asked to.
     pub const PERMISSION_MODE_REFUSED: &'static str = "permission_mode_refused";
     /// The code of a process that did not take what had been set at run time.
     pub const CHOICES_NOT_RESTORED: &'static str = "choices_not_restored";
     /// The process lives, and its keeper is of a version that this daemon cannot talk to.
-    pub const KEEPER_INCOMPATIBLE: &'static str = "keeper_incompatible";
+    pub const KEEPER_INCOMPATIBLE: &'static str = ErrorCode::KeeperIncompatible.as_str();
     /// The process lives, and its keeper says nothing.
-    pub const KEEPER_UNRESPONSIVE: &'static str = "keeper_unresponsive";
+    pub const KEEPER_UNRESPONSIVE: &'static str = ErrorCode::KeeperUnresponsive.as_str();
     /// The system had no room for another process.
-    pub const TOO_FEW_PROCESSES: &'static str = "too_few_processes";
+    pub const TOO_FEW_PROCESSES: &'static str = ErrorCode::TooFewProcesses.as_str();
     /// The disk had no room for a file that a start needs.
-    pub const STORAGE_UNAVAILABLE: &'static str = "storage_unavailable";
+    pub const STORAGE_UNAVAILABLE: &'static str = ErrorCode::StorageUnavailable.as_str();
+    /// The run-time choices cannot be read.
+    pub const CHOICES_DAMAGED: &'static str = ErrorCode::ChoicesDamaged.as_str();
+    /// The run-time choices are gone.
+    pub const CHOICES_MISSING: &'static str = ErrorCode::ChoicesMissing.as_str();
     /// The code of a session whose process died as often as it may be restarted.
     pub const CRASH_LOOP: &'static str = "crash_loop";
     /// The same, where each restart died as soon as it went on with the conversation; or the model API refuses what it says.
     pub const CONVERSATION_UNUSABLE: &'static str = "conversation_unusable";
     /// The process died, and the CLI was told to keep nothing: there is no conversation to go on with.
-    pub const CONVERSATION_NOT_KEPT: &'static str = "conversation_not_kept";
+    pub const CONVERSATION_NOT_KEPT: &'static str = ErrorCode::ConversationNotKept.as_str();
     /// The process died, and the turns so far have cost what the session may cost.
-    pub const BUDGET_SPENT: &'static str = "budget_spent";
+    pub const BUDGET_SPENT: &'static str = ErrorCode::BudgetSpent.as_str();
     /// The code of a fork at a message that its conversation does not have.
-    pub const MESSAGE_NOT_FOUND: &'static str = "message_not_found";
+    pub const MESSAGE_NOT_FOUND: &'static str = ErrorCode::MessageNotFound.as_str();
     /// The code of a start whose conversation another process has.
-    pub const CONVERSATION_IN_USE: &'static str = "conversation_in_use";
+    pub const CONVERSATION_IN_USE: &'static str = ErrorCode::ConversationInUse.as_str();
     /// The code of a session whose CLI opened a conversation of another session.
-    pub const CONVERSATION_TAKEN: &'static str = "conversation_taken";
+    pub const CONVERSATION_TAKEN: &'static str = ErrorCode::ConversationTaken.as_str();
     /// The code of a start that came to nothing.
-    pub const START_FAILED: &'static str = "start_failed";
+    pub const START_FAILED: &'static str = ErrorCode::StartFailed.as_str();
+
+    /// The error code of a request that fails because a process did not start for this reason.
+    pub fn error_code(&self) -> ErrorCode {
+        match self.code.as_str() {
+            Self::TOO_FEW_PROCESSES => ErrorCode::TooFewProcesses,
+            Self::STORAGE_UNAVAILABLE => ErrorCode::StorageUnavailable,
+            Self::CONVERSATION_TAKEN => ErrorCode::ConversationTaken,
+            _ => ErrorCode::StartFailed,
+        }
+    }
 }
 
 /// The state of a session.

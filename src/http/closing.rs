@@ -11,7 +11,7 @@ use axum::{
 };
 use serde_json::json;
 
-use super::{ApiError, AppState, ErrorCode};
+use super::{ApiError, AppState, ErrorCode, error::status_of};
 
 /// Refuses new work from the beginning of the shutdown on. What is asked for without a change is answered as long as the
 /// daemon is there, and so is what helps running work to its end.
@@ -24,7 +24,7 @@ pub(super) async fn refuse(State(state): State<AppState>, request: Request, next
     } else {
         next.run(request).await
     };
-    if response.status() == ErrorCode::ShuttingDown.status() {
+    if response.status() == status_of(ErrorCode::ShuttingDown) {
         let seconds = Duration::from_millis(state.config().reconnect_after_ms)
             .as_millis()
             .div_ceil(1000);
@@ -52,7 +52,7 @@ fn is_new_work(request: &Request) -> bool {
 
 /// The last frame of a socket before its close.
 pub(super) fn frame(reconnect_after_ms: u64) -> String {
-    json!({"type": "shutdown", "reconnect_after_ms": reconnect_after_ms}).to_string()
+    json!({"type": "trunkline.shutdown", "reconnect_after_ms": reconnect_after_ms}).to_string()
 }
 
 /// The last event of an event stream. It has no id, so that the client's place stays what it is.

@@ -1,6 +1,6 @@
 //! Owns the one error of the HTTP side and its form on the wire: `application/problem+json` (RFC 9457).
 
-mod code;
+mod status;
 mod supervisor;
 
 use std::{error::Error, sync::Arc};
@@ -12,9 +12,11 @@ use axum::{
 };
 use serde_json::{Map, Value};
 
-pub use code::ErrorCode;
-
-use crate::{domain::RequestId, telemetry};
+use crate::{
+    domain::{ErrorCode, RequestId},
+    telemetry,
+};
+pub(super) use status::status_of;
 
 /// The media type of every error.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -65,6 +67,14 @@ impl ApiError {
         self
     }
 
+    /// Says when the request may succeed: as a header, and as a member for those that see none.
+    #[must_use]
+    pub fn retry_after_ms(self, ms: u64) -> Self {
+        let seconds = HeaderValue::from(ms.div_ceil(1_000));
+        self.header(header::RETRY_AFTER, seconds)
+            .member("retry_after_ms", ms)
+    }
+
     /// Says that something may have been done before the request failed.
     #[must_use]
     pub const fn uncertain(mut self) -> Self {
@@ -103,36 +113,52 @@ impl ApiError {
 
     /// The problem object. `request` becomes its `instance`.
     pub fn problem(&self, request: Option<RequestId>) -> Map<String, Value> {
-        let code = self.code;
         let mut problem = Map::new();
-        let mut put = |name: &str, value: Value| problem.insert(name.to_owned(), value);
-        put("type", format!("urn:trunkline:problem:{}", code.as_str()).into());
-        put("title", code.title().into());
-        put("status", code.status().as_u16().into());
+        let name = format!("urn:trunkline:problem:{}", self.code.as_str());
+        problem.insert("type".to_owned(), name.into());
+        problem.insert("status".to_owned(), status_of(self.code).as_u16().into());
+        if let Some(request) = request {
+            problem.insert("instance".to_owned(), format!("urn:uuid:{request}").into());
+        }
+        problem.extend(self.fault());
+        problem
+    }
+
+    /// The members of the problem that say what went wrong; a frame of a socket has the same ones.
+    pub fn fault(&self) -> Map<String, Value> {
+        let code = self.code;
+        let mut fault = Map::new();
+        let mut put = |name: &str, value: Value| fault.insert(name.to_owned(), value);
         put("code", code.as_str().into());
-        // What happened inside is not for the wire.
-        let detail = self.detail.as_deref().filter(|_| !code.is_internal());
-        put("detail", detail.unwrap_or_else(|| code.advice()).into());
+        put("title", code.title().into());
+        put("detail", self.told().unwrap_or_else(|| code.advice()).into());
         put("retryable", code.retryable().into());
         put("side_effect_possible", self.side_effect_possible().into());
-        if let Some(request) = request {
-            put("instance", format!("urn:uuid:{request}").into());
-        }
         for (name, value) in &self.members {
             put(name, value.clone());
         }
-        problem
+        fault
+    }
+
+    /// The fault in one sentence, for a reader who has no room for more.
+    pub fn words(&self) -> &str {
+        self.told().unwrap_or_else(|| self.code.title())
+    }
+
+    /// The words about this very case. What happened inside is not for the wire.
+    fn told(&self) -> Option<&str> {
+        self.detail.as_deref().filter(|_| !self.code.is_internal())
     }
 
     /// The response, with `request` as the instance.
     pub fn response(self, request: Option<RequestId>) -> Response {
         let body = Value::Object(self.problem(request)).to_string();
         let mut response = Response::new(Body::from(body));
-        *response.status_mut() = self.code.status();
+        *response.status_mut() = status_of(self.code);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if self.code.status() == StatusCode::SERVICE_UNAVAILABLE && self.code.retryable() {
+        if status_of(self.code) == StatusCode::SERVICE_UNAVAILABLE && self.code.retryable() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if self.code == ErrorCode::BodyTooLarge {
@@ -174,7 +200,7 @@ mod tests {
             .map(|code| {
                 format!(
                     "{} {} retryable={} side_effect_possible={} | {} | {}",
-                    code.status().as_u16(),
+                    status_of(*code).as_u16(),
                     code.as_str(),
                     code.retryable(),
                     code.side_effect_possible(),
@@ -196,7 +222,8 @@ mod tests {
                     .bytes()
                     .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
             );
-            assert!(code.status().is_client_error() || code.status().is_server_error());
+            let status = status_of(*code);
+            assert!(status.is_client_error() || status.is_server_error());
         }
     }
 

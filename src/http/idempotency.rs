@@ -24,7 +24,7 @@ use self::{
     key::{KEY, digest, request_key},
     running::{Claim, Claimed},
 };
-use super::{ApiError, AppState, ErrorCode, extract, serve::DRAIN};
+use super::{ApiError, AppState, ErrorCode, error::status_of, extract, serve::DRAIN};
 use crate::{
     domain::{Clock, RequestId, SessionId, Timestamp},
     store::{EndedRequest, KeptAnswer, KeyedEnd, KeyedRequest},
@@ -107,7 +107,7 @@ async fn carry_out(state: AppState, claim: Claim, request: Request, next: Next) 
     let response = tokio::select! {
         response = next.run(request) => response,
         // What it did is not known, and so it stays.
-        () = cut => return ApiError::from(ErrorCode::OutcomeUncertain).into_response(),
+        () = cut => return ApiError::from(ErrorCode::OutcomeUnknown).into_response(),
     };
     let (mut parts, body) = response.into_parts();
     let body = match body.collect().await {
@@ -162,7 +162,7 @@ enum Fate {
 }
 
 fn fate(code: ErrorCode, side_effect_possible: bool) -> Fate {
-    let may_fare_better = code.retryable() || matches!(code.status().as_u16(), 429 | 503);
+    let may_fare_better = code.retryable() || matches!(status_of(code).as_u16(), 429 | 503);
     match code {
         // A refusal that did nothing; the limit may be another one the next time.
         ErrorCode::BudgetSpent => Fate::Forgotten,
@@ -217,8 +217,8 @@ fn repeated(claim: &Claim, known: KeyedRequest) -> Result<Response, ApiError> {
     if known.digest != claim.digest() {
         return Err(ErrorCode::IdempotencyConflict.into());
     }
-    let end = known.end.ok_or(ErrorCode::OutcomeUncertain)?;
-    let not_kept = || ApiError::new(ErrorCode::AnswerNotKept).member("answered_status", end.status);
+    let end = known.end.ok_or(ErrorCode::OutcomeUnknown)?;
+    let not_kept = || ApiError::new(ErrorCode::ResponseNotKept).member("response_status", end.status);
     let answer = end.answer.ok_or_else(not_kept)?;
     let mut response = Response::new(Body::from(answer.body));
     *response.status_mut() = StatusCode::from_u16(end.status)
@@ -252,7 +252,7 @@ mod tests {
         for code in E::ALL.iter().copied() {
             let expected = match code {
                 E::StorageUnavailable | E::ShuttingDown => Fate::Unknown,
-                E::Busy | E::SessionStopping | E::CliNotFound | E::NotReady | E::BodyUnreadable => {
+                E::InputBlocked | E::SessionStopping | E::CliNotFound | E::NotReady | E::BodyUnreadable => {
                     Fate::Forgotten
                 }
                 E::TooManyClients | E::TooManyConnections | E::NotInitialized => Fate::Forgotten,

@@ -1,6 +1,7 @@
 //! Owns the OpenAPI document: what no single route says, and the form in which it is committed.
 
 mod controls;
+mod presence;
 
 use axum::{
     http::{HeaderValue, Method, header},
@@ -12,6 +13,7 @@ use utoipa::openapi::{
     path::{Operation, ParameterBuilder, ParameterIn, PathItem},
     schema::{ObjectBuilder, Type},
     security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
+    server::{Server, ServerBuilder, ServerVariableBuilder},
     tag::TagBuilder,
 };
 
@@ -67,7 +69,24 @@ pub(super) fn frame() -> OpenApi {
     OpenApiBuilder::new()
         .info(info)
         .tags(Some(tags))
+        .servers(Some([server()]))
         .security(Some([SecurityRequirement::new(TOKEN, Vec::<String>::new())]))
+        .build()
+}
+
+/// The daemon on the machine of its user.
+fn server() -> Server {
+    let host = ServerVariableBuilder::new()
+        .default_value("127.0.0.1")
+        .description(Some("The host of `server.listen`"));
+    let port = ServerVariableBuilder::new()
+        .default_value("7433")
+        .description(Some("The port of `server.listen`"));
+    ServerBuilder::new()
+        .url("http://{host}:{port}")
+        .description(Some("The daemon on this machine"))
+        .parameter("host", host)
+        .parameter("port", port)
         .build()
 }
 
@@ -85,6 +104,7 @@ fn document() -> OpenApi {
     components.add_security_scheme(TOKEN, SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     add_schema::<Problem>(components);
     controls::open_payloads(components);
+    presence::require(components);
     let problem = ResponseBuilder::new()
         .description("A problem")
         .content(PROBLEM_JSON, Content::new(Some(Ref::from_schema_name(PROBLEM))))
@@ -201,6 +221,8 @@ pub fn openapi_json() -> Result<String, serde_json::Error> {
 }
 
 /// Show this document.
+///
+/// Every route, parameter and shape of this version.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "get_openapi", tag = "daemon",
     responses((status = 200, description = "The OpenAPI document", body = Object, content_type = "application/json")),

@@ -327,7 +327,7 @@ async fn prove_and_attach(
     let permit = state
         .connections()
         .admit(id)
-        .map_err(|error| unattached(&error))?;
+        .map_err(|error| Close::Unattached(error.into()))?;
     Ok((permit, relay(state, id, params, role, None, rest).await?))
 }
 
@@ -340,7 +340,7 @@ async fn relay(
     tokens: Option<Tokens>,
     rest: String,
 ) -> Result<RelayClient, Close> {
-    let failed = |error| unattached(&ApiError::from(error));
+    let failed = |error| Close::Unattached(ApiError::from(error).into());
     let supervisor = state.supervisor();
     let live = supervisor.session(id).await.map_err(failed)?.live;
     if ndjson::is_over(live.state) && params.resume == Some(true) {
@@ -384,15 +384,6 @@ async fn relay(
         early,
         role,
     })
-}
-
-fn unattached(error: &ApiError) -> Close {
-    let problem = error.problem(None);
-    let detail = problem.get("detail").and_then(|detail| detail.as_str());
-    Close::Unattached {
-        code: error.code().as_str(),
-        detail: detail.unwrap_or_default().to_owned(),
-    }
 }
 
 impl Inbox for ClientInbox {

@@ -15,7 +15,10 @@ use super::{
     record::Parser,
     segment::{self, Depth, Found, to_usize},
 };
-use crate::{domain::Seq, files};
+use crate::{
+    domain::{ErrorCode, Seq},
+    files,
+};
 
 /// Why records cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +85,17 @@ pub enum ReadError {
         /// What it said.
         source: io::Error,
     },
+}
+
+impl ReadError {
+    /// The code of the fault.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::Beyond { .. } => ErrorCode::SeqBeyondHead,
+            Self::Compacted { .. } => ErrorCode::RecordsCompacted,
+            _ => ErrorCode::StorageFailed,
+        }
+    }
 }
 
 /// Reads a journal. Calls do blocking file IO.

@@ -4,6 +4,8 @@ use std::{error::Error, fmt, io};
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::ErrorCode;
+
 /// The line on the keeper's stdout.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,11 +82,11 @@ impl LaunchFailureCause {
             Self::Identity => "identity",
             Self::ProgramMissing => "program_missing",
             Self::ProgramNotExecutable => "program_not_executable",
-            Self::CwdMissing => "cwd_missing",
+            Self::CwdMissing => ErrorCode::CwdMissing.as_str(),
             Self::CwdNotDirectory => "cwd_not_directory",
             Self::CwdForbidden => "cwd_forbidden",
             Self::TooLong => "too_long",
-            Self::TooFewProcesses => "too_few_processes",
+            Self::TooFewProcesses => ErrorCode::TooFewProcesses.as_str(),
             Self::DiskFull => "disk_full",
             Self::System => "system",
         }

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::domain::SessionId;
+use crate::domain::{ErrorCode, SessionId};
 
 /// The most of everything; 0 is no limit for `live_per_cwd` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +50,11 @@ impl Refusal {
     /// Room is made by other sessions, so a moment later is soon enough.
     pub const RETRY_AFTER_MS: u64 = 5_000;
 
-    /// The stable name.
-    pub const fn code(self) -> &'static str {
+    /// The code of the fault.
+    pub const fn code(self) -> ErrorCode {
         match self {
-            Self::Live { .. } | Self::LivePerCwd { .. } => "too_many_sessions",
-            Self::Waiting { .. } => "start_queue_full",
+            Self::Live { .. } | Self::LivePerCwd { .. } => ErrorCode::TooManySessions,
+            Self::Waiting { .. } => ErrorCode::StartQueueFull,
         }
     }
 }

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{ControlResponse, glance, hooks::HookMatcher},
-    domain::{ClientId, PromptUuid, RunId, Seq, TurnEnd},
+    domain::{ClientId, ErrorCode, PromptUuid, RunId, Seq, TurnEnd},
     journal::{read_beside, replace_beside},
 };
 
@@ -61,12 +61,12 @@ pub enum ChoicesError {
 }
 
 impl ChoicesError {
-    /// The stable name.
-    pub const fn code(&self) -> &'static str {
+    /// The code of the fault.
+    pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::Damaged { .. } => "choices_damaged",
-            Self::Missing { .. } => "choices_missing",
-            Self::Unwritten(_) => "storage_unavailable",
+            Self::Damaged { .. } => ErrorCode::ChoicesDamaged,
+            Self::Missing { .. } => ErrorCode::ChoicesMissing,
+            Self::Unwritten(_) => ErrorCode::StorageUnavailable,
         }
     }
 }

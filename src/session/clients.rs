@@ -116,13 +116,13 @@ impl Clients {
     }
 
     /// Tells a client why one of its lines was not taken.
-    pub(super) fn refuse(&mut self, connection: ConnectionId, line: RefusedLine, error: &SessionError) {
-        let refused = Box::new(Refused::of(line, error));
+    pub(super) fn refuse(&mut self, connection: ConnectionId, line: RefusedLine, error: SessionError) {
+        let refused = Box::new(Refused { line, error });
         self.send(connection, ClientFrame::Refused(refused));
     }
 
     /// Tells a client why its answer to a request of the CLI was not taken.
-    pub(super) fn refuse_answer(&mut self, connection: ConnectionId, request_id: &str, error: &SessionError) {
+    pub(super) fn refuse_answer(&mut self, connection: ConnectionId, request_id: &str, error: SessionError) {
         let line = RefusedLine::Answer {
             request_id: request_id.to_owned(),
             approval_id: None,
@@ -138,8 +138,7 @@ impl Clients {
             SessionError::ApprovalNotPending(ended.id)
         };
         let late = Box::new(LateAnswer {
-            code: error.code(),
-            detail: error.to_string(),
+            error,
             request_id: ended.request_id.clone(),
             approval_id: ended.id,
             resolution: ended.resolution.clone(),

@@ -182,7 +182,7 @@ impl Actor {
             (PromptReply::Client(connection), Ok(sent)) => self.clients.ack_prompt(connection, uuid, sent),
             (PromptReply::Client(connection), Err(error)) => {
                 self.clients
-                    .refuse(connection, RefusedLine::Prompt(Some(uuid)), &error);
+                    .refuse(connection, RefusedLine::Prompt(Some(uuid)), error);
             }
         }
     }
@@ -333,7 +333,7 @@ impl Actor {
                         request_id,
                         approval_id,
                     };
-                    self.clients.refuse(connection, line, &error);
+                    self.clients.refuse(connection, line, error);
                 }
             },
         }
@@ -408,7 +408,7 @@ impl Actor {
         match stdin::check_client_line(line) {
             Err(bad) => {
                 let error = SessionError::InvalidLine(bad);
-                self.clients.refuse(connection, RefusedLine::Nameless, &error);
+                self.clients.refuse(connection, RefusedLine::Nameless, error);
             }
             Ok(ClientLine::KeepAlive) => {}
             Ok(ClientLine::User { uuid, content, line }) => {
@@ -420,7 +420,7 @@ impl Actor {
                 };
                 if let Some(refusal) = refusal {
                     self.clients
-                        .refuse(connection, RefusedLine::Prompt(uuid), &refusal);
+                        .refuse(connection, RefusedLine::Prompt(uuid), refusal);
                     return;
                 }
                 let (uuid, line) = match uuid {
@@ -467,11 +467,11 @@ impl Actor {
             }) => {
                 let line = RefusedLine::Request(request_id.into_owned());
                 self.clients
-                    .refuse(connection, line, &outside_roots(&subtype, &outside));
+                    .refuse(connection, line, outside_roots(&subtype, &outside));
             }
             Ok(ClientLine::ControlResponse { request_id, .. }) => {
                 let error = SessionError::InvalidDecision(BadAnswer::OutsideRoots(outside));
-                self.clients.refuse_answer(connection, &request_id, &error);
+                self.clients.refuse_answer(connection, &request_id, error);
             }
             Ok(_) | Err(_) => {}
         }
@@ -487,7 +487,7 @@ impl Actor {
             return true;
         };
         let line = RefusedLine::Request(id.to_owned());
-        self.clients.refuse(connection, line, &refused);
+        self.clients.refuse(connection, line, refused);
         false
     }
 
@@ -520,7 +520,7 @@ impl Actor {
                     request_id,
                     approval_id,
                 };
-                self.clients.refuse(connection, line, &bad);
+                self.clients.refuse(connection, line, bad);
                 return;
             }
             Err(error) => Decision::Fail(error.error),

@@ -39,7 +39,7 @@ impl Actor {
         let refusal = self.refuse_input();
         if let Some(error) = refusal.or((!self.takes_secrets()).then_some(SessionError::SecretNotTaken)) {
             let line = client_id.map_or(RefusedLine::Nameless, |id| RefusedLine::Request(id.to_owned()));
-            self.clients.refuse(connection, line, &error);
+            self.clients.refuse(connection, line, error);
             return;
         }
         let id = client_id.map(|_| RunId::new().to_string());

@@ -2,7 +2,7 @@
 
 use crate::{
     claude::{BadAnswer, BadLine},
-    domain::{ApprovalId, FailReason, ParkObstacle, PromptState, PromptUuid, SessionState},
+    domain::{ApprovalId, ErrorCode, FailReason, ParkObstacle, PromptState, PromptUuid, SessionState},
     journal::ReadError,
 };
 
@@ -18,11 +18,11 @@ pub enum Silence {
 }
 
 impl Silence {
-    /// The stable name.
-    pub const fn code(self) -> &'static str {
+    /// The code of the fault.
+    pub const fn code(self) -> ErrorCode {
         match self {
-            Self::Keeper => FailReason::KEEPER_UNRESPONSIVE,
-            Self::Disk => FailReason::STORAGE_UNAVAILABLE,
+            Self::Keeper => ErrorCode::KeeperUnresponsive,
+            Self::Disk => ErrorCode::StorageUnavailable,
         }
     }
 }
@@ -127,10 +127,10 @@ pub enum SessionError {
         state: PromptState,
     },
     /// No such prompt is open.
-    #[error("prompt {0} is not open")]
+    #[error("message {0} has no pending turn")]
     PromptNotOpen(PromptUuid),
     /// No request of the CLI with this id waits for an answer.
-    #[error("no request with this id waits for an answer")]
+    #[error("no request of the CLI with this id is pending")]
     RequestNotPending,
     /// No client may send this control request, or not this way.
     #[error("{subtype} cannot be sent: {why}")]
@@ -141,7 +141,7 @@ pub enum SessionError {
         why: &'static str,
     },
     /// A client took a request back that had not been sent.
-    #[error("the request was taken back before the CLI heard of it")]
+    #[error("the client cancelled the request before the CLI got it")]
     RequestTakenBack,
     /// The request waits for the answer of another client, or of no client.
     #[error("another client answers this request")]
@@ -150,7 +150,7 @@ pub enum SessionError {
     #[error("the secret could not be kept out of the journal; restart the session, so that it can be")]
     SecretNotTaken,
     /// A client repeated the id of a request that is still open.
-    #[error("request id is already in use on this connection")]
+    #[error("a request of this client with the same id is still open")]
     RequestIdInUse,
     /// The choices of people cannot be read or kept.
     #[error(transparent)]
@@ -210,40 +210,50 @@ impl SessionError {
         }
     }
 
-    /// The stable name, as clients on a WebSocket see it.
-    pub fn code(&self) -> &'static str {
+    /// The code of the fault, the same on every transport.
+    pub fn code(&self) -> ErrorCode {
+        use ErrorCode as C;
         match self {
-            Self::NotLive { .. } | Self::Died { .. } => "session_not_live",
-            Self::AlreadyLive { .. } => "session_already_live",
-            Self::NotParkable(_) => "session_not_parkable",
+            Self::NotLive { .. } | Self::Died { .. } => C::SessionNotLive,
+            Self::AlreadyLive { .. } => C::SessionAlreadyLive,
+            Self::NotParkable(_) => C::SessionNotParkable,
             Self::NotWoken(failure) => failure.code,
-            Self::CallDeferred => "call_deferred",
-            Self::Stopping => "session_stopping",
-            Self::StartFailed(_) => FailReason::START_FAILED,
-            Self::StopTimedOut => "stop_timed_out",
+            Self::CallDeferred => C::CallDeferred,
+            Self::Stopping => C::SessionStopping,
+            Self::StartFailed(reason) => reason.error_code(),
+            Self::StopTimedOut => C::StopTimeout,
             Self::KeeperSilent(why) | Self::MayBeTaken { why, .. } => why.code(),
-            Self::Busy => "busy",
-            Self::ControlDeadline { .. } | Self::CallNotAsked => "control_deadline",
-            Self::ApprovalNotPending(_) => "approval_not_pending",
-            Self::AlreadyDecided(_) => "already_decided",
-            Self::InvalidDecision(_) => "invalid_decision",
-            Self::InvalidLine(_) => "invalid_line",
-            Self::PromptConflict(_) => "prompt_conflict",
-            Self::PromptTooLarge { .. } => "prompt_too_large",
-            Self::EmptyPrompt => "empty_prompt",
-            Self::PromptDropped { .. } => "prompt_dropped",
-            Self::PromptNotOpen(_) => "prompt_not_open",
-            Self::RequestNotPending => "request_not_pending",
-            Self::ControlNotAllowed { .. } => "control_not_allowed",
-            Self::RequestTakenBack => "request_taken_back",
-            Self::RequestOfAnotherClient => "request_of_another_client",
-            Self::SecretNotTaken => "secret_not_taken",
-            Self::RequestIdInUse => "request_id_in_use",
+            Self::Busy => C::InputBlocked,
+            Self::ControlDeadline { .. } | Self::CallNotAsked => C::ControlTimeout,
+            Self::ApprovalNotPending(_) => C::ApprovalNotPending,
+            Self::AlreadyDecided(_) => C::AlreadyDecided,
+            Self::InvalidDecision(_) => C::InvalidDecision,
+            Self::InvalidLine(_) => C::InvalidLine,
+            Self::PromptConflict(_) => C::PromptConflict,
+            Self::PromptTooLarge { .. } => C::PromptTooLarge,
+            Self::EmptyPrompt => C::EmptyPrompt,
+            Self::PromptDropped { .. } => C::PromptDropped,
+            Self::PromptNotOpen(_) => C::PromptNotPending,
+            Self::RequestNotPending => C::RequestNotPending,
+            Self::ControlNotAllowed { .. } => C::ControlNotAllowed,
+            Self::RequestTakenBack => C::RequestCancelled,
+            Self::RequestOfAnotherClient => C::RequestNotOwned,
+            Self::SecretNotTaken => C::SecretRefused,
+            Self::RequestIdInUse => C::RequestIdInUse,
             Self::Choices(error) => error.code(),
-            Self::Journal(_) | Self::JournalWrite(_) => "journal",
-            Self::Ended => "session_ended",
-            Self::LetGo | Self::CutOff => "shutting_down",
+            Self::Journal(error) => error.code(),
+            Self::JournalWrite(_) => C::StorageUnavailable,
+            Self::Ended => C::SessionEnded,
+            Self::LetGo | Self::CutOff => C::ShuttingDown,
             Self::Sent(sent) => sent.error.code(),
         }
+    }
+
+    /// Whether a client's answer came after the request had ended.
+    pub fn is_late_answer(&self) -> bool {
+        matches!(
+            self,
+            Self::RequestNotPending | Self::ApprovalNotPending(_) | Self::AlreadyDecided(_)
+        )
     }
 }

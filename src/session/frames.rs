@@ -40,14 +40,8 @@ pub enum ClientFrame {
 pub struct Refused {
     /// The line.
     pub line: RefusedLine,
-    /// The stable name of the reason.
-    pub code: &'static str,
-    /// The reason in words.
-    pub detail: String,
-    /// When the client may try again.
-    pub retry_after_ms: Option<u64>,
-    /// Whether the line is an answer to a request that has ended meanwhile.
-    pub is_late: bool,
+    /// The reason.
+    pub error: SessionError,
 }
 
 /// A client's line, by its own ids.
@@ -68,34 +62,11 @@ pub enum RefusedLine {
     },
 }
 
-impl Refused {
-    pub(super) fn of(line: RefusedLine, error: &SessionError) -> Self {
-        let retry_after_ms = match error {
-            SessionError::NotWoken(failure) if failure.room.is_some() => Some(super::Refusal::RETRY_AFTER_MS),
-            _ => None,
-        };
-        Self {
-            line,
-            code: error.code(),
-            detail: crate::telemetry::chain(error),
-            retry_after_ms,
-            is_late: matches!(
-                error,
-                SessionError::RequestNotPending
-                    | SessionError::ApprovalNotPending(_)
-                    | SessionError::AlreadyDecided(_)
-            ),
-        }
-    }
-}
-
 /// The end of an approval, for a decision that came after it.
 #[derive(Debug)]
 pub struct LateAnswer {
-    /// The stable name of the reason.
-    pub code: &'static str,
-    /// The reason in words.
-    pub detail: String,
+    /// The fault.
+    pub error: SessionError,
     /// The CLI's request.
     pub request_id: String,
     /// The approval.

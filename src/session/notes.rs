@@ -357,8 +357,8 @@ impl ToldCode {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Changed => "conversation_changed",
-            Self::Taken => "conversation_taken",
-            Self::Unusable => "conversation_unusable",
+            Self::Taken => FailReason::CONVERSATION_TAKEN,
+            Self::Unusable => FailReason::CONVERSATION_UNUSABLE,
         }
     }
 }

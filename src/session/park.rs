@@ -12,7 +12,9 @@ use tokio::{
     time::Instant,
 };
 
-use crate::domain::{Clock, FailReason, ParkObstacle, ParkReason, SessionId, SessionState, Timestamp, Usd};
+use crate::domain::{
+    Clock, ErrorCode, FailReason, ParkObstacle, ParkReason, SessionId, SessionState, Timestamp, Usd,
+};
 
 use super::{
     Refusal, SessionError,
@@ -33,8 +35,8 @@ const PARK_AGAIN: Duration = Duration::from_secs(5);
 /// Why a message did not wake its session.
 #[derive(Clone, Debug)]
 pub struct WakeFailure {
-    /// Stable name.
-    pub code: &'static str,
+    /// The code of the fault.
+    pub code: ErrorCode,
     /// In words.
     pub detail: String,
     /// The limit that was in the way.
@@ -60,7 +62,7 @@ impl WakeFailure {
     /// The daemon ends.
     pub(super) fn shutting_down() -> Self {
         Self {
-            code: "shutting_down",
+            code: ErrorCode::ShuttingDown,
             detail: "the daemon is shutting down".to_owned(),
             room: None,
             budget: None,
@@ -71,7 +73,7 @@ impl WakeFailure {
     /// A process was started and did not get ready.
     pub(super) fn of(reason: FailReason) -> Self {
         Self {
-            code: FailReason::START_FAILED,
+            code: reason.error_code(),
             detail: reason.detail.clone(),
             room: None,
             budget: None,

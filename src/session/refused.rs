@@ -104,10 +104,10 @@ impl Actor {
                 }
             }
             Subject::Credentials(connection) => {
-                self.clients.refuse(connection, RefusedLine::Nameless, &refusal());
+                self.clients.refuse(connection, RefusedLine::Nameless, refusal());
             }
             Subject::Claim => self.refuse_claim(refusal),
-            Subject::Reply(id) => self.answer_refused(&id, &refusal()),
+            Subject::Reply(id) => self.answer_refused(&id, refusal()),
             Subject::Park => {
                 self.refuse_put_off(refusal);
                 self.park_is_off();

@@ -446,7 +446,7 @@ impl Actor {
                 self.controls.remove_request(connection, client_id);
                 let line = RefusedLine::Request(client_id.to_owned());
                 self.clients
-                    .refuse(connection, line, &SessionError::RequestTakenBack);
+                    .refuse(connection, line, SessionError::RequestTakenBack);
             }
             None => {}
         }
@@ -489,7 +489,7 @@ impl Actor {
                 self.clients.control_response(connection, &id, answer);
             }
             (Asker::Client { connection, id }, Err(error)) => {
-                self.clients.refuse(connection, RefusedLine::Request(id), &error);
+                self.clients.refuse(connection, RefusedLine::Request(id), error);
             }
         }
     }

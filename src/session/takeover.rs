@@ -199,7 +199,7 @@ impl Actor {
     pub(super) fn silence(&self) -> Option<FailReason> {
         let lost = self.has_silent_keeper().then_some(Silence::Keeper);
         lost.or(self.way.silence).map(|why| FailReason {
-            code: why.code().to_owned(),
+            code: why.code().as_str().to_owned(),
             detail: why.to_string(),
         })
     }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use sqlx::migrate::MigrateError;
 
-use crate::domain::SessionId;
+use crate::domain::{ErrorCode, SessionId};
 
 /// Primary result codes of SQLite (the low byte of an extended code).
 mod code {
@@ -107,6 +107,19 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The code of the fault.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::UnknownSession(_) => ErrorCode::SessionNotFound,
+            Self::BadCursor => ErrorCode::InvalidCursor,
+            Self::Closed => ErrorCode::ShuttingDown,
+            Self::ConversationTaken(_) => ErrorCode::ConversationTaken,
+            Self::ReadOnly { .. } | Self::Moved { .. } => ErrorCode::StorageUnavailable,
+            error if error.is_transient() => ErrorCode::StorageUnavailable,
+            _ => ErrorCode::StorageFailed,
+        }
+    }
+
     /// Whether the same call may work later without anybody's doing.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Locked | Self::Full)

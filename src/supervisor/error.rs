@@ -6,7 +6,10 @@ use uuid::Uuid;
 
 use crate::{
     claude::InvalidOption,
-    domain::{ApprovalId, CliSessionId, FailReason, PromptUuid, SessionId, SessionState, rule::InvalidRule},
+    domain::{
+        ApprovalId, ApprovalState, CliSessionId, ErrorCode, FailReason, PromptUuid, SessionId, SessionState,
+        rule::InvalidRule,
+    },
     journal::ReadError,
     keeper::{self, Outsider},
     session::{ChoicesError, Refusal, SessionError, SpentBudget},
@@ -235,6 +238,59 @@ impl From<StoreError> for SupervisorError {
 }
 
 impl SupervisorError {
+    /// The code of the fault, the same on every transport.
+    pub fn code(&self) -> ErrorCode {
+        use ErrorCode as C;
+        match self {
+            Self::SessionNotFound(_) => C::SessionNotFound,
+            Self::ApprovalNotFound(_) => C::ApprovalNotFound,
+            Self::AlreadyDecided(row) => code_of_ended(row.state()),
+            Self::Session(error) => error.code(),
+            Self::CwdMissing { .. } => C::CwdMissing,
+            Self::CwdNotADirectory { .. } => C::CwdNotADirectory,
+            Self::CwdNotAbsolute => C::CwdNotAbsolute,
+            Self::CwdOutsideRoots { .. } => C::CwdOutsideRoots,
+            Self::CwdUnreadable { .. } => C::CwdUnreadable,
+            Self::ForkCwdDiffers => C::ForkCwdDiffers,
+            Self::InvalidOption(_) => C::InvalidOption,
+            Self::InvalidRule(_) => C::InvalidRule,
+            Self::RuleNotFound(_) => C::RuleNotFound,
+            Self::RuleExists(_) => C::RuleExists,
+            Self::PromptTooLarge { .. } => C::PromptTooLarge,
+            Self::EmptyPrompt => C::EmptyPrompt,
+            Self::InvalidContent => C::InvalidField,
+            Self::CliNotFound { .. } => C::CliNotFound,
+            Self::KeeperIncompatible { .. } => C::KeeperIncompatible,
+            Self::KeeperUnresponsive { .. } => C::KeeperUnresponsive,
+            Self::TooFewFiles => C::TooFewFiles,
+            Self::StartFailed(reason) => reason.error_code(),
+            Self::WaitTimeout => C::WaitTimeout,
+            Self::SessionEnded { .. } => C::SessionEnded,
+            Self::ConversationNotStarted | Self::ParentDeleted => C::ConversationNotStarted,
+            Self::ConversationNotKept => C::ConversationNotKept,
+            Self::BudgetSpent(_) => C::BudgetSpent,
+            Self::ConversationTaken(_) => C::ConversationTaken,
+            Self::ConversationNotFound { .. } => C::ConversationNotFound,
+            Self::MessageNotFound(_) => C::MessageNotFound,
+            Self::MessageNotForkable { .. } => C::MessageNotForkable,
+            Self::PromptConflict { .. } => C::PromptConflict,
+            Self::Read(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::Choices(error) => error.code(),
+            Self::Files { error, .. } if error.kind() == std::io::ErrorKind::StorageFull => {
+                C::StorageUnavailable
+            }
+            Self::StoreBehind => C::StorageUnavailable,
+            Self::StoredOptions | Self::StoredRules(_) | Self::Files { .. } => C::StorageFailed,
+            Self::NoRoom(refusal) => refusal.code(),
+            Self::ConversationInUse(_) => C::ConversationInUse,
+            Self::Processes(_) => C::Internal,
+            Self::NotInitialized => C::NotInitialized,
+            Self::ShuttingDown | Self::Closing => C::ShuttingDown,
+            Self::Undone(error) | Self::Partly(error) => error.code(),
+        }
+    }
+
     /// As it is after all that had been done was undone. Other errors say by themselves what stays.
     pub(super) fn undone(self) -> Self {
         match self {
@@ -253,5 +309,18 @@ impl SupervisorError {
     pub(super) fn files(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |error| Self::Files { path, error }
+    }
+}
+
+/// The code for an answer to an approval that has ended like this.
+const fn code_of_ended(state: ApprovalState) -> ErrorCode {
+    match state {
+        ApprovalState::Withdrawn | ApprovalState::Abandoned => ErrorCode::ApprovalNotPending,
+        ApprovalState::Pending
+        | ApprovalState::Allowed
+        | ApprovalState::Denied
+        | ApprovalState::Cancelled
+        | ApprovalState::Changed
+        | ApprovalState::Overruled => ErrorCode::AlreadyDecided,
     }
 }

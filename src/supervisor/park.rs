@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::{
     domain::{Clock, ParkReason, SessionId, SessionState, Timestamp},
     keeper,
-    session::{Admitted, Launch, Occasion, Refusal, SessionError, SessionHandle, WakeFailure},
+    session::{Admitted, Launch, Occasion, Refusal, SessionHandle, WakeFailure},
     telemetry,
 };
 
@@ -223,25 +223,7 @@ impl Supervisor {
 /// What the senders of messages are told.
 fn failure(error: &SupervisorError) -> WakeFailure {
     use SupervisorError as E;
-    let code = match error {
-        E::NoRoom(refusal) => refusal.code(),
-        E::TooFewFiles => "too_few_files",
-        E::CwdMissing { .. } => "cwd_missing",
-        E::CwdNotADirectory { .. } => "cwd_not_a_directory",
-        E::CwdOutsideRoots { .. } => "cwd_outside_roots",
-        E::CwdUnreadable { .. } => "cwd_unreadable",
-        E::Choices(error) => error.code(),
-        E::InvalidOption(_) => "invalid_option",
-        E::CliNotFound { .. } => "cli_not_found",
-        E::ParentDeleted => "conversation_not_started",
-        E::ConversationNotKept => "conversation_not_kept",
-        E::BudgetSpent(_) => "budget_spent",
-        E::ConversationInUse(_) => "conversation_in_use",
-        E::Store(_) | E::StoreBehind => "storage_unavailable",
-        E::ShuttingDown | E::Closing => "shutting_down",
-        E::Session(SessionError::Ended) | E::SessionNotFound(_) => "session_ended",
-        _ => "internal",
-    };
+    let code = error.code();
     let room = match error {
         E::NoRoom(refusal) => Some(*refusal),
         _ => None,
@@ -250,7 +232,7 @@ fn failure(error: &SupervisorError) -> WakeFailure {
         E::BudgetSpent(budget) => Some(*budget),
         _ => None,
     };
-    let is_internal = matches!(code, "internal" | "storage_unavailable");
+    let is_internal = code.is_internal();
     if is_internal {
         let error = telemetry::chain(error);
         tracing::error!(error, "a parked session could not be woken");

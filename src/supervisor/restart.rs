@@ -71,7 +71,7 @@ impl Supervisor {
             code: match &failure {
                 SupervisorError::ConversationNotKept => FailReason::CONVERSATION_NOT_KEPT,
                 SupervisorError::BudgetSpent(_) => FailReason::BUDGET_SPENT,
-                SupervisorError::Choices(error) => error.code(),
+                SupervisorError::Choices(error) => error.code().as_str(),
                 _ => FailReason::START_FAILED,
             }
             .to_owned(),

@@ -250,7 +250,7 @@ async fn what_the_daemon_died_over_is_uncertain_and_not_run_again() {
     let rest = daemon.rest();
     for _ in 0..2 {
         let again = post(&rest, "/v1/sessions?wait=ready", "k", &create).await;
-        let again = problem(again.first(), 409, "outcome_uncertain");
+        let again = problem(again.first(), 409, "outcome_unknown");
         assert_eq!(
             (&again["retryable"], &again["side_effect_possible"]),
             (&json!(false), &json!(true))
@@ -276,7 +276,7 @@ async fn what_the_daemon_died_over_is_uncertain_and_not_run_again() {
     daemon.start().await;
     let rest = daemon.rest();
     let again = post(&rest, &path, "k", &body).await.first();
-    problem(again, 409, "outcome_uncertain");
+    problem(again, 409, "outcome_unknown");
     assert_eq!(open(&rest).await, 2, "the message was sent once more");
     assert_eq!(dumps(&dump).len(), 1, "the CLI was started once more");
 }
@@ -303,7 +303,7 @@ async fn a_wait_that_a_shutdown_ends_is_not_run_again() {
     if again.replayed {
         assert_eq!(again.reply.expect(504), cut);
     } else {
-        problem(again.reply, 409, "outcome_uncertain");
+        problem(again.reply, 409, "outcome_unknown");
     }
     assert_eq!(sessions(&rest).await.len(), 1);
 }
@@ -373,8 +373,12 @@ async fn a_deleted_session_is_not_made_again_and_its_answer_is_gone() {
     post(&rest, &stop, "k", &json!({})).await.first().expect(200);
     rest.delete(&session).await.expect(204);
     for (path, body, status) in [("/v1/sessions", &body, 201), (stop.as_str(), &json!({}), 200)] {
-        let again = problem(post(&rest, path, "k", body).await.first(), 410, "answer_not_kept");
-        assert_eq!(again["answered_status"], status);
+        let again = problem(
+            post(&rest, path, "k", body).await.first(),
+            410,
+            "response_not_kept",
+        );
+        assert_eq!(again["response_status"], status);
         assert!(!again.to_string().contains("planted"), "{again:#}");
     }
     assert_nothing_made(&daemon).await;
@@ -399,9 +403,9 @@ async fn an_answer_too_large_to_keep_is_not_asked_for_twice() {
     let again = problem(
         post(&rest, &path, "k", &body).await.first(),
         410,
-        "answer_not_kept",
+        "response_not_kept",
     );
-    assert_eq!(again["answered_status"], 200);
+    assert_eq!(again["response_status"], 200);
     let asked = fs::read_to_string(&stdin).unwrap();
     assert_eq!(asked.matches("get_context_usage").count(), 1);
 }

@@ -46,7 +46,7 @@ fn assert_forbidden<T>(attached: Result<T, Error>) {
 async fn a_viewer_sees_the_records_and_nothing_it_sends_reaches_the_session() {
     let (daemon, id) = with_session().await;
     let mut viewer = attach(&daemon, &id, "").await.unwrap();
-    assert_eq!(viewer.next().await["type"], "snapshot");
+    assert_eq!(viewer.next().await["type"], "trunkline.snapshot");
     let uuid = "0b1f4e9c-6a86-4f0e-9a77-1b8d4c5f0001";
     let message = json!({"role": "user", "content": "PLANTED"});
     let answer = json!({"subtype": "success", "request_id": "PLANTED-3", "response": {}});

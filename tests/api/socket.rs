@@ -39,7 +39,7 @@ async fn records_are_the_journal_byte_for_byte_and_replay_joins_the_live_end() {
     let snapshot: Value = serde_json::from_str(&live.text().await).unwrap();
     assert_eq!(
         (&snapshot["type"], &snapshot["protocol"]),
-        (&json!("snapshot"), &json!("trunkline.v1"))
+        (&json!("trunkline.snapshot"), &json!("trunkline.v1"))
     );
     let head = snapshot["head_seq"].clone();
     assert_eq!(

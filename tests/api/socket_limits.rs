@@ -125,7 +125,7 @@ async fn sockets_and_streams_are_counted() {
         socket.ok().map(drop)
     })
     .await;
-    assert_eq!(first.next().await["type"], "snapshot");
+    assert_eq!(first.next().await["type"], "trunkline.snapshot");
 }
 
 #[tokio::test]

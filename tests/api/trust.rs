@@ -115,12 +115,12 @@ async fn a_socket_needs_the_token_too() {
         Some("trunkline.v1"),
         "the token must not be chosen"
     );
-    assert_eq!(named.next().await["type"], "snapshot");
+    assert_eq!(named.next().await["type"], "trunkline.snapshot");
     let mut unnamed = Ws::try_connect(daemon.url(), &path, &[], Some(token)).await;
     // A client that offers only its token gets no protocol; some libraries refuse that themselves.
     if let Ok(unnamed) = &mut unnamed {
         assert_eq!(unnamed.protocol, None);
-        assert_eq!(unnamed.next().await["type"], "snapshot");
+        assert_eq!(unnamed.next().await["type"], "trunkline.snapshot");
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) async fn ask_after(rest: &Rest, id: &str, prompt: &Sent) -> Option<St
     let body = json!({ "text": prompt.text, "uuid": prompt.uuid });
     let (status, told) = post(rest, &path, &body).await?;
     let code = told["code"].as_str().unwrap_or_default();
-    let is_told = ["prompt_dropped", "prompt_not_open", "session_not_live"].contains(&code)
+    let is_told = ["prompt_dropped", "prompt_not_pending", "session_not_live"].contains(&code)
         || (status == 200 && told["turn"]["subtype"] == "interrupted");
     (!is_told).then(|| {
         format!(
@@ -138,7 +138,7 @@ pub(crate) async fn make(
         let code = reply["code"].as_str().unwrap_or_default().to_owned();
         match (status, code.as_str()) {
             (201, _) => return (guest, Made::Yes(reply)),
-            (_, "outcome_uncertain") => return (guest, Made::Unknown),
+            (_, "outcome_unknown") => return (guest, Made::Unknown),
             (_, "idempotency_in_progress") => {}
             // The answer is kept, so it does not help to ask again.
             _ if reply["side_effect_possible"] == true => return (guest, Made::Unknown),

@@ -91,7 +91,7 @@ async fn a_locked_store_hides_nothing_that_was_done() {
     }
     rest.get("/v1/usage").await.expect(200);
     let snapshot = daemon.attach(&id, None).await.next().await;
-    assert_eq!(snapshot["type"], "snapshot", "{snapshot:#}");
+    assert_eq!(snapshot["type"], "trunkline.snapshot", "{snapshot:#}");
     let stopped = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
     assert_eq!(stopped["state"], "stopped", "{stopped:#}");
 

@@ -40,7 +40,7 @@ async fn r1_a_client_that_joins_in_a_stream_sees_every_record_once() {
         };
         let mut client = daemon.attach(&id, Some(from)).await;
         let snapshot = client.next().await;
-        assert_eq!(snapshot["type"], "snapshot");
+        assert_eq!(snapshot["type"], "trunkline.snapshot");
         // Past what was there when it came, so into the live part.
         let head = snapshot["head_seq"].as_u64().unwrap();
         read_to(&mut client, from, head + 50).await;

@@ -89,7 +89,7 @@ async fn c5_an_interrupt_that_is_swallowed_ends_in_time_and_delete_works() {
     let rest = daemon.rest();
     act(&rest, &id, json!([{ "silent": 1 }])).await;
     let (stuck, view) = tokio::join!(rest.lifecycle(&id, "interrupt", json!({})), rest.session(&id));
-    assert_eq!(stuck.problem(504), "control_deadline");
+    assert_eq!(stuck.problem(504), "control_timeout");
     assert_eq!(view["state"], "busy");
     let deleted = rest.delete(&format!("/v1/sessions/{id}")).await;
     assert_eq!(deleted.status, 204, "{:#}", deleted.body);

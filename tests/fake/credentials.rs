@@ -191,7 +191,7 @@ async fn without_an_answer_the_cli_is_told_that_there_is_none() {
     .await;
     asked(&mut silent, "r-2").await;
     rest.in_state(&id, &["idle"]).await;
-    for (request, reason) in [("r-1", "no_client"), ("r-2", "late")] {
+    for (request, reason) in [("r-1", "no_client"), ("r-2", "timeout")] {
         let note = wait_for("the record of the stated answer", PATIENCE, async || {
             let records = records(&rest, &id).await;
             let notes = of_type(&records, "daemon", "fallback");

@@ -124,7 +124,7 @@ async fn a_hook_is_answered_by_its_client_and_by_no_other() {
     asked(&mut owner, "h-1").await;
     let output = json!({ "systemMessage": "ü", "hookSpecificOutput": { "hookEventName": "PreToolUse", "unknown": [1, null] } });
     other.send(&answer("h-1", output.clone())).await;
-    assert_eq!(error_code(&mut other).await, "request_of_another_client");
+    assert_eq!(error_code(&mut other).await, "request_not_owned");
     owner.send(&answer("h-1", output.clone())).await;
     acked(&mut owner, "h-1").await;
     owner.send(&answer("h-1", json!({}))).await;
@@ -265,7 +265,7 @@ async fn h1_a_hook_without_an_answer_gets_the_stated_one_before_the_cli_gives_up
     assert_eq!(payload("h-3").await, json!({ "suppressOutput": true }));
     assert_eq!(payload("h-4").await, json!({}));
     for (request, expected) in [
-        ("h-0", "late"),
+        ("h-0", "timeout"),
         ("h-1", "no_client"),
         ("h-2", "no_client"),
         ("h-4", "unregistered"),
@@ -342,7 +342,7 @@ async fn a_hook_survives_the_daemon() {
         .collect();
     assert_eq!(ids, ["h-2", "h-1"], "{snapshot:#}");
     other.send(&answer("h-2", json!({}))).await;
-    assert_eq!(error_code(&mut other).await, "request_of_another_client");
+    assert_eq!(error_code(&mut other).await, "request_not_owned");
     for request in ["h-1", "h-2"] {
         owner
             .send(&answer(request, json!({ "systemMessage": request })))
@@ -390,7 +390,7 @@ async fn h2_a_hook_that_says_stop_ends_the_turn_of_a_cli_that_runs_on() {
         json!([callback("h-2", "trunkline/1"), { "text": "went on" }]),
     )
     .await;
-    assert_eq!(reason(&rest, &id, "h-2").await, "late");
+    assert_eq!(reason(&rest, &id, "h-2").await, "timeout");
     assert_eq!(interrupts().await, 0);
     // It does not end.
     let mut client = daemon.attach(&id, None).await;

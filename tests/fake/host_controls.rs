@@ -105,7 +105,7 @@ async fn c10_c15_what_is_asked_during_a_slow_start_waits_for_it_in_order() {
     let cancel = json!({ "type": "control_cancel_request", "request_id": "taken back" });
     client.send(&cancel).await;
     let taken_back = outcome(&mut client, "taken back").await;
-    assert_eq!(taken_back["code"], "request_taken_back", "{taken_back:#}");
+    assert_eq!(taken_back["code"], "request_cancelled", "{taken_back:#}");
     // An interrupt does not wait.
     ask(&mut client, "stop", json!({ "subtype": "interrupt" })).await;
     let stopped = outcome(&mut client, "stop").await;
@@ -218,7 +218,7 @@ async fn c5_c17_a_deadline_holds_on_a_socket_and_a_late_answer_goes_to_nobody() 
     ask(&mut client, "1", json!({ "subtype": "interrupt" })).await;
     let late = outcome(&mut client, "1").await;
     assert_eq!(late["type"], "trunkline.error", "{late:#}");
-    assert_eq!(late["code"], "control_deadline");
+    assert_eq!(late["code"], "control_timeout");
     let asked = sent(&rest, &id, "interrupt").await.remove(0);
     let taken_back = wait_for("the CLI is told", PATIENCE, async || {
         let records = records(&rest, &id).await;

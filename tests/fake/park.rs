@@ -262,7 +262,7 @@ async fn what_would_be_cut_short_is_not_parked() {
     let asked = session_with(&daemon, "r", json!({}), json!({ "hooks": [hook] })).await;
     let mut client = daemon.attach_as("x", &asked, Some(0)).await;
     client
-        .find("the snapshot", |frame| frame["type"] == "snapshot")
+        .find("the snapshot", |frame| frame["type"] == "trunkline.snapshot")
         .await;
     act(
         &rest,

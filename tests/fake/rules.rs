@@ -443,7 +443,7 @@ async fn p5_a_client_that_comes_too_late_is_told_the_decision() {
             (&error["code"], &error["request_id"]),
             (&json!(code), &json!(request))
         );
-        let decision = &error["decision"];
+        let decision = &error["resolution"];
         assert_eq!(
             (&decision["state"], &decision["how"], &decision["by"]),
             (&json!(state), &json!(how), &json!(by)),

@@ -345,7 +345,7 @@ async fn c15_a_message_never_waits_for_a_cli_that_does_not_read() {
     };
     assert!(taken > 1, "some wait");
     assert_eq!(refused.body["retryable"], true, "{:#}", refused.body);
-    assert_eq!(refused.problem(503), "busy");
+    assert_eq!(refused.problem(503), "input_blocked");
     let view = rest.session(&id).await;
     assert_eq!(
         view["open_prompts"].as_array().unwrap().len(),

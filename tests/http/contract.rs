@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use trunkline::http::{ErrorCode, openapi_json};
+use trunkline::http::{ApiError, ErrorCode, openapi_json};
 
 use crate::harness::Bed;
 
@@ -92,7 +92,8 @@ fn every_reference_of_the_document_leads_somewhere() {
 fn the_protocol_page_lists_every_code() {
     let page = include_str!("../../docs/PROTOCOL.md");
     for code in ErrorCode::ALL {
-        let row = format!("| {} | `{}` |", code.status().as_u16(), code.as_str());
+        let status = ApiError::new(*code).response(None).status();
+        let row = format!("| {} | `{}` | {} |", status.as_u16(), code.as_str(), code.title());
         assert!(page.contains(&row), "docs/PROTOCOL.md has no row {row}");
     }
 }

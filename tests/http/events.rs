@@ -146,7 +146,7 @@ async fn an_event_stream_resumes_by_last_event_id() {
     bed.shutdown.cancel();
     // The last event says when to come back. It has no id: the place of a browser stays at the last record.
     let last = stream.next().await.unwrap().unwrap();
-    let data = json!({"type": "shutdown", "reconnect_after_ms": 2_000});
+    let data = json!({"type": "trunkline.shutdown", "reconnect_after_ms": 2_000});
     assert_eq!(
         String::from_utf8_lossy(&last),
         format!("event: shutdown\nretry: 2000\ndata: {data}\n\n")

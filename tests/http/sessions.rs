@@ -264,7 +264,7 @@ async fn a_session_that_starts_holds_so_many_messages_and_refuses_the_others_at_
         let answer = tokio::time::timeout(PATIENCE, requests.join_next())
             .await
             .unwrap();
-        answer.unwrap().unwrap().problem(503, "busy");
+        answer.unwrap().unwrap().problem(503, "input_blocked");
     }
 }
 

@@ -107,7 +107,7 @@ async fn a_snapshot_comes_first_and_then_the_records_byte_for_byte() {
     let id = server.bed.session(&RECORDS).await;
     let mut socket = server.connect(id, "?after=1").await;
     let snapshot = json_frame(&mut socket).await;
-    assert_eq!(snapshot["type"], "snapshot");
+    assert_eq!(snapshot["type"], "trunkline.snapshot");
     assert_eq!(
         (&snapshot["head_seq"], &snapshot["after"]),
         (&json!(3), &json!(1))

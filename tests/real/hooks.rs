@@ -275,12 +275,17 @@ async fn h1_a_webhook_that_gives_no_answer_in_time_fails_closed() {
     let stated = json!({ "decision": "block", "reason": "the policy is out of reach" });
     let block = json!({ "on_failure": "block" });
     for (url, with, words, reason) in [
-        (url(&silent), block.clone(), "the hook could not be asked", "late"),
+        (
+            url(&silent),
+            block.clone(),
+            "the hook could not be asked",
+            "timeout",
+        ),
         (
             url(&silent),
             json!({ "fallback": stated }),
             "the policy is out of reach",
-            "late",
+            "timeout",
         ),
         (
             url(&broken),

@@ -56,7 +56,7 @@ async fn a_plain_turn_is_the_same_in_every_view() {
     let frames = ws
         .until("the result", |frame| frame["data"]["type"] == "result")
         .await;
-    assert_eq!(frames[0]["type"], "snapshot");
+    assert_eq!(frames[0]["type"], "trunkline.snapshot");
     assert_eq!(frames.last().unwrap()["data"], reply["result"]);
     let events = world.rest.events(&id, 0).await;
     let received: Vec<&Value> = frames.iter().filter(|frame| frame["seq"].is_u64()).collect();

@@ -94,7 +94,7 @@ async fn a_permission_a_question_and_a_hook_that_wait_together_survive_the_daemo
     let refusal = other
         .find("the refusal", |frame| frame["type"] == "trunkline.error")
         .await;
-    assert_eq!(refusal["code"], "request_of_another_client", "{refusal:#}");
+    assert_eq!(refusal["code"], "request_not_owned", "{refusal:#}");
     let id_of = |approval: &Value| approval["id"].as_str().unwrap().to_owned();
     let wrong = rest
         .decide(&question, &id_of(&tool), json!({ "decision": "allow" }))

@@ -120,7 +120,9 @@ async fn a_restart_keeps_sessions_in_mid_turn_and_refuses_no_connection() {
     assert!(proc::is_alive(pid), "the same process");
     assert_ne!(started_at(&daemon).await, before, "and another daemon");
     client
-        .until("the word of the end", |frame| frame["type"] == "shutdown")
+        .until("the word of the end", |frame| {
+            frame["type"] == "trunkline.shutdown"
+        })
         .await;
     assert_eq!(client.close_frame().await.0, 1001);
 

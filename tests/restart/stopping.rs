@@ -62,11 +62,13 @@ fn query(daemon: &TestDaemon, sql: &str) -> Vec<Value> {
 /// The client is told when to come back, and then its connection is closed.
 async fn is_told(client: &mut Ws) {
     let mut frames = client
-        .until("the word of the end", |frame| frame["type"] == "shutdown")
+        .until("the word of the end", |frame| {
+            frame["type"] == "trunkline.shutdown"
+        })
         .await;
     assert_eq!(
         frames.pop().unwrap(),
-        json!({"type": "shutdown", "reconnect_after_ms": 700})
+        json!({"type": "trunkline.shutdown", "reconnect_after_ms": 700})
     );
     let (code, reason) = client.close_frame().await;
     assert_eq!(code, 1001, "{reason}");

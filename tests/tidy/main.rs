@@ -252,6 +252,47 @@ fn the_architecture_names_every_module() {
 }
 
 #[test]
+fn only_the_table_names_error_codes() {
+    const TABLE: &str = "src/domain/error_code.rs";
+    let all = sources("src");
+    let table = all.iter().find(|file| file.path == TABLE).expect("the table");
+    let names: BTreeSet<&str> = table
+        .text
+        .lines()
+        .filter(|line| {
+            line.ends_with(", final, none,") || line.contains(", retry, ") || line.ends_with("effect,")
+        })
+        .filter_map(|line| line.split('"').nth(1))
+        // One word alone may mean much else.
+        .filter(|name| name.contains('_'))
+        .collect();
+    assert!(names.len() > 70, "{names:?}");
+    let is_test = |path: &str| path.contains("/tests") || path.ends_with("tests.rs");
+    let faults: Vec<String> = all
+        .iter()
+        .filter(|file| file.path != TABLE && !is_test(&file.path))
+        .flat_map(|file| {
+            let code = file
+                .text
+                .split("\n#[cfg(test)]\nmod tests {")
+                .next()
+                .unwrap_or_default();
+            let lines = code.lines().filter(|line| {
+                let line = line.trim_start();
+                // An attribute takes no constant.
+                !line.starts_with("//") && !line.starts_with("#[")
+            });
+            lines
+                .flat_map(|line| line.split('"').skip(1).step_by(2))
+                .filter(|text| names.contains(text))
+                .map(|name| format!("{}: \"{name}\" is an ErrorCode", file.path))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    fail_on(&faults);
+}
+
+#[test]
 fn error_texts_leave_out_their_source() {
     let mut faults = Vec::new();
     for file in sources("src") {

@@ -103,7 +103,7 @@ impl Screen {
                 }
                 _ => {}
             }
-        } else if view::text(frame, &["type"]) == "snapshot" {
+        } else if view::text(frame, &["type"]) == "trunkline.snapshot" {
             self.snapshot(frame, &mut events);
         }
         events
@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn the_snapshot_says_what_waits() {
-        let frame = json!({"type": "snapshot", "head_seq": 7, "after": 7, "pending_approvals": [{"id": "a1"}],
+        let frame = json!({"type": "trunkline.snapshot", "head_seq": 7, "after": 7, "pending_approvals": [{"id": "a1"}],
             "session": {"id": "s", "state": "waiting", "simulated": true}});
         let events = Screen::default().frame(SESSION, &frame);
         assert!(matches!(&events[0], Event::Text(_, line) if line == "session s, waiting, simulated\n"));

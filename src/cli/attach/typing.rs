@@ -12,6 +12,7 @@ use super::{
     status::Status,
     words::{self, Command},
 };
+use crate::domain::ErrorCode;
 
 /// A message to a session that has to be resumed first.
 #[derive(Debug)]
@@ -234,7 +235,7 @@ impl Terminal {
             return Ok(());
         };
         // The process that was to take it has just died; the records tell why, and the next one gets it.
-        let comes_back = error.code() == "busy" && self.status.state == "starting";
+        let comes_back = error.code() == Some(ErrorCode::InputBlocked) && self.status.state == "starting";
         if comes_back {
             self.tries = self.tries.max(1);
             return Ok(());

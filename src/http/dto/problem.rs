@@ -46,9 +46,37 @@ pub(in crate::http) struct Problem {
     searched: Option<Vec<String>>,
     /// The CLI's own code, for `control_refused`.
     error_code: Option<String>,
-    /// The status of the first answer, for `answer_not_kept`.
+    /// The status of the first answer, for `response_not_kept`.
     #[schema(example = 201)]
-    answered_status: Option<u16>,
-    /// The id of the message, for `prompt_conflict` and `wait_timeout`.
+    response_status: Option<u16>,
+    /// The id of the message, for `prompt_conflict`, `message_not_found` and others that name one.
     uuid: Option<uuid::Uuid>,
+    /// When another try makes sense, as in the header `Retry-After`.
+    #[schema(example = 5000)]
+    retry_after_ms: Option<u64>,
+    /// The setting whose limit is reached, for `too_many_sessions` and `start_queue_full`.
+    #[schema(example = "limits.live_processes")]
+    limit: Option<String>,
+    /// The value of that limit.
+    limit_value: Option<u64>,
+    /// The limit on costs, for `budget_spent`.
+    limit_usd: Option<f64>,
+    /// The costs so far, for `budget_spent`.
+    cost_usd: Option<f64>,
+    /// The turns whose costs are not known, for `budget_spent`.
+    turns_with_unknown_cost: Option<u64>,
+    /// The obstacle, for `session_not_parkable`.
+    obstacle: Option<String>,
+    /// The session in question, where the error names one.
+    session_id: Option<uuid::Uuid>,
+    /// The id under which the agent CLI knows the control request, where it was sent.
+    request_id: Option<String>,
+    /// The id of the rule, for `rule_exists`.
+    rule_id: Option<String>,
+    /// The conversation that another process works on, for `conversation_in_use`.
+    conversation_id: Option<uuid::Uuid>,
+    /// That process, for `conversation_in_use`.
+    pid: Option<u32>,
+    /// The newest version of the link that the keeper speaks, for `keeper_incompatible`.
+    link_version: Option<u32>,
 }

@@ -124,6 +124,8 @@ async fn read(state: &AppState, params: ListParams, headers: &HeaderMap) -> Resu
 }
 
 /// Show an approval.
+///
+/// The whole request and, once it has ended, who decided it, when and how.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/approvals/{approval_id}", operation_id = "get_approval", tag = "approvals",
     params(("id" = Uuid, Path, description = "The session"), ("approval_id" = Uuid, Path, description = "The approval")),

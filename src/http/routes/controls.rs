@@ -99,7 +99,7 @@ pub(super) async fn set_thinking(
 /// Send any control request to the CLI.
 ///
 /// Known fields of known subtypes are checked for their type, all others pass. The CLI's refusal is a 409
-/// `control_refused`, its silence a 504 `control_deadline`. What only the CLI sends, and what would mislead the daemon, is
+/// `control_refused`, its silence a 504 `control_timeout`. What only the CLI sends, and what would mislead the daemon, is
 /// a 422 `control_not_allowed`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/control", operation_id = "send_control", tag = "controls",

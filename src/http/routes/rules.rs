@@ -52,6 +52,9 @@ pub(super) async fn test(
 }
 
 /// List the rules of a session.
+///
+/// In the order in which they are asked: the first one that matches decides. Those of the configuration are
+/// not in the list.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/rules", operation_id = "list_session_rules", tag = "rules",
     params(("id" = Uuid, Path, description = "The session")),
@@ -105,6 +108,8 @@ pub(super) async fn add(
 }
 
 /// Remove a rule of a session.
+///
+/// Approvals that it has decided stay decided.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/rules/{rule_id}", operation_id = "remove_session_rule", tag = "rules",
     params(("id" = Uuid, Path, description = "The session"), ("rule_id" = String, Path, description = "The rule")),

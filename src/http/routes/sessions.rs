@@ -113,6 +113,9 @@ fn label(text: &str) -> Result<(String, String), ApiError> {
 }
 
 /// Show a session.
+///
+/// The state of the moment, and how the session was made. A session whose process is gone is shown as it
+/// ended.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}", operation_id = "get_session", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session")),
@@ -126,6 +129,9 @@ pub(super) async fn get(
 }
 
 /// Change a session's title, tag or labels.
+///
+/// A member that is left out stays as it is; `null` takes a title or a tag away. Labels replace those that
+/// are there.
 #[utoipa::path(
     patch, path = "/v1/sessions/{id}", operation_id = "update_session", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session")), request_body = UpdateRequest,

@@ -2,7 +2,10 @@
 
 use axum::extract::ws::{CloseFrame, Message};
 
-use crate::{domain::SessionState, http::ErrorCode};
+use crate::{
+    domain::{ErrorCode, SessionState},
+    http::ApiError,
+};
 
 /// The most bytes of a reason.
 const MAX_REASON_BYTES: usize = 123;
@@ -33,21 +36,33 @@ pub(super) enum Close {
     /// The journal cannot be read.
     Journal,
     /// A line of the client was not taken.
-    Refused {
-        /// The stable name of the reason.
-        code: &'static str,
-        /// The reason in words.
-        detail: String,
-    },
+    Refused(Fault),
     /// The session cannot be attached to.
-    Unattached {
-        /// The stable name of the reason.
-        code: &'static str,
-        /// The reason in words.
-        detail: String,
-    },
+    Unattached(Fault),
     /// The session has no process, and gets none by itself.
     NotLive(SessionState),
+}
+
+/// An error, as the reason of a close has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    code: ErrorCode,
+    words: String,
+}
+
+impl From<ApiError> for Fault {
+    fn from(error: ApiError) -> Self {
+        Self {
+            code: error.code(),
+            words: error.words().to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code.as_str(), self.words)
+    }
 }
 
 impl Close {
@@ -60,9 +75,9 @@ impl Close {
             Self::TooBig => 1009,
             Self::Journal => 1011,
             Self::CutShort => 1012,
-            Self::Refused { .. } => 4400,
+            Self::Refused(_) => 4400,
             Self::Forbidden => 4403,
-            Self::Unattached { .. } => 4404,
+            Self::Unattached(_) => 4404,
             Self::Slow => 4408,
             Self::Silent => 4409,
             Self::Deleted => 4410,
@@ -83,7 +98,7 @@ impl Close {
             Self::Journal => "journal unreadable",
             Self::Unproven => "not authenticated",
             Self::Forbidden => ErrorCode::RoleForbidden.as_str(),
-            Self::Refused { code, .. } | Self::Unattached { code, .. } => code,
+            Self::Refused(fault) | Self::Unattached(fault) => fault.code.as_str(),
             Self::NotLive(state) => state.as_str(),
         }
     }
@@ -106,8 +121,12 @@ impl Close {
             Self::Slow => again("too slow"),
             Self::Silent => again("no answer to pings"),
             Self::Deleted => "the session was deleted".to_owned(),
-            Self::Refused { code, detail } | Self::Unattached { code, detail } => format!("{code}: {detail}"),
-            Self::NotLive(state) => format!("session_not_live: the session is {}", state.as_str()),
+            Self::Refused(fault) | Self::Unattached(fault) => fault.to_string(),
+            Self::NotLive(state) => Fault {
+                code: ErrorCode::SessionNotLive,
+                words: format!("the session is {}", state.as_str()),
+            }
+            .to_string(),
         };
         reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
         reason
@@ -128,7 +147,7 @@ mod tests {
 
     #[test]
     fn reasons_fit_into_a_control_frame() {
-        let (code, detail) = ("invalid_decision", "é".repeat(200));
+        let fault = Fault::from(ApiError::new(ErrorCode::InvalidDecision).detail("é".repeat(200)));
         for close in [
             Close::Shutdown,
             Close::CutShort,
@@ -141,11 +160,8 @@ mod tests {
             Close::Journal,
             Close::Unproven,
             Close::Forbidden,
-            Close::Refused {
-                code,
-                detail: detail.clone(),
-            },
-            Close::Unattached { code, detail },
+            Close::Refused(fault.clone()),
+            Close::Unattached(fault),
             Close::NotLive(SessionState::Stopped),
         ] {
             assert!(

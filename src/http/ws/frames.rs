@@ -11,10 +11,10 @@ use crate::{
     claude::{ControlResponse, scan},
     domain::{ClientId, ConnectionId, Seq, Timestamp},
     http::{
-        ErrorCode,
+        ApiError, ErrorCode,
         dto::{Approval, Session},
     },
-    session::{ClientFrame, LateAnswer, LiveView, MOST_BYTES, Refused, RefusedLine, excerpt},
+    session::{ClientFrame, LateAnswer, LiveView, MOST_BYTES, RefusedLine, excerpt},
     supervisor::SessionView,
 };
 
@@ -63,7 +63,7 @@ pub(super) fn snapshot(
         .map(|request| excerpt(request.request(), MOST_BYTES))
         .collect();
     let snapshot = Snapshot {
-        r#type: "snapshot",
+        r#type: "trunkline.snapshot",
         protocol: super::v1::PROTOCOL,
         connection_id,
         client_id,
@@ -134,7 +134,7 @@ pub(super) fn own_frame(line: &[u8]) -> Option<OwnFrame> {
 }
 
 /// The frame for news that the session has for this client alone.
-pub(super) fn direct(frame: &ClientFrame) -> String {
+pub(super) fn direct(frame: ClientFrame) -> String {
     match frame {
         ClientFrame::Prompted { uuid, sent } => json!({
             "type": "trunkline.ack", "for": "user", "uuid": uuid, "seq": sent.seq, "repeated": sent.repeated,
@@ -143,15 +143,22 @@ pub(super) fn direct(frame: &ClientFrame) -> String {
         ClientFrame::Answered { request_id } => {
             json!({"type": "trunkline.ack", "for": "control_response", "request_id": request_id}).to_string()
         }
-        ClientFrame::Refused(refused) => refusal(refused).to_string(),
-        ClientFrame::Late(late) => late_answer(late),
-        ClientFrame::Response { request_id, answer } => response(request_id, answer),
+        ClientFrame::Refused(refused) => refusal(refused.line, &refused.error.into()),
+        ClientFrame::Late(late) => late_answer(*late),
+        ClientFrame::Response { request_id, answer } => response(&request_id, &answer),
     }
 }
 
-fn refusal(refused: &Refused) -> Value {
-    let mut frame = json!({"type": "trunkline.error", "code": refused.code, "detail": refused.detail});
-    match &refused.line {
+/// A frame that says what went wrong, in the members of a problem.
+fn error_frame(error: &ApiError) -> Value {
+    let mut frame = error.fault();
+    frame.insert("type".to_owned(), "trunkline.error".into());
+    Value::Object(frame)
+}
+
+fn refusal(line: RefusedLine, error: &ApiError) -> String {
+    let mut frame = error_frame(error);
+    match line {
         RefusedLine::Nameless | RefusedLine::Prompt(None) => {}
         RefusedLine::Prompt(Some(uuid)) => frame["uuid"] = json!(uuid),
         RefusedLine::Request(request_id) => frame["request_id"] = json!(request_id),
@@ -165,23 +172,12 @@ fn refusal(refused: &Refused) -> Value {
             }
         }
     }
-    if let Some(ms) = refused.retry_after_ms {
-        frame["retry_after_ms"] = ms.into();
-    }
-    frame
+    frame.to_string()
 }
 
 /// The refusal of a line of a viewer; nothing for one that says nothing.
 pub(super) fn forbidden(line: &[u8]) -> Option<String> {
-    let code = ErrorCode::RoleForbidden;
-    let refused = |line| Refused {
-        line,
-        code: code.as_str(),
-        detail: code.advice().to_owned(),
-        retry_after_ms: None,
-        is_late: false,
-    };
-    let told = |line| Some(refusal(&refused(line)).to_string());
+    let told = |line| Some(refusal(line, &ErrorCode::RoleForbidden.into()));
     let Some(said) = scan(line) else {
         return told(RefusedLine::Nameless);
     };
@@ -200,13 +196,15 @@ pub(super) fn forbidden(line: &[u8]) -> Option<String> {
     told(request.unwrap_or_else(prompt))
 }
 
-fn late_answer(late: &LateAnswer) -> String {
+fn late_answer(late: LateAnswer) -> String {
     let end = &late.resolution;
-    let frame = json!({
-        "type": "trunkline.error", "code": late.code, "detail": late.detail, "request_id": late.request_id,
-        "approval_id": late.approval_id, "state": end.state, "by": end.by,
-    });
-    let decision = json!({
+    let error = ApiError::from(late.error);
+    let mut frame = error_frame(&error.detail(format!("the approval is already {}", end.state.as_str())));
+    frame["request_id"] = json!(late.request_id);
+    frame["approval_id"] = json!(late.approval_id);
+    frame["state"] = json!(end.state);
+    frame["by"] = json!(end.by);
+    let resolution = json!({
         "state": end.state, "how": end.how, "by": end.by, "at": end.at, "input_changed": end.input_changed,
         "permissions_updated": end.permissions_updated,
     });
@@ -217,8 +215,8 @@ fn late_answer(late: &LateAnswer) -> String {
         text.pop();
         text
     };
-    let (frame, decision) = (open(frame), open(decision));
-    format!(r#"{frame},"decision":{decision},"response":{response}}}}}"#)
+    let (frame, resolution) = (open(frame), open(resolution));
+    format!(r#"{frame},"resolution":{resolution},"response":{response}}}}}"#)
 }
 
 /// The CLI's answer to a control request, under the client's own id.
@@ -255,9 +253,8 @@ pub(super) fn pong(id: Option<&str>, head: Seq) -> String {
 }
 
 /// An error that ends nothing.
-pub(super) fn error(code: &str, detail: &str) -> String {
-    let error: Value = json!({"type": "trunkline.error", "code": code, "detail": detail});
-    error.to_string()
+pub(super) fn error(error: &ApiError) -> String {
+    error_frame(error).to_string()
 }
 
 /// The lines of a client's frame: split at 0x0A, without a carriage return at the end, without blank ones. Nothing is copied.
@@ -365,7 +362,16 @@ mod tests {
         );
         let parsed: Value = serde_json::from_str(&pong(None, Seq::ZERO)).unwrap();
         assert_eq!(parsed, json!({"type": "trunkline.pong", "head_seq": 0}));
-        let parsed: Value = serde_json::from_str(&error("x", "say \"no\"")).unwrap();
-        assert_eq!(parsed["detail"], "say \"no\"");
+        let parsed: Value = serde_json::from_str(&error(
+            &ApiError::new(ErrorCode::UnknownFrame).detail("say \"no\""),
+        ))
+        .unwrap();
+        assert_eq!(
+            parsed,
+            json!({
+                "type": "trunkline.error", "code": ErrorCode::UnknownFrame, "title": ErrorCode::UnknownFrame.title(),
+                "detail": "say \"no\"", "retryable": false, "side_effect_possible": false,
+            })
+        );
     }
 }

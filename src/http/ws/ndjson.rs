@@ -22,6 +22,7 @@ use crate::{
     auth::Tokens,
     claude::{ControlResponse, Envelope, glance, json, scan, stdin},
     domain::{ClientId, Seq, SessionState},
+    http::ApiError,
     journal::{Chunk, Cursor, Feed, RecordRef, Source},
     session::{ClientFrame, Refused, RefusedLine},
 };
@@ -443,19 +444,18 @@ impl<I: Inbox> Dialect for Relay<I> {
 
 /// A refusal in the CLI's own words where it has some. For all else the connection ends: the client would wait for ever.
 fn refusal(refused: Refused) -> Result<Option<String>, Close> {
+    let is_late = refused.error.is_late_answer();
+    let error = ApiError::from(refused.error);
     match refused.line {
         RefusedLine::Request(request_id) if request_id != REGREETING_ID => {
-            let line = stdin::control_error(&request_id, &refused.detail, Some(refused.code));
+            let line = stdin::control_error(&request_id, error.words(), Some(error.code().as_str()));
             Ok(Some(String::from_utf8_lossy(&line).into_owned() + "\n"))
         }
-        RefusedLine::Answer { .. } if refused.is_late => Ok(None),
+        RefusedLine::Answer { .. } if is_late => Ok(None),
         RefusedLine::Request(_)
         | RefusedLine::Answer { .. }
         | RefusedLine::Prompt(_)
-        | RefusedLine::Nameless => Err(Close::Refused {
-            code: refused.code,
-            detail: refused.detail,
-        }),
+        | RefusedLine::Nameless => Err(Close::Refused(error.into())),
     }
 }
 

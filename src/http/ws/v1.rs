@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     domain::Seq,
-    http::{closing, stream},
+    http::{ApiError, ErrorCode, closing, stream},
     journal::{Chunk, Cursor},
     session::ClientFrame,
 };
@@ -72,11 +72,13 @@ impl Dialect for Records {
     }
 
     fn direct(&mut self, frame: ClientFrame) -> Result<Option<String>, Close> {
-        Ok(Some(frames::direct(&frame)))
+        Ok(Some(frames::direct(frame)))
     }
 
     fn undelivered(&mut self, reason: &str) -> Result<Option<String>, Close> {
-        Ok(Some(frames::error("session_ended", reason)))
+        Ok(Some(frames::error(
+            &ApiError::new(ErrorCode::SessionEnded).detail(reason),
+        )))
     }
 
     fn shutdown(&self, reconnect_after_ms: u64) -> (Option<String>, Close) {
@@ -103,6 +105,9 @@ fn records(chunk: &Chunk) -> impl Iterator<Item = Message> {
 fn answer(frame: OwnFrame, head: Seq) -> String {
     match frame {
         OwnFrame::Ping { id } => frames::pong(id.as_deref(), head),
-        OwnFrame::Unknown { kind } => frames::error("unknown_frame", &format!("{kind} is not known")),
+        OwnFrame::Unknown { kind } => {
+            let unknown = ApiError::new(ErrorCode::UnknownFrame);
+            frames::error(&unknown.detail(format!("the daemon knows no frame of the type {kind}")))
+        }
     }
 }

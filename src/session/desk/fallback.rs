@@ -4,7 +4,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
-use crate::claude::{answer, stdin};
+use crate::{
+    claude::{answer, stdin},
+    domain::ErrorCode,
+};
 
 use super::{
     book::{About, Asked},
@@ -18,16 +21,20 @@ pub(in crate::session) enum FallbackReason {
     /// The client that owns the request is not attached, or nobody is.
     NoClient,
     /// The owner did not answer in time.
+    #[serde(rename = "timeout", alias = "late")]
     Late,
     /// Nobody registered the hook or the server.
     Unregistered,
     /// The webhook could not be called, or did not answer as it must.
     WebhookFailed,
     /// The MCP server behind the URL could not be reached, or did not answer as it must.
+    #[serde(rename = "mcp_server_failed", alias = "bridge_failed")]
     BridgeFailed,
     /// The daemon was restarted in the middle of a call that may have had effects.
+    #[serde(rename = "outcome_unknown", alias = "uncertain")]
     Uncertain,
     /// The answer holds a secret, and the keeper is of an older version, which would journal it.
+    #[serde(rename = "secret_refused", alias = "unsupported")]
     Unsupported,
 }
 
@@ -44,12 +51,12 @@ impl FallbackReason {
     pub(in crate::session) const fn as_str(self) -> &'static str {
         match self {
             Self::NoClient => "no_client",
-            Self::Late => "late",
+            Self::Late => "timeout",
             Self::Unregistered => "unregistered",
             Self::WebhookFailed => "webhook_failed",
-            Self::BridgeFailed => "bridge_failed",
-            Self::Uncertain => "uncertain",
-            Self::Unsupported => "unsupported",
+            Self::BridgeFailed => "mcp_server_failed",
+            Self::Uncertain => ErrorCode::OutcomeUnknown.as_str(),
+            Self::Unsupported => ErrorCode::SecretRefused.as_str(),
         }
     }
 

@@ -206,7 +206,7 @@ impl Actor {
         let is_secret = match (is_secret, unfit) {
             (Ok(is_secret), None) => is_secret,
             (Err(error), _) | (Ok(_), Some(error)) => {
-                self.clients.refuse_answer(connection, &request_id, &error);
+                self.clients.refuse_answer(connection, &request_id, error);
                 return;
             }
         };
@@ -284,7 +284,7 @@ impl Actor {
     }
 
     /// The answer of a client was not taken: the request waits on.
-    pub(in crate::session) fn answer_refused(&mut self, request_id: &str, error: &SessionError) {
+    pub(in crate::session) fn answer_refused(&mut self, request_id: &str, error: SessionError) {
         let answering = self.desk.answering.remove(request_id);
         if let Some(connection) = answering.and_then(|answering| answering.client) {
             self.clients.refuse_answer(connection, request_id, error);
@@ -302,7 +302,7 @@ impl Actor {
             self.clients.ack_answer(connection, request_id);
         } else {
             let error = SessionError::RequestNotPending;
-            self.clients.refuse_answer(connection, request_id, &error);
+            self.clients.refuse_answer(connection, request_id, error);
         }
     }
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     claude::Start,
-    domain::{CliSessionId, Clock, FailReason, SessionId, SessionState},
+    domain::{CliSessionId, Clock, ErrorCode, FailReason, SessionId, SessionState},
     metrics::WarmEnd,
     session::{LiveView, SessionError, SessionHandle},
     telemetry,
@@ -253,18 +253,19 @@ pub(super) fn why_of_no_use(view: &LiveView, end: &str) -> FailReason {
 }
 
 fn reason_of(error: &SupervisorError) -> FailReason {
-    let code = match error {
-        SupervisorError::CliNotFound { .. } => "cli_not_found",
-        SupervisorError::CwdMissing { .. }
-        | SupervisorError::CwdNotADirectory { .. }
-        | SupervisorError::CwdNotAbsolute
-        | SupervisorError::CwdOutsideRoots { .. }
-        | SupervisorError::CwdUnreadable { .. } => "cwd_unusable",
-        SupervisorError::InvalidOption(_) => "invalid_option",
-        _ => FailReason::START_FAILED,
+    use ErrorCode as C;
+    let code = match error.code() {
+        code @ (C::CliNotFound
+        | C::CwdMissing
+        | C::CwdNotADirectory
+        | C::CwdNotAbsolute
+        | C::CwdOutsideRoots
+        | C::CwdUnreadable
+        | C::InvalidOption) => code,
+        _ => C::StartFailed,
     };
     FailReason {
-        code: code.to_owned(),
+        code: code.as_str().to_owned(),
         detail: telemetry::chain(error),
     }
 }

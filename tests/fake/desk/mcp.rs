@@ -117,7 +117,7 @@ async fn h6_a_call_of_a_tool_takes_as_long_as_it_takes() {
     )
     .await;
     // Every other time that the daemon waits has passed by now.
-    assert_eq!(reason(&rest, &id, "h-1").await, "late");
+    assert_eq!(reason(&rest, &id, "h-1").await, "timeout");
     client.send(&answer("m-1", result_of(1, "slow"))).await;
     acked(&mut client, "m-1").await;
     rest.in_state(&id, &["idle"]).await;

@@ -126,7 +126,7 @@ async fn a_call_of_a_tool_behind_a_url_is_not_repeated_by_the_next_daemon() {
     daemon.kill();
     daemon.start().await;
     let rest = daemon.rest();
-    assert_eq!(reason(&rest, &id, "m-1").await, "uncertain");
+    assert_eq!(reason(&rest, &id, "m-1").await, "outcome_unknown");
     let told = written(&rest, &id, "m-1").await[0]["data"]["response"]["response"]["mcp_response"].clone();
     assert!(
         told["error"]["message"]

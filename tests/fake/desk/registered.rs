@@ -49,7 +49,7 @@ async fn hooks_of_all_clients_are_registered_together() {
     let [x, y] = &mut clients;
     asked(x, "h-1").await;
     x.send(&answer("h-1", json!({}))).await;
-    assert_eq!(error_code(x).await, "request_of_another_client");
+    assert_eq!(error_code(x).await, "request_not_owned");
     y.send(&answer("h-1", json!({}))).await;
     acked(y, "h-1").await;
     // New hooks of a client replace its own, and no others.

@@ -31,6 +31,8 @@ pub(in crate::http::routes) async fn rewind(
 }
 
 /// Show the CLI's settings.
+///
+/// The settings in effect, and the files that they come from. The session must have a process.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/settings", operation_id = "get_settings", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")),

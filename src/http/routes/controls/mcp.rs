@@ -13,6 +13,8 @@ use crate::{
 };
 
 /// List the MCP servers.
+///
+/// Each server with its state and its tools, as the CLI has it now. The session must have a process.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/mcp", operation_id = "list_mcp_servers", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")),
@@ -43,6 +45,8 @@ pub(in crate::http::routes) async fn set_servers(
 }
 
 /// Turn an MCP server on or off.
+///
+/// The CLI connects to a server that is turned on, and drops the tools of one that is turned off.
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/mcp/{server}", operation_id = "set_mcp_server", tag = "controls",
     params(
@@ -63,6 +67,8 @@ pub(in crate::http::routes) async fn set_server(
 }
 
 /// Connect to an MCP server again.
+///
+/// For a server that failed or whose login has changed. The answer comes when the CLI has tried.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/mcp/{server}/reconnect", operation_id = "reconnect_mcp_server", tag = "controls",
     params(

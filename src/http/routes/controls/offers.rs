@@ -26,6 +26,9 @@ pub(in crate::http::routes) struct DetailParams {
 }
 
 /// Show what fills the context.
+///
+/// The CLI counts the tokens of the prompt, tools, memory files and messages. The session must have a
+/// process.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/context_usage", operation_id = "get_context_usage", tag = "controls",
     params(("id" = Uuid, Path, description = "The session"), DetailParams),

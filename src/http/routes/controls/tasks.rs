@@ -30,6 +30,8 @@ pub(in crate::http::routes) async fn list(
 }
 
 /// Move what runs to the background, so that the turn goes on.
+///
+/// A command or an agent that the turn waits for runs on by itself; without an id all of them do.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/tasks/background", operation_id = "background_tasks", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = Option<BackgroundRequest>,
@@ -67,6 +69,8 @@ pub(in crate::http::routes) async fn stop(
 }
 
 /// Read what a background task printed.
+///
+/// The output so far, of a task that runs and of one that has ended. The session must have a process.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/tasks/{task_id}/output", operation_id = "get_task_output", tag = "controls",
     params(

@@ -228,7 +228,7 @@ async fn a_shutdown_says_when_to_come_back_and_after_what() {
     let shutdown: serde_json::Value = serde_json::from_str(shutdown.to_text().unwrap()).unwrap();
     assert_eq!(
         shutdown,
-        serde_json::json!({"type": "shutdown", "reconnect_after_ms": 2_000})
+        serde_json::json!({"type": "trunkline.shutdown", "reconnect_after_ms": 2_000})
     );
     let Message::Close(Some(close)) = close else {
         panic!("{close:?}");

@@ -1,10 +1,9 @@
-//! Owns the table of error codes: what each one means, its status, and whether trying again makes sense.
-
-use axum::http::StatusCode;
+//! Owns the table of error codes: what each one means, and whether trying again makes sense. Every transport tells a fault
+//! by the same code, so no other file has the name of one as text.
 
 /// Builds the enum and its table from one list, so that neither can miss a code.
 macro_rules! codes {
-    ($( $variant:ident, $name:literal, $status:ident, $retry:ident, $effect:ident, $title:literal, $advice:literal; )*) => {
+    ($( $variant:ident, $name:literal, $retry:ident, $effect:ident, $title:literal, $advice:literal; )*) => {
         /// The stable, machine-readable code of an error.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
         pub enum ErrorCode {
@@ -22,11 +21,6 @@ macro_rules! codes {
             /// The code on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
-            }
-
-            /// The HTTP status that goes with it.
-            pub const fn status(self) -> StatusCode {
-                match self { $(Self::$variant => StatusCode::$status),* }
             }
 
             /// The code with this name on the wire.
@@ -61,278 +55,283 @@ macro_rules! codes {
     (@ none) => { false };
 }
 
-// The derive does not see names that a macro puts in.
-impl utoipa::PartialSchema for ErrorCode {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-        utoipa::openapi::ObjectBuilder::new()
-            .schema_type(utoipa::openapi::Type::String)
-            .description(Some("The stable, machine-readable code of an error."))
-            .enum_values(Some(Self::ALL.iter().map(|code| code.as_str())))
-            .into()
-    }
-}
-
-impl utoipa::ToSchema for ErrorCode {}
-
 codes! {
     // Any route.
-    Unauthorized, "unauthorized", UNAUTHORIZED, final, none,
+    Unauthorized, "unauthorized", final, none,
         "The token is missing or wrong",
         "Send the token of the daemon's token file as 'Authorization: Bearer <token>'.";
-    HostForbidden, "host_forbidden", MISDIRECTED_REQUEST, final, none,
+    HostForbidden, "host_forbidden", final, none,
         "The Host header names a host that this daemon does not serve",
         "Use a loopback address, or add the name to server.allowed_hosts.";
-    HostMissing, "host_missing", BAD_REQUEST, final, none,
+    HostMissing, "host_missing", final, none,
         "The request has no usable Host header",
         "Send exactly one Host header.";
-    OriginForbidden, "origin_forbidden", FORBIDDEN, final, none,
+    OriginForbidden, "origin_forbidden", final, none,
         "The Origin header names a page that may not use this daemon",
         "Open the page from the daemon itself, or add its origin to server.allowed_origins.";
-    RoleForbidden, "role_forbidden", FORBIDDEN, final, none,
+    RoleForbidden, "role_forbidden", final, none,
         "The client's role does not allow this",
         "A viewer may look, and change nothing. Use the operator's token, which is in the file 'token' of the data directory.";
-    RouteNotFound, "route_not_found", NOT_FOUND, final, none,
+    RouteNotFound, "route_not_found", final, none,
         "There is nothing at this path",
         "GET /openapi.json lists every path.";
-    MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, final, none,
+    MethodNotAllowed, "method_not_allowed", final, none,
         "The path does not take this method",
         "The Allow header lists the methods that it takes.";
-    UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, final, none,
+    UnsupportedMediaType, "unsupported_media_type", final, none,
         "The body is not declared as JSON",
         "Send 'Content-Type: application/json'.";
-    BodyTooLarge, "body_too_large", PAYLOAD_TOO_LARGE, final, none,
+    BodyTooLarge, "body_too_large", final, none,
         "The body is larger than the limit",
         "Send less, or raise server.max_prompt_bytes.";
-    BodyUnreadable, "body_unreadable", BAD_REQUEST, retry, none,
+    BodyUnreadable, "body_unreadable", retry, none,
         "The body ended too early",
         "Send the whole body.";
-    InvalidJson, "invalid_json", BAD_REQUEST, final, none,
+    InvalidJson, "invalid_json", final, none,
         "The body is not valid JSON",
         "Mend the JSON at the given line and column.";
-    InvalidField, "invalid_field", UNPROCESSABLE_ENTITY, final, none,
+    InvalidField, "invalid_field", final, none,
         "A field of the body is unknown, missing or of the wrong type",
         "Mend the named field.";
-    InvalidQuery, "invalid_query", BAD_REQUEST, final, none,
+    InvalidQuery, "invalid_query", final, none,
         "A query parameter is unknown or wrong",
         "GET /openapi.json lists the parameters of every path.";
-    InvalidId, "invalid_id", BAD_REQUEST, final, none,
+    InvalidId, "invalid_id", final, none,
         "An id in the path is not a UUID",
         "Use an id that the daemon gave.";
-    InvalidCursor, "invalid_cursor", BAD_REQUEST, final, none,
+    InvalidCursor, "invalid_cursor", final, none,
         "The cursor was not made by this list",
         "Use the next_cursor of the page before, or none.";
     // Requests with a key.
-    InvalidIdempotencyKey, "invalid_idempotency_key", BAD_REQUEST, final, none,
+    InvalidIdempotencyKey, "invalid_idempotency_key", final, none,
         "The Idempotency-Key header is no key",
         "Send it once, with 1 to 255 visible ASCII characters.";
-    IdempotencyConflict, "idempotency_conflict", CONFLICT, final, none,
+    IdempotencyConflict, "idempotency_conflict", final, none,
         "The idempotency key was used for another request",
         "Use a new key for a new request; a repeat has the same query and the same body, byte for byte.";
-    IdempotencyInProgress, "idempotency_in_progress", CONFLICT, retry, effect,
+    IdempotencyInProgress, "idempotency_in_progress", retry, effect,
         "The first request with this idempotency key still runs",
         "Repeat the request later with the same key.";
-    OutcomeUncertain, "outcome_uncertain", CONFLICT, final, effect,
+    OutcomeUnknown, "outcome_unknown", final, effect,
         "The request began, and how it ended is not known",
         "It is not run again under this key. Look at what it did, and use a new key if it is to be run again.";
-    AnswerNotKept, "answer_not_kept", GONE, final, effect,
-        "The request was carried out, and its answer is no longer kept",
-        "The answer was very large, or its session was deleted. The member 'answered_status' is its status.";
+    ResponseNotKept, "response_not_kept", final, effect,
+        "The request was carried out, and its response is no longer kept",
+        "The response was very large, or its session was deleted. The member 'response_status' is its status.";
     // Streams and sockets.
-    UpgradeRequired, "upgrade_required", UPGRADE_REQUIRED, final, none,
+    UpgradeRequired, "upgrade_required", final, none,
         "This path is a WebSocket",
         "Connect with a WebSocket client of version 13.";
-    UnsupportedProtocol, "unsupported_protocol", BAD_REQUEST, final, none,
+    UnsupportedProtocol, "unsupported_protocol", final, none,
         "None of the offered WebSocket sub-protocols is known",
         "Offer trunkline.v1, or none.";
-    TooManyClients, "too_many_clients", TOO_MANY_REQUESTS, retry, none,
+    TooManyClients, "too_many_clients", retry, none,
         "The session has as many clients as it may have",
         "Close another client of the session, or raise server.max_connections_per_session.";
-    TooManyConnections, "too_many_connections", SERVICE_UNAVAILABLE, retry, none,
+    TooManyConnections, "too_many_connections", retry, none,
         "The daemon has as many clients as it may have",
         "Close another client, or raise server.max_connections.";
-    SeqBeyondHead, "seq_beyond_head", BAD_REQUEST, final, none,
+    SeqBeyondHead, "seq_beyond_head", final, none,
         "The journal has no record with this number yet",
         "Use a seq that the session has given, at most its head_seq.";
-    RecordsCompacted, "records_compacted", GONE, final, none,
+    RecordsCompacted, "records_compacted", final, none,
         "The records after this number are no longer kept",
         "Start from the oldest record that is kept.";
     // Sessions.
-    SessionNotFound, "session_not_found", NOT_FOUND, final, none,
+    SessionNotFound, "session_not_found", final, none,
         "There is no session with this id",
         "GET /v1/sessions lists the sessions.";
-    SessionNotLive, "session_not_live", CONFLICT, final, none,
+    SessionNotLive, "session_not_live", final, none,
         "The session has no process",
         "Resume the session first.";
-    SessionAlreadyLive, "session_already_live", CONFLICT, final, none,
+    SessionAlreadyLive, "session_already_live", final, none,
         "The session has a process already",
         "Use it as it is, or stop it first.";
-    SessionNotParkable, "session_not_parkable", CONFLICT, retry, none,
+    SessionNotParkable, "session_not_parkable", retry, none,
         "The session cannot be parked now",
         "The member 'obstacle' says what stands in the way.";
-    SessionStopping, "session_stopping", CONFLICT, retry, none,
+    SessionStopping, "session_stopping", retry, none,
         "The session is being stopped",
         "Wait until it is stopped.";
-    KeeperIncompatible, "keeper_incompatible", CONFLICT, final, none,
+    KeeperIncompatible, "keeper_incompatible", final, none,
         "The session's process is kept by another version of the program",
         "Let a daemon of that version, or a newer one, take over; or stop the session, which can be resumed then.";
-    KeeperUnresponsive, "keeper_unresponsive", SERVICE_UNAVAILABLE, retry, none,
+    KeeperUnresponsive, "keeper_unresponsive", retry, none,
         "The keeper of the session's process lives and does not answer",
         "Wait until it does, which the session shows; or stop the session, which ends the keeper.";
-    SessionEnded, "session_ended", CONFLICT, final, effect,
+    SessionEnded, "session_ended", final, effect,
         "The session ended before the answer came",
         "Look at the session's reason, then resume it.";
-    ConversationNotStarted, "conversation_not_started", CONFLICT, final, none,
+    ConversationNotStarted, "conversation_not_started", final, none,
         "The session has no turn to go on from",
         "Send a message first.";
-    ConversationNotKept, "conversation_not_kept", CONFLICT, final, none,
+    ConversationNotKept, "conversation_not_kept", final, none,
         "The session keeps no conversation to go on from",
         "Resume it with fresh: true, which begins a new conversation with the same settings.";
-    BudgetSpent, "budget_spent", CONFLICT, final, none,
+    BudgetSpent, "budget_spent", final, none,
         "The session has cost what it may cost",
         "Fork the session: a fork has the limit anew.";
-    ConversationInUse, "conversation_in_use", CONFLICT, retry, none,
+    ConversationInUse, "conversation_in_use", retry, none,
         "Another process works on the session's conversation",
         "End that process, or fork the session.";
-    ConversationTaken, "conversation_taken", CONFLICT, final, none,
+    ConversationTaken, "conversation_taken", final, none,
         "Another session has this conversation",
         "Use the session that the member 'session_id' names, or fork it.";
-    ConversationNotFound, "conversation_not_found", NOT_FOUND, final, none,
+    ConversationNotFound, "conversation_not_found", final, none,
         "The agent CLI knows no such conversation",
         "Check the id, and name the directory that the conversation began in: older CLIs look nowhere else.";
-    ChoicesDamaged, "choices_damaged", CONFLICT, final, none,
+    ChoicesDamaged, "choices_damaged", final, none,
         "The session's run-time choices cannot be read",
         "Mend the named file, or resume with fresh, which puts the file aside and begins without it.";
-    ChoicesMissing, "choices_missing", CONFLICT, final, none,
+    ChoicesMissing, "choices_missing", final, none,
         "The session's run-time choices are gone",
         "Put the named file back and restart the daemon, or resume with fresh, which begins without it.";
-    MessageNotFound, "message_not_found", NOT_FOUND, final, none,
+    MessageNotFound, "message_not_found", final, none,
         "The session has no message with this id",
         "Take the 'uuid' of a message that GET .../messages lists.";
-    MessageNotForkable, "message_not_forkable", UNPROCESSABLE_ENTITY, final, none,
+    MessageNotForkable, "message_not_forkable", final, none,
         "No fork can begin at this message",
         "Take a message of the main conversation that is not older than its last compaction.";
-    TooManySessions, "too_many_sessions", TOO_MANY_REQUESTS, retry, none,
+    TooManySessions, "too_many_sessions", retry, none,
         "As many sessions have a process as the limit allows",
         "Stop a session, or raise the named limit.";
-    StartQueueFull, "start_queue_full", SERVICE_UNAVAILABLE, retry, none,
+    StartQueueFull, "start_queue_full", retry, none,
         "As many starts wait as the limit allows",
         "Try again later, or raise limits.queued_starts.";
-    TooFewFiles, "too_few_files", SERVICE_UNAVAILABLE, retry, none,
+    TooFewFiles, "too_few_files", retry, none,
         "The daemon has too few file descriptors left",
         "Stop a session, or start the daemon with a higher limit of open files (ulimit -n, LimitNOFILE=).";
-    TooFewProcesses, "too_few_processes", SERVICE_UNAVAILABLE, retry, effect,
+    TooFewProcesses, "too_few_processes", retry, effect,
         "The system has no room for another process",
         "Stop a session, or start the daemon with a higher limit of processes (ulimit -u, TasksMax=).";
-    CwdMissing, "cwd_missing", UNPROCESSABLE_ENTITY, final, none,
+    CwdMissing, "cwd_missing", final, none,
         "The working directory does not exist",
         "Make the directory, or name another.";
-    CwdNotADirectory, "cwd_not_a_directory", UNPROCESSABLE_ENTITY, final, none,
+    CwdNotADirectory, "cwd_not_a_directory", final, none,
         "The working directory is not a directory",
         "Name a directory.";
-    CwdNotAbsolute, "cwd_not_absolute", UNPROCESSABLE_ENTITY, final, none,
+    CwdNotAbsolute, "cwd_not_absolute", final, none,
         "The working directory is not an absolute path",
         "Name it from the root on.";
-    CwdOutsideRoots, "cwd_outside_roots", FORBIDDEN, final, none,
+    CwdOutsideRoots, "cwd_outside_roots", final, none,
         "The working directory lies outside the allowed roots",
         "Use a directory under sessions.cwd_roots.";
-    CwdUnreadable, "cwd_unreadable", UNPROCESSABLE_ENTITY, final, none,
+    CwdUnreadable, "cwd_unreadable", final, none,
         "The daemon cannot enter the working directory",
         "Change the directory's permissions.";
-    InvalidOption, "invalid_option", UNPROCESSABLE_ENTITY, final, none,
+    InvalidOption, "invalid_option", final, none,
         "A launch option has a value that cannot be used",
         "Mend the named option.";
-    ForkCwdDiffers, "fork_cwd_differs", UNPROCESSABLE_ENTITY, final, none,
+    ForkCwdDiffers, "fork_cwd_differs", final, none,
         "A fork works in its parent's directory",
         "Leave the working directory out.";
-    CliNotFound, "cli_not_found", SERVICE_UNAVAILABLE, retry, none,
+    CliNotFound, "cli_not_found", retry, none,
         "The agent CLI is not where the daemon looks",
         "Install it, or set claude.bin; 'trunkline doctor' shows where it was looked for.";
-    StartFailed, "start_failed", BAD_GATEWAY, final, effect,
+    StartFailed, "start_failed", final, effect,
         "The agent CLI did not start",
         "Look at the reason and the end of its error output.";
-    StopTimedOut, "stop_timed_out", GATEWAY_TIMEOUT, retry, effect,
+    StopTimeout, "stop_timeout", retry, effect,
         "The session did not stop in time",
         "Stop it again; look at its processes if that does not help.";
     // Messages and controls.
-    EmptyPrompt, "empty_prompt", UNPROCESSABLE_ENTITY, final, none,
+    EmptyPrompt, "empty_prompt", final, none,
         "The message has no content",
         "Send text or content.";
-    PromptTooLarge, "prompt_too_large", PAYLOAD_TOO_LARGE, final, none,
+    PromptTooLarge, "prompt_too_large", final, none,
         "The message is larger than the limit",
         "Send less, or raise server.max_prompt_bytes.";
-    PromptConflict, "prompt_conflict", CONFLICT, final, none,
+    PromptConflict, "prompt_conflict", final, none,
         "A message with this uuid and other content was sent before",
         "Use a new uuid for a new message.";
-    CallDeferred, "call_deferred", CONFLICT, retry, none,
+    CallDeferred, "call_deferred", retry, none,
         "A hook put the call of a tool off, and it is not decided",
         "Decide the pending approval of kind deferred, then send the message again.";
-    PromptDropped, "prompt_dropped", CONFLICT, final, effect,
+    PromptDropped, "prompt_dropped", final, effect,
         "The message ended without a turn",
         "It was cancelled, or the process ended before its turn did.";
-    PromptNotOpen, "prompt_not_open", CONFLICT, final, none,
-        "No turn is to come for this message",
+    PromptNotPending, "prompt_not_pending", final, none,
+        "The message has no pending turn",
         "Its turn has ended; GET the session's turns.";
-    InvalidLine, "invalid_line", UNPROCESSABLE_ENTITY, final, none,
+    RequestNotPending, "request_not_pending", final, none,
+        "No request of the agent CLI with this id is pending",
+        "Nothing is left to answer: the request has an answer, or the agent CLI cancelled it.";
+    RequestNotOwned, "request_not_owned", final, none,
+        "Another client answers this request",
+        "The session's snapshot names the client that answers each pending request.";
+    RequestIdInUse, "request_id_in_use", final, none,
+        "A request of this client with the same id is still open",
+        "Use a new id for each request.";
+    RequestCancelled, "request_cancelled", final, none,
+        "The client cancelled the request before the agent CLI got it",
+        "Nothing was done.";
+    SecretRefused, "secret_refused", final, none,
+        "The daemon cannot keep the secret out of the journal",
+        "Restart the session, whose keeper is of an older version, then send the secret again.";
+    UnknownFrame, "unknown_frame", final, none,
+        "The daemon knows no frame of this type",
+        "Send a frame whose type docs/PROTOCOL.md lists.";
+    InvalidLine, "invalid_line", final, none,
         "The agent CLI would not accept this line",
         "Mend the line as the detail says.";
-    Busy, "busy", SERVICE_UNAVAILABLE, retry, none,
+    InputBlocked, "input_blocked", retry, none,
         "The agent CLI takes no input now: its queue is full, or it has just ended and starts again",
         "Try again later, or stop the session.";
-    ControlRefused, "control_refused", CONFLICT, final, none,
+    ControlRefused, "control_refused", final, none,
         "The agent CLI refused the control request",
         "The detail is what the CLI said.";
-    ControlNotAllowed, "control_not_allowed", UNPROCESSABLE_ENTITY, final, none,
+    ControlNotAllowed, "control_not_allowed", final, none,
         "No client may send this control request, or not this way",
         "The detail says why, and what to use instead.";
-    NotInitialized, "not_initialized", CONFLICT, retry, none,
+    NotInitialized, "not_initialized", retry, none,
         "The agent CLI has not told what it offers yet",
         "Wait until the session is ready.";
-    ControlDeadline, "control_deadline", GATEWAY_TIMEOUT, retry, effect,
+    ControlTimeout, "control_timeout", retry, effect,
         "The agent CLI did not answer the control request in time",
         "It may still act on it.";
-    WaitTimeout, "wait_timeout", GATEWAY_TIMEOUT, retry, effect,
+    WaitTimeout, "wait_timeout", retry, effect,
         "The wait ended before the work did",
         "The work goes on; follow the session's events, or wait again with the same uuid.";
     // Approvals.
-    ApprovalNotFound, "approval_not_found", NOT_FOUND, final, none,
+    ApprovalNotFound, "approval_not_found", final, none,
         "There is no approval with this id in the session",
         "GET /v1/approvals?state=pending lists what needs an answer.";
-    AlreadyDecided, "already_decided", CONFLICT, final, none,
+    AlreadyDecided, "already_decided", final, none,
         "The approval was answered before",
         "The member 'approval' shows by whom and how.";
-    ApprovalNotPending, "approval_not_pending", CONFLICT, final, none,
+    ApprovalNotPending, "approval_not_pending", final, none,
         "The agent no longer waits for this approval",
         "Nothing is left to answer.";
-    InvalidDecision, "invalid_decision", BAD_REQUEST, final, none,
+    InvalidDecision, "invalid_decision", final, none,
         "The decision does not fit the request",
         "Mend the decision as the detail says.";
     // Rules.
-    RuleNotFound, "rule_not_found", NOT_FOUND, final, none,
+    RuleNotFound, "rule_not_found", final, none,
         "There is no rule with this id in the session",
         "GET the session's rules.";
-    RuleExists, "rule_exists", CONFLICT, final, none,
+    RuleExists, "rule_exists", final, none,
         "The session has a rule with this id",
         "Use another id, or replace the whole list.";
-    InvalidRule, "invalid_rule", UNPROCESSABLE_ENTITY, final, none,
+    InvalidRule, "invalid_rule", final, none,
         "A rule cannot be used",
         "Mend the named member.";
     // The daemon.
-    ShuttingDown, "shutting_down", SERVICE_UNAVAILABLE, retry, effect,
+    ShuttingDown, "shutting_down", retry, effect,
         "The daemon is shutting down",
         "Try again when it is back.";
-    RestartRefused, "restart_refused", CONFLICT, final, none,
+    RestartRefused, "restart_refused", final, none,
         "The daemon was not started again",
         "It runs on as before; the detail says what stands in the way.";
-    NotReady, "not_ready", SERVICE_UNAVAILABLE, retry, none,
+    NotReady, "not_ready", retry, none,
         "The daemon cannot work now",
         "The body says what is wrong.";
-    StorageUnavailable, "storage_unavailable", SERVICE_UNAVAILABLE, retry, effect,
+    StorageUnavailable, "storage_unavailable", retry, effect,
         "The daemon's storage cannot be used now",
         "Look for a full or read-only disk; the daemon's log has the cause.";
-    StorageFailed, "storage_failed", INTERNAL_SERVER_ERROR, final, effect,
+    StorageFailed, "storage_failed", final, effect,
         "The daemon's storage failed",
         "The daemon's log has the cause under the request id.";
-    Internal, "internal", INTERNAL_SERVER_ERROR, final, effect,
+    Internal, "internal", final, effect,
         "The daemon failed",
         "The daemon's log has the cause under the request id.";
 }
