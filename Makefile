@@ -31,7 +31,7 @@ INSTALL ?= install
 STRIP ?= strip
 PROGRAM ?= target/release/trunkline
 
-.PHONY: help run build install uninstall stage package test test-node test-rust chaos lint deny fmt clean openapi tools
+.PHONY: help run build install uninstall stage package test test-node test-rust chaos lint deny fmt clean openapi contract tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
@@ -147,6 +147,9 @@ fmt: ## Format the code
 openapi: ## Write the OpenAPI document again
 	@$(CARGO) run --locked --bin trunkline -- openapi > openapi/trunkline.json.new
 	@mv openapi/trunkline.json.new openapi/trunkline.json
+
+contract: ## Cut the contract of a release: clients can rely on what it has from then on
+	CUT_CONTRACT=1 $(CARGO) test --locked --test docs clients_of_the_last_release_still_work
 
 clean: ## Remove everything that was built or installed
 	$(CARGO) clean

@@ -3,6 +3,7 @@
 
 mod architecture;
 mod console;
+mod contract;
 mod daemon;
 mod inline;
 mod licence;

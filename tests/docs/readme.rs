@@ -69,7 +69,7 @@ const BLOCKS: &[(&str, &[&str])] = &[
     // Approve.
     ("0", &[r#""seq":"#, r#""state":"allowed""#]),
     // WebSocket.
-    ("0", &["snapshot", "client user", "cli result"]),
+    ("0", &["trunkline.snapshot", "client user", "cli result"]),
     // Configuration and doctor.
     ("0", &["server.listen", "data directory", "answers"]),
     // A rule.
