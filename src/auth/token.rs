@@ -33,6 +33,13 @@ const PRIVATE: u32 = 0o600;
 pub struct Secret(String);
 
 impl Secret {
+    /// A new text, which nobody can guess.
+    pub(super) fn random() -> Result<Self, TokenError> {
+        let mut bytes = [0_u8; TOKEN_BYTES];
+        getrandom::fill(&mut bytes).map_err(TokenError::Random)?;
+        Ok(Self(URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
     /// The text, to put into a request header.
     pub fn expose(&self) -> &str {
         &self.0
@@ -62,6 +69,11 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
+}
+
+/// The SHA-256 of a text.
+pub(super) fn digest(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
 }
 
 /// Why there is no usable token.
@@ -148,14 +160,13 @@ impl Token {
     /// The token with this text.
     fn of(secret: &Secret) -> Self {
         Self {
-            digest: Sha256::digest(secret.0.as_bytes()).into(),
+            digest: digest(&secret.0),
         }
     }
 
     /// Whether `candidate` is the token. Takes the same time for every candidate of one length.
     fn matches(&self, candidate: &str) -> bool {
-        let digest: [u8; 32] = Sha256::digest(candidate.as_bytes()).into();
-        self.digest.ct_eq(&digest).into()
+        self.digest.ct_eq(&digest(candidate)).into()
     }
 }
 
@@ -236,9 +247,7 @@ fn create(path: &Path) -> Result<Secret, TokenError> {
         path: path.to_path_buf(),
         source,
     };
-    let mut bytes = [0_u8; TOKEN_BYTES];
-    getrandom::fill(&mut bytes).map_err(TokenError::Random)?;
-    let secret = Secret(URL_SAFE_NO_PAD.encode(bytes));
+    let secret = Secret::random()?;
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
     let draft = PathBuf::from(draft);

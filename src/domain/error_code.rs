@@ -60,6 +60,12 @@ codes! {
     Unauthorized, "unauthorized", final, none,
         "The token is missing or wrong",
         "Send the token of the daemon's token file as 'Authorization: Bearer <token>'.";
+    TicketInvalid, "ticket_invalid", final, none,
+        "The ticket opens nothing here",
+        "It is unknown, used, too old or for another path. POST /v1/tickets makes another: it opens one path once, within 30 seconds.";
+    TooManyTickets, "too_many_tickets", retry, none,
+        "As many tickets wait for their use as may",
+        "Use them, or wait: each ends 30 seconds after it was made.";
     HostForbidden, "host_forbidden", final, none,
         "The Host header names a host that this daemon does not serve",
         "Use a loopback address, or add the name to server.allowed_hosts.";

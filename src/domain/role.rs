@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ClientRole)]
 pub enum Role {
     /// Reads, and attaches to sessions without a word.
     Viewer,

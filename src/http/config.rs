@@ -27,6 +27,8 @@ pub struct HttpConfig {
     pub send_timeout_ms: u64,
     /// Milliseconds that a closing WebSocket waits for the client's close frame.
     pub close_timeout_ms: u64,
+    /// Milliseconds in which a ticket must be used.
+    pub ticket_ms: u64,
     /// Milliseconds after which clients that are told of a shutdown are to come back.
     pub reconnect_after_ms: u64,
 }
@@ -57,6 +59,7 @@ impl Default for HttpConfig {
             ping_interval_ms: 20_000,
             send_timeout_ms: 30_000,
             close_timeout_ms: 2_000,
+            ticket_ms: 30_000,
             reconnect_after_ms: 2_000,
         }
     }

@@ -1,6 +1,6 @@
-//! Owns what a request must pass before any handler sees it: Host, Origin, token, role, content type, in this order.
+//! Owns what a request must pass before any handler sees it: Host, Origin, credential, role, content type, in this order.
 
-mod bearer;
+mod credential;
 mod hosts;
 mod roles;
 
@@ -46,12 +46,13 @@ fn check(state: &AppState, request: &mut Request) -> Result<Option<Response>, Ap
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let is_trusted = peer.is_some_and(|ConnectInfo(peer)| peer.is_our_user());
     if request.uri().path() != HEALTH_PATH {
-        let role = match bearer::check(state.tokens(), request.headers()) {
-            Ok(role) => role,
-            Err(_) if is_trusted => Role::Operator,
-            Err(_) if bearer::is_absent(request.headers()) && ws::may_prove_itself(request) => {
-                return Ok(None);
-            }
+        let role = match credential::take(state, request) {
+            Ok(Some(role)) => role,
+            Ok(None) if is_trusted => Role::Operator,
+            // A wrong token changes nothing for the daemon's own user.
+            Err(error) if is_trusted && error.code() == ErrorCode::Unauthorized => Role::Operator,
+            Ok(None) if ws::may_prove_itself(request) => return Ok(None),
+            Ok(None) => return Err(credential::refusal(ErrorCode::Unauthorized)),
             Err(error) => return Err(error),
         };
         check_role(role, request)?;

@@ -255,7 +255,9 @@ mod tests {
                 E::InputBlocked | E::SessionStopping | E::CliNotFound | E::NotReady | E::BodyUnreadable => {
                     Fate::Forgotten
                 }
-                E::TooManyClients | E::TooManyConnections | E::NotInitialized => Fate::Forgotten,
+                E::TooManyClients | E::TooManyConnections | E::TooManyTickets | E::NotInitialized => {
+                    Fate::Forgotten
+                }
                 E::TooManySessions
                 | E::StartQueueFull
                 | E::ConversationInUse

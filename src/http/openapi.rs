@@ -3,6 +3,8 @@
 mod controls;
 mod presence;
 
+use std::sync::LazyLock;
+
 use axum::{
     http::{HeaderValue, Method, header},
     response::{IntoResponse, Response},
@@ -12,7 +14,7 @@ use utoipa::openapi::{
     header::HeaderBuilder,
     path::{Operation, ParameterBuilder, ParameterIn, PathItem},
     schema::{ObjectBuilder, Type},
-    security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
+    security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
     server::{Server, ServerBuilder, ServerVariableBuilder},
     tag::TagBuilder,
 };
@@ -21,11 +23,14 @@ use super::{
     PROBLEM_JSON,
     dto::Problem,
     guard::{self, HEALTH_PATH},
-    idempotency, routes,
+    idempotency,
+    routes::{self, tickets},
 };
 
 /// The name of the security scheme.
 const TOKEN: &str = "token";
+/// The name of the security scheme of tickets.
+const TICKET: &str = "ticket";
 /// The member of an operation that names the role which it needs.
 const ROLE: &str = "x-role";
 /// The name of the response that every error refers to.
@@ -102,6 +107,11 @@ fn document() -> OpenApi {
     let mut document = routes::document();
     let components = document.components.get_or_insert_with(Components::new);
     components.add_security_scheme(TOKEN, SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    let ticket = ApiKeyValue::with_description(
+        "ticket",
+        "Opens one path once, within 30 seconds: see `POST /v1/tickets`.",
+    );
+    components.add_security_scheme(TICKET, SecurityScheme::ApiKey(ApiKey::Query(ticket)));
     add_schema::<Problem>(components);
     controls::open_payloads(components);
     presence::require(components);
@@ -113,7 +123,7 @@ fn document() -> OpenApi {
     for (path, item) in &mut document.paths.paths {
         let guarded = path != HEALTH_PATH;
         let of_session = path.contains("{id}");
-        if let Some(operation) = &mut item.post {
+        if let Some(operation) = item.post.as_mut().filter(|_| path != tickets::PATH) {
             add_key(operation);
         }
         for (method, operation) in operations(item) {
@@ -121,6 +131,11 @@ fn document() -> OpenApi {
                 let role = guard::needed(&method, path).as_str();
                 let extensions = operation.extensions.get_or_insert_default();
                 extensions.insert(ROLE.to_owned(), role.into());
+                if method == Method::GET {
+                    let schemes =
+                        [TOKEN, TICKET].map(|name| SecurityRequirement::new(name, Vec::<String>::new()));
+                    operation.security = Some(schemes.into());
+                }
             }
             // What takes no body says so to who sends one.
             add_problems(operation, guarded, of_session, method != Method::GET);
@@ -213,6 +228,25 @@ fn add_problems(operation: &mut Operation, guarded: bool, of_session: bool, may_
             RefOr::Ref(_) => true,
         });
     }
+}
+
+/// The paths that are read, as the document has them.
+static READ: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let paths = routes::document().paths.paths.into_iter();
+    paths
+        .filter(|(_, item)| item.get.is_some())
+        .map(|(path, _)| path)
+        .collect()
+});
+
+/// The path of the document that a GET of `path` is for.
+pub(super) fn route_of(path: &str) -> Option<&'static str> {
+    let fits = |route: &&str| {
+        let (route, path) = (route.split('/'), path.split('/'));
+        let is_one = |(part, text): (&str, &str)| part == text || (part.starts_with('{') && !text.is_empty());
+        route.clone().count() == path.clone().count() && route.zip(path).all(is_one)
+    };
+    READ.iter().map(String::as_str).find(fits)
 }
 
 /// The document as it is committed: pretty JSON with a newline at the end.

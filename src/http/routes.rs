@@ -9,6 +9,7 @@ mod messages;
 mod metrics;
 mod rules;
 mod sessions;
+pub(super) mod tickets;
 mod usage;
 mod wait;
 
@@ -49,6 +50,7 @@ pub fn router(state: AppState) -> Router {
     let (router, _) = OpenApiRouter::new()
         .merge(limited(surround(with_prompt()), prompt_bytes))
         .merge(limited(surround(without_prompt()), SMALL_BODY_BYTES))
+        .merge(limited(with_secret().layer(held.clone()), SMALL_BODY_BYTES))
         .split_for_parts();
     // The last layer is the first that sees a request.
     router
@@ -79,6 +81,7 @@ pub(super) fn document() -> OpenApi {
     OpenApiRouter::<AppState>::with_openapi(openapi::frame())
         .merge(with_prompt())
         .merge(without_prompt())
+        .merge(with_secret())
         .into_openapi()
 }
 
@@ -154,6 +157,11 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(health::readyz))
         .routes(routes!(metrics::metrics))
         .routes(routes!(openapi::serve_document))
+}
+
+/// Routes whose answers are kept under no idempotency key.
+fn with_secret() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(tickets::create))
 }
 
 async fn not_found() -> ApiError {

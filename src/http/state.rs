@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
+    time::{Duration, Instant},
 };
 
 use tokio::sync::mpsc;
@@ -12,7 +13,11 @@ use super::{
     HttpConfig, InForce, RestartRequest, connections::Connections, guard::HostPolicy, idempotency::Running,
     serve::Strangers, ws::Waiting,
 };
-use crate::{auth::Tokens, supervisor::Supervisor};
+use crate::{
+    auth::{Tickets, Tokens},
+    domain::Role,
+    supervisor::Supervisor,
+};
 
 /// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
 #[derive(Clone)]
@@ -21,6 +26,7 @@ pub struct AppState(Arc<Parts>);
 struct Parts {
     supervisor: Supervisor,
     tokens: Tokens,
+    tickets: Tickets,
     config: HttpConfig,
     hosts: HostPolicy,
     connections: Connections,
@@ -48,6 +54,7 @@ impl AppState {
             strangers: Strangers::new(config.max_unauthenticated_connections),
             first_lines: Waiting::default(),
             running: Running::default(),
+            tickets: Tickets::new(Duration::from_millis(config.ticket_ms)),
             supervisor,
             tokens,
             config,
@@ -90,6 +97,15 @@ impl AppState {
 
     pub(super) fn tokens(&self) -> &Tokens {
         &self.0.tokens
+    }
+
+    pub(super) fn tickets(&self) -> &Tickets {
+        &self.0.tickets
+    }
+
+    /// The role with which a ticket opens a path. The ticket is used up.
+    pub(super) fn redeem(&self, ticket: &str, path: &str) -> Option<Role> {
+        self.0.tickets.redeem(ticket, path, Instant::now())
     }
 
     pub(super) fn config(&self) -> &HttpConfig {

@@ -19,7 +19,7 @@ use axum::{
         Request, State,
         ws::{WebSocket, WebSocketUpgrade, rejection::WebSocketUpgradeRejection},
     },
-    http::{HeaderMap, HeaderValue, Method, header},
+    http::{HeaderMap, HeaderValue, Method, Uri, header},
     response::Response,
 };
 use serde::Deserialize;
@@ -43,8 +43,10 @@ use ndjson::{Earlier, Relay};
 use socket::{Client, Inbox, Limits};
 use v1::Records;
 
-/// What a sub-protocol that carries the token begins with. It is never chosen.
-const BEARER_PREFIX: &str = "bearer.";
+/// The beginning of a sub-protocol that carries a token. It is never chosen.
+pub(super) const BEARER_PREFIX: &str = "bearer.";
+/// The beginning of a sub-protocol that carries a ticket. It is never chosen.
+pub(super) const TICKET_PREFIX: &str = "ticket.";
 /// Bytes that a socket reads at once. Idle sockets hold a buffer of this size each.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 /// Bytes that are gathered before they are written.
@@ -98,7 +100,11 @@ impl Protocol {
         let mut offered = offers
             .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
             .map(<[u8]>::trim_ascii)
-            .filter(|name| !name.starts_with(BEARER_PREFIX.as_bytes()))
+            .filter(|name| {
+                ![BEARER_PREFIX, TICKET_PREFIX]
+                    .iter()
+                    .any(|prefix| name.starts_with(prefix.as_bytes()))
+            })
             .peekable();
         let has_offer = offered.peek().is_some();
         match named {
@@ -143,7 +149,7 @@ pub(super) async fn attach(
     Params(params): Params<AttachParams>,
     role: Option<Extension<Role>>,
     visit: Option<Extension<Arc<Visit>>>,
-    headers: HeaderMap,
+    (uri, headers): (Uri, HeaderMap),
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let upgrade = upgrade.map_err(|_| {
@@ -188,7 +194,14 @@ pub(super) async fn attach(
         (Protocol::Ndjson, None) => {
             let visit = visit.map(|Extension(visit)| visit);
             first_line::bound(visit.as_ref());
-            Ok(attach_relay(state, id, params, upgrade, Proof::ToCome(visit)))
+            let path = uri.path().to_owned();
+            Ok(attach_relay(
+                state,
+                id,
+                params,
+                upgrade,
+                Proof::ToCome { visit, path },
+            ))
         }
     }
 }
@@ -279,8 +292,8 @@ type RelayClient = Client<ClientInbox, Relay<ClientInbox>>;
 enum Proof {
     /// It has, and is attached, or cannot be.
     Shown(Box<Result<(ConnectionPermit, RelayClient), Close>>),
-    /// Its first line is to show it.
-    ToCome(Option<Arc<Visit>>),
+    /// Its first line is to show it, or a ticket for the path.
+    ToCome { visit: Option<Arc<Visit>>, path: String },
 }
 
 /// Opens the socket of a client that speaks `ndjson`. Whether there is such a session is said behind the proof.
@@ -297,7 +310,10 @@ fn attach_relay(
     upgrade.on_upgrade(move |mut socket| async move {
         let attached = match proof {
             Proof::Shown(attached) => *attached,
-            Proof::ToCome(visit) => prove_and_attach(&state, id, &params, &mut socket, visit.as_ref()).await,
+            Proof::ToCome { visit, path } => {
+                let ask = (id, path.as_str(), &params);
+                prove_and_attach(&state, ask, &mut socket, visit.as_ref()).await
+            }
         };
         let (ended, permit) = match attached {
             Ok((permit, client)) => (socket::run(socket, client, limits, shutdown).await, Some(permit)),
@@ -314,13 +330,15 @@ fn attach_relay(
 /// Attaches a client once its first line has shown the token.
 async fn prove_and_attach(
     state: &AppState,
-    id: SessionId,
-    params: &AttachParams,
+    (id, path, params): (SessionId, &str, &AttachParams),
     socket: &mut WebSocket,
     visit: Option<&Arc<Visit>>,
 ) -> Result<(ConnectionPermit, RelayClient), Close> {
     let place = state.first_lines().take().ok_or(Close::Unproven)?;
-    let role_of = |credential: &str| state.tokens().role_of(credential);
+    let role_of = |credential: &str| {
+        let of_token = state.tokens().role_of(credential);
+        of_token.or_else(|| state.redeem(credential, path))
+    };
     let (role, rest) = first_line::prove(socket, role_of, visit, state.shutdown()).await?;
     drop(place);
     check_role(role, params).map_err(|_| Close::Forbidden)?;

@@ -53,6 +53,44 @@ use().catch((error) => { told.error = String(error); })
   .finally(() => fetch('/told', { method: 'POST', body: JSON.stringify(told) }));
 </script>"#;
 
+/// Opens what takes no header: an event stream and sockets, each with a ticket of its own.
+const TICKETS: &str = r#"<!doctype html><meta charset="utf-8"><script>
+const { daemon, token, id } = SETUP;
+const told = {};
+async function ticket(path, role) {
+  const made = await fetch(`${daemon}/v1/tickets`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ path, role }),
+  });
+  return (await made.json()).ticket;
+}
+function event(target, name) {
+  return new Promise((resolve, reject) => {
+    target.addEventListener(name, resolve, { once: true });
+    target.addEventListener('error', () => reject(new Error(`no ${name}`)), { once: true });
+  });
+}
+async function use() {
+  const events = `/v1/sessions/${id}/events`;
+  const source = new EventSource(`${daemon}${events}?after=1&ticket=${await ticket(events, 'viewer')}`);
+  told.event = (await event(source, 'message')).lastEventId;
+  source.close();
+  const path = `/v1/sessions/${id}/ws`;
+  const url = `${daemon.replace('http', 'ws')}${path}`;
+  const shown = await ticket(path, 'viewer');
+  const socket = new WebSocket(url, ['trunkline.v1', `ticket.${shown}`]);
+  told.frame = JSON.parse((await event(socket, 'message')).data).type;
+  told.protocol = socket.protocol;
+  socket.send(JSON.stringify({ type: 'user', message: { role: 'user', content: 'PLANTED' } }));
+  told.refused = JSON.parse((await event(socket, 'message')).data).code;
+  const again = new WebSocket(`${url}?ticket=${shown}`);
+  told.again = await event(again, 'open').then(() => 'opened', () => 'refused');
+}
+use().catch((error) => { told.error = String(error); })
+  .finally(() => fetch('/told', { method: 'POST', body: JSON.stringify(told) }));
+</script>"#;
+
 struct Browser(Child);
 
 impl Browser {
@@ -92,10 +130,10 @@ impl Drop for Browser {
 }
 
 /// The outcome of a page of this server.
-async fn told_by(server: &mut Server, setup: &Value) -> Value {
+async fn told_by(server: &mut Server, page: &str, setup: &Value) -> Value {
     let profile = tempfile::tempdir().unwrap();
     let _browser = Browser::open(&server.url("/page").to_string(), profile.path());
-    let page = PAGE.replace("SETUP", &setup.to_string());
+    let page = page.replace("SETUP", &setup.to_string());
     let told = async {
         loop {
             let asked = server.next().await;
@@ -124,7 +162,7 @@ async fn a_browser_lets_only_allowed_pages_use_the_api() {
         .start()
         .await;
     let setup = json!({ "daemon": daemon.url(), "token": daemon.token(), "cwd": daemon.work_dir("a") });
-    let told = told_by(&mut allowed, &setup).await;
+    let told = told_by(&mut allowed, PAGE, &setup).await;
     let location = told["location"].as_str().unwrap_or_default();
     assert!(location.starts_with("/v1/sessions/"), "{told:#}");
     let expected = json!({
@@ -133,8 +171,28 @@ async fn a_browser_lets_only_allowed_pages_use_the_api() {
     });
     assert_eq!(told, expected);
 
-    let told = told_by(&mut other, &setup).await;
+    let told = told_by(&mut other, PAGE, &setup).await;
     assert_eq!(told, json!({ "error": "TypeError: Failed to fetch" }));
     let sessions = daemon.rest().get("/v1/sessions").await.expect(200);
     assert_eq!(sessions["items"], json!([]), "nothing was made");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_opens_streams_and_sockets_with_tickets() {
+    let mut server = Server::start().await;
+    let origin = server.url("").to_string();
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SERVER_ALLOWED_ORIGINS", origin.trim_end_matches('/'))
+        .start()
+        .await;
+    let session = json!({"cwd": daemon.work_dir("w")});
+    let id = daemon.rest().create_ready(session).await;
+    let setup = json!({ "daemon": daemon.url(), "token": daemon.token(), "id": id });
+    let told = told_by(&mut server, TICKETS, &setup).await;
+    let expected = json!({
+        "event": "2", "frame": "trunkline.snapshot", "protocol": "trunkline.v1", "refused": "role_forbidden",
+        "again": "refused",
+    });
+    assert_eq!(told, expected);
+    assert!(!daemon.journal(&id).contains("PLANTED"));
 }

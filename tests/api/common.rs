@@ -58,6 +58,7 @@ impl Operation {
     pub(crate) fn body(&self) -> Option<Value> {
         Some(match self.id.as_str() {
             "create_session" => json!({"cwd": "/"}),
+            "create_ticket" => json!({"path": "/v1/sessions"}),
             "update_session" => json!({"title": "t"}),
             "send_message" => json!({"text": "hello"}),
             "decide_approval" => json!({"decision": "allow"}),

@@ -114,6 +114,7 @@ async fn answers_are_as_documented() {
         "get_health",
         "get_readiness",
         "get_daemon_configuration",
+        "create_ticket",
         "fork_session",
         "park_session",
         "get_session",

@@ -438,7 +438,8 @@ async fn a_key_that_is_none_is_refused_on_every_post_before_anything_is_done() {
 /// Every POST of the contract.
 async fn posts(rest: &Rest) -> Vec<crate::common::Operation> {
     let mut found = operations(rest).await;
-    found.retain(|operation| operation.method == Method::POST);
+    // The answer of a ticket is a secret, and kept under no key.
+    found.retain(|operation| operation.method == Method::POST && operation.id != "create_ticket");
     assert!(found.len() >= 8, "{found:#?}");
     found
 }

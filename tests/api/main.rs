@@ -32,4 +32,5 @@ mod secrets;
 mod shells;
 mod socket;
 mod socket_limits;
+mod tickets;
 mod trust;

@@ -227,7 +227,7 @@ async fn files_are_for_the_owner_only() {
     let root = daemon.data_dir();
     let mut files = Vec::new();
     walk(&root, &mut files);
-    for name in ["trunkline.db", "token", "daemon.json"] {
+    for name in ["trunkline.db", "token", "viewer-token", "daemon.json"] {
         assert!(files.contains(&root.join(name)), "{name} is missing: {files:#?}");
     }
     let holding = |secret: &str| {

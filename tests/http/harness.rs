@@ -205,6 +205,11 @@ impl Bed {
             .header(header::AUTHORIZATION, format!("Bearer {token}"))
     }
 
+    /// The router, for requests that run at once.
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
+    }
+
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();

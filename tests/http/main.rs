@@ -16,3 +16,4 @@ mod protocol;
 mod roles;
 mod sessions;
 mod sockets;
+mod tickets;

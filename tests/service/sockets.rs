@@ -133,6 +133,15 @@ async fn who_alone_can_use_a_unix_socket_needs_no_token_there() {
     let ask = |headers: &str| ask_over(&path, "/v1/sessions", headers);
     let answer = ask("Host: localhost\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    // A viewer stays one there.
+    let viewer = format!(
+        "Host: localhost\r\nAuthorization: Bearer {}\r\n",
+        daemon.viewer_token()
+    );
+    let answer = ask(&viewer);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let answer = ask_over(&path, "/v1/daemon/configuration", &viewer);
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     // What a page of a browser could send is refused as everywhere.
     let answer = ask("Host: evil.example\r\n");
     assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");

@@ -23,7 +23,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::SeqBeyondHead
         | E::InvalidDecision
         | E::UnknownFrame => StatusCode::BAD_REQUEST,
-        E::Unauthorized => StatusCode::UNAUTHORIZED,
+        E::Unauthorized | E::TicketInvalid => StatusCode::UNAUTHORIZED,
         E::OriginForbidden | E::RoleForbidden | E::CwdOutsideRoots => StatusCode::FORBIDDEN,
         E::RouteNotFound
         | E::SessionNotFound
@@ -80,7 +80,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::ControlNotAllowed
         | E::InvalidRule => StatusCode::UNPROCESSABLE_ENTITY,
         E::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
-        E::TooManyClients | E::TooManySessions => StatusCode::TOO_MANY_REQUESTS,
+        E::TooManyClients | E::TooManySessions | E::TooManyTickets => StatusCode::TOO_MANY_REQUESTS,
         E::StorageFailed | E::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         E::StartFailed => StatusCode::BAD_GATEWAY,
         E::TooManyConnections

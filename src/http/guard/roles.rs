@@ -6,7 +6,7 @@
 
 use axum::http::Method;
 
-use crate::domain::Role;
+use crate::{domain::Role, http::routes::tickets};
 
 /// The routes that a viewer may read.
 const SEEN_BY_VIEWERS: &[&str] = &[
@@ -38,6 +38,8 @@ pub(in crate::http) fn needed(method: &Method, route: &str) -> Role {
     match *method {
         // HEAD is answered by the handler of GET.
         Method::GET | Method::HEAD if SEEN_BY_VIEWERS.contains(&route) => Role::Viewer,
+        // A viewer's tickets are viewers.
+        Method::POST if route == tickets::PATH => Role::Viewer,
         _ => Role::Operator,
     }
 }

@@ -1,0 +1,140 @@
+//! Owns where a request may carry its credential: a token in the `Authorization` header or in the sub-protocol list of a
+//! WebSocket, which is all that a browser lets a page set there; a ticket in that list or in the query of a GET. A token is
+//! never taken from a query: those end up in logs.
+
+use axum::{
+    extract::Request,
+    http::{
+        HeaderMap, HeaderValue, Method, Uri, header,
+        uri::{Parts, PathAndQuery},
+    },
+};
+
+use crate::{
+    domain::Role,
+    http::{ApiError, AppState, ErrorCode, ws},
+};
+
+/// The query parameter with a ticket.
+const TICKET: &str = "ticket";
+
+/// A credential as a request carries it.
+#[derive(Debug, PartialEq, Eq)]
+enum Credential {
+    Token(String),
+    Ticket(String),
+}
+
+/// The credential of a request, and its role. A ticket is used up, and leaves the query: nothing behind sees it.
+///
+/// # Errors
+/// `unauthorized` and `ticket_invalid` for a credential that is none; no error and no role when there is none at all.
+pub(super) fn take(state: &AppState, request: &mut Request) -> Result<Option<Role>, ApiError> {
+    let in_query = take_from_query(request);
+    let credential = from_authorization(request.headers())
+        .or_else(|| from_protocols(request.headers()))
+        .or_else(|| in_query.filter(|_| *request.method() == Method::GET));
+    let (role, code) = match credential {
+        // A header of another scheme proves nothing, and its client is not waited for at the socket.
+        None if request.headers().contains_key(header::AUTHORIZATION) => (None, ErrorCode::Unauthorized),
+        None => return Ok(None),
+        Some(Credential::Token(token)) => (state.tokens().role_of(&token), ErrorCode::Unauthorized),
+        Some(Credential::Ticket(ticket)) => {
+            let role = state.redeem(&ticket, request.uri().path());
+            (role, ErrorCode::TicketInvalid)
+        }
+    };
+    role.map(Some).ok_or_else(|| refusal(code))
+}
+
+/// The refusal of a request that has shown no credential, or one that is none.
+pub(super) fn refusal(code: ErrorCode) -> ApiError {
+    ApiError::new(code).header(
+        header::WWW_AUTHENTICATE,
+        HeaderValue::from_static("Bearer realm=\"trunkline\""),
+    )
+}
+
+fn from_authorization(headers: &HeaderMap) -> Option<Credential> {
+    let (scheme, token) = headers
+        .get(header::AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .split_once(' ')?;
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+    is_bearer.then(|| Credential::Token(token.trim().to_owned()))
+}
+
+fn from_protocols(headers: &HeaderMap) -> Option<Credential> {
+    // Elsewhere the header means nothing and must not authorise anything.
+    let upgrade = headers.get(header::UPGRADE)?.to_str().ok()?;
+    if !upgrade.eq_ignore_ascii_case("websocket") {
+        return None;
+    }
+    let mut offered = headers
+        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim);
+    offered.find_map(|protocol| {
+        let token = protocol.strip_prefix(ws::BEARER_PREFIX);
+        let ticket = protocol.strip_prefix(ws::TICKET_PREFIX);
+        let token = token.map(|token| Credential::Token(token.to_owned()));
+        token.or_else(|| Some(Credential::Ticket(ticket?.to_owned())))
+    })
+}
+
+/// Takes the tickets out of the query; the first one counts.
+fn take_from_query(request: &mut Request) -> Option<Credential> {
+    let uri = request.uri();
+    let ticket_of = |pair: &str| {
+        let (name, value) = pair.split_once('=')?;
+        (name == TICKET).then(|| value.to_owned())
+    };
+    let query = uri.query()?;
+    let ticket = query.split('&').find_map(ticket_of)?;
+    let rest: Vec<&str> = query
+        .split('&')
+        .filter(|pair| ticket_of(pair).is_none())
+        .collect();
+    let path = uri.path();
+    let without = match rest.as_slice() {
+        [] => path.to_owned(),
+        rest => format!("{path}?{}", rest.join("&")),
+    };
+    // A part of a valid query is a valid query, so that neither of these fails.
+    if let Ok(without) = PathAndQuery::try_from(without) {
+        let mut parts: Parts = uri.clone().into_parts();
+        parts.path_and_query = Some(without);
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    Some(Credential::Ticket(ticket))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    #[test]
+    fn a_ticket_leaves_the_query_and_all_else_stays() {
+        for (uri, ticket, rest) in [
+            ("/a?ticket=t", Some("t"), "/a"),
+            ("/a?after=1&ticket=t&limit=2", Some("t"), "/a?after=1&limit=2"),
+            ("/a?ticket=t&ticket=u&x", Some("t"), "/a?x"),
+            ("http://localhost/a?ticket=t", Some("t"), "http://localhost/a"),
+            ("/a?ticket", None, "/a?ticket"),
+            ("/a?tickets=t&x=ticket=t", None, "/a?tickets=t&x=ticket=t"),
+            ("/a", None, "/a"),
+        ] {
+            let mut request = Request::builder().uri(uri).body(Body::empty()).unwrap();
+            let taken = take_from_query(&mut request);
+            assert_eq!(taken, ticket.map(|it| Credential::Ticket(it.to_owned())), "{uri}");
+            assert_eq!(request.uri().to_string(), rest);
+        }
+    }
+}
