@@ -1,6 +1,7 @@
 //! Owns the OpenAPI document: what no single route says, and the form in which it is committed.
 
 mod controls;
+mod examples;
 mod presence;
 
 use std::sync::LazyLock;
@@ -10,8 +11,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use utoipa::openapi::{
-    Components, Content, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, RefOr, ResponseBuilder,
+    Components, ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, RefOr, ResponseBuilder,
     header::HeaderBuilder,
+    info::ContactBuilder,
     path::{Operation, ParameterBuilder, ParameterIn, PathItem},
     schema::{ObjectBuilder, Type},
     security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme},
@@ -35,8 +37,10 @@ const TICKET: &str = "ticket";
 const ROLE: &str = "x-role";
 /// The name of the response that every error refers to.
 const PROBLEM: &str = "Problem";
-/// What every route but the health probe may answer: bad queries, the guards, the daemon's own failures.
-const ANY_STATUS: [&str; 6] = ["400", "401", "403", "421", "500", "503"];
+/// What every route may answer: bad queries, and the guards of the host and the origin.
+const ANY_STATUS: [&str; 3] = ["400", "403", "421"];
+/// What every route but the health probe may answer besides: the guard of the token, the daemon's own failures.
+const GUARDED_STATUS: [&str; 3] = ["401", "500", "503"];
 /// What routes of one session may answer besides.
 const SESSION_STATUS: [&str; 1] = ["404"];
 /// What routes that change something may answer besides.
@@ -65,6 +69,7 @@ pub(super) fn frame() -> OpenApi {
         .title("Trunkline")
         .version(env!("CARGO_PKG_VERSION"))
         .license(Some(licence()))
+        .contact(Some(ContactBuilder::new().name(Some("The Trunkline authors")).build()))
         .description(Some(
             "One local daemon for all of a person's agent CLI sessions. Times are RFC 3339 in UTC. Fields and codes may \
              be added; readers ignore what they do not know. Every error is a problem (RFC 9457). Each operation names the \
@@ -117,7 +122,13 @@ fn document() -> OpenApi {
     presence::require(components);
     let problem = ResponseBuilder::new()
         .description("A problem")
-        .content(PROBLEM_JSON, Content::new(Some(Ref::from_schema_name(PROBLEM))))
+        .content(
+            PROBLEM_JSON,
+            ContentBuilder::new()
+                .schema(Some(Ref::from_schema_name(PROBLEM)))
+                .examples_from_iter(examples::problems())
+                .build(),
+        )
         .build();
     components.responses.insert(PROBLEM.to_owned(), problem.into());
     for (path, item) in &mut document.paths.paths {
@@ -137,6 +148,7 @@ fn document() -> OpenApi {
                     operation.security = Some(schemes.into());
                 }
             }
+            examples::add_body(operation);
             // What takes no body says so to who sends one.
             add_problems(operation, guarded, of_session, method != Method::GET);
         }
@@ -205,8 +217,9 @@ fn add_key(operation: &mut Operation) {
 
 fn add_problems(operation: &mut Operation, guarded: bool, of_session: bool, may_have_body: bool) {
     let mut status = vec!["default"];
+    status.extend(ANY_STATUS);
     if guarded {
-        status.extend(ANY_STATUS);
+        status.extend(GUARDED_STATUS);
     }
     if of_session {
         status.extend(SESSION_STATUS);

@@ -82,6 +82,7 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("make lint", Suite("lint")),
     ("make help", TARGETS),
     ("make openapi", TARGETS),
+    ("make contract", Never("cuts the contract of a release")),
     ("make build", INSTALL),
     ("sudo make install", INSTALL),
     ("sudo make uninstall", INSTALL),
@@ -110,13 +111,16 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("make chaos SECONDS=3600", CHAOS),
     ("make chaos KILLS=1000", CHAOS),
     ("make chaos SEED=7", CHAOS),
-    ("npm ci", Suite("$(WEB_TEST_READY)")),
+    ("npm ci --ignore-scripts", Suite("$(WEB_TEST_READY)")),
     ("cargo nextest run NAME", Suite("test-rust")),
     ("cargo nextest run --test keeper", Suite("test-rust")),
     ("cargo test NAME", Suite("test-rust")),
     ("cargo insta review", Never("asks a person")),
     ("cargo install --path . --locked", RELEASE),
-    ("cargo build --release && npm ci --prefix web-test", FIGURES),
+    (
+        "cargo build --release && npm ci --ignore-scripts --prefix web-test",
+        FIGURES,
+    ),
     ("python3 bench/figures.py", FIGURES),
     ("python3 bench/figures.py warm", FIGURES),
     (
@@ -136,6 +140,7 @@ const COMMANDS: &[(&str, Runs)] = &[
     (r#"claude -p "prompt""#, OTHER),
     ("claude --continue", OTHER),
     ("claude --resume ID", OTHER),
+    ("python3 -c '… rm x …'", EXAMPLE),
     ("sudo rm", EXAMPLE),
 ];
 

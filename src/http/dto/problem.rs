@@ -65,6 +65,8 @@ pub(in crate::http) struct Problem {
     cost_usd: Option<f64>,
     /// The turns whose costs are not known, for `budget_spent`.
     turns_with_unknown_cost: Option<u64>,
+    /// The client's role, for `role_forbidden`.
+    role: Option<String>,
     /// The obstacle, for `session_not_parkable`.
     obstacle: Option<String>,
     /// The session in question, where the error names one.

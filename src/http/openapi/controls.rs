@@ -6,9 +6,7 @@ use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
         Components, Ref, RefOr, Schema,
-        schema::{
-            AdditionalProperties, AnyOfBuilder, Discriminator, ObjectBuilder, OneOfBuilder, SchemaType, Type,
-        },
+        schema::{AdditionalProperties, AnyOfBuilder, ObjectBuilder, OneOfBuilder, SchemaType, Type},
     },
 };
 
@@ -111,18 +109,16 @@ fn reply(variant: &Variant) -> RefOr<Schema> {
         .into()
 }
 
-/// A union whose member with the name `<Subtype><suffix>` is the one for that subtype, and any other for [`OTHER`].
+/// A union whose member with the name `<Subtype><suffix>` is the one for that subtype, and any other for [`OTHER`]. It has no
+/// discriminator, with which a client would refuse the subtypes that are not known here.
 fn union(suffix: &str, description: &str) -> RefOr<Schema> {
-    let mut mapping = Vec::new();
     let mut union = AnyOfBuilder::new().description(Some(description));
     for variant in variants() {
         let schema = Ref::from_schema_name(camel(variant.subtype) + suffix);
-        mapping.push((variant.subtype, schema.ref_location.clone()));
         union = union.item(schema);
     }
     union
         .item(Ref::from_schema_name(format!("{OTHER}{suffix}")))
-        .discriminator(Some(Discriminator::with_mapping("subtype", mapping)))
         .into()
 }
 
