@@ -137,7 +137,8 @@ pub(super) fn may_prove_itself(request: &Request) -> bool {
 ///
 /// With the sub-protocol `trunkline.v1`, or none, the first frame is a snapshot; then every record follows, one text frame
 /// each, byte for byte as in the journal. Frames from the client go to the agent. With `ndjson` the lines of the agent go
-/// both ways as the official SDK has them, and nothing else; the first line of the client may show the token.
+/// both ways as the official SDK has them, and nothing else; the first line of the client may show a token or a ticket. Nothing
+/// that a viewer sends goes to the agent.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/ws", operation_id = "attach_session", tag = "events",
     params(("id" = Uuid, Path, description = "The session"), AttachParams),

@@ -57,8 +57,7 @@ async fn a_viewer_reads_and_changes_nothing_on_every_route() {
             let place = path
                 .replace("{id}", &id)
                 .replace("{approval_id}", &id)
-                .replace('{', "")
-                .replace('}', "");
+                .replace(['{', '}'], "");
             let request = bed
                 .request_with(&bed.viewer_token, method, &place)
                 .header(header::CONTENT_TYPE, "application/json");
