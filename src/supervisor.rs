@@ -9,6 +9,7 @@ mod ending;
 mod error;
 mod fork_point;
 mod lifecycle;
+mod lobby;
 mod lost;
 mod mark;
 mod messages;
@@ -49,6 +50,10 @@ use crate::{
 pub use crate::session::{DeskTimes, Limits, Refusal};
 pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
+pub use lobby::{
+    Attention, BadEventId, EventId, Lobby, LobbyChange, LobbyEntry, LobbyEvent, LobbyFilter, LobbyNews,
+    LobbyWatch,
+};
 pub use lost::LostDatabase;
 pub use offers::{Offer, Offered};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
@@ -58,6 +63,7 @@ pub use view::{Health, SessionView};
 pub use warm::{WarmHealth, WarmProfile, WarmSettings};
 
 use cli::CliSource;
+use lobby::Changes;
 use projector::Projector;
 use registry::Registry;
 use strangers::Strangers;
@@ -78,6 +84,8 @@ struct Shared {
     data_mark: String,
     store: Store,
     registry: Registry,
+    /// What the lobby has to look at. Shared with those who change it.
+    changes: Arc<Changes>,
     /// Shared with the sweep of a start.
     strangers: Arc<Strangers>,
     admission: Admission,
@@ -115,7 +123,8 @@ impl Supervisor {
         tracker: TaskTracker,
     ) -> Result<Self, SupervisorError> {
         settings.make_folders()?;
-        let projector = Projector::start(store.clone(), &tracker);
+        let changes = Arc::<Changes>::default();
+        let projector = Projector::start(store.clone(), Arc::clone(&changes), &tracker);
         let (restarts, due) = mpsc::channel(restart::DUE);
         let (wakes, woken) = mpsc::channel(park::WAKES);
         let supervisor = Self {
@@ -127,7 +136,8 @@ impl Supervisor {
                 warm: Arc::new(warm::Pool::new(settings.warm.profiles.len())),
                 settings,
                 store,
-                registry: Registry::default(),
+                registry: Registry::new(Arc::clone(&changes)),
+                changes,
                 strangers: Arc::default(),
                 projector,
                 metrics: Metrics::new(VERSION),

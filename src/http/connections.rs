@@ -32,7 +32,8 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     shared: Arc<Shared>,
-    session: SessionId,
+    /// The session of a client of one session.
+    session: Option<SessionId>,
 }
 
 impl Connections {
@@ -53,16 +54,27 @@ impl Connections {
 
     /// Takes a place for a client of `session`.
     pub(super) fn admit(&self, session: SessionId) -> Result<ConnectionPermit, ApiError> {
+        self.take(Some(session))
+    }
+
+    /// Takes a place for a client that is of no session alone.
+    pub(super) fn admit_any(&self) -> Result<ConnectionPermit, ApiError> {
+        self.take(None)
+    }
+
+    fn take(&self, session: Option<SessionId>) -> Result<ConnectionPermit, ApiError> {
         let mut open = self.shared.open();
         if open.total >= self.shared.limit {
             return Err(ErrorCode::TooManyConnections.into());
         }
-        let of_session = open.by_session.get(&session).copied().unwrap_or(0);
-        if of_session >= self.shared.limit_per_session {
-            return Err(ErrorCode::TooManyClients.into());
+        if let Some(session) = session {
+            let of_session = open.by_session.get(&session).copied().unwrap_or(0);
+            if of_session >= self.shared.limit_per_session {
+                return Err(ErrorCode::TooManyClients.into());
+            }
+            open.by_session.insert(session, of_session + 1);
         }
         open.total += 1;
-        open.by_session.insert(session, of_session + 1);
         Ok(ConnectionPermit {
             shared: Arc::clone(&self.shared),
             session,
@@ -81,10 +93,13 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self.shared.open();
         open.total = open.total.saturating_sub(1);
-        if let Some(count) = open.by_session.get_mut(&self.session) {
+        let Some(session) = self.session else {
+            return;
+        };
+        if let Some(count) = open.by_session.get_mut(&session) {
             *count -= 1;
             if *count == 0 {
-                open.by_session.remove(&self.session);
+                open.by_session.remove(&session);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod approval;
 mod control;
+mod lobby;
 mod message;
 mod meta;
 mod problem;
@@ -17,6 +18,7 @@ pub(super) use control::{
     InterruptRequest, McpServerRequest, McpServersRequest, ModelList, ModelRequest, PermissionModeRequest,
     RawAccount, RawList, RawReply, RewindRequest, SettingsRequest, TaskList, ThinkingRequest, documented,
 };
+pub(super) use lobby::LobbyFrame;
 pub(super) use message::{
     ConversationItem, ConversationPage, EventPage, Prompt, Role, SendReply, SendRequest,
 };

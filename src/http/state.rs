@@ -16,7 +16,7 @@ use super::{
 use crate::{
     auth::{Tickets, Tokens},
     domain::Role,
-    supervisor::Supervisor,
+    supervisor::{Lobby, Supervisor},
 };
 
 /// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
@@ -25,6 +25,7 @@ pub struct AppState(Arc<Parts>);
 
 struct Parts {
     supervisor: Supervisor,
+    lobby: Lobby,
     tokens: Tokens,
     tickets: Tickets,
     config: HttpConfig,
@@ -55,6 +56,7 @@ impl AppState {
             first_lines: Waiting::default(),
             running: Running::default(),
             tickets: Tickets::new(Duration::from_millis(config.ticket_ms)),
+            lobby: Lobby::new(supervisor.clone()),
             supervisor,
             tokens,
             config,
@@ -93,6 +95,10 @@ impl AppState {
 
     pub(super) fn supervisor(&self) -> &Supervisor {
         &self.0.supervisor
+    }
+
+    pub(super) fn lobby(&self) -> &Lobby {
+        &self.0.lobby
     }
 
     pub(super) fn tokens(&self) -> &Tokens {

@@ -1,7 +1,6 @@
-//! Owns live streams of records over plain HTTP: lines and server-sent events. A stream is a cursor; a slow client slows
-//! down its own cursor and nothing else.
+//! Owns live streams over plain HTTP: lines and server-sent events. A slow client slows down its own stream and nothing else.
 
-use std::{io, time::Duration};
+use std::{future::Future, io, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
@@ -102,12 +101,34 @@ pub(super) async fn open(
     let cursor = state.supervisor().cursor(id, after).await?;
     // Asked last: the cursor opened the session, so this is what its journal says.
     let head = state.supervisor().session(id).await?.live.head_seq;
+    let records = Records {
+        cursor,
+        until: (!follow).then_some(head),
+        format,
+    };
+    Ok(respond(state, records, format, permit))
+}
+
+/// Where a stream comes from.
+pub(super) trait Source: Send + 'static {
+    /// The next part; `None` at the end.
+    ///
+    /// CANCEL-SAFETY: nothing is lost when the future is dropped.
+    fn next(&mut self) -> impl Future<Output = Option<io::Result<Bytes>>> + Send;
+}
+
+/// A response that streams a source until it or the daemon ends.
+pub(super) fn respond<S: Source>(
+    state: &AppState,
+    source: S,
+    format: Format,
+    permit: ConnectionPermit,
+) -> Response {
     let mut beat = interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.reset();
-    let records = RecordStream {
-        cursor,
-        until: (!follow).then_some(head),
+    let stream = Stream {
+        source,
         format,
         preamble: format == Format::EventStream,
         beat,
@@ -116,8 +137,8 @@ pub(super) async fn open(
         ended: false,
         _permit: permit,
     };
-    let body = Body::from_stream(unfold(records, |mut records| async move {
-        records.next().await.map(|part| (part, records))
+    let body = Body::from_stream(unfold(stream, |mut stream| async move {
+        stream.next().await.map(|part| (part, stream))
     }));
     let headers = [
         (
@@ -130,13 +151,36 @@ pub(super) async fn open(
             HeaderValue::from_static("no"),
         ),
     ];
-    Ok((headers, body).into_response())
+    (headers, body).into_response()
 }
 
-struct RecordStream {
+struct Records {
     cursor: Cursor,
     /// The last record of a stream that does not follow.
     until: Option<Seq>,
+    format: Format,
+}
+
+impl Source for Records {
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        if self.until.is_some_and(|until| self.cursor.position() >= until) {
+            return None;
+        }
+        match self.cursor.next(CHUNK_BYTES).await {
+            Ok(chunk) => chunk.map(|chunk| Ok(self.format.encode(&chunk))),
+            Err(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "a record stream ended early"
+                );
+                Some(Err(io::Error::other("the journal cannot be read")))
+            }
+        }
+    }
+}
+
+struct Stream<S> {
+    source: S,
     format: Format,
     /// Whether the first bytes are still to be sent.
     preamble: bool,
@@ -149,13 +193,10 @@ struct RecordStream {
     _permit: ConnectionPermit,
 }
 
-impl RecordStream {
+impl<S: Source> Stream<S> {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         if std::mem::take(&mut self.preamble) {
             return Some(Ok(Bytes::from_static(PREAMBLE)));
-        }
-        if self.until.is_some_and(|until| self.cursor.position() >= until) {
-            return None;
         }
         if self.ended {
             return None;
@@ -166,14 +207,7 @@ impl RecordStream {
                 self.ended = true;
                 (self.format == Format::EventStream).then(|| Ok(closing::event(self.reconnect_after_ms)))
             }
-            chunk = self.cursor.next(CHUNK_BYTES) => match chunk {
-                Ok(Some(chunk)) => Some(Ok(self.format.encode(&chunk))),
-                Ok(None) => None,
-                Err(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "a record stream ended early");
-                    Some(Err(io::Error::other("the journal cannot be read")))
-                }
-            },
+            part = self.source.next() => part,
             _ = self.beat.tick(), if self.format == Format::EventStream => Some(Ok(Bytes::from_static(BEAT_COMMENT))),
         }
     }

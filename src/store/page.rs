@@ -43,6 +43,14 @@ impl PageRequest {
         }
     }
 
+    /// A page of as many rows as there may be, that begins at `cursor`.
+    pub const fn largest(cursor: Option<String>) -> Self {
+        Self {
+            limit: Self::MAX_LIMIT,
+            cursor,
+        }
+    }
+
     /// Whether no page came before.
     pub fn is_first(&self) -> bool {
         self.cursor.is_none()

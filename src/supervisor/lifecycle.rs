@@ -335,6 +335,7 @@ impl Supervisor {
     pub async fn update(&self, id: SessionId, patch: MetaPatch) -> Result<SessionView, SupervisorError> {
         self.row(id).await?;
         self.shared.store.update_meta(id, patch, Clock.now()).await?;
+        self.shared.changes.mark(id);
         self.session(id).await
     }
 

@@ -1,6 +1,6 @@
 //! Owns the way of facts into the store: one task, batches, and a barrier for those who want to read what they wrote.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -14,7 +14,7 @@ use crate::{
     telemetry,
 };
 
-use super::SupervisorError;
+use super::{SupervisorError, lobby::Changes};
 
 /// Projections that may wait for the store; sessions keep what does not fit.
 const PROJECTIONS: usize = 1024;
@@ -50,12 +50,17 @@ pub(super) struct Projector {
 }
 
 impl Projector {
-    pub(super) fn start(store: Store, tracker: &TaskTracker) -> Self {
+    pub(super) fn start(store: Store, changes: Arc<Changes>, tracker: &TaskTracker) -> Self {
         let (projections, projection_receiver) = mpsc::channel(PROJECTIONS);
         let (barriers, barrier_receiver) = mpsc::channel(BARRIERS);
         let closing = CancellationToken::new();
         let (behind_sender, behind) = watch::channel(None);
-        let run = run(store, projection_receiver, barrier_receiver, behind_sender);
+        let run = run(
+            (store, changes),
+            projection_receiver,
+            barrier_receiver,
+            behind_sender,
+        );
         tracker.spawn(closing.clone().run_until_cancelled_owned(run));
         Self {
             projections,
@@ -119,7 +124,7 @@ impl Projector {
 }
 
 async fn run(
-    store: Store,
+    (store, changes): (Store, Arc<Changes>),
     mut projections: mpsc::Receiver<Projection>,
     mut barriers: mpsc::Receiver<oneshot::Sender<bool>>,
     behind: watch::Sender<Option<Behind>>,
@@ -151,7 +156,9 @@ async fn run(
             let barriers = (&mut waiting, &mut barriers);
             apply(&store, &mut batch, &mut set_aside, barriers, &behind).await;
             behind.send_replace(None);
-            batch.clear();
+            for projection in batch.drain(..) {
+                changes.mark(projection.session);
+            }
         }
         answer(waiting, true);
     }

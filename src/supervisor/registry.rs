@@ -13,6 +13,8 @@ use crate::{
     session::{Conversations, SessionHandle},
 };
 
+use super::lobby::Changes;
+
 /// How many keepers are attached to at a time. A daemon that gets little time has then begun on few, and each is heard out.
 pub(super) const ATTACHED_AT_A_TIME: usize = 16;
 
@@ -31,6 +33,7 @@ pub(super) struct Registry {
     /// Held by those who try again to attach to a keeper that did not answer.
     retries: Retries,
     start_sweep: Arc<StartSweep>,
+    changes: Arc<Changes>,
 }
 
 /// So many are tried at a time.
@@ -44,6 +47,14 @@ impl Default for Retries {
 }
 
 impl Registry {
+    /// An empty one that marks what it learns among these changes.
+    pub(super) fn new(changes: Arc<Changes>) -> Self {
+        Self {
+            changes,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn get(&self, id: SessionId) -> Option<SessionHandle> {
         // An actor that is gone is as good as none: the next who asks opens the session again.
         self.sessions()
@@ -56,11 +67,14 @@ impl Registry {
         let id = handle.id();
         self.sessions().insert(id, handle);
         self.out_of_reach().remove(&id);
+        self.changes.mark(id);
     }
 
     /// Says whether that was new.
     pub(super) fn set_out_of_reach(&self, id: SessionId, reason: FailReason) -> bool {
-        self.out_of_reach().insert(id, reason).is_none()
+        let is_new = self.out_of_reach().insert(id, reason).is_none();
+        self.changes.mark(id);
+        is_new
     }
 
     pub(super) fn all_out_of_reach(&self) -> Vec<SessionId> {
@@ -70,6 +84,7 @@ impl Registry {
     /// It is found out anew whether its keeper can be reached.
     pub(super) fn forget_out_of_reach(&self, id: SessionId) {
         self.out_of_reach().remove(&id);
+        self.changes.mark(id);
     }
 
     pub(super) fn why_out_of_reach(&self, id: SessionId) -> Option<FailReason> {

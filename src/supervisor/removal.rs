@@ -124,6 +124,7 @@ impl Supervisor {
             absent(tokio::fs::rename(&doomed, &dir).await).map_err(SupervisorError::files(&doomed))?;
             return Err(error.into());
         }
+        self.shared.changes.mark(id);
         self.shared.registry.conversations().forget(id);
         remove_folder(&doomed)
             .await

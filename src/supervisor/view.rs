@@ -249,7 +249,7 @@ fn pending(session: SessionId, approval: &Approval) -> ApprovalRow {
 }
 
 /// A session that nobody has opened since the start of the daemon: it has no process.
-fn resting(row: &SessionRow) -> LiveView {
+pub(super) fn resting(row: &SessionRow) -> LiveView {
     LiveView {
         state: row.state,
         reason: row

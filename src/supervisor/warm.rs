@@ -325,7 +325,12 @@ impl Supervisor {
 }
 
 /// The session that a process is started as.
-fn spare_session(id: SessionId, cli_session: CliSessionId, cwd: String, options: String) -> NewSession {
+pub(super) fn spare_session(
+    id: SessionId,
+    cli_session: CliSessionId,
+    cwd: String,
+    options: String,
+) -> NewSession {
     NewSession {
         id,
         cwd,
@@ -346,7 +351,7 @@ fn spare_session(id: SessionId, cli_session: CliSessionId, cwd: String, options:
 }
 
 /// What the store would say of a session that it does not know yet.
-fn spare_row(new: &NewSession) -> SessionRow {
+pub(super) fn spare_row(new: &NewSession) -> SessionRow {
     SessionRow {
         parked: None,
         id: new.id,

@@ -27,6 +27,7 @@ mod later_starts;
 mod life;
 mod limits;
 mod load;
+mod lobby;
 mod metrics;
 mod misfits;
 mod money;

@@ -5,6 +5,7 @@ use axum::{
     http::{Method, header},
 };
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 use trunkline::http::openapi_json;
 
 use crate::harness::Bed;
@@ -61,7 +62,15 @@ async fn a_viewer_reads_and_changes_nothing_on_every_route() {
             let request = bed
                 .request_with(&bed.viewer_token, method, &place)
                 .header(header::CONTENT_TYPE, "application/json");
-            let answer = bed.send(request.body(Body::from("{}")).unwrap()).await;
+            let request = request.body(Body::from("{}")).unwrap();
+            if path == "/v1/events" {
+                // It has no end.
+                let opened = bed.router().oneshot(request).await.unwrap();
+                assert_eq!(opened.status(), 200, "{name}");
+                let_in += 1;
+                continue;
+            }
+            let answer = bed.send(request).await;
             if may_look {
                 assert!(
                     ![401, 403].contains(&answer.status.as_u16()),

@@ -13,6 +13,7 @@
 pub(crate) mod browser_sdk;
 pub(crate) mod chance;
 pub(crate) mod daemon;
+pub(crate) mod event_stream;
 pub(crate) mod lines;
 pub(crate) mod model_api;
 pub(crate) mod pages;

@@ -10,11 +10,11 @@ use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
     claude::LaunchOptions,
     domain::{
-        CliSessionId, Clock, FailReason, Parked, PromptState, RestartOverride, RuleSpec, Seq, SessionId,
-        SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
+        CliSessionId, Clock, FailReason, Parked, PromptState, Restart, RestartOverride, RuleSpec, Seq,
+        SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
     },
     http::ApiError,
-    session::{EDITING_TOOLS, LiveView},
+    session::{self, EDITING_TOOLS, LiveView},
     store::{MetaPatch, SessionRow},
     supervisor::{CreateSession, ForkSession, SessionView},
 };
@@ -124,7 +124,7 @@ struct Cli {
 
 /// A restart that is due.
 #[derive(Serialize, utoipa::ToSchema)]
-struct DueRestart {
+pub(super) struct DueRestart {
     /// Which one in a row, from 1.
     attempt: u32,
     /// When.
@@ -134,9 +134,19 @@ struct DueRestart {
     reason: FailReason,
 }
 
+impl DueRestart {
+    pub(super) fn of(restart: Restart) -> Self {
+        Self {
+            attempt: restart.attempt,
+            at: restart.at,
+            reason: restart.reason,
+        }
+    }
+}
+
 /// A turn that has not ended.
 #[derive(Serialize, utoipa::ToSchema)]
-struct OpenTurn {
+pub(super) struct OpenTurn {
     /// Its number within the session, from 1.
     number: u64,
     /// Its first record.
@@ -144,6 +154,16 @@ struct OpenTurn {
     /// When it began.
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
+}
+
+impl OpenTurn {
+    pub(super) const fn of(turn: session::OpenTurn) -> Self {
+        Self {
+            number: turn.number,
+            first_seq: turn.first_seq,
+            started_at: turn.started_at,
+        }
+    }
 }
 
 /// A prompt whose turn has not ended.
@@ -194,11 +214,7 @@ impl Session {
             ),
             start_queue_position: None,
             reason: live.reason,
-            restart: live.restart.map(|restart| DueRestart {
-                attempt: restart.attempt,
-                at: restart.at,
-                reason: restart.reason,
-            }),
+            restart: live.restart.map(DueRestart::of),
             parked: live.parked,
             silent_for_ms: live.silent_since.map(|since| Clock.now().millis_since(since)),
             is_silent: live.is_silent,
@@ -211,11 +227,7 @@ impl Session {
             model: live.model.or(row.model),
             permission_mode: live.permission_mode.or(row.permission_mode),
             head_seq: live.head_seq,
-            turn: live.turn.map(|turn| OpenTurn {
-                number: turn.number,
-                first_seq: turn.first_seq,
-                started_at: turn.started_at,
-            }),
+            turn: live.turn.map(OpenTurn::of),
             open_prompts: live
                 .open_prompts
                 .into_iter()

@@ -15,6 +15,7 @@ const SEEN_BY_VIEWERS: &[&str] = &[
     "/metrics",
     "/openapi.json",
     "/v1/approvals",
+    "/v1/events",
     "/v1/rules",
     "/v1/sessions",
     "/v1/sessions/{id}",

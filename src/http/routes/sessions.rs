@@ -9,7 +9,10 @@ use axum::{
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::wait::{self, WaitFor};
+use super::{
+    label,
+    wait::{self, WaitFor},
+};
 use crate::{
     domain::{SessionId, SessionState},
     http::{
@@ -104,12 +107,6 @@ pub(super) struct ListParams {
     limit: Option<u64>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
-}
-
-fn label(text: &str) -> Result<(String, String), ApiError> {
-    text.split_once('=')
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .ok_or_else(|| ApiError::new(ErrorCode::InvalidQuery).detail("label: expected key=value"))
 }
 
 /// Show a session.

@@ -1,0 +1,204 @@
+//! Owns a session as the lobby has it: why it needs a person, and in which respects it differs from what it was.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    domain::{SessionState, Timestamp, Usd},
+    supervisor::SessionView,
+};
+
+/// The share of its budget that a session may spend before a person is told, in percent.
+const BUDGET_WARNING_PERCENT: i64 = 80;
+
+/// A session in the lobby.
+#[derive(Clone, Debug)]
+pub struct LobbyEntry {
+    /// The session. Its launch options are left out.
+    pub view: SessionView,
+    /// Why it needs a person; `None` when it needs nobody.
+    pub attention: Option<Attention>,
+}
+
+/// Why a session needs a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct Attention {
+    /// The most urgent reason.
+    pub reason: AttentionReason,
+    /// Its urgency: 1 is the highest, 4 the lowest.
+    pub rank: u8,
+    /// Since when.
+    #[schema(value_type = String, format = DateTime)]
+    pub since: Timestamp,
+    /// When a rule decides if nobody has; of `decision` with rank 1.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deadline: Option<Timestamp>,
+}
+
+/// A reason for which a session needs a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionReason {
+    /// An approval waits: rank 1 with a deadline, 2 without.
+    Decision,
+    /// The session has failed, and no restart is due: rank 3.
+    Failed,
+    /// The CLI has said nothing for longer than it may: rank 4.
+    Silent,
+    /// A tool changed a file in a mode that asks, and nobody was asked: rank 4.
+    UnaskedEdit,
+    /// Four fifths of the budget are spent: rank 4.
+    Budget,
+}
+
+/// A respect in which a session can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LobbyChange {
+    /// State, reason, the restart that is due, parking, or its place in the queue of starts.
+    State,
+    /// Title, tag or labels.
+    Title,
+    /// Model or permission mode.
+    Model,
+    /// A turn began or ended.
+    Turn,
+    /// The start of the last prompt.
+    Prompt,
+    /// The cost.
+    Cost,
+    /// An approval opened.
+    ApprovalOpened,
+    /// An approval was decided or withdrawn.
+    ApprovalClosed,
+    /// Whether, why or since when it needs a person.
+    Attention,
+}
+
+impl LobbyEntry {
+    /// The entry for a session as it is now. A reason that it had before keeps its time.
+    pub(super) fn new(mut view: SessionView, before: Option<&Self>, now: Timestamp) -> Self {
+        let attention = attention(&view, now).map(|attention| {
+            let earlier = before
+                .and_then(|before| before.attention)
+                .filter(|earlier| earlier.reason == attention.reason && is_timeless(attention.reason));
+            Attention {
+                since: earlier.map_or(attention.since, |earlier| earlier.since),
+                ..attention
+            }
+        });
+        view.row.options = String::new();
+        Self { view, attention }
+    }
+
+    /// The respects in which this differs from what was before.
+    pub(super) fn changes_since(&self, before: &Self) -> Vec<LobbyChange> {
+        let ((row, live), (old_row, old_live)) = (
+            (&self.view.row, &self.view.live),
+            (&before.view.row, &before.view.live),
+        );
+        let is_open = |approvals: &[std::sync::Arc<crate::domain::Approval>], id| {
+            approvals.iter().any(|approval| approval.id == id)
+        };
+        let has_more = |now: &[std::sync::Arc<crate::domain::Approval>],
+                        then: &[std::sync::Arc<crate::domain::Approval>]| {
+            now.iter().any(|approval| !is_open(then, approval.id))
+        };
+        let restart =
+            |live: &crate::session::LiveView| live.restart.as_ref().map(|due| (due.attempt, due.at));
+        let checks = [
+            (
+                LobbyChange::State,
+                live.state != old_live.state
+                    || live.reason != old_live.reason
+                    || live.parked != old_live.parked
+                    || restart(live) != restart(old_live)
+                    || self.view.start_queue_position != before.view.start_queue_position,
+            ),
+            (
+                LobbyChange::Title,
+                row.title != old_row.title || row.tag != old_row.tag || row.labels != old_row.labels,
+            ),
+            (
+                LobbyChange::Model,
+                live.model != old_live.model || live.permission_mode != old_live.permission_mode,
+            ),
+            (
+                LobbyChange::Turn,
+                live.turn.as_ref().map(|turn| turn.number) != old_live.turn.as_ref().map(|turn| turn.number)
+                    || row.turns != old_row.turns,
+            ),
+            (LobbyChange::Prompt, row.last_prompt != old_row.last_prompt),
+            (LobbyChange::Cost, row.cost_usd != old_row.cost_usd),
+            (
+                LobbyChange::ApprovalOpened,
+                has_more(&live.approvals, &old_live.approvals)
+                    || live.waiting_approvals.count > old_live.waiting_approvals.count,
+            ),
+            (
+                LobbyChange::ApprovalClosed,
+                has_more(&old_live.approvals, &live.approvals),
+            ),
+            (LobbyChange::Attention, self.attention != before.attention),
+        ];
+        let changed = checks.into_iter().filter(|(_, is_changed)| *is_changed);
+        changed.map(|(change, _)| change).collect()
+    }
+}
+
+/// Whether nothing but the lobby knows since when a reason holds.
+const fn is_timeless(reason: AttentionReason) -> bool {
+    matches!(
+        reason,
+        AttentionReason::Failed | AttentionReason::UnaskedEdit | AttentionReason::Budget
+    )
+}
+
+fn attention(view: &SessionView, now: Timestamp) -> Option<Attention> {
+    let live = &view.live;
+    let of = |reason, rank, since, deadline| {
+        Some(Attention {
+            reason,
+            rank,
+            since,
+            deadline,
+        })
+    };
+    let soonest = live
+        .approvals
+        .iter()
+        .filter_map(|approval| Some((approval.deadline?, approval.requested_at)))
+        .min();
+    if let Some((deadline, since)) = soonest {
+        return of(AttentionReason::Decision, 1, since, Some(deadline));
+    }
+    if let Some(since) = live.approvals.iter().map(|approval| approval.requested_at).min() {
+        return of(AttentionReason::Decision, 2, since, None);
+    }
+    if live.state == SessionState::Failed {
+        return of(AttentionReason::Failed, 3, view.row.updated_at, None);
+    }
+    if live.is_silent {
+        return of(AttentionReason::Silent, 4, live.silent_since.unwrap_or(now), None);
+    }
+    if live.unasked_tool.is_some() {
+        return of(AttentionReason::UnaskedEdit, 4, now, None);
+    }
+    if is_nearly_spent(view) {
+        return of(AttentionReason::Budget, 4, now, None);
+    }
+    None
+}
+
+/// Whether a session that can go on has spent most of what it may.
+fn is_nearly_spent(view: &SessionView) -> bool {
+    #[derive(Deserialize)]
+    struct Budget {
+        max_budget_usd: Option<f64>,
+    }
+    let budget = serde_json::from_str::<Budget>(&view.row.options).ok();
+    let budget = budget.and_then(|it| Usd::from_dollars(it.max_budget_usd?));
+    budget.is_some_and(|budget| {
+        view.live.state.is_live()
+            && view.row.cost_usd.as_nanos() >= budget.as_nanos() / 100 * BUDGET_WARNING_PERCENT
+    })
+}
