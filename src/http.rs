@@ -13,6 +13,7 @@ mod error;
 mod extract;
 mod guard;
 mod idempotency;
+mod lobby;
 mod observe;
 mod openapi;
 mod restart;

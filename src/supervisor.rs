@@ -50,10 +50,7 @@ use crate::{
 pub use crate::session::{DeskTimes, Limits, Refusal};
 pub use cli::{CliFound, CliMissing};
 pub use error::SupervisorError;
-pub use lobby::{
-    Attention, BadEventId, EventId, Lobby, LobbyChange, LobbyEntry, LobbyEvent, LobbyFilter, LobbyNews,
-    LobbyWatch,
-};
+pub use lobby::{BadEventId, EventId, Lobby, LobbyEntry, LobbyEvent, LobbyFilter, LobbyNews, LobbyWatch};
 pub use lost::LostDatabase;
 pub use offers::{Offer, Offered};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};

@@ -274,6 +274,12 @@ codes! {
     SecretRefused, "secret_refused", final, none,
         "The daemon cannot keep the secret out of the journal",
         "Restart the session, whose keeper is of an older version, then send the secret again.";
+    NotSubscribed, "not_subscribed", final, none,
+        "The client has not subscribed to this session on this socket",
+        "Send trunkline.subscribe with its session_id first.";
+    AlreadySubscribed, "already_subscribed", final, none,
+        "The client has subscribed to this session on this socket already",
+        "Send trunkline.unsubscribe first to begin at another record.";
     UnknownFrame, "unknown_frame", final, none,
         "The daemon knows no frame of this type",
         "Send a frame whose type docs/PROTOCOL.md lists.";

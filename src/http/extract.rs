@@ -214,6 +214,13 @@ pub(super) fn page(limit: Option<u64>, cursor: Option<String>) -> Result<PageReq
         .map_err(|error| ApiError::new(ErrorCode::InvalidQuery).detail(error.to_string()))
 }
 
+/// The key and the value in a parameter.
+pub(super) fn label(text: &str) -> Result<(String, String), ApiError> {
+    text.split_once('=')
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| ApiError::new(ErrorCode::InvalidQuery).detail("label: expected key=value"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -122,6 +122,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(events::list))
         .routes(routes!(lobby::watch))
         .routes(routes!(ws::attach))
+        .routes(routes!(ws::many::attach))
         .routes(routes!(controls::interrupt))
         .routes(routes!(controls::set_model))
         .routes(routes!(controls::set_permission_mode))
@@ -164,13 +165,6 @@ fn without_prompt() -> OpenApiRouter<AppState> {
 /// Routes whose answers are kept under no idempotency key.
 fn with_secret() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(tickets::create))
-}
-
-/// The key and the value in a parameter.
-fn label(text: &str) -> Result<(String, String), ApiError> {
-    text.split_once('=')
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .ok_or_else(|| ApiError::new(ErrorCode::InvalidQuery).detail("label: expected key=value"))
 }
 
 async fn not_found() -> ApiError {

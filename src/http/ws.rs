@@ -1,11 +1,13 @@
 //! Owns the WebSocket of a session: the upgrade, the choice of the sub-protocol, and how a client is attached.
 //! `docs/PROTOCOL.md` is its description for clients.
 
+mod client;
 mod close;
 mod dialect;
 mod first_line;
 mod frames;
 mod joiner;
+pub(super) mod many;
 mod ndjson;
 mod socket;
 mod v1;
@@ -37,10 +39,11 @@ use crate::{
     domain::{ClientId, Role, Seq, SessionId},
     session::{Attachment, ClientInbox},
 };
+use client::{Client, Inbox};
 use close::Close;
 use dialect::{Dialect as _, Received};
 use ndjson::{Earlier, Relay};
-use socket::{Client, Inbox, Limits};
+use socket::Limits;
 use v1::Records;
 
 /// The beginning of a sub-protocol that carries a token. It is never chosen.
@@ -153,10 +156,7 @@ pub(super) async fn attach(
     (uri, headers): (Uri, HeaderMap),
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    let upgrade = upgrade.map_err(|_| {
-        ApiError::new(ErrorCode::UpgradeRequired)
-            .header(header::UPGRADE, HeaderValue::from_static("websocket"))
-    })?;
+    let upgrade = asked(upgrade)?;
     let protocol =
         Protocol::of(&headers, params.protocol.as_deref()).ok_or(ErrorCode::UnsupportedProtocol)?;
     let upgrade = prepared(upgrade, protocol, &state);
@@ -221,6 +221,14 @@ fn check_role(role: Role, params: &AttachParams) -> Result<(), ApiError> {
         _ => return Ok(()),
     };
     Err(ApiError::new(ErrorCode::RoleForbidden).detail(refused))
+}
+
+/// The upgrade, if the request asks for one.
+fn asked(upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>) -> Result<WebSocketUpgrade, ApiError> {
+    upgrade.map_err(|_| {
+        ApiError::new(ErrorCode::UpgradeRequired)
+            .header(header::UPGRADE, HeaderValue::from_static("websocket"))
+    })
 }
 
 /// Sets the limits of a socket, and selects the sub-protocol if the client offers any but its token.
@@ -394,7 +402,7 @@ async fn relay(
     let max_line_bytes = Limits::of(state.config()).message_bytes;
     let mut dialect = Relay::new(inbox.clone(), client, by, tokens, earlier, max_line_bytes);
     let Received { lines, .. } = dialect.received(rest.into(), cursor.position())?;
-    let (early, _) = socket::permitted(role, lines, &mut dialect)?;
+    let (early, _) = client::permitted(role, lines, &mut dialect)?;
     Ok(Client {
         dialect,
         cursor,

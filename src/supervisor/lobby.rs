@@ -17,7 +17,7 @@ use tokio::{
 };
 
 pub(super) use changes::Changes;
-pub use entry::{Attention, LobbyChange, LobbyEntry};
+pub use entry::LobbyEntry;
 pub use history::{BadEventId, EventId, LobbyEvent};
 
 use super::{SessionView, Supervisor, SupervisorError};

@@ -28,6 +28,7 @@ mod life;
 mod limits;
 mod load;
 mod lobby;
+mod many;
 mod metrics;
 mod misfits;
 mod money;

@@ -42,6 +42,7 @@ fn every_example_is_json() {
     for info in [
         "json",
         "json client",
+        "json many",
         "json server",
         "json record",
         "json decision",

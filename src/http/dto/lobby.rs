@@ -9,8 +9,8 @@ use super::{
     session::{DueRestart, OpenTurn},
 };
 use crate::{
-    domain::{FailReason, Parked, Seq, SessionId, SessionState, Timestamp, Usd},
-    supervisor::{Attention, EventId, LobbyChange, LobbyEntry, LobbyEvent, SessionView},
+    domain::{Attention, FailReason, LobbyChange, Parked, Seq, SessionId, SessionState, Timestamp, Usd},
+    supervisor::{EventId, LobbyEntry, LobbyEvent, SessionView},
 };
 
 /// News from the lobby.

@@ -25,7 +25,8 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::UnknownFrame => StatusCode::BAD_REQUEST,
         E::Unauthorized | E::TicketInvalid => StatusCode::UNAUTHORIZED,
         E::OriginForbidden | E::RoleForbidden | E::CwdOutsideRoots => StatusCode::FORBIDDEN,
-        E::RouteNotFound
+        E::NotSubscribed
+        | E::RouteNotFound
         | E::SessionNotFound
         | E::ConversationNotFound
         | E::MessageNotFound
@@ -62,7 +63,8 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::RequestNotOwned
         | E::RequestIdInUse
         | E::RequestCancelled
-        | E::SecretRefused => StatusCode::CONFLICT,
+        | E::SecretRefused
+        | E::AlreadySubscribed => StatusCode::CONFLICT,
         E::ResponseNotKept | E::RecordsCompacted => StatusCode::GONE,
         E::BodyTooLarge | E::PromptTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         E::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,

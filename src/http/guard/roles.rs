@@ -32,6 +32,7 @@ const SEEN_BY_VIEWERS: &[&str] = &[
     "/v1/sessions/{id}/turns",
     "/v1/sessions/{id}/ws",
     "/v1/usage",
+    "/v1/ws",
 ];
 
 /// The role that a method of a route needs.

@@ -9,16 +9,13 @@ use axum::{
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{
-    label,
-    wait::{self, WaitFor},
-};
+use super::wait::{self, WaitFor};
 use crate::{
     domain::{SessionId, SessionState},
     http::{
         ApiError, AppState, ErrorCode,
         dto::{CreateRequest, ForkRequest, ResumeRequest, Session, SessionPage, UpdateRequest},
-        extract::{Body, Id, Named, OfSession, Params, page},
+        extract::{Body, Id, Named, OfSession, Params, label, page},
     },
     store::SessionFilter,
     supervisor::SessionView,

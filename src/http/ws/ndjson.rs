@@ -12,11 +12,11 @@ use memchr::memmem;
 use serde_json::Value;
 
 use super::{
+    client::{Delivery, Inbox},
     close::Close,
     dialect::{BATCH_BYTES, Dialect, Next, Received},
     first_line, frames,
     joiner::{Joiner, TooLong},
-    socket::{Delivery, Inbox},
 };
 use crate::{
     auth::Tokens,

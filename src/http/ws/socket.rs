@@ -1,5 +1,5 @@
-//! Owns the life of one attached client: records and answers go out, lines come in, and it ends in an orderly way. It is
-//! generic over the socket, over what takes the lines, and over the sub-protocol.
+//! Owns the life of one socket: frames go out and come in by turns, a client that is slow or silent is found out, and it ends
+//! in an orderly way. It is generic over the socket and over the side that is not the wire.
 
 use std::{
     future::{Future, poll_fn},
@@ -12,55 +12,76 @@ use axum::{
     extract::ws::{Message, Utf8Bytes},
 };
 use futures_util::{Sink, Stream};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout},
-};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::{self, error::CapacityError};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    client::{Client, Inbox, Served},
     close::Close,
-    dialect::{Dialect, Next, Received},
+    dialect::Dialect,
     wire::{Event, Wire},
 };
-use crate::{
-    domain::{Role, Seq},
-    http::HttpConfig,
-    journal::Cursor,
-    session::ClientFrame,
-};
+use crate::http::HttpConfig;
 
-/// Most lines in one frame of a viewer that are answered.
-const MAX_FORBIDDEN: usize = 64;
-/// Most answers that are taken from the side channel at once.
-const MAX_ANSWERS: usize = 64;
 /// Pings that may stay without an answer.
 const MAX_MISSED_PONGS: u32 = 2;
 
-/// What takes a client's lines.
-pub(super) trait Inbox: Clone + Send + Sync + 'static {
-    /// Takes one line. Answers to it come through the side channel; the error says that nothing can be taken any more.
-    fn line(&self, line: Bytes) -> impl Future<Output = Result<(), String>> + Send;
+/// The side of a socket that is not the wire.
+pub(super) trait Peer: Send {
+    /// The outcome of work.
+    type Done: Send + 'static;
 
-    /// Whether a request of the CLI waits for an answer that may be this client's.
-    fn is_asked(&self, request_id: String) -> impl Future<Output = bool> + Send + use<Self>;
+    /// The first frame, and work to begin with.
+    fn first(&mut self) -> (Option<String>, Option<Work<Self::Done>>);
+
+    /// The next frames for the client. It waits while there are none, and is asked only when all before them is written.
+    ///
+    /// CANCEL-SAFETY: nothing is lost when the future is dropped.
+    fn next(&mut self) -> impl Future<Output = Outgoing> + Send;
+
+    /// Takes a frame of the client.
+    ///
+    /// # Errors
+    /// The close that the frame leads to.
+    fn received(&mut self, text: Utf8Bytes) -> Result<Taken<Self::Done>, Close>;
+
+    /// The work is done.
+    ///
+    /// # Errors
+    /// The close that this leads to.
+    fn worked(&mut self, done: Self::Done) -> Result<Taken<Self::Done>, Close>;
+
+    /// All that was given for the client is written.
+    fn written(&mut self);
+
+    /// The record after which the client may go on, for one that counts them.
+    fn sent(&self) -> Option<u64>;
+
+    /// The end that the daemon's end is for the client, and the frame before it.
+    fn shutdown(&self, reconnect_after_ms: u64) -> (Option<String>, Close);
 }
 
-/// What a socket is connected to.
-pub(super) struct Client<I, D> {
-    /// How the client speaks.
-    pub(super) dialect: D,
-    /// The client's place in the journal.
-    pub(super) cursor: Cursor,
-    /// News for this client alone.
-    pub(super) direct: mpsc::Receiver<ClientFrame>,
-    /// Where the client's lines go.
-    pub(super) inbox: I,
-    /// Lines that the client has sent already, and that go on to the session.
-    pub(super) early: Vec<Bytes>,
-    /// Whether the client's lines go anywhere.
-    pub(super) role: Role,
+/// Work for which the next frame of the client waits.
+pub(super) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What comes of a frame of the client.
+pub(super) struct Taken<T> {
+    /// Frames that answer it.
+    pub(super) answers: Vec<String>,
+    /// What is to be done before the next frame is taken.
+    pub(super) work: Option<Work<T>>,
+}
+
+/// What goes out next.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    /// Frames.
+    Frames(Vec<Message>),
+    /// The connection is to be closed.
+    Close(Close),
+    /// The daemon ends.
+    Shutdown,
 }
 
 /// Limits of a socket.
@@ -92,10 +113,7 @@ impl Limits {
     }
 }
 
-/// Lines on their way to the session.
-pub(super) type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
-
-/// Serves a client until one side ends it, and says why it ended.
+/// Serves a client of one session until one side ends it, and says why it ended.
 pub(super) async fn run<S, I, D>(
     socket: S,
     client: Client<I, D>,
@@ -107,39 +125,41 @@ where
     I: Inbox,
     D: Dialect,
 {
+    let peer = Served::new(client, shutdown.clone());
+    serve(socket, peer, limits, shutdown).await
+}
+
+/// Serves a client until one side ends it, and says why it ended.
+pub(super) async fn serve<S, P>(
+    socket: S,
+    mut peer: P,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> &'static str
+where
+    S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
+    P: Peer,
+{
     let mut wire = Wire::new(socket);
-    let Client {
-        mut dialect,
-        mut cursor,
-        mut direct,
-        inbox,
-        early,
-        role,
-    } = client;
-    wire.queue_text(dialect.first());
+    let (first, mut work) = peer.first();
+    wire.queue_text(first);
     let mut ping = interval_at(Instant::now() + limits.ping_interval, limits.ping_interval);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut missed_pongs = 0;
-    let mut delivery: Option<Delivery> = deliver(&inbox, early);
-    let mut news = Vec::new();
-    let mut is_subscribed = true;
-    // What is certainly written: the end may forget what is not.
-    let mut sent = cursor.position();
 
     let ended = loop {
-        // The next frame is read when the lines of the one before are delivered, so a client cannot fill memory.
-        let reading = delivery.is_none();
+        // The next frame is read when the work of the one before is done, so a client cannot fill memory.
+        let reading = work.is_none();
         let busy = wire.is_busy();
         if !busy {
-            sent = cursor.position();
+            peer.written();
         }
-        let head = cursor.position();
         let send_deadline = wire.progress() + limits.send_timeout;
-        // Every branch is cancel-safe: the wire, the delivery and the dialect keep their state outside of it.
-        tokio::select! {
+        // Every branch is cancel-safe: the wire, the work and the peer keep their state outside of it.
+        let taken = tokio::select! {
             () = shutdown.cancelled() => break Ended::Shutdown,
             event = poll_fn(|context| wire.poll(context, reading)) => match event {
-                Event::Drained => {}
+                Event::Drained => continue,
                 Event::Ended => break Ended::Gone,
                 Event::ReadFailed(error) => break Ended::of_read(&error),
                 Event::WriteFailed(error) => break Ended::of_write(&error),
@@ -147,34 +167,22 @@ where
                     missed_pongs = 0;
                     match message {
                         Message::Text(text) if text.len() > limits.message_bytes => break Ended::Close(Close::TooBig),
-                        Message::Text(text) => match received(role, text, head, &mut dialect) {
-                            Ok(Received { lines, answers }) => {
-                                for answer in answers {
-                                    wire.queue(Message::Text(answer.into()));
-                                }
-                                delivery = deliver(&inbox, lines);
-                            }
-                            Err(close) => break Ended::Close(close),
-                        },
+                        Message::Text(text) => peer.received(text),
                         Message::Binary(_) => break Ended::Close(Close::Binary),
                         Message::Close(_) => break Ended::Peer,
-                        Message::Ping(_) | Message::Pong(_) => {}
+                        Message::Ping(_) | Message::Pong(_) => continue,
                     }
                 }
             },
-            delivered = async { delivery.as_mut().unwrap_or(&mut never()).await }, if !reading => {
-                delivery = None;
-                if let Err(reason) = delivered {
-                    match dialect.undelivered(&reason) {
-                        Ok(frame) => wire.queue_text(frame),
-                        Err(close) => break Ended::Close(close),
-                    }
-                }
+            done = async { work.as_mut().unwrap_or(&mut never()).await }, if !reading => {
+                work = None;
+                peer.worked(done)
             },
             () = sleep_until(send_deadline), if busy => {
                 if wire.progress().elapsed() >= limits.send_timeout {
                     break Ended::Close(Close::Slow);
                 }
+                continue;
             },
             _ = ping.tick() => {
                 // Pongs behind a line that is being delivered have not been read yet.
@@ -185,78 +193,42 @@ where
                     missed_pongs += 1;
                     wire.queue(Message::Ping(Bytes::new()));
                 }
+                continue;
             },
-            count = direct.recv_many(&mut news, MAX_ANSWERS), if !busy && is_subscribed => {
-                if count == 0 && !cursor.is_closed() && !shutdown.is_cancelled() {
-                    // The client did not take its answers.
-                    break Ended::Close(Close::Slow);
-                }
-                // A session that was deleted gives what it has before the end.
-                is_subscribed = count > 0;
-                match news.drain(..).try_for_each(|frame| dialect.direct(frame).map(|text| wire.queue_text(text))) {
-                    Ok(()) => {}
-                    Err(close) => break Ended::Close(close),
-                }
-            },
-            next = dialect.next(&mut cursor), if !busy => match next {
-                Next::Frames(frames) => {
+            outgoing = peer.next(), if !busy => match outgoing {
+                Outgoing::Frames(frames) => {
                     for frame in frames {
                         wire.queue(frame);
                     }
+                    continue;
                 }
-                Next::End if shutdown.is_cancelled() => break Ended::Shutdown,
-                Next::End => break Ended::Close(Close::Deleted),
-                Next::Close(close) => break Ended::Close(close),
-                // The files of a deleted session go while a client that is behind reads them.
-                Next::Failed(_) if cursor.is_closed() => break Ended::Close(Close::Deleted),
-                Next::Failed(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "a client's records cannot be read");
-                    break Ended::Close(Close::Journal);
-                }
+                Outgoing::Close(close) => break Ended::Close(close),
+                Outgoing::Shutdown => break Ended::Shutdown,
             },
+        };
+        match taken {
+            Ok(Taken { answers, work: more }) => {
+                for answer in answers {
+                    wire.queue_text(Some(answer));
+                }
+                work = more;
+            }
+            Err(close) => break Ended::Close(close),
         }
     };
-    // The session hears of the end now: the farewell may take its time.
-    drop((delivery, inbox, direct));
     let (last, close) = match &ended {
         Ended::Shutdown => {
-            let (last, close) = dialect.shutdown(limits.reconnect_after_ms);
+            let (last, close) = peer.shutdown(limits.reconnect_after_ms);
             (last, Some(close))
         }
         Ended::Close(close) | Ended::CloseUnread(close) => (None, Some(close.clone())),
         Ended::Peer | Ended::Gone => (None, None),
     };
-    let sent = dialect.counts().then(|| sent.get());
-    let close = close.map(|close| close.frame(sent));
+    let close = close.map(|close| close.frame(peer.sent()));
+    // The session hears of the end now: the farewell may take its time.
+    drop((work, peer));
     finish(wire, &ended, last, close, limits.close_timeout).await;
     ended.as_str()
-}
-
-/// What is in a frame of the client.
-fn received<D: Dialect>(role: Role, text: Utf8Bytes, head: Seq, dialect: &mut D) -> Result<Received, Close> {
-    let mut received = dialect.received(text, head)?;
-    let (lines, answers) = permitted(role, received.lines, dialect)?;
-    received.lines = lines;
-    received.answers.extend(answers);
-    Ok(received)
-}
-
-/// The lines of a client that go on to the session, and what a viewer is told of those that do not.
-pub(super) fn permitted<D: Dialect>(
-    role: Role,
-    lines: Vec<Bytes>,
-    dialect: &mut D,
-) -> Result<(Vec<Bytes>, Vec<String>), Close> {
-    if role.covers(Role::Operator) {
-        return Ok((lines, Vec::new()));
-    }
-    if lines.len() > MAX_FORBIDDEN {
-        return Err(Close::Forbidden);
-    }
-    let answers = lines
-        .iter()
-        .filter_map(|line| dialect.forbidden(line).transpose());
-    Ok((Vec::new(), answers.collect::<Result<_, _>>()?))
 }
 
 /// Closes a socket that serves no client.
@@ -363,21 +335,7 @@ async fn finish<S>(
     let _answered = timeout(limit, farewell).await;
 }
 
-/// Hands lines over one after the other; nothing to do gives none.
-fn deliver<I: Inbox>(inbox: &I, lines: Vec<Bytes>) -> Option<Delivery> {
-    if lines.is_empty() {
-        return None;
-    }
-    let inbox = inbox.clone();
-    Some(Box::pin(async move {
-        for line in lines {
-            inbox.line(line).await?;
-        }
-        Ok(())
-    }))
-}
-
-fn never() -> Delivery {
+fn never<T: Send + 'static>() -> Work<T> {
     Box::pin(std::future::pending())
 }
 

@@ -1,9 +1,9 @@
 //! Owns a session as the lobby has it: why it needs a person, and in which respects it differs from what it was.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::{
-    domain::{SessionState, Timestamp, Usd},
+    domain::{Attention, AttentionReason, LobbyChange, SessionState, Timestamp, Usd},
     supervisor::SessionView,
 };
 
@@ -17,61 +17,6 @@ pub struct LobbyEntry {
     pub view: SessionView,
     /// Why it needs a person; `None` when it needs nobody.
     pub attention: Option<Attention>,
-}
-
-/// Why a session needs a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct Attention {
-    /// The most urgent reason.
-    pub reason: AttentionReason,
-    /// Its urgency: 1 is the highest, 4 the lowest.
-    pub rank: u8,
-    /// Since when.
-    #[schema(value_type = String, format = DateTime)]
-    pub since: Timestamp,
-    /// When a rule decides if nobody has; of `decision` with rank 1.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub deadline: Option<Timestamp>,
-}
-
-/// A reason for which a session needs a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AttentionReason {
-    /// An approval waits: rank 1 with a deadline, 2 without.
-    Decision,
-    /// The session has failed, and no restart is due: rank 3.
-    Failed,
-    /// The CLI has said nothing for longer than it may: rank 4.
-    Silent,
-    /// A tool changed a file in a mode that asks, and nobody was asked: rank 4.
-    UnaskedEdit,
-    /// Four fifths of the budget are spent: rank 4.
-    Budget,
-}
-
-/// A respect in which a session can change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LobbyChange {
-    /// State, reason, the restart that is due, parking, or its place in the queue of starts.
-    State,
-    /// Title, tag or labels.
-    Title,
-    /// Model or permission mode.
-    Model,
-    /// A turn began or ended.
-    Turn,
-    /// The start of the last prompt.
-    Prompt,
-    /// The cost.
-    Cost,
-    /// An approval opened.
-    ApprovalOpened,
-    /// An approval was decided or withdrawn.
-    ApprovalClosed,
-    /// Whether, why or since when it needs a person.
-    Attention,
 }
 
 impl LobbyEntry {

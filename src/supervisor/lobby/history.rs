@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use super::{LobbyChange, LobbyEntry, LobbyFilter};
-use crate::domain::{SessionId, Timestamp};
+use super::{LobbyEntry, LobbyFilter};
+use crate::domain::{LobbyChange, SessionId, Timestamp};
 
 /// Changes that are kept. A watcher that is further behind gets all sessions anew.
 const MOST_KEPT: usize = 2048;

@@ -8,9 +8,11 @@ use std::{
     task::{Context, Poll},
 };
 
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::{
-    domain::{Seq, Timestamp},
+    domain::{Role, Seq, Timestamp},
     http::ws::v1::Records,
     journal::{Feed, Source, Writer, WriterOptions},
 };
