@@ -13,6 +13,7 @@ use super::{
     output::{Output, note},
     sessions, view,
 };
+use crate::domain::FailReason;
 
 /// So many sessions of the directory are looked at, the newest first.
 const LOOKED_AT: &str = "100";
@@ -102,7 +103,8 @@ fn can_go_on(session: &Value) -> bool {
 /// Whether the agent CLI refused to start for a reason that lasts, as when nobody is logged in. It starts once somebody mended that, and
 /// says so again if nobody did.
 fn was_refused(session: &Value) -> bool {
-    view::text(session, &["state"]) == "failed" && view::text(session, &["reason", "code"]) == "start_failed"
+    view::text(session, &["state"]) == "failed"
+        && view::text(session, &["reason", "code"]) == FailReason::START_FAILED
 }
 
 /// Whether a session in this state has no process before somebody resumes it.
