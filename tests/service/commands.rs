@@ -69,7 +69,7 @@ echo "$(basename "$0") $*" >> "$(dirname "$0")/said"
 case "$(basename "$0") $*" in
 "docker info" | "docker compose version") [ -e "$(dirname "$0")/engine" ] ;;
 "docker compose ps "*) echo healthy ;;
-"docker compose exec "*" new "*) printf 'Hello to you\n- turn done\n'; cat > /dev/null ;;
+"docker compose exec "*" new "*) printf 'Hello to you\n- session so far $0.00\n'; cat > /dev/null ;;
 esac
 "#;
 
