@@ -85,6 +85,7 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("make run PROFILE=dev", RUN),
     ("make test", Suite("test")),
     ("make lint", Suite("lint")),
+    ("make contract", Never("writes what a release promises")),
     ("make help", TARGETS),
     ("make openapi", TARGETS),
     ("make contract", Never("cuts the contract of a release")),
@@ -147,6 +148,7 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("claude --resume ID", OTHER),
     ("python3 -c '… rm x …'", EXAMPLE),
     ("sudo rm", EXAMPLE),
+    ("python3 -c '… rm x …'", EXAMPLE),
 ];
 
 /// Each command of the pages, with a page that shows it.
