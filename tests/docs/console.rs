@@ -85,7 +85,6 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("make run PROFILE=dev", RUN),
     ("make test", Suite("test")),
     ("make lint", Suite("lint")),
-    ("make contract", Never("writes what a release promises")),
     ("make help", TARGETS),
     ("make openapi", TARGETS),
     ("make contract", Never("cuts the contract of a release")),
