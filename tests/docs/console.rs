@@ -147,7 +147,6 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("claude --resume ID", OTHER),
     ("python3 -c '… rm x …'", EXAMPLE),
     ("sudo rm", EXAMPLE),
-    ("python3 -c '… rm x …'", EXAMPLE),
 ];
 
 /// Each command of the pages, with a page that shows it.
