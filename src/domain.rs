@@ -38,7 +38,7 @@ pub use prompt::{PromptState, PromptUuid};
 pub use restart::{Restart, RestartOverride, RestartPolicy, RestartTerms, WayOut};
 pub use role::Role;
 pub use rule::{Rule, RuleSet, RuleSpec};
-pub use run::{RunExit, StartMode, StopIntent, StopRung, StopStep};
+pub use run::{RunExit, StartMode, StopAction, StopIntent, StopStep};
 pub use seq::Seq;
 pub use state::{FailReason, SessionState};
 pub use turn::TurnEnd;

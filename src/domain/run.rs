@@ -30,7 +30,7 @@ pub enum StopIntent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StopStep {
     /// What was done.
-    pub step: StopRung,
+    pub step: StopAction,
     /// When, in milliseconds after the stop began.
     pub after_ms: u64,
 }
@@ -38,7 +38,7 @@ pub struct StopStep {
 /// What a stop does, in this order. What is not needed is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum StopRung {
+pub enum StopAction {
     /// The group got SIGINT, with stdin open: the process may still ask its host.
     Sigint,
     /// Stdin was closed.
@@ -51,7 +51,7 @@ pub enum StopRung {
     Exited,
 }
 
-impl StopRung {
+impl StopAction {
     /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {

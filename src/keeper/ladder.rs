@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::wire::StopRequest;
-use crate::domain::{StopIntent, StopRung, StopStep};
+use crate::domain::{StopAction, StopIntent, StopStep};
 
 /// The next thing to do to a process that shall end, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
@@ -39,7 +39,7 @@ struct Stop {
 }
 
 impl Stop {
-    fn note(&mut self, now: Instant, step: StopRung) {
+    fn note(&mut self, now: Instant, step: StopAction) {
         let after = now.saturating_duration_since(self.began_at).as_millis();
         self.steps.push(StopStep {
             step,
@@ -100,10 +100,10 @@ impl Ladder {
         stop.note(
             now,
             match rung {
-                Rung::Interrupt => StopRung::Sigint,
-                Rung::CloseStdin => StopRung::CloseStdin,
-                Rung::Terminate => StopRung::Sigterm,
-                Rung::Kill => StopRung::Sigkill,
+                Rung::Interrupt => StopAction::Sigint,
+                Rung::CloseStdin => StopAction::CloseStdin,
+                Rung::Terminate => StopAction::Sigterm,
+                Rung::Kill => StopAction::Sigkill,
             },
         );
         Some(rung)
@@ -112,7 +112,7 @@ impl Ladder {
     /// The process ended.
     pub(super) fn exited(&mut self, now: Instant) {
         if let Some(stop) = &mut self.stop {
-            stop.note(now, StopRung::Exited);
+            stop.note(now, StopAction::Exited);
         }
     }
 

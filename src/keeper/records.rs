@@ -155,7 +155,7 @@ fn json(record: &impl Serialize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::StopRung;
+    use crate::domain::StopAction;
 
     use super::*;
 
@@ -213,7 +213,7 @@ mod tests {
             spawn_error: Some("no".to_owned()),
             unwritten_lines: 2,
             stop_steps: vec![StopStep {
-                step: StopRung::Sigterm,
+                step: StopAction::Sigterm,
                 after_ms: 3,
             }],
         };

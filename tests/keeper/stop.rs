@@ -7,7 +7,7 @@ use nix::{
     unistd::Pid,
 };
 use trunkline::{
-    domain::{StopIntent, StopRung},
+    domain::{StopAction, StopIntent},
     keeper::{self, AttachError, StopRequest, WriteError},
 };
 
@@ -61,7 +61,7 @@ async fn a_process_that_ignores_all_else_is_killed_in_time() {
         "each grace was given"
     );
     // By the keeper's own clock: what this test and a busy machine take is not in it.
-    let killed = exit.stop_steps.iter().find(|it| it.step == StopRung::Sigkill);
+    let killed = exit.stop_steps.iter().find(|it| it.step == StopAction::Sigkill);
     assert!(killed.unwrap().after_ms < 4_000, "{:?}", exit.stop_steps);
 }
 
@@ -281,6 +281,6 @@ while True: time.sleep(60)
     let exit = bed.ended(&mut link).await;
     assert_eq!((exit.code, exit.killed), (Some(0), false));
     let steps: Vec<_> = exit.stop_steps.iter().map(|it| it.step).collect();
-    assert_eq!(steps, [StopRung::Sigint, StopRung::Exited]);
+    assert_eq!(steps, [StopAction::Sigint, StopAction::Exited]);
     bed.said("heard").await;
 }

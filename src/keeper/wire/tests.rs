@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use super::*;
-use crate::domain::StopRung;
+use crate::domain::StopAction;
 
 #[test]
 fn a_line_comes_back_with_its_writer() {
@@ -235,7 +235,7 @@ mod golden {
             );
         }
         let step = StopStep {
-            step: StopRung::Sigterm,
+            step: StopAction::Sigterm,
             after_ms: 5,
         };
         assert_eq!(

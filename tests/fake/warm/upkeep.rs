@@ -95,7 +95,7 @@ async fn a_directory_that_is_missing_is_named_and_is_used_once_it_is_there() {
     let daemon = profiles("{ name = \"app\", cwd = \"~/later\" }").start().await;
     let rest = daemon.rest();
     wait_for("it is said what is missing", PATIENCE, async || {
-        (stock(&rest).await["failure"]["code"] == "cwd_unusable").then_some(())
+        (stock(&rest).await["failure"]["code"] == "cwd_missing").then_some(())
     })
     .await;
     fs::create_dir(daemon.home().join("later")).unwrap();

@@ -155,3 +155,21 @@ fn what_is_not_known_is_refused_and_never_decided() {
         assert_eq!(refused["error_code"], "unsupported_request");
     }
 }
+
+#[test]
+fn a_reason_has_one_name_and_records_of_older_versions_are_read() {
+    use FallbackReason::{BridgeFailed, Late, NoClient, Uncertain, Unregistered, Unsupported, WebhookFailed};
+    for (reason, older) in [
+        (NoClient, "no_client"),
+        (Late, "late"),
+        (Unregistered, "unregistered"),
+        (WebhookFailed, "webhook_failed"),
+        (BridgeFailed, "bridge_failed"),
+        (Uncertain, "uncertain"),
+        (Unsupported, "unsupported"),
+    ] {
+        assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+        let read: FallbackReason = serde_json::from_value(older.into()).unwrap();
+        assert_eq!(read, reason);
+    }
+}
