@@ -233,13 +233,13 @@ fn program(command: &str) -> &str {
 /// What `make test` prints where a part is missing.
 fn lacking(part: &str) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/lacks");
-    let told = sh(&[script.to_str().expect("UTF-8"), "--without", part]);
+    let told = sh(&[script.to_str().unwrap(), "--without", part]);
     assert!(!told.is_empty(), "{part}");
     told
 }
 
 fn sh(args: &[&str]) -> String {
-    let output = Command::new("sh").args(args).output().expect("a shell");
+    let output = Command::new("sh").args(args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("UTF-8")
+    String::from_utf8(output.stdout).unwrap()
 }

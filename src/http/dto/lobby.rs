@@ -48,7 +48,7 @@ pub(in crate::http) struct SessionChange {
     /// The respects in which it changed; empty unless `change` is `changed`.
     changed: Vec<LobbyChange>,
     /// The session as it is now; `null` when it was deleted.
-    session: Option<SessionSummary>,
+    session: Option<Box<SessionSummary>>,
 }
 
 /// The kind of a change.
@@ -153,7 +153,7 @@ impl LobbyFrame {
             session_id: event.session(),
             change,
             changed,
-            session: entry.map(|entry| SessionSummary::of(entry)),
+            session: entry.map(|entry| Box::new(SessionSummary::of(entry))),
         })
     }
 

@@ -63,14 +63,14 @@ fn base() -> Value {
 #[expect(clippy::unwrap_used, reason = "a test's helper fails by panicking")]
 fn after(pointer: &str, value: Value) -> Vec<String> {
     let mut changed = base();
-    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
     let name = name.replace("~1", "/");
     let parent = changed.pointer_mut(parent).unwrap_or_else(|| panic!("{parent}"));
     match (parent, value) {
         (Value::Object(members), Value::Null) => drop(members.remove(&name)),
         (Value::Object(members), value) => drop(members.insert(name, value)),
         (Value::Array(items), value) if name == "-" => items.push(value),
-        (Value::Array(items), Value::Null) => drop(items.remove(name.parse().expect("an index"))),
+        (Value::Array(items), Value::Null) => drop(items.remove(name.parse().unwrap())),
         (other, _) => panic!("{other}"),
     }
     breaks(&base(), &changed)
