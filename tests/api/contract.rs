@@ -17,7 +17,8 @@ async fn every_documented_operation_is_served() {
     let rest = daemon.rest();
     let operations = operations(&rest).await;
     let nobody = Uuid::now_v7().to_string();
-    for operation in &operations {
+    // The answer of a stream has no end.
+    for operation in operations.iter().filter(|it| it.id != "watch_sessions") {
         let reply = call(&rest, operation, &nobody, &nobody).await;
         let code = reply.body["code"].as_str().unwrap_or_default();
         assert!(
@@ -148,6 +149,9 @@ async fn answers_are_as_documented() {
     let known = |operation: &&Operation| {
         ![
             "attach_session",
+            "attach_sessions",
+            // A stream without an end.
+            "watch_sessions",
             "get_openapi",
             // Text for a scraper.
             "get_metrics",
