@@ -1,4 +1,4 @@
-//! A ticket opens one path once, for a short time, with the role that it was made for.
+//! Owns tickets at the router: each opens one path once, for a short time, with the role that it was made for.
 
 use axum::{
     body::Body,
@@ -64,6 +64,19 @@ async fn a_ticket_opens_its_path_once() {
 }
 
 #[tokio::test]
+async fn a_head_uses_a_ticket_up_as_a_get_does() {
+    let bed = Bed::start().await;
+    let ticket = ticket(&bed, json!({"path": PATH})).await;
+    let head = async || {
+        let request = plain(Method::HEAD, &format!("{PATH}?ticket={ticket}"));
+        bed.send(request.body(Body::empty()).unwrap()).await
+    };
+    head().await.expect(200);
+    open(&bed, PATH, &ticket).await.problem(401, "ticket_invalid");
+    assert_eq!(head().await.status, 401);
+}
+
+#[tokio::test]
 async fn a_ticket_is_no_token() {
     let bed = Bed::start().await;
     let ticket = ticket(&bed, json!({"path": PATH})).await;
@@ -74,6 +87,14 @@ async fn a_ticket_is_no_token() {
     let change = plain(Method::POST, &format!("{PATH}?ticket={ticket}"))
         .header(header::CONTENT_TYPE, "application/json");
     bed.send(change.body(Body::from("{}")).unwrap())
+        .await
+        .problem(401, "unauthorized");
+    // The sub-protocol list makes no difference: a ticket is for reading.
+    let upgrade = plain(Method::POST, PATH)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::UPGRADE, "websocket")
+        .header(header::SEC_WEBSOCKET_PROTOCOL, format!("ticket.{ticket}"));
+    bed.send(upgrade.body(Body::from("{}")).unwrap())
         .await
         .problem(401, "unauthorized");
     open(&bed, PATH, &bed.token).await.problem(401, "ticket_invalid");

@@ -1,6 +1,6 @@
 //! Owns where a request may carry its credential: a token in the `Authorization` header or in the sub-protocol list of a
-//! WebSocket, which is all that a browser lets a page set there; a ticket in that list or in the query of a GET. A token is
-//! never taken from a query: those end up in logs.
+//! WebSocket, which is all that a browser lets a page set there; a ticket in that list or in the query. Only a GET or a
+//! HEAD may carry a ticket. A token is never taken from a query: those end up in logs.
 
 use axum::{
     extract::Request,
@@ -31,9 +31,11 @@ enum Credential {
 /// `unauthorized` and `ticket_invalid` for a credential that is none; no error and no role when there is none at all.
 pub(super) fn take(state: &AppState, request: &mut Request) -> Result<Option<Role>, ApiError> {
     let in_query = take_from_query(request);
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let credential = from_authorization(request.headers())
         .or_else(|| from_protocols(request.headers()))
-        .or_else(|| in_query.filter(|_| *request.method() == Method::GET));
+        .or(in_query)
+        .filter(|credential| reads || matches!(credential, Credential::Token(_)));
     let (role, code) = match credential {
         // A header of another scheme proves nothing, and its client is not waited for at the socket.
         None if request.headers().contains_key(header::AUTHORIZATION) => (None, ErrorCode::Unauthorized),

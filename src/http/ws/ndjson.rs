@@ -92,7 +92,7 @@ pub(super) struct Relay<I> {
     client: ClientId,
     /// The name under which records have the client's lines.
     by: String,
-    /// Check a first line that is for authentication, although the client has shown a token.
+    /// Check a first line that is for authentication, although the upgrade carried a credential. A ticket there is refused.
     tokens: Option<Tokens>,
     /// Joins the pieces of the client's lines.
     joiner: Joiner,
