@@ -21,7 +21,7 @@ pub(super) use status::status_of;
 /// The media type of every error.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// What went wrong with a request. Every layer answers with it.
+/// A failure of a request. Every layer answers with it.
 #[derive(Clone, Debug)]
 pub struct ApiError {
     code: ErrorCode,

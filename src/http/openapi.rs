@@ -41,12 +41,12 @@ const PROBLEM: &str = "Problem";
 const ANY_STATUS: [&str; 3] = ["400", "403", "421"];
 /// What every route but the health probe may answer besides: the guard of the token, the daemon's own failures.
 const GUARDED_STATUS: [&str; 3] = ["401", "500", "503"];
-/// What routes of one session may answer besides.
+/// Problems that routes of one session may answer besides.
 const SESSION_STATUS: [&str; 1] = ["404"];
-/// What routes that change something may answer besides.
+/// Problems that routes that change something may answer besides.
 const BODY_STATUS: [&str; 4] = ["409", "413", "415", "422"];
 
-/// What requests that may carry an idempotency key may answer besides.
+/// Problems that requests which may carry an idempotency key may answer besides.
 const KEYED_STATUS: [&str; 2] = ["409", "410"];
 
 /// The document without its paths.
@@ -56,11 +56,11 @@ pub(super) fn frame() -> OpenApi {
             "sessions",
             "Sessions: made, listed, changed, resumed, forked, stopped, deleted",
         ),
-        ("messages", "What is said to the agent, and the conversation"),
+        ("messages", "Messages to the agent, and the conversation"),
         ("events", "The journal: pages, streams and the WebSocket"),
-        ("controls", "What steers a running CLI"),
-        ("approvals", "What needs a person"),
-        ("rules", "What decides approvals without a person"),
+        ("controls", "Requests that steer a running CLI"),
+        ("approvals", "Requests of the CLI that need a person"),
+        ("rules", "Rules that decide approvals without a person"),
         ("usage", "Turns, tokens and money"),
         ("daemon", "The daemon itself"),
     ];
@@ -149,7 +149,7 @@ fn document() -> OpenApi {
                 }
             }
             examples::add_body(operation);
-            // What takes no body says so to who sends one.
+            // An operation without a body says so to a client that sends one.
             add_problems(operation, guarded, of_session, method != Method::GET);
         }
     }

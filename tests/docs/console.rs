@@ -230,7 +230,7 @@ fn program(command: &str) -> &str {
     }
 }
 
-/// What `make test` prints where a part is missing.
+/// The output of `make test` where a part is missing.
 fn lacking(part: &str) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/lacks");
     let told = sh(&[script.to_str().unwrap(), "--without", part]);

@@ -1,4 +1,4 @@
-//! Keeps the promise to programs that were built against the contract of the last release: what they send is still taken,
+//! Owns the promise to programs that were built against the contract of the last release: what they send is still taken,
 //! and what they read is still there.
 
 mod changes;

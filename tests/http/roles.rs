@@ -1,4 +1,4 @@
-//! The roles, over every operation of the OpenAPI document.
+//! Owns the roles, over every operation of the OpenAPI document.
 
 use axum::{
     body::Body,

@@ -78,7 +78,7 @@ struct SessionSummary {
     labels: BTreeMap<String, String>,
     /// The working directory.
     cwd: String,
-    /// What it is doing.
+    /// Its state.
     state: SessionState,
     /// Its place among the starts that wait for their turn, from 1.
     start_queue_position: Option<usize>,

@@ -32,7 +32,7 @@ pub(in crate::http) struct Session {
     labels: BTreeMap<String, String>,
     /// The working directory.
     cwd: String,
-    /// What it is doing.
+    /// Its state.
     state: SessionState,
     /// Its place among the starts that wait for their turn, from 1; `null` when it does not wait. It is in the state
     /// `starting` meanwhile.

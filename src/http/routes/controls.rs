@@ -99,8 +99,8 @@ pub(super) async fn set_thinking(
 /// Send any control request to the CLI.
 ///
 /// Known fields of known subtypes are checked for their type, all others pass. The CLI's refusal is a 409
-/// `control_refused`, its silence a 504 `control_timeout`. What only the CLI sends, and what would mislead the daemon, is
-/// a 422 `control_not_allowed`.
+/// `control_refused`, its silence a 504 `control_timeout`. A request that only the CLI sends, or that would mislead
+/// the daemon, is a 422 `control_not_allowed`.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/control", operation_id = "send_control", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")), request_body = ControlRequest,
