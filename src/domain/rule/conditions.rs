@@ -192,7 +192,7 @@ fn field_fit(
     let fit = |text: &str| test.fit(text, when, asked.cwd.as_deref(), lookup);
     let is_fit = |item: &Value| item.as_str().is_some_and(|text| fit(text) == Fit::Yes);
     Ok(match (when, values.as_slice()) {
-        // Of two fields with one name nobody knows which one counts.
+        // Nobody knows which of two fields with one name counts.
         (WhenUncertain::NoMatch, [Value::Array(items)]) => {
             (!items.is_empty() && items.iter().all(is_fit)).into()
         }

@@ -2,8 +2,11 @@
 
 use super::{
     commands,
-    line::{GAP, VARIABLE, read},
-    programs::{Role, base, interpreter, is_assignment, is_before, is_computed, may_be_run, role},
+    line::{GAP, VARIABLE, is_marked, read},
+    programs::{
+        Role, base, interpreter, is_assignment, is_before, is_computed, may_be_run, replaced, role,
+        runs_in_subscript,
+    },
 };
 use crate::domain::rule::matcher::Fit;
 
@@ -19,7 +22,7 @@ pub(in crate::domain::rule) fn runs(text: &str, prefix: &[String]) -> Fit {
     }
 }
 
-/// What a command reads.
+/// The input of a command.
 #[derive(Clone, Copy)]
 enum Input<'a> {
     None,
@@ -54,6 +57,15 @@ impl Search<'_> {
         if has(&words, &["fd", "parallel", "xargs"]) {
             // They add arguments.
             words.push(GAP.to_string());
+            if let Some((texts, begin)) = replaced(&words) {
+                let mark = GAP.to_string();
+                let behind = words[begin..].iter().map(|word| {
+                    texts
+                        .iter()
+                        .fold(word.clone(), |word, text| word.replace(text, &mark))
+                });
+                words = words[..begin].iter().cloned().chain(behind).collect();
+            }
         }
         let mut found = self.words(&words, input);
         if has(&words, &["fd", "find"]) {
@@ -99,11 +111,25 @@ impl Search<'_> {
         if found != Fit::No {
             return found;
         }
-        if is_computed(program) {
+        if is_computed(program) || runs_in_subscript(words) {
             return Fit::Perhaps;
         }
         match role(words) {
             Role::Wraps(rest) => self.step(|search| search.words(rest, input)),
+            Role::WrapsSomewhere { rest, is_text } => {
+                let mut found = Fit::No;
+                for at in 0..rest.len() {
+                    let here = self.step(|search| {
+                        if is_text {
+                            search.text(&rest[at..].join(" "), input)
+                        } else {
+                            search.words(&rest[at..], input)
+                        }
+                    });
+                    found = found.max(if at == 0 { here } else { here.min(Fit::Perhaps) });
+                }
+                found
+            }
             Role::RunsText(text) => self.step(|search| search.text(&text, input)),
             Role::RunsComputed => Fit::Perhaps,
             Role::RunsInput { is_shell } => match input {
@@ -139,37 +165,55 @@ fn begins(words: &[String], prefix: &[String]) -> Fit {
             continue;
         }
         if wanted.starts_with('-') {
-            if !rest.clone().any(|word| word == wanted) {
+            if !rest.clone().any(|word| word == wanted || is_marked(word)) {
                 return Fit::No;
             }
             found = Fit::Perhaps;
             continue;
         }
+        // Whether a value may have been more than that.
+        let mut is_open = false;
         loop {
             let Some(word) = rest.next() else {
-                return Fit::No;
+                return if is_open { Fit::Perhaps } else { Fit::No };
             };
             if word == wanted {
                 break;
             }
-            if !word.starts_with('-') {
-                let is_computed = word.contains([GAP, VARIABLE]);
-                return if is_computed { Fit::Perhaps } else { Fit::No };
+            if is_open || is_marked(word) {
+                return Fit::Perhaps;
+            }
+            if !word.starts_with(['-', '+']) {
+                return Fit::No;
             }
             let is_long = word.starts_with("--") && !word.contains('=');
-            if (is_long || word.len() == 2)
+            if defines(word) {
+                return Fit::Perhaps;
+            }
+            if (is_long || (word.starts_with('-') && word.len() == 2))
                 && let Some(value) = rest.next_if(|value| *value != wanted && !value.starts_with('-'))
-                && is_long
             {
-                // The value may be the command itself.
-                if value.contains([GAP, VARIABLE]) {
+                if defines(value) || (is_long && is_marked(value)) {
                     return Fit::Perhaps;
                 }
-                found = Fit::Perhaps;
+                let is_folder = word == "-C" && !value.contains([GAP, VARIABLE]);
+                is_open = is_marked(value) && !is_folder;
+                if is_long {
+                    // The value may be the command itself.
+                    found = Fit::Perhaps;
+                }
             }
         }
     }
     found
+}
+
+/// Whether an option or its value may give a command another name: `git -c alias.x=push x`.
+fn defines(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    ["alias.", "include.", "includeif."]
+        .iter()
+        .any(|section| word.contains(section))
 }
 
 /// Whether the words stand somewhere in the line where a program may run them. They do not among the arguments of programs

@@ -5,10 +5,17 @@ use super::programs::is_before;
 
 /// Stands for text that only the shell knows.
 pub(super) const GAP: char = '\0';
-/// Stands for the value of a plain variable.
+/// Stands for the value of a plain variable, which may be several words.
 pub(super) const VARIABLE: char = '\u{1}';
+/// Stands for the value of a variable that stays within its word.
+pub(super) const WITHIN: char = '\u{2}';
 /// Groups and substitutions inside of one another that are read.
 const DEPTH: usize = 16;
+
+/// Whether some of a word is known to the shell alone.
+pub(super) fn is_marked(word: &str) -> bool {
+    word.contains([GAP, VARIABLE, WITHIN])
+}
 
 /// A line as it was read.
 #[derive(Debug, Default)]
@@ -64,6 +71,7 @@ pub(super) fn read(text: &str) -> Line {
         chars: text.chars().collect(),
         at: 0,
         depth: 0,
+        keeps_places: ["HOME", "PWD"].iter().all(|name| is_only_read(text, name)),
         line: Line::default(),
         pending: Vec::new(),
     };
@@ -76,6 +84,8 @@ struct Reader {
     chars: Vec<char>,
     at: usize,
     depth: usize,
+    /// Whether `$HOME` and `$PWD` are places.
+    keeps_places: bool,
     line: Line,
     pending: Vec<Document>,
 }
@@ -150,7 +160,7 @@ impl Reader {
             }
             '"' => self.quoted(command)?,
             '\\' => command.push(self.next_as_it_is()?),
-            '$' => self.expansion(command)?,
+            '$' => self.expansion(command, false)?,
             '`' => self.backticks(command)?,
             '\n' => {
                 self.end_command(command)?;
@@ -173,21 +183,20 @@ impl Reader {
                 command.push('{');
                 command.push('}');
             }
-            '{' if begins_word && self.peek().is_none_or(char::is_whitespace) => self.end_command(command)?,
-            '}' if begins_word => self.end_command(command)?,
+            '{' if begins_word && self.peek().is_none_or(is_space) => self.end_command(command)?,
+            '}' if begins_word && self.peek().is_none_or(ends_word) => self.end_command(command)?,
             '[' if begins_word && self.next_is('[') => {
                 command.push('[');
                 command.push('[');
             }
-            '[' if begins_word && self.peek().is_none_or(char::is_whitespace) => command.push('['),
+            '[' if begins_word && self.peek().is_none_or(is_space) => command.push('['),
             '{' | '[' | '*' | '?' => command.push(GAP),
             '#' if begins_word => {
                 while self.chars.get(self.at).is_some_and(|c| *c != '\n') {
                     self.at += 1;
                 }
             }
-            GAP | VARIABLE => command.push(next),
-            other if other.is_control() || other.is_whitespace() => command.end_word(),
+            ' ' | '\t' => command.end_word(),
             other => command.push(other),
         }
         Some(())
@@ -200,7 +209,7 @@ impl Reader {
         if command
             .words
             .iter()
-            .find(|word| !is_before(word))
+            .find(|word| !is_before(word) && *word != "time")
             .is_some_and(|word| word == "case")
         {
             return None;
@@ -216,8 +225,14 @@ impl Reader {
         loop {
             match self.next()? {
                 '"' => return Some(()),
-                '\\' => command.push(self.next_as_it_is()?),
-                '$' => self.expansion(command)?,
+                '\\' => {
+                    let next = self.next_as_it_is()?;
+                    if !"$`\"\\".contains(next) {
+                        command.push('\\');
+                    }
+                    command.push(next);
+                }
+                '$' => self.expansion(command, true)?,
                 '`' => self.backticks(command)?,
                 other => command.push(other),
             }
@@ -241,7 +256,7 @@ impl Reader {
     }
 
     /// Reads on behind a dollar.
-    fn expansion(&mut self, command: &mut Command) -> Option<()> {
+    fn expansion(&mut self, command: &mut Command, is_quoted: bool) -> Option<()> {
         match self.peek() {
             Some('(') => {
                 self.next();
@@ -250,9 +265,9 @@ impl Reader {
             }
             Some('{') => {
                 self.next();
-                self.braced(command)?;
+                self.braced(command, is_quoted)?;
             }
-            Some('\'') => {
+            Some('\'') if !is_quoted => {
                 self.next();
                 command.push(GAP);
                 loop {
@@ -263,14 +278,17 @@ impl Reader {
                     }
                 }
             }
-            Some('"') => {}
+            Some('"') if !is_quoted => {}
             Some(c) if "@*#?-$!".contains(c) => {
                 self.next();
                 command.push(GAP);
             }
             Some(c) if is_of_name(c) => {
-                while self.next_if(is_of_name).is_some() {}
-                command.push(VARIABLE);
+                let mut name = String::new();
+                while let Some(next) = self.next_if(is_of_name) {
+                    name.push(next);
+                }
+                command.push(self.mark(&name, is_quoted));
             }
             Some('[') => command.push(GAP),
             _ => command.push('$'),
@@ -278,24 +296,44 @@ impl Reader {
         Some(())
     }
 
+    /// The mark of a plain variable.
+    fn mark(&self, name: &str, is_quoted: bool) -> char {
+        if is_quoted || (self.keeps_places && matches!(name, "HOME" | "PWD")) {
+            WITHIN
+        } else {
+            VARIABLE
+        }
+    }
+
     /// Reads on behind `${`.
-    fn braced(&mut self, command: &mut Command) -> Option<()> {
+    fn braced(&mut self, command: &mut Command, is_quoted: bool) -> Option<()> {
         // Behind anything else some shells run commands.
         self.peek().filter(|c| is_of_name(*c) || "#!@*?".contains(*c))?;
         self.go_in()?;
-        let mut mark = VARIABLE;
+        let (mut name, mut is_plain) = (String::new(), true);
         loop {
             match self.next()? {
                 '}' => break,
-                '$' => self.expansion(command)?,
+                '$' => {
+                    is_plain = false;
+                    self.expansion(command, is_quoted)?;
+                }
                 '`' => self.backticks(command)?,
                 '\'' | '"' | '\\' | '{' => return None,
-                c if is_of_name(c) => {}
-                _ => mark = GAP,
+                // `${x@P}` runs commands.
+                '@' if !name.is_empty() && !name.ends_with(['[', '#']) => return None,
+                c => {
+                    is_plain &= is_of_name(c);
+                    name.push(c);
+                }
             }
         }
         self.depth -= 1;
-        command.push(mark);
+        command.push(if is_plain {
+            self.mark(&name, is_quoted)
+        } else {
+            GAP
+        });
         Some(())
     }
 
@@ -309,34 +347,47 @@ impl Reader {
             return self.commands(Some(')'));
         }
         let mut operator = String::from(first);
-        while let Some(next) = self.next_if(|c| "<>&|-".contains(c)) {
+        while let Some(next) = self.next_if(|c| "<>&|".contains(c)) {
             operator.push(next);
         }
         if first == '<' {
             self.line.is_fed = true;
             command.document = None;
         }
-        if operator == "<<" || operator == "<<-" {
-            let document = self.document(operator == "<<-")?;
+        if operator == "<<" {
+            let has_tabs = self.next_is('-');
+            let document = self.document(has_tabs)?;
             if document.is_quoted && number.is_none() {
                 command.document = Some(document.number);
             }
             self.pending.push(document);
         } else {
             // One that closes a file has no target.
-            command.is_target = !operator.ends_with("&-");
+            let may_close = operator.ends_with('&');
+            if may_close {
+                self.pass_blanks();
+            }
+            command.is_target = !(may_close && self.next_is('-'));
         }
         Some(())
     }
 
-    fn document(&mut self, has_tabs: bool) -> Option<Document> {
+    fn pass_blanks(&mut self) {
         while self.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+    }
+
+    fn document(&mut self, has_tabs: bool) -> Option<Document> {
+        self.pass_blanks();
         let (mut end, mut is_quoted) = (String::new(), false);
-        while let Some(next) = self.next_if(|c| !c.is_whitespace() && !";&|<>()".contains(c)) {
+        while let Some(next) = self.next_if(|c| !ends_word(c)) {
             match next {
                 '\'' | '"' => {
                     is_quoted = true;
-                    end.push_str(&self.up_to(next)?);
+                    let text = self.up_to(next)?;
+                    if next == '"' && text.contains('\\') {
+                        return None;
+                    }
+                    end.push_str(&text);
                 }
                 '$' | '`' | '\\' => return None,
                 other => end.push(other),
@@ -386,4 +437,19 @@ impl Reader {
 
 fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n')
+}
+
+/// Whether an unquoted character ends a word before it.
+fn ends_word(c: char) -> bool {
+    is_space(c) || ";&|<>()".contains(c)
+}
+
+/// Whether a variable stands in a text only where its value is taken.
+fn is_only_read(text: &str, name: &str) -> bool {
+    text.match_indices(name)
+        .all(|(at, _)| text[..at].ends_with('$') || text[..at].ends_with("${"))
 }

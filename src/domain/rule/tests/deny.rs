@@ -119,6 +119,99 @@ fn a_person_is_asked_where_a_denied_command_may_be_run() {
     }
 }
 
+#[test]
+fn a_person_is_asked_where_a_shell_may_read_a_line_otherwise() {
+    for (prefix, line) in [
+        (&["rm"][..], "echo }#; r${x}m y"),
+        (&["rm"], "ls ;}#; r${x}m y"),
+        (&["rm"], "echo \r#; r${x}m y"),
+        (&["rm"], "echo \u{a0}#; r${x}m y"),
+        (&["rm"], "cat <<E\u{a0}\nE\necho 'z\nE\u{a0}\nr${x}m y\n#'"),
+        (&["rm"], ">- r${x}m y"),
+        (&["rm"], "<<<- r${x}m y"),
+        (&["rm"], "2>&-r${x}m y"),
+        (&["rm"], "2>& -r${x}m y"),
+        (&["rm"], r#"echo "$'"; r${x}m y; echo "'""#),
+        (&["rm"], r#"sh -c "echo \'; r\${x}m y; echo \'""#),
+        (&["rm"], "cat <<\"E\\$\"\nE$\nr${x}m y\nE\\$"),
+        (&["rm"], "x='$(r${y}m z)'; echo ${x@P}"),
+        (&["rm"], "let 'a[$(r${x}m y)]=1'"),
+        (&["rm"], "[[ -v 'a[$(r${x}m y)]' ]]"),
+        (&["rm"], "[ -v 'a[$(r${x}m y)]' ]"),
+        (&["rm"], "unset 'a[$(r${x}m y)]'"),
+        (&["rm"], "printf -v 'a[$(rm y)]' x"),
+        (&["rm"], "mapfile -C 'r${x}m y' a"),
+        (&["rm"], "bash -c -e 'r${x}m y'"),
+        (&["rm"], "bash -c -- 'r${x}m y'"),
+        (&["rm"], "bash -co pipefail 'r${x}m y'"),
+        (&["rm"], "bash -c -O extglob 'r${x}m y'"),
+        (&["rm"], "bash -cs 'r${x}m y'"),
+        (&["rm"], "bash -s -c 'r${x}m y'"),
+        (&["rm"], "bash --rcfile /dev/null -c 'r${x}m y'"),
+        (&["rm"], "bash --init-file f.sh -c 'r${x}m y'"),
+        (&["rm"], "bash $x 'r${y}m z'"),
+        (&["rm"], "su -c'r${x}m y'"),
+        (&["rm"], "time -- r${x}m y"),
+        (&["rm"], "time -p -- r${x}m y"),
+        (&["rm"], "command time -o f r${x}m y"),
+        (&["rm"], "builtin -- eval 'r${x}m y'"),
+        (&["rm"], r#"X=r; X+="m -rf "; $X/foo"#),
+        (&["rm"], r#"HOME="r${x}m -rf "; $HOME/foo"#),
+        (&["rm"], "parallel r{} y ::: m"),
+        (&["rm"], "ls | xargs -I@ sh -c '@ y'"),
+        (&["rm"], "ls | xargs -0 -I @ sh -c 'cd x; @ y'"),
+        (&["rm"], "env --unset FOO r${x}m y"),
+        (&["rm"], "env -S 'r${x}m y'"),
+        (&["rm"], "env -S '-u FOO r${x}m y'"),
+        (&["rm"], "env a-b=c r${x}m y"),
+        (&["rm"], "eval 'z=1; r${x}m y'"),
+        (&["rm"], "eval '2>&- r${x}m y'"),
+        (&["rm"], "stdbuf --output L r${x}m y"),
+        (&["rm"], "exec -ca n r${x}m y"),
+        (&["rm"], "sudo -nu root r${x}m y"),
+        (&["rm"], "doas -nu root r${x}m y"),
+        (&["rm"], "ssh -tp 22 h 'r${x}m y'"),
+        (&["rm"], "xargs --arg-file f r${x}m"),
+        (&["rm"], "curl y | env --unset FOO sh"),
+        (&["rm"], "flock /tmp/l -c 'r${x}m y'"),
+        (&["rm"], "strace -o f r${x}m y"),
+        (&["rm"], "taskset 3 r${x}m y"),
+        (&["rm"], "unshare --user r${x}m y"),
+        (&["rm"], "setpriv --reuid 1000 r${x}m y"),
+        (&["rm"], "script -qc 'r${x}m y' f"),
+        (&["rm"], "script /tmp/f -c 'r${x}m y'"),
+        (&["git", "push", "--force"], "x=--force; git push $x"),
+        (&["git", "push", "--force"], "git push --for$x"),
+        (&["git", "push", "--force"], r#"git push origin "$x""#),
+        (&["git", "push"], "git -c alias.x=push x origin main"),
+        (&["git", "push"], r#"x="a.b=c push origin"; git -c $x"#),
+        (&["git", "push"], r#"git -c "$x" y"#),
+        (&["git", "push"], "y='p push'; git -$y"),
+    ] {
+        assert_eq!(denied(prefix, line), Some(Ask), "{line:?}");
+    }
+}
+
+#[test]
+fn a_denied_command_behind_options_is_denied() {
+    for (prefix, line) in [
+        (&["rm"][..], "echo } ; rm y"),
+        (&["rm"], "bash -c -e 'rm y'"),
+        (&["rm"], "bash --rcfile /dev/null -c 'rm y'"),
+        (&["rm"], "bash -co pipefail 'rm y'"),
+        (&["rm"], "time -p -- rm y"),
+        (&["rm"], "env -S 'rm y'"),
+        (&["rm"], "sudo -nu root rm y"),
+        (&["rm"], "flock /tmp/l -c 'rm y'"),
+        (&["rm"], "mapfile -C 'rm y' a"),
+        (&["rm"], "strace -f -o f rm y"),
+        (&["rm"], "script -qc 'rm y'"),
+        (&["cargo", "publish"], "cargo +nightly publish"),
+    ] {
+        assert_eq!(denied(prefix, line), Some(Deny), "{line:?}");
+    }
+}
+
 /// Rules as people write them: some commands are denied, and all else is allowed.
 fn guarded() -> Value {
     json!([
@@ -251,6 +344,19 @@ fn what_only_reads_data_asks_nobody() {
         "cat > x <<E\n$y \\$z\nE",
         "echo ${x[0]} ${#x[@]} ${y:-z}",
         "exec > y; bash",
+        "git -C \"$x\" status",
+        "\"$x\"/bin/tool && $HOME/bin/tool",
+        "{ ls; } > y; { ls; }",
+        "ls 2>&- >&2 &> y",
+        "bash --rcfile x -c 'ls'",
+        "bash \"$x\" y",
+        "sudo --preserve-env=X ls \"$x\"",
+        "timeout --foreground 60 npm test",
+        "[[ -v x ]] && printf -v y '%s' z",
+        "source $x/bin/activate",
+        "strace -f -o f ls $x",
+        "ls | xargs grep -i x",
+        "ls | xargs -I f sh -c 'cat f'",
     ] {
         let (id, _) = decide(&guarded(), line).unwrap();
         assert_eq!(id, "all", "{line:?}");
