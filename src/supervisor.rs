@@ -81,7 +81,7 @@ struct Shared {
     data_mark: String,
     store: Store,
     registry: Registry,
-    /// What the lobby has to look at. Shared with those who change it.
+    /// The sessions that the lobby has to look at. Shared with those who change them.
     changes: Arc<Changes>,
     /// Shared with the sweep of a start.
     strangers: Arc<Strangers>,

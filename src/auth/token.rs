@@ -59,7 +59,7 @@ pub struct Tokens {
     viewer: Token,
 }
 
-/// What the daemon keeps of a token: the SHA-256, which cannot be turned back.
+/// A token as the daemon keeps it: the SHA-256, which cannot be turned back.
 #[derive(Clone)]
 struct Token {
     digest: [u8; 32],

@@ -145,7 +145,7 @@ impl ApiError {
         self.told().unwrap_or_else(|| self.code.title())
     }
 
-    /// The words about this very case. What happened inside is not for the wire.
+    /// The words about this very case. Internal causes are not for the wire.
     fn told(&self) -> Option<&str> {
         self.detail.as_deref().filter(|_| !self.code.is_internal())
     }

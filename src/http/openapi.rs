@@ -37,9 +37,9 @@ const TICKET: &str = "ticket";
 const ROLE: &str = "x-role";
 /// The name of the response that every error refers to.
 const PROBLEM: &str = "Problem";
-/// What every route may answer: bad queries, and the guards of the host and the origin.
+/// Problems that every route may answer: bad queries, and the guards of the host and the origin.
 const ANY_STATUS: [&str; 3] = ["400", "403", "421"];
-/// What every route but the health probe may answer besides: the guard of the token, the daemon's own failures.
+/// Problems that every route but the health probe may answer besides: the guard of the token, the daemon's own failures.
 const GUARDED_STATUS: [&str; 3] = ["401", "500", "503"];
 /// Problems that routes of one session may answer besides.
 const SESSION_STATUS: [&str; 1] = ["404"];

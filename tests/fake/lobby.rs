@@ -105,7 +105,7 @@ async fn a_session_that_needs_a_person_says_why_and_since_when() {
         (&json!("decision"), &json!(2))
     );
     assert_eq!(attention["since"], approval["requested_at"]);
-    // Who looks for such sessions alone sees it come and go.
+    // A watcher of such sessions alone sees it come and go.
     let came = needy.next().await.data;
     assert_eq!(
         (&came["change"], &came["session_id"]),

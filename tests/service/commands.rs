@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// What the lines read of a checkout.
+/// The files of a checkout that the lines read.
 const CHECKOUT: [&str; 12] = [
     ".ci",
     "CHANGELOG.md",
@@ -41,7 +41,7 @@ const CHECKOUT: [&str; 12] = [
     "src",
 ];
 
-/// Stands in for cargo: the program is there. What packages it is the real one, which compresses less than for a release.
+/// Stands in for cargo: the program is there. The packager is the real one; it compresses less than for a release.
 const CARGO: &str = r#"#!/bin/sh
 set -eu
 echo "cargo $*" >> 'SAID'
@@ -134,7 +134,7 @@ impl Checkout {
         std::env::join_paths(std::iter::once(self.dir("bin")).chain(dirs)).unwrap()
     }
 
-    /// What the stand-ins were asked to do.
+    /// The commands that the stand-ins were given.
     fn said(&self) -> String {
         fs::read_to_string(self.dir("bin/said")).unwrap_or_default()
     }
@@ -215,7 +215,7 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// What runs in a terminal.
+/// Commands that run in a terminal.
 struct Terminal(Child);
 
 impl Terminal {

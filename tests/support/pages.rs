@@ -34,7 +34,7 @@ pub(crate) fn typed(page: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is set in code type in the sentences of a page, and begins with the name of a program.
+/// The commands in code type in the sentences of a page: they begin with the name of a program.
 pub(crate) fn in_sentences(page: &str, program: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut is_fenced = false;

@@ -77,7 +77,7 @@ pub(in crate::http) struct Problem {
     rule_id: Option<String>,
     /// The conversation that another process works on, for `conversation_in_use`.
     conversation_id: Option<uuid::Uuid>,
-    /// That process, for `conversation_in_use`.
+    /// The process that uses the conversation, for `conversation_in_use`.
     pid: Option<u32>,
     /// The newest version of the link that the keeper speaks, for `keeper_incompatible`.
     link_version: Option<u32>,

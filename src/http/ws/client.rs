@@ -25,7 +25,7 @@ const MAX_FORBIDDEN: usize = 64;
 /// Most answers that are taken from the side channel at once.
 const MAX_ANSWERS: usize = 64;
 
-/// What takes a client's lines.
+/// The place that takes a client's lines.
 pub(super) trait Inbox: Clone + Send + Sync + 'static {
     /// Takes one line. Answers to it come through the side channel; the error says that nothing can be taken any more.
     fn line(&self, line: Bytes) -> impl Future<Output = Result<(), String>> + Send;
@@ -37,7 +37,7 @@ pub(super) trait Inbox: Clone + Send + Sync + 'static {
 /// Lines on their way to the session.
 pub(super) type Delivery = Work<Result<(), String>>;
 
-/// What a socket is connected to.
+/// The things that a socket is connected to.
 pub(super) struct Client<I, D> {
     /// How the client speaks.
     pub(super) dialect: D,

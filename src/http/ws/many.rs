@@ -95,7 +95,7 @@ struct Joined {
     leave: CancellationToken,
 }
 
-/// What comes from one of the streams.
+/// News from one of the streams.
 enum News {
     /// From a session, by the number of the subscription.
     Session(SessionId, u64, Part),
@@ -103,7 +103,7 @@ enum News {
     Lobby(u64, Vec<Message>),
 }
 
-/// What work came to.
+/// The outcome of work.
 enum Done {
     /// A line was given to a session, or could not be.
     Delivered(SessionId, Result<(), String>),
@@ -125,7 +125,7 @@ struct Many {
     state: AppState,
     role: Role,
     sessions: HashMap<SessionId, Joined>,
-    /// What the sessions and the lobby have for the client: each that has something is heard in its turn.
+    /// The news of the sessions and the lobby: each that has something is heard in its turn.
     news: SelectAll<BoxStream<'static, News>>,
     /// Subscriptions and watches so far.
     count: u64,
@@ -225,7 +225,7 @@ impl Many {
         joined.ok_or_else(|| Unclear::of(ErrorCode::NotSubscribed, session))
     }
 
-    /// The frames for a part of a session's news. What is left of an earlier subscription is for nobody.
+    /// The frames for a part of a session's news. Parts of an earlier subscription are for nobody.
     fn on_part(&mut self, session: SessionId, number: u64, part: Part) -> Vec<Message> {
         let is_joined = self.sessions.get(&session).is_some_and(|it| it.number == number);
         match part {

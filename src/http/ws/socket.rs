@@ -65,15 +65,15 @@ pub(super) trait Peer: Send {
 /// Work for which the next frame of the client waits.
 pub(super) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What comes of a frame of the client.
+/// The consequences of a frame of the client.
 pub(super) struct Taken<T> {
     /// Frames that answer it.
     pub(super) answers: Vec<String>,
-    /// What is to be done before the next frame is taken.
+    /// Work that comes before the next frame is taken.
     pub(super) work: Option<Work<T>>,
 }
 
-/// What goes out next.
+/// The next thing that goes out.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     /// Frames.

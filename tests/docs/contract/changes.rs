@@ -1,6 +1,6 @@
 //! Owns the comparison of two OpenAPI documents: the changes that break a client of the first one.
 //!
-//! What a client sends must be valid for the second document, and what the daemon answers must be valid for the first one.
+//! A request of a client must be valid for the second document, and an answer of the daemon for the first one.
 //! Beyond that nothing that has a name may vanish: a client may look for it. Members that are new in an answer break nobody,
 //! for clients ignore what they do not know; a new value of an enumeration does, and a new form of a union, unless these
 //! are open. An open enumeration is `anyOf` of its values and of any string; an open union is `anyOf` instead of `oneOf`.
@@ -43,7 +43,7 @@ impl fmt::Display for Break {
     }
 }
 
-/// Who says a value.
+/// The side that says a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Says {
     Client,
