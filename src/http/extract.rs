@@ -8,7 +8,7 @@ use axum::{
     http::{StatusCode, header, request::Parts},
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::error::Category;
+use serde_json::{Value, error::Category};
 
 use super::{ApiError, AppState, ErrorCode, guard};
 use crate::{
@@ -75,11 +75,26 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         return Err(ApiError::new(ErrorCode::InvalidField).detail("expected an object"));
     }
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let field = error.path().to_string();
-        of_json_error(error.inner(), Some(field).filter(|field| field != "."))
+        let field = Some(error.path().to_string()).filter(|field| field != ".");
+        let problem = of_json_error(error.inner(), field.clone());
+        // A word that may be one of a few is asked for as a syntax, whatever is there.
+        let is_other =
+            problem.code() == ErrorCode::InvalidJson && serde_json::from_slice::<Value>(bytes).is_ok();
+        if is_other { of_wrong_type(field) } else { problem }
     })?;
     deserializer.end().map_err(|error| of_json_error(&error, None))?;
     Ok(value)
+}
+
+/// A field of valid JSON that has a value of another type.
+fn of_wrong_type(field: Option<String>) -> ApiError {
+    let problem = ApiError::new(ErrorCode::InvalidField);
+    match field {
+        Some(field) => problem
+            .detail(format!("{field}: expected a string"))
+            .member("field", field),
+        None => problem.detail("expected an object"),
+    }
 }
 
 fn of_json_error(error: &serde_json::Error, field: Option<String>) -> ApiError {
@@ -270,6 +285,33 @@ mod tests {
         }
         assert_eq!(problem(r#"{"outer":{"other":1}}"#)["field"], "outer.other");
         assert_eq!(problem("{}")["code"], "invalid_field");
+    }
+
+    #[test]
+    fn a_word_that_is_no_text_is_a_wrong_field() {
+        #[derive(Debug, serde::Deserialize)]
+        enum Word {
+            #[serde(rename = "yes")]
+            Yes,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct Answer {
+            #[serde(rename = "word")]
+            _word: Word,
+        }
+        assert!(parse::<Answer>(br#"{"word":"yes"}"#).is_ok());
+        for json in [
+            r#"{"word":null}"#,
+            r#"{"word":5}"#,
+            r#"{"word":[]}"#,
+            r#"{"word":"no"}"#,
+        ] {
+            let error = parse::<Answer>(json.as_bytes()).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidField, "{json}");
+            assert_eq!(error.problem(None)["field"], "word", "{json}");
+        }
+        let broken = parse::<Answer>(br#"{"word":tru}"#).unwrap_err();
+        assert_eq!(broken.code(), ErrorCode::InvalidJson);
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::{
     journal::{Chunk, Cursor, Missing},
 };
 
+/// The header in which a browser names the last event that it saw when it comes back to an event stream.
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Most bytes of records that are taken from the cursor at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 /// How often an event stream shows that it is alive. Proxies cut what is silent for 30 seconds.

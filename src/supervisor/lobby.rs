@@ -28,7 +28,7 @@ use crate::{
 };
 use history::History;
 
-/// How often it is looked for what no fact of a session tells, such as silence.
+/// The time between two looks for things that no fact of a session tells, such as silence.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Which sessions a watcher sees: those that match every field that is set.
@@ -199,12 +199,13 @@ async fn run(supervisor: Supervisor, filled: Arc<Filled>) {
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut unread = HashSet::new();
     loop {
-        let is_watched = filled.newest.receiver_count() > 0;
         // A notification and a timer: both are cancel-safe.
         tokio::select! {
             () = changes.marks() => {}
-            _ = look.tick(), if is_watched => {
-                mark_differing(&supervisor, &filled);
+            _ = look.tick() => {
+                if filled.newest.receiver_count() > 0 {
+                    mark_differing(&supervisor, &filled);
+                }
                 unread.drain().for_each(|id| changes.mark(id));
             }
         }
@@ -226,15 +227,9 @@ fn mark_differing(supervisor: &Supervisor, filled: &Filled) {
     for session in supervisor.shared.registry.all() {
         let id = session.id();
         let known = filled.history().entry(id).cloned();
-        let view = session.view();
+        let place = supervisor.shared.admission.position(id);
         let differs = known.is_none_or(|known| {
-            let seen = &known.view.live;
-            seen.state != view.state
-                || seen.reason != view.reason
-                || seen.is_silent != view.is_silent
-                || seen.unasked_tool != view.unasked_tool
-                || seen.approvals.len() != view.approvals.len()
-                || known.view.start_queue_position.is_some()
+            known.differs_from(&session.view()) || known.view.start_queue_position != place
         });
         if differs {
             supervisor.shared.changes.mark(id);

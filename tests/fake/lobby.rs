@@ -12,7 +12,7 @@ async fn changes_of(
     stream: &mut EventStream,
     id: &str,
     what: &str,
-    wanted: impl Fn(&Value) -> bool,
+    wanted: impl Fn(&Value) -> bool + Send + Sync,
 ) -> Vec<Value> {
     let is_last = |data: &Value| data["session_id"] == id && wanted(data);
     let events = stream.until(what, is_last).await;
@@ -213,4 +213,23 @@ async fn a_snapshot_is_bounded_and_says_how_many_there_are() {
         let refused = rest.get(&format!("/v1/events?{query}")).await;
         assert_eq!(refused.problem(400), "invalid_query", "{query}");
     }
+}
+
+#[tokio::test]
+async fn silence_is_told_to_a_watcher_that_comes_later() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_LIVENESS_AFTER_MS", "2000")
+        .env("TRUNKLINE_LIVENESS_ACTION", "report")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    // The lobby is filled, and nobody watches it any more.
+    drop(EventStream::open(&rest, "/v1/events", None).await);
+    let gate = daemon.home().join("gate");
+    act(&rest, &id, json!([{ "text": "begun" }, { "wait_file": gate }])).await;
+    let mut stream = EventStream::open(&rest, "/v1/events", None).await;
+    let silent = |data: &Value| data["session"]["attention"]["reason"] == "silent";
+    let told = changes_of(&mut stream, &id, "the silence", silent).await;
+    assert_eq!(told.last().unwrap()["session"]["is_silent"], true);
 }

@@ -1,5 +1,7 @@
 //! Owns the tests of the socket of many sessions.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -9,7 +11,7 @@ use crate::{
 
 async fn connect(daemon: &TestDaemon) -> Ws {
     let token = daemon.token();
-    Ws::try_connect(&daemon.url(), "/v1/ws", &["trunkline.v1"], Some(&token))
+    Ws::try_connect(daemon.url(), "/v1/ws", &["trunkline.v1"], Some(&token))
         .await
         .unwrap()
 }
@@ -29,7 +31,12 @@ async fn subscribe(client: &mut Ws, id: &str, more: Value) -> Value {
 }
 
 /// Reads to a record of this session that `wanted` accepts; all records of the session, that one last.
-async fn records_of(client: &mut Ws, id: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
+async fn records_of(
+    client: &mut Ws,
+    id: &str,
+    what: &str,
+    wanted: impl Fn(&Value) -> bool + Send + Sync,
+) -> Vec<Value> {
     let is_last = |frame: &Value| frame["session_id"] == id && wanted(frame);
     let frames = client.until(what, is_last).await;
     let of_session = frames.into_iter().filter(|frame| frame["session_id"] == id);
@@ -176,6 +183,14 @@ async fn a_client_takes_no_more_of_a_session_than_it_said() {
         .await;
     let all = [first, of_flood(&frames)].concat();
     assert_eq!(all, (1..=head).collect::<Vec<_>>());
+    // The end of a session needs no credit.
+    let mut poor = connect(&daemon).await;
+    subscribe(&mut poor, &id, json!({ "after": 0, "credit": 0 })).await;
+    rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
+    let gone = poor
+        .find("the end", |frame| frame["type"] == "trunkline.unsubscribed")
+        .await;
+    assert_eq!(gone["code"], 4410, "{gone:#}");
 }
 
 #[tokio::test]
@@ -188,7 +203,7 @@ async fn lines_that_cannot_be_taken_say_why_and_end_nothing() {
         |id: &str| json!({ "session_id": id, "type": "user", "message": { "role": "user", "content": "x" } });
     subscribe(&mut client, &id, json!({})).await;
     for (line, code, session) in [
-        ("no json".to_owned(), "invalid_json", None),
+        ("no json".to_owned(), "invalid_line", None),
         (r#"{"type":"user"}"#.to_owned(), "invalid_field", None),
         (user("me").to_string(), "invalid_id", None),
         (user(unknown).to_string(), "not_subscribed", Some(unknown)),
@@ -213,6 +228,11 @@ async fn lines_that_cannot_be_taken_say_why_and_end_nothing() {
             None,
         ),
         (r#"{"type":"trunkline.dance"}"#.to_owned(), "unknown_frame", None),
+        (
+            json!({ "type": "trunkline.dance", "session_id": id }).to_string(),
+            "unknown_frame",
+            Some(id.as_str()),
+        ),
         (
             json!({ "session_id": id, "type": "user", "message": { "role": "user", "content": "" } })
                 .to_string(),
@@ -280,7 +300,7 @@ async fn a_viewer_looks_at_many_sessions_and_says_nothing_to_them() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let token = daemon.viewer_token();
-    let mut client = Ws::try_connect(&daemon.url(), "/v1/ws", &["trunkline.v1"], Some(&token))
+    let mut client = Ws::try_connect(daemon.url(), "/v1/ws", &["trunkline.v1"], Some(&token))
         .await
         .unwrap();
     subscribe(&mut client, &id, json!({ "after": 0 })).await;
@@ -298,4 +318,20 @@ async fn a_viewer_looks_at_many_sessions_and_says_nothing_to_them() {
         (&json!("role_forbidden"), &json!(id))
     );
     assert_eq!(told["uuid"], line["uuid"]);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_not_read_for_ever() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let mut client = connect(&daemon).await;
+    let ping = json!({ "type": "trunkline.ping", "id": "x".repeat(4000) }).to_string();
+    // Each is answered with as many bytes: far more than sockets hold.
+    let mut sent = 0;
+    while tokio::time::timeout(Duration::from_secs(2), client.send_text(&ping))
+        .await
+        .is_ok()
+    {
+        sent += 1;
+        assert!(sent < 30_000, "the daemon reads on and on");
+    }
 }

@@ -19,42 +19,34 @@ use crate::{
 pub(in crate::http) enum LobbyFrame {
     /// All sessions that match. It comes first, and again to a watcher that was too far behind.
     #[serde(rename = "trunkline.lobby")]
-    Snapshot(LobbySnapshot),
+    Snapshot {
+        /// The place after which changes follow.
+        event_id: String,
+        /// How many sessions match.
+        total: usize,
+        /// The first of them, up to the limit: the newest activity first.
+        sessions: Vec<SessionSummary>,
+    },
     /// A change of one session.
     #[serde(rename = "trunkline.session")]
-    Change(SessionChange),
-}
-
-/// All sessions that match.
-#[derive(Serialize, utoipa::ToSchema)]
-pub(in crate::http) struct LobbySnapshot {
-    /// The place after which changes follow.
-    event_id: String,
-    /// How many sessions match.
-    total: usize,
-    /// The first of them, up to the limit: the newest activity first.
-    sessions: Vec<SessionSummary>,
-}
-
-/// A change of one session.
-#[derive(Serialize, utoipa::ToSchema)]
-pub(in crate::http) struct SessionChange {
-    /// Its place: a watcher that comes back after it gets what followed.
-    event_id: String,
-    /// The session.
-    session_id: SessionId,
-    /// The kind of change.
-    change: ChangeKind,
-    /// The respects in which it changed; empty unless `change` is `changed`.
-    changed: Vec<LobbyChange>,
-    /// The session as it is now; `null` when it was deleted.
-    session: Option<Box<SessionSummary>>,
+    Change {
+        /// Its place: a watcher that comes back after it gets what followed.
+        event_id: String,
+        /// The session.
+        session_id: SessionId,
+        /// The kind of change.
+        change: ChangeKind,
+        /// The respects in which it changed; empty unless `change` is `changed`.
+        changed: Vec<LobbyChange>,
+        /// The session as it is now; `null` when it was deleted.
+        session: Option<Box<SessionSummary>>,
+    },
 }
 
 /// The kind of a change.
 #[derive(Clone, Copy, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum ChangeKind {
+pub(in crate::http) enum ChangeKind {
     /// It was made, or matches now.
     Made,
     /// It is different.
@@ -67,7 +59,7 @@ enum ChangeKind {
 
 /// A session in short. Each member is as in the session itself.
 #[derive(Serialize, utoipa::ToSchema)]
-struct SessionSummary {
+pub(in crate::http) struct SessionSummary {
     /// Our id.
     id: SessionId,
     /// A person's name for it.
@@ -133,11 +125,11 @@ impl LobbyFrame {
         limit: usize,
     ) -> Self {
         let shown = entries.iter().take(limit);
-        Self::Snapshot(LobbySnapshot {
+        Self::Snapshot {
             event_id: id.to_string(),
             total: entries.len(),
             sessions: shown.map(|entry| SessionSummary::of(entry)).collect(),
-        })
+        }
     }
 
     /// One change.
@@ -148,13 +140,13 @@ impl LobbyFrame {
             LobbyEvent::Left(entry) => (ChangeKind::Left, Vec::new(), Some(entry)),
             LobbyEvent::Deleted(_) => (ChangeKind::Deleted, Vec::new(), None),
         };
-        Self::Change(SessionChange {
+        Self::Change {
             event_id: id.to_string(),
             session_id: event.session(),
             change,
             changed,
             session: entry.map(|entry| Box::new(SessionSummary::of(entry))),
-        })
+        }
     }
 
     /// The frame as JSON.

@@ -3,7 +3,7 @@
 use axum::{
     body::Body,
     extract::State,
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::{
         ApiError, AppState, ErrorCode,
         dto::EventPage,
         extract::{OfSession, Params},
-        stream::{self, Format},
+        stream::{self, Format, LAST_EVENT_ID},
     },
 };
 
@@ -24,8 +24,6 @@ const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 5_000;
 /// A page gets no further record once it has this many bytes.
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
-/// What a browser says it has seen when it comes back to an event stream.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Which part of the journal to read.
 #[derive(Deserialize, utoipa::IntoParams)]

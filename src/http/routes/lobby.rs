@@ -2,23 +2,15 @@
 
 use std::io;
 
-use axum::{
-    body::Bytes,
-    extract::State,
-    http::{HeaderMap, HeaderName},
-    response::Response,
-};
+use axum::{body::Bytes, extract::State, http::HeaderMap, response::Response};
 
 use crate::http::{
     ApiError, AppState,
     dto::LobbyFrame,
     extract::Params,
     lobby::{LobbyView, WatchParams},
-    stream::{self, Format, Source},
+    stream::{self, Format, LAST_EVENT_ID, Source},
 };
-
-/// The id that a browser says it has seen when it comes back to an event stream.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Watch all sessions.
 ///

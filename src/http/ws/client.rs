@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// Most lines in one frame of a viewer that are answered.
-const MAX_FORBIDDEN: usize = 64;
+pub(super) const MAX_FORBIDDEN: usize = 64;
 /// Most answers that are taken from the side channel at once.
-const MAX_ANSWERS: usize = 64;
+pub(super) const MAX_ANSWERS: usize = 64;
 
 /// The place that takes a client's lines.
 pub(super) trait Inbox: Clone + Send + Sync + 'static {

@@ -24,10 +24,11 @@ use futures_util::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Protocol,
+    client::MAX_FORBIDDEN,
     close::Close,
     frames,
     socket::{self, Limits, Outgoing, Peer, Taken, Work},
@@ -40,7 +41,7 @@ use crate::{
 use said::{Said, Subscribe, Unclear};
 use subscription::{Credit, Part, Subscription, tagged_text as tag};
 
-/// Most lines of one frame that wait for those before them.
+/// Most lines in one frame.
 const MAX_LINES: usize = 1024;
 
 /// How to attach.
@@ -95,13 +96,8 @@ struct Joined {
     leave: CancellationToken,
 }
 
-/// News from one of the streams.
-enum News {
-    /// From a session, by the number of the subscription.
-    Session(SessionId, u64, Part),
-    /// From the lobby, by the number of the watch.
-    Lobby(u64, Vec<Message>),
-}
+/// News of a session, by the number of the subscription.
+type News = (SessionId, u64, Part);
 
 /// The outcome of work.
 enum Done {
@@ -125,12 +121,12 @@ struct Many {
     state: AppState,
     role: Role,
     sessions: HashMap<SessionId, Joined>,
-    /// The news of the sessions and the lobby: each that has something is heard in its turn.
+    /// The news of the sessions: each that has something is heard in its turn.
     news: SelectAll<BoxStream<'static, News>>,
-    /// Subscriptions and watches so far.
+    /// Subscriptions so far.
     count: u64,
-    /// The number of the watch of the lobby, and how to end it.
-    watch: Option<(u64, DropGuard)>,
+    /// The lobby, while it is watched.
+    lobby: Option<LobbyView>,
     /// Lines that wait until those before them are done.
     lines: VecDeque<Bytes>,
 }
@@ -143,7 +139,7 @@ impl Many {
             sessions: HashMap::new(),
             news: SelectAll::new(),
             count: 0,
-            watch: None,
+            lobby: None,
             lines: VecDeque::new(),
         }
     }
@@ -201,7 +197,7 @@ impl Many {
                 Ok((None, Some(Box::pin(watch))))
             }
             Said::Unwatch => {
-                self.watch = None;
+                self.lobby = None;
                 Ok((Some(r#"{"type":"trunkline.unwatched"}"#.to_owned()), None))
             }
             Said::Line { session, line } => {
@@ -262,34 +258,19 @@ impl Many {
             let goes_on = matches!(part, Part::Frames(_));
             Some((part, goes_on.then_some(subscription)))
         });
-        self.news.push(
-            parts
-                .map(move |part| News::Session(session, number, part))
-                .boxed(),
-        );
+        self.news
+            .push(parts.map(move |part| (session, number, part)).boxed());
         tag(session, &join.snapshot)
     }
 
     fn on_watched(&mut self, view: Result<LobbyView, ApiError>) -> Option<String> {
-        let view = match view {
-            Ok(view) => view,
-            Err(error) => return Some(frames::error(&error)),
-        };
-        self.count += 1;
-        let (number, end) = (self.count, CancellationToken::new());
-        self.watch = Some((number, end.clone().drop_guard()));
-        let news = unfold(view, |mut view| async move {
-            let news = view.next().await;
-            Some((news, view))
-        });
-        let news = news.map(move |frames| {
-            let frames = frames
-                .iter()
-                .map(|(_, frame)| Message::Text(frame.to_json().into()));
-            News::Lobby(number, frames.collect())
-        });
-        self.news.push(news.take_until(end.cancelled_owned()).boxed());
-        None
+        match view {
+            Ok(view) => {
+                self.lobby = Some(view);
+                None
+            }
+            Err(error) => Some(frames::error(&error)),
+        }
     }
 }
 
@@ -301,28 +282,39 @@ impl Peer for Many {
     }
 
     async fn next(&mut self) -> Outgoing {
-        if self.news.is_empty() {
-            // A line of the client changes that, and then this is asked again.
-            return std::future::pending().await;
-        }
-        match self.news.next().await {
-            Some(News::Session(session, number, part)) => {
-                Outgoing::Frames(self.on_part(session, number, part))
+        let Self { news, lobby, .. } = &mut *self;
+        // A line of the client brings the first of each, and then this is asked again.
+        let of_session = async {
+            match news.next().await {
+                Some(news) => news,
+                None => std::future::pending().await,
             }
-            Some(News::Lobby(number, frames)) if self.watch.as_ref().is_some_and(|it| it.0 == number) => {
-                Outgoing::Frames(frames)
+        };
+        let of_lobby = async {
+            match lobby {
+                Some(lobby) => lobby.next().await,
+                None => std::future::pending().await,
             }
-            // The watch was ended, or the last stream has ended.
-            Some(News::Lobby(..)) | None => Outgoing::Frames(Vec::new()),
+        };
+        // Both branches are cancel-safe: they take nothing that they do not give.
+        tokio::select! {
+            (session, number, part) = of_session => Outgoing::Frames(self.on_part(session, number, part)),
+            frames = of_lobby => {
+                let frames = frames.iter().map(|(_, frame)| Message::Text(frame.to_json().into()));
+                Outgoing::Frames(frames.collect())
+            }
         }
     }
 
     fn received(&mut self, text: Utf8Bytes) -> Result<Taken<Done>, Close> {
-        for line in frames::lines(text) {
-            if self.lines.len() == MAX_LINES {
-                return Err(Close::TooBig);
-            }
-            self.lines.push_back(line);
+        self.lines.extend(frames::lines(text).take(MAX_LINES + 1));
+        if self.lines.len() > MAX_LINES {
+            let detail = format!("a frame has more than {MAX_LINES} lines");
+            let error = ApiError::new(ErrorCode::InvalidLine).detail(detail);
+            return Err(Close::Refused(error.into()));
+        }
+        if !self.role.covers(Role::Operator) && self.lines.len() > MAX_FORBIDDEN {
+            return Err(Close::Forbidden);
         }
         Ok(self.go_on())
     }

@@ -24,6 +24,8 @@ use super::{
 };
 use crate::http::HttpConfig;
 
+/// Answers that may wait for a client before no more of its frames are read.
+const MAX_ANSWERS_WAITING: usize = 256;
 /// Pings that may stay without an answer.
 const MAX_MISSED_PONGS: u32 = 2;
 
@@ -148,8 +150,9 @@ where
     let mut missed_pongs = 0;
 
     let ended = loop {
-        // The next frame is read when the work of the one before is done, so a client cannot fill memory.
-        let reading = work.is_none();
+        // The next frame is read when the work of the one before is done and its answers are not too many, so a client that
+        // reads nothing cannot fill memory.
+        let reading = work.is_none() && wire.answers() < MAX_ANSWERS_WAITING;
         let busy = wire.is_busy();
         if !busy {
             peer.written();
@@ -174,7 +177,7 @@ where
                     }
                 }
             },
-            done = async { work.as_mut().unwrap_or(&mut never()).await }, if !reading => {
+            done = async { work.as_mut().unwrap_or(&mut never()).await }, if work.is_some() => {
                 work = None;
                 peer.worked(done)
             },
@@ -209,7 +212,7 @@ where
         match taken {
             Ok(Taken { answers, work: more }) => {
                 for answer in answers {
-                    wire.queue_text(Some(answer));
+                    wire.answer(answer);
                 }
                 work = more;
             }

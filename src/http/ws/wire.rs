@@ -18,6 +18,8 @@ pub(super) struct Wire<S> {
     queue: VecDeque<Message>,
     /// Whether the socket holds bytes that it may not have written.
     unflushed: bool,
+    /// Answers that were added since everything was written.
+    answers: usize,
     /// Whether the other side has said all that it will.
     ended: bool,
     /// When the socket last took something.
@@ -48,6 +50,7 @@ where
             socket,
             queue: VecDeque::new(),
             unflushed: false,
+            answers: 0,
             ended: false,
             progress: Instant::now(),
         }
@@ -59,6 +62,17 @@ where
             self.progress = Instant::now();
         }
         self.queue.push_back(message);
+    }
+
+    /// Adds the answer to something that the client has sent.
+    pub(super) fn answer(&mut self, text: String) {
+        self.answers += 1;
+        self.queue(Message::Text(text.into()));
+    }
+
+    /// Answers since everything was written.
+    pub(super) const fn answers(&self) -> usize {
+        self.answers
     }
 
     /// Adds a text to what is to be sent, if there is one.
@@ -121,6 +135,7 @@ where
         }
         ready!(Pin::new(&mut self.socket).poll_flush(context))?;
         self.unflushed = false;
+        self.answers = 0;
         self.progress = Instant::now();
         Poll::Ready(Ok(()))
     }

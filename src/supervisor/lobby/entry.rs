@@ -1,9 +1,12 @@
 //! Owns a session as the lobby has it: why it needs a person, and in which respects it differs from what it was.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use crate::{
-    domain::{Attention, AttentionReason, LobbyChange, SessionState, Timestamp, Usd},
+    domain::{Approval, Attention, AttentionReason, LobbyChange, SessionState, Timestamp, Usd},
+    session::LiveView,
     supervisor::SessionView,
 };
 
@@ -37,57 +40,73 @@ impl LobbyEntry {
 
     /// The respects in which this differs from what was before.
     pub(super) fn changes_since(&self, before: &Self) -> Vec<LobbyChange> {
-        let ((row, live), (old_row, old_live)) = (
-            (&self.view.row, &self.view.live),
-            (&before.view.row, &before.view.live),
-        );
-        let is_open = |approvals: &[std::sync::Arc<crate::domain::Approval>], id| {
-            approvals.iter().any(|approval| approval.id == id)
-        };
-        let has_more = |now: &[std::sync::Arc<crate::domain::Approval>],
-                        then: &[std::sync::Arc<crate::domain::Approval>]| {
-            now.iter().any(|approval| !is_open(then, approval.id))
-        };
-        let restart =
-            |live: &crate::session::LiveView| live.restart.as_ref().map(|due| (due.attempt, due.at));
-        let checks = [
+        let (row, old) = (&self.view.row, &before.view.row);
+        let mut changes = live_changes(&self.view.live, &before.view.live);
+        let others = [
             (
                 LobbyChange::State,
-                live.state != old_live.state
-                    || live.reason != old_live.reason
-                    || live.parked != old_live.parked
-                    || restart(live) != restart(old_live)
-                    || self.view.start_queue_position != before.view.start_queue_position,
+                self.view.start_queue_position != before.view.start_queue_position,
             ),
             (
                 LobbyChange::Title,
-                row.title != old_row.title || row.tag != old_row.tag || row.labels != old_row.labels,
+                row.title != old.title || row.tag != old.tag || row.labels != old.labels,
             ),
-            (
-                LobbyChange::Model,
-                live.model != old_live.model || live.permission_mode != old_live.permission_mode,
-            ),
-            (
-                LobbyChange::Turn,
-                live.turn.as_ref().map(|turn| turn.number) != old_live.turn.as_ref().map(|turn| turn.number)
-                    || row.turns != old_row.turns,
-            ),
-            (LobbyChange::Prompt, row.last_prompt != old_row.last_prompt),
-            (LobbyChange::Cost, row.cost_usd != old_row.cost_usd),
-            (
-                LobbyChange::ApprovalOpened,
-                has_more(&live.approvals, &old_live.approvals)
-                    || live.waiting_approvals.count > old_live.waiting_approvals.count,
-            ),
-            (
-                LobbyChange::ApprovalClosed,
-                has_more(&old_live.approvals, &live.approvals),
-            ),
+            (LobbyChange::Turn, row.turns != old.turns),
+            (LobbyChange::Prompt, row.last_prompt != old.last_prompt),
+            (LobbyChange::Cost, row.cost_usd != old.cost_usd),
             (LobbyChange::Attention, self.attention != before.attention),
         ];
-        let changed = checks.into_iter().filter(|(_, is_changed)| *is_changed);
-        changed.map(|(change, _)| change).collect()
+        for (change, is_changed) in others {
+            if is_changed && !changes.contains(&change) {
+                changes.push(change);
+            }
+        }
+        changes
     }
+
+    /// Whether the session's actor says otherwise.
+    pub(super) fn differs_from(&self, live: &LiveView) -> bool {
+        let seen = &self.view.live;
+        seen.is_silent != live.is_silent
+            || seen.unasked_tool != live.unasked_tool
+            || !live_changes(live, seen).is_empty()
+    }
+}
+
+/// The respects in which two views of a session's actor differ.
+fn live_changes(live: &LiveView, old: &LiveView) -> Vec<LobbyChange> {
+    let restart = |live: &LiveView| live.restart.as_ref().map(|due| (due.attempt, due.at));
+    let turn = |live: &LiveView| live.turn.as_ref().map(|turn| turn.number);
+    let has_other = |now: &[Arc<Approval>], then: &[Arc<Approval>]| {
+        now.iter()
+            .any(|approval| !then.iter().any(|known| known.id == approval.id))
+    };
+    let checks = [
+        (
+            LobbyChange::State,
+            live.state != old.state
+                || live.reason != old.reason
+                || live.parked != old.parked
+                || restart(live) != restart(old),
+        ),
+        (
+            LobbyChange::Model,
+            live.model != old.model || live.permission_mode != old.permission_mode,
+        ),
+        (LobbyChange::Turn, turn(live) != turn(old)),
+        (
+            LobbyChange::ApprovalOpened,
+            has_other(&live.approvals, &old.approvals)
+                || live.waiting_approvals.count > old.waiting_approvals.count,
+        ),
+        (
+            LobbyChange::ApprovalClosed,
+            has_other(&old.approvals, &live.approvals)
+                || live.waiting_approvals.count < old.waiting_approvals.count,
+        ),
+    ];
+    let changed = checks.into_iter().filter(|(_, is_changed)| *is_changed);
+    changed.map(|(change, _)| change).collect()
 }
 
 /// Whether nothing but the lobby knows since when a reason holds.

@@ -134,13 +134,7 @@ impl History {
         let before = self.entries.get(&session).cloned();
         let changes = match (&before, &entry) {
             (None, None) => return false,
-            (Some(before), Some(entry)) => {
-                let changes = entry.changes_since(before);
-                if changes.is_empty() {
-                    return false;
-                }
-                changes
-            }
+            (Some(before), Some(entry)) => entry.changes_since(before),
             _ => Vec::new(),
         };
         let after = entry.map(Arc::new);
@@ -148,6 +142,10 @@ impl History {
             Some(entry) => self.entries.insert(session, Arc::clone(entry)),
             None => self.entries.remove(&session),
         };
+        if before.is_some() && after.is_some() && changes.is_empty() {
+            // It may be newer all the same.
+            return false;
+        }
         if self.events.len() == MOST_KEPT {
             self.events.pop_front();
         }

@@ -1,4 +1,4 @@
-//! Checks which changes a watcher gets, and when all sessions come anew.
+//! Owns the tests of the lobby: which changes a watcher gets, and when all sessions come anew.
 
 use super::*;
 use crate::{

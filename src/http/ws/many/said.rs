@@ -69,9 +69,9 @@ impl Said {
             session: None,
         };
         let text =
-            str::from_utf8(line).map_err(|_| unclear(ErrorCode::InvalidJson, "the line is not UTF-8"))?;
+            str::from_utf8(line).map_err(|_| unclear(ErrorCode::InvalidLine, "the line is not UTF-8"))?;
         let members = Members::of(text)
-            .ok_or_else(|| unclear(ErrorCode::InvalidJson, "the line is not one JSON object"))?;
+            .ok_or_else(|| unclear(ErrorCode::InvalidLine, "the line is not one JSON object"))?;
         if let Some(kind) = members.kind.as_deref()
             && let Some(own) = kind.strip_prefix(OWN_PREFIX)
         {
@@ -79,7 +79,10 @@ impl Said {
         }
         let [named] = members.sessions.as_slice() else {
             let detail = "the line needs the member session_id, once";
-            return Err(unclear(ErrorCode::InvalidField, detail));
+            return Err(Unclear {
+                session: named(text),
+                ..unclear(ErrorCode::InvalidField, detail)
+            });
         };
         let session = serde_json::from_str::<SessionId>(named)
             .map_err(|_| unclear(ErrorCode::InvalidId, "session_id is not the id of a session"))?;
@@ -138,16 +141,21 @@ impl Said {
                 return Err(Unclear {
                     code: ErrorCode::UnknownFrame,
                     detail: format!("{kind} is not known"),
-                    session: None,
+                    session: named(text),
                 });
             }
         };
         said.map_err(|error| Unclear {
             code: ErrorCode::InvalidField,
             detail: format!("{kind}: {error}"),
-            session: glance::member_text(text, SESSION).and_then(|id| id.parse().ok()),
+            session: named(text),
         })
     }
+}
+
+/// The session that a line names.
+fn named(text: &str) -> Option<SessionId> {
+    glance::member_text(text, SESSION)?.parse().ok()
 }
 
 /// The members of a line.
@@ -220,8 +228,8 @@ mod tests {
     #[test]
     fn what_is_unclear_says_why() {
         let code = |line: &str| read(line).unwrap_err().code;
-        assert_eq!(code("no json"), ErrorCode::InvalidJson);
-        assert_eq!(code("[]"), ErrorCode::InvalidJson);
+        assert_eq!(code("no json"), ErrorCode::InvalidLine);
+        assert_eq!(code("[]"), ErrorCode::InvalidLine);
         assert_eq!(code(r#"{"type":"user"}"#), ErrorCode::InvalidField);
         assert_eq!(code(r#"{"type":"user","session_id":""}"#), ErrorCode::InvalidId);
         assert_eq!(code(r#"{"type":"user","session_id":7}"#), ErrorCode::InvalidId);

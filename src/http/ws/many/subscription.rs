@@ -9,7 +9,7 @@ use axum::extract::ws::Message;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{close::Close, frames};
+use super::super::{client::MAX_ANSWERS, close::Close, frames};
 use crate::{
     domain::SessionId,
     http::{connections::ConnectionPermit, stream},
@@ -19,8 +19,6 @@ use crate::{
 
 /// Most bytes of records that are taken at once: then it is another session's turn.
 const BATCH_BYTES: usize = 32 * 1024;
-/// Most answers that are taken at once.
-const MAX_ANSWERS: usize = 64;
 
 /// How many bytes of records a client takes of a session before it says more.
 #[derive(Debug)]
@@ -52,14 +50,16 @@ impl Credit {
         }
     }
 
+    fn is_spent(&self) -> bool {
+        let left = self.left.as_ref();
+        left.is_some_and(|left| left.load(Ordering::Acquire) <= 0)
+    }
+
     /// Waits until the client takes something.
     ///
     /// CANCEL-SAFETY: nothing is taken.
     async fn some(&self) {
-        let Some(left) = &self.left else {
-            return;
-        };
-        while left.load(Ordering::Acquire) <= 0 {
+        while self.is_spent() {
             self.granted.notified().await;
         }
     }
@@ -102,6 +102,10 @@ impl Subscription {
                 left,
                 ..
             } = &mut *self;
+            if direct.is_none() && credit.is_spent() {
+                // The session is gone, and the client takes no more of it.
+                return Part::Over(Close::Deleted);
+            }
             let direct = async {
                 match direct {
                     Some(direct) => direct.recv_many(&mut news, MAX_ANSWERS).await,

@@ -15,6 +15,7 @@ use crate::{
     domain::{Role, Seq, Timestamp},
     http::ws::v1::Records,
     journal::{Feed, Source, Writer, WriterOptions},
+    session::ClientFrame,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
