@@ -11,7 +11,7 @@ use crate::{
 
 async fn connect(daemon: &TestDaemon) -> Ws {
     let token = daemon.token();
-    Ws::try_connect(daemon.url(), "/v1/ws", &["trunkline.v1"], Some(&token))
+    Ws::try_connect(daemon.url(), "/v1/ws", &["trunkline.v1"], Some(token))
         .await
         .unwrap()
 }
