@@ -349,8 +349,9 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
 }
 
 /// Errors whose standing advice names routes, headers and members, which helps nobody at the command line.
-const WITH_ADVICE_OF_API: [ErrorCode; 10] = [
+const WITH_ADVICE_OF_API: [ErrorCode; 11] = [
     ErrorCode::Unauthorized,
+    ErrorCode::TicketInvalid,
     ErrorCode::RouteNotFound,
     ErrorCode::ResponseNotKept,
     ErrorCode::SessionNotFound,
