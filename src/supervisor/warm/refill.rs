@@ -10,6 +10,7 @@ use crate::{
     domain::{CliSessionId, Clock, ErrorCode, FailReason, SessionId, SessionState},
     metrics::WarmEnd,
     session::{LiveView, SessionError, SessionHandle},
+    store::SessionRow,
     telemetry,
 };
 
@@ -114,40 +115,20 @@ impl Supervisor {
         let Some(admitted) = self.shared.admission.admit_spare(id, &key.cwd) else {
             return Ok(Begun::NoRoom);
         };
-        let cwd = key.cwd.clone();
         let options = plan::options_text(&profile.options)?;
-        let new = spare_session(id, cli_session, cwd.display().to_string(), options);
+        let new = spare_session(id, cli_session, key.cwd.display().to_string(), options);
         let row = spare_row(&new);
-        let opened = async {
-            self.mark_warm(id, cli_session)?;
-            let dir = self.shared.settings.session_dir(id);
-            make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
-            self.open_as(&row, None, true, true).await
-        };
-        let session = match opened.await {
-            Ok(session) => session,
-            Err(error) => {
-                self.remove_warm(id, cli_session).await?;
-                return Err(error);
-            }
-        };
-        let watched = CancellationToken::new();
-        let spare = Spare {
-            profile: number,
-            session: session.clone(),
-            cli_session,
-            cwd,
-            key,
-            since: tokio::time::Instant::now(),
-            since_at: Clock.now(),
-            _watched: watched.clone().drop_guard(),
-        };
-        if let Err(late) = self.shared.warm.add(spare) {
-            drop(late);
-            self.end(&session).await?;
-            self.remove_warm(id, cli_session).await?;
+        let under_way = self.begin_start()?;
+        let (supervisor, known) = (self.clone(), row.clone());
+        // To the end, for which the end of the daemon waits: half of it would stay on the disk.
+        let made = self.to_the_end(async move {
+            let made = supervisor.make_spare(number, &known, key).await;
+            drop(under_way);
+            made
+        });
+        let Some((session, watched)) = made.await? else {
             return Ok(Begun::NoRoom);
-        }
+        };
         let supervisor = self.clone();
         let seen = session.clone();
         let watch = async move { supervisor.watch_spare(number, seen).await };
@@ -170,6 +151,48 @@ impl Supervisor {
                 Err(error)
             }
         }
+    }
+
+    /// Makes a session for a process that is to be started, and adds it to the others; `None` when they are closed. The token ends
+    /// the task that watches it.
+    async fn make_spare(
+        &self,
+        number: usize,
+        row: &SessionRow,
+        key: LaunchKey,
+    ) -> Result<Option<(SessionHandle, CancellationToken)>, SupervisorError> {
+        let (id, cli_session) = (row.id, row.cli_session_id);
+        let opened = async {
+            self.mark_warm(id, cli_session)?;
+            let dir = self.shared.settings.session_dir(id);
+            make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
+            self.open_as(row, None, true, true).await
+        };
+        let session = match opened.await {
+            Ok(session) => session,
+            Err(error) => {
+                self.remove_warm(id, cli_session).await?;
+                return Err(error);
+            }
+        };
+        let watched = CancellationToken::new();
+        let spare = Spare {
+            profile: number,
+            session: session.clone(),
+            cli_session,
+            cwd: key.cwd.clone(),
+            key,
+            since: tokio::time::Instant::now(),
+            since_at: Clock.now(),
+            _watched: watched.clone().drop_guard(),
+        };
+        if let Err(late) = self.shared.warm.add(spare) {
+            drop(late);
+            self.end(&session).await?;
+            self.remove_warm(id, cli_session).await?;
+            return Ok(None);
+        }
+        Ok(Some((session, watched)))
     }
 
     /// Sees a process get ready, and takes it out when it ends by itself.
