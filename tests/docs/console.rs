@@ -133,6 +133,7 @@ const COMMANDS: &[(&str, Runs)] = &[
         FIGURES,
     ),
     ("cargo build --release && python3 bench/recovery.py", FIGURES),
+    ("cargo build --release && python3 bench/many.py", FIGURES),
     ("RECORDS=20000 python3 bench/recovery.py", FIGURES),
     ("cargo bench --bench journal", FIGURES),
     (
