@@ -140,7 +140,7 @@ impl Supervisor {
             .start_process(&session, &row, start, None, None, admitted)
             .await
         {
-            // What became of it is seen by the one who watches.
+            // The task that watches it sees its end.
             Ok(()) | Err(SupervisorError::Session(SessionError::StartFailed(_) | SessionError::Ended)) => {
                 Ok(Begun::Yes)
             }
