@@ -40,4 +40,5 @@ mod taken_back;
 mod tools;
 mod turns;
 mod warm;
+mod watching;
 mod world;
