@@ -8,6 +8,7 @@ mod connections;
 mod contract;
 mod conversation;
 mod cors;
+mod documents;
 mod dto;
 mod error;
 mod extract;

@@ -23,8 +23,13 @@ use super::{
 };
 use crate::domain::Role;
 
-/// The one path that needs no token.
-pub(super) const HEALTH_PATH: &str = "/healthz";
+/// The paths that need no token: they hold no data, and look at none.
+const OPEN_PATHS: [&str; 2] = ["/healthz", "/openapi.json"];
+
+/// Whether a path needs no token.
+pub(super) fn is_open(path: &str) -> bool {
+    OPEN_PATHS.contains(&path)
+}
 
 /// Lets a request through or answers it with a problem. One that has shown a credential has its role as an extension; the
 /// socket of one without must show a credential first of all.
@@ -45,7 +50,7 @@ fn check(state: &AppState, request: &mut Request) -> Result<Option<Response>, Ap
     }
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let is_trusted = peer.is_some_and(|ConnectInfo(peer)| peer.is_our_user());
-    if request.uri().path() != HEALTH_PATH {
+    if !is_open(request.uri().path()) {
         let role = match credential::take(state, request) {
             Ok(Some(role)) => role,
             Ok(None) if is_trusted => Role::Operator,

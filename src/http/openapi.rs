@@ -6,10 +6,7 @@ mod presence;
 
 use std::sync::LazyLock;
 
-use axum::{
-    http::{HeaderValue, Method, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::Method;
 use utoipa::openapi::{
     Components, ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, RefOr, ResponseBuilder,
     header::HeaderBuilder,
@@ -24,8 +21,7 @@ use utoipa::openapi::{
 use super::{
     PROBLEM_JSON,
     dto::Problem,
-    guard::{self, HEALTH_PATH},
-    idempotency,
+    guard, idempotency,
     routes::{self, tickets},
 };
 
@@ -39,7 +35,7 @@ const ROLE: &str = "x-role";
 const PROBLEM: &str = "Problem";
 /// Problems that every route may answer: bad queries, and the guards of the host and the origin.
 const ANY_STATUS: [&str; 3] = ["400", "403", "421"];
-/// Problems that every route but the health probe may answer besides: the guard of the token, the daemon's own failures.
+/// Problems that every route that needs a token may answer besides: the guard of the token, the daemon's own failures.
 const GUARDED_STATUS: [&str; 3] = ["401", "500", "503"];
 /// Problems that routes of one session may answer besides.
 const SESSION_STATUS: [&str; 1] = ["404"];
@@ -132,7 +128,7 @@ fn document() -> OpenApi {
         .build();
     components.responses.insert(PROBLEM.to_owned(), problem.into());
     for (path, item) in &mut document.paths.paths {
-        let guarded = path != HEALTH_PATH;
+        let guarded = !guard::is_open(path);
         let of_session = path.contains("{id}");
         if let Some(operation) = item.post.as_mut().filter(|_| path != tickets::PATH) {
             add_key(operation);
@@ -265,18 +261,4 @@ pub(super) fn route_of(path: &str) -> Option<&'static str> {
 /// The document as it is committed: pretty JSON with a newline at the end.
 pub fn openapi_json() -> Result<String, serde_json::Error> {
     document().to_pretty_json().map(|json| json + "\n")
-}
-
-/// Show this document.
-///
-/// Every route, parameter and shape of this version.
-#[utoipa::path(
-    get, path = "/openapi.json", operation_id = "get_openapi", tag = "daemon",
-    responses((status = 200, description = "The OpenAPI document", body = Object, content_type = "application/json")),
-)]
-pub(super) async fn serve_document() -> Result<Response, super::ApiError> {
-    let json =
-        openapi_json().map_err(|error| super::ApiError::new(super::ErrorCode::Internal).caused_by(error))?;
-    let content_type = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(([content_type], json).into_response())
 }

@@ -28,7 +28,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     ApiError, AppState, ErrorCode, behind, closing,
     contract::{self, Contract},
-    cors, guard, idempotency, observe, openapi, ws,
+    cors, documents, guard, idempotency, observe, openapi, ws,
 };
 
 /// Largest body of a request that carries no prompt, in bytes.
@@ -159,7 +159,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(metrics::metrics))
-        .routes(routes!(openapi::serve_document))
+        .routes(routes!(documents::openapi))
 }
 
 /// Routes whose answers are kept under no idempotency key.

@@ -8,7 +8,7 @@ use axum::{
 use crate::harness::Bed;
 
 #[tokio::test]
-async fn every_route_but_the_health_probe_needs_the_token() {
+async fn every_route_but_the_probe_and_the_documents_needs_the_token() {
     let bed = Bed::start().await;
     let anonymous = |path: &str| {
         Request::builder()
@@ -21,7 +21,7 @@ async fn every_route_but_the_health_probe_needs_the_token() {
         "/v1/sessions",
         "/readyz",
         "/metrics",
-        "/openapi.json",
+        "/openapi.json/",
         "/",
         "/no/such/path",
         "/v1/sessions/x/ws",
@@ -36,6 +36,44 @@ async fn every_route_but_the_health_probe_needs_the_token() {
         answer.problem(401, "unauthorized");
     }
     assert_eq!(bed.send(anonymous("/healthz")).await.expect(200)["status"], "ok");
+    // A wrong token is no reason to refuse what needs none.
+    let wrong = Request::builder()
+        .uri("/openapi.json")
+        .header(header::HOST, "localhost")
+        .header(header::AUTHORIZATION, "Bearer wrong");
+    bed.send(wrong.body(Body::empty()).unwrap()).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_document_is_sent_once_to_a_client_that_keeps_it() {
+    let bed = Bed::start().await;
+    for (path, content_type) in [("/openapi.json", "application/json")] {
+        let ask = async |method: Method, known: &str| {
+            let request = Request::builder()
+                .method(method)
+                .uri(path)
+                .header(header::HOST, "localhost")
+                .header(header::IF_NONE_MATCH, known);
+            bed.send(request.body(Body::empty()).unwrap()).await
+        };
+        let first = ask(Method::GET, "\"another\"").await;
+        assert_eq!(first.status, 200, "{path}");
+        assert_eq!(first.header(header::CONTENT_TYPE), content_type);
+        assert_eq!(first.header(header::CACHE_CONTROL), "no-cache");
+        let tag = first.header(header::ETAG);
+        assert!(tag.starts_with('"') && tag.len() > 20, "{tag}");
+        for known in [tag, &format!("\"another\", W/{tag}"), "*"] {
+            let again = ask(Method::GET, known).await;
+            assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{known}");
+            assert_eq!(again.header(header::ETAG), tag);
+        }
+        let head = ask(Method::HEAD, "").await;
+        assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
+        assert_eq!(head.header(header::CONTENT_LENGTH), first.text.len().to_string());
+        assert_eq!(head.header(header::ETAG), tag);
+        let post = ask(Method::POST, "").await;
+        post.problem(405, "method_not_allowed");
+    }
 }
 
 #[tokio::test]
