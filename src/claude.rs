@@ -4,6 +4,7 @@
 //! does no IO but the file look-ups of [`binary`].
 
 pub mod answer;
+pub mod arguments;
 pub mod binary;
 pub mod catalogue;
 pub mod control;

@@ -4,6 +4,7 @@ mod agent;
 mod approvals;
 mod args;
 mod attach;
+mod claude;
 mod client;
 mod continuing;
 mod daemon_file;
@@ -40,6 +41,8 @@ use self::{
     output::Output,
 };
 
+pub use claude::{is_name_of_cli, stand_in};
+
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
@@ -68,6 +71,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Version => manual::version(&output).map(|()| ExitCode::SUCCESS),
         Command::Completions(shell) => manual::completions(&shell).map(|()| ExitCode::SUCCESS),
         Command::Man(page) => manual::man(&page).map(|()| ExitCode::SUCCESS),
+        Command::Claude(claude) => claude::run(&cli.common, claude.args),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -122,6 +126,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         | Command::Openapi
         | Command::Version
         | Command::Completions(_)
-        | Command::Man(_) => Ok(()),
+        | Command::Man(_)
+        | Command::Claude(_) => Ok(()),
     }
 }

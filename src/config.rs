@@ -119,6 +119,10 @@ impl Config {
         for (key, value) in &mut entries {
             if key == "claude.env" {
                 hide_values(value);
+            } else if key == "sessions.profiles"
+                && let Value::Object(profiles) = value
+            {
+                profiles.values_mut().for_each(hide_values);
             } else if key == "warm.profiles"
                 && let Value::Array(profiles) = value
             {

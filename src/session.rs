@@ -45,7 +45,7 @@ pub use admission::{Admission, Admitted, Limits, Place, Refusal, StartTurn};
 pub use approvals::kind_of_tool;
 pub use choices::{ChoicesError, Kept};
 pub use conversations::Conversations;
-pub use desk::{DeskTimes, Routes};
+pub use desk::{DeskTimes, Routes, name_of_client, own_hooks};
 pub use error::{SessionError, Silence};
 pub use frames::{ClientFrame, LateAnswer, Refused, RefusedLine};
 pub use handle::{Attachment, ClientInbox, Decision, Launch, Occasion, Sent, SessionHandle, TurnOutcome};

@@ -150,6 +150,12 @@ impl Store {
         known(id, found)
     }
 
+    /// Puts these launch options in the place of those that a session has.
+    pub async fn set_options(&self, id: SessionId, options: String) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::SetOptions { id, options }).await?;
+        known(id, found)
+    }
+
     /// Says of a session whose journal cannot say it that it failed. What its journal says later counts again.
     pub async fn mark_failed(
         &self,

@@ -27,6 +27,7 @@ mod rules;
 mod settings;
 mod settings_file;
 mod strangers;
+mod tether;
 mod view;
 mod warm;
 
@@ -53,9 +54,10 @@ pub use error::SupervisorError;
 pub use lobby::{BadEventId, EventId, Lobby, LobbyEntry, LobbyEvent, LobbyFilter, LobbyNews, LobbyWatch};
 pub use lost::LostDatabase;
 pub use offers::{Offer, Offered};
-pub use requests::{Accepted, Content, CreateSession, ForkSession, NewMessage};
+pub use requests::{Accepted, Content, CreateSession, ForkSession, Host, NewMessage};
 pub use rules::RuleTest;
 pub use settings::{ParkSettings, Simulator, SupervisorSettings, database_file};
+pub use tether::{Tether, Tethers};
 pub use view::{Health, SessionView};
 pub use warm::{WarmHealth, WarmProfile, WarmSettings};
 

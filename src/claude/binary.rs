@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fmt,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -177,7 +177,14 @@ fn in_home(path: PathBuf, home: Option<&Path>) -> PathBuf {
 }
 
 fn is_executable(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    std::fs::metadata(path)
+        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0 && !is_ours(&file))
+}
+
+/// Whether this is our own program, which stands in for the CLI under its name.
+fn is_ours(file: &std::fs::Metadata) -> bool {
+    let own = std::env::current_exe().and_then(std::fs::metadata);
+    own.is_ok_and(|own| (own.dev(), own.ino()) == (file.dev(), file.ino()))
 }
 
 /// A version of the CLI.

@@ -104,6 +104,25 @@ pub const NEVER: &[&str] = &[
 /// clients do.
 const ASKS_FOR_CREDENTIALS: &str = "CLAUDE_CODE_SDK_HAS_*_REFRESH";
 
+/// Variables by which a host tells the CLI what it is and what it can do. They pass from a host that stands for the CLI's
+/// program, wherever it is.
+pub const OF_HOST: &[&str] = &[
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_AGENT_SDK_VERSION",
+    "CLAUDE_CODE_SDK_READS_SESSION_STATE",
+    "CLAUDE_CODE_SDK_READS_STARTUP_MARKS",
+    "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING",
+    "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT",
+    "CLAUDE_CODE_QUESTION_EXTENDED",
+    "CLAUDE_CODE_QUESTION_OPTIONAL_DESCRIPTIONS",
+    "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS",
+    "CLAUDE_CODE_SDK_HAS_OAUTH_REFRESH",
+    "CLAUDE_CODE_SDK_HAS_HOST_AUTH_REFRESH",
+    "TRACEPARENT",
+    "TRACESTATE",
+    "BUN_ENABLE_CRASH_REPORTING",
+];
+
 /// The child's environment, sorted by name.
 ///
 /// `daemon` is filtered by the patterns of `allow`. What the client asked for (`session`) replaces it, and what the

@@ -219,7 +219,7 @@ pub struct LaunchOptions {
 
 /// The names of all options.
 #[cfg(test)]
-pub(in crate::claude) fn field_names() -> Vec<String> {
+pub(crate) fn field_names() -> Vec<String> {
     use utoipa::{
         PartialSchema,
         openapi::{RefOr, schema::Schema},

@@ -52,6 +52,18 @@ The program is asked first whether it would start with the daemon's arguments, e
 it can read the database, and whether it can talk to the processes that keep the sessions. If not, the daemon that runs \
 goes on, and the reason is printed.";
 
+const CLAUDE_HELP: &str = "\
+Stand in for the `claude` program, for a program that starts it: the official SDKs (`pathToClaudeCodeExecutable`, \
+`cli_path`) and all that run `claude -p --input-format stream-json`. The arguments, the input, the outputs, the signals \
+and the exit code are those of `claude`; the session is one of the daemon's, which other clients see and answer. It ends \
+with its input, and can be resumed.
+
+As the SDKs take one program without arguments, make a link: `ln -s \"$(command -v trunkline)\" ~/bin/claude`. Under that \
+name every other call, such as `claude --version` or one in a terminal, runs the real `claude`.
+
+The daemon is found as by every command, by TRUNKLINE_DATA_DIR or TRUNKLINE_URL and TRUNKLINE_TOKEN_FILE. Arguments \
+that no launch option has need `sessions.allow_extra_args`.";
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -184,6 +196,17 @@ pub(super) enum Command {
     Completions(Completions),
     /// Print a manual page, as `man` reads it.
     Man(Man),
+    /// Stand in for the `claude` program: for programs that start it, such as the official SDKs.
+    #[command(long_about = CLAUDE_HELP, disable_help_flag = true)]
+    Claude(Claude),
+}
+
+/// `claude`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Claude {
+    /// The arguments of `claude`, as they are.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(super) args: Vec<std::ffi::OsString>,
 }
 
 /// `config`

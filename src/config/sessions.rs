@@ -1,8 +1,9 @@
 //! Owns `[sessions]`.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{Problem, check_absolute};
 
@@ -33,6 +34,8 @@ pub struct Sessions {
     pub allow_bypass_permissions: bool,
     /// Whether a session may pass flags to the CLI that the daemon does not know.
     pub allow_extra_args: bool,
+    /// Launch options by a name, for `GET /v1/connect?profile=`.
+    pub profiles: BTreeMap<String, Map<String, Value>>,
 }
 
 impl Default for Sessions {
@@ -50,6 +53,7 @@ impl Default for Sessions {
             return_grace_ms: 15_000,
             allow_bypass_permissions: false,
             allow_extra_args: false,
+            profiles: BTreeMap::new(),
         }
     }
 }
@@ -69,6 +73,14 @@ impl Sessions {
         ] {
             if value < least {
                 problems.push(Problem::new(key, format!("must be at least {least}")));
+            }
+        }
+        for name in self.profiles.keys() {
+            let is_named = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            if name.is_empty() || name.len() > 64 || !name.chars().all(is_named) {
+                let reason =
+                    format!("{name:?} is no name: letters, digits, \".\", \"_\" and \"-\", at most 64");
+                problems.push(Problem::new("sessions.profiles", reason));
             }
         }
         if self.stderr_tail_bytes > MOST_STDERR_TAIL_BYTES {

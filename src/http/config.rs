@@ -1,5 +1,9 @@
 //! Owns the settings of the HTTP side. `config` fills them in.
 
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
 /// How the daemon serves HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
@@ -31,6 +35,8 @@ pub struct HttpConfig {
     pub ticket_ms: u64,
     /// Milliseconds after which clients that are told of a shutdown are to come back.
     pub reconnect_after_ms: u64,
+    /// Launch options by the name that `GET /v1/connect` takes for them.
+    pub profiles: BTreeMap<String, Map<String, Value>>,
 }
 
 /// The configuration that a daemon began with, for people.
@@ -39,7 +45,7 @@ pub struct InForce {
     /// The file that was read, if there was one.
     pub file: Option<String>,
     /// Each key with its value and where that came from. Secrets are left out.
-    pub values: Vec<(String, serde_json::Value, String)>,
+    pub values: Vec<(String, Value, String)>,
     /// Names of the variables that sessions get from the daemon.
     pub variables: Vec<String>,
 }
@@ -61,6 +67,7 @@ impl Default for HttpConfig {
             close_timeout_ms: 2_000,
             ticket_ms: 30_000,
             reconnect_after_ms: 2_000,
+            profiles: BTreeMap::new(),
         }
     }
 }

@@ -123,6 +123,8 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(lobby::watch))
         .routes(routes!(ws::attach))
         .routes(routes!(ws::many::attach))
+        .routes(routes!(ws::connect::connect))
+        .routes(routes!(ws::stdio::stand_in))
         .routes(routes!(controls::interrupt))
         .routes(routes!(controls::set_model))
         .routes(routes!(controls::set_permission_mode))

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     auth::{Tickets, Tokens},
     domain::Role,
-    supervisor::{Lobby, Supervisor},
+    supervisor::{Lobby, Supervisor, Tethers},
 };
 
 /// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
@@ -26,6 +26,7 @@ pub struct AppState(Arc<Parts>);
 struct Parts {
     supervisor: Supervisor,
     lobby: Lobby,
+    tethers: Tethers,
     tokens: Tokens,
     tickets: Tickets,
     config: HttpConfig,
@@ -57,6 +58,7 @@ impl AppState {
             running: Running::default(),
             tickets: Tickets::new(Duration::from_millis(config.ticket_ms)),
             lobby: Lobby::new(supervisor.clone()),
+            tethers: Tethers::new(supervisor.clone(), shutdown.clone(), tracker.clone()),
             supervisor,
             tokens,
             config,
@@ -99,6 +101,10 @@ impl AppState {
 
     pub(super) fn lobby(&self) -> &Lobby {
         &self.0.lobby
+    }
+
+    pub(super) fn tethers(&self) -> &Tethers {
+        &self.0.tethers
     }
 
     pub(super) fn tokens(&self) -> &Tokens {

@@ -3,13 +3,16 @@
 
 mod client;
 mod close;
+pub(super) mod connect;
 mod dialect;
 mod first_line;
 mod frames;
+mod host;
 mod joiner;
 pub(super) mod many;
 mod ndjson;
 mod socket;
+pub(super) mod stdio;
 mod v1;
 mod wire;
 
@@ -41,7 +44,7 @@ use crate::{
 };
 use client::{Client, Inbox};
 use close::Close;
-use dialect::{Dialect as _, Received};
+use dialect::{Dialect, Received};
 use ndjson::{Earlier, Relay};
 use socket::Limits;
 use v1::Records;
@@ -99,16 +102,7 @@ impl Protocol {
 
     /// The sub-protocol that a client offers first, or names in its query. `None` when it offers others only.
     fn of(headers: &HeaderMap, named: Option<&str>) -> Option<Self> {
-        let offers = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-        let mut offered = offers
-            .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-            .map(<[u8]>::trim_ascii)
-            .filter(|name| {
-                ![BEARER_PREFIX, TICKET_PREFIX]
-                    .iter()
-                    .any(|prefix| name.starts_with(prefix.as_bytes()))
-            })
-            .peekable();
+        let mut offered = offers(headers).peekable();
         let has_offer = offered.peek().is_some();
         match named {
             Some(named) => {
@@ -121,6 +115,23 @@ impl Protocol {
     }
 }
 
+/// The sub-protocols that a client offers.
+fn offers(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let offers = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    offers
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|name| {
+            ![BEARER_PREFIX, TICKET_PREFIX]
+                .iter()
+                .any(|prefix| name.starts_with(prefix.as_bytes()))
+        })
+}
+
+fn has_offer(headers: &HeaderMap) -> bool {
+    offers(headers).next().is_some()
+}
+
 /// Whether a request without a token is an upgrade whose first line may show it.
 pub(super) fn may_prove_itself(request: &Request) -> bool {
     let path = request.uri().path();
@@ -130,10 +141,11 @@ pub(super) fn may_prove_itself(request: &Request) -> bool {
     let is_upgrade = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
     let mut query = request.uri().query().unwrap_or_default().split('&');
     let named = query.find_map(|part| part.strip_prefix("protocol="));
+    let of_session = session.is_some_and(|session| !session.contains('/'))
+        && Protocol::of(request.headers(), named) == Some(Protocol::Ndjson);
     request.method() == Method::GET
-        && session.is_some_and(|session| !session.contains('/'))
         && request.headers().get(header::UPGRADE).is_some_and(is_upgrade)
-        && Protocol::of(request.headers(), named) == Some(Protocol::Ndjson)
+        && (of_session || connect::takes_first_line(path, request.headers(), named))
 }
 
 /// Attach to a session over WebSocket.
@@ -159,7 +171,7 @@ pub(super) async fn attach(
     let upgrade = asked(upgrade)?;
     let protocol =
         Protocol::of(&headers, params.protocol.as_deref()).ok_or(ErrorCode::UnsupportedProtocol)?;
-    let upgrade = prepared(upgrade, protocol, &state);
+    let upgrade = prepared(upgrade, protocol.as_str(), &state);
     let role = role.map(|Extension(role)| role);
     if let Some(role) = role {
         check_role(role, &params)?;
@@ -232,8 +244,8 @@ fn asked(upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>) -> Result
 }
 
 /// Sets the limits of a socket, and selects the sub-protocol if the client offers any but its token.
-fn prepared(mut upgrade: WebSocketUpgrade, protocol: Protocol, state: &AppState) -> WebSocketUpgrade {
-    let name = HeaderValue::from_static(protocol.as_str());
+fn prepared(mut upgrade: WebSocketUpgrade, protocol: &'static str, state: &AppState) -> WebSocketUpgrade {
+    let name = HeaderValue::from_static(protocol);
     if upgrade.requested_protocols().any(|offered| *offered == name) {
         upgrade.set_selected_protocol(name);
     }

@@ -20,7 +20,7 @@ pub use route::Routes;
 pub use state::DeskTimes;
 
 pub(super) use book::{Asked, Book};
-pub(super) use clients::own_hooks;
+pub use clients::{name_of_client, own_hooks};
 pub(super) use fallback::{Fallback, FallbackReason};
 pub(super) use outside::Outside;
 pub(super) use state::Desk;

@@ -1,5 +1,7 @@
 //! Owns what the end of a process means for its session. Pure.
 
+use nix::sys::signal::Signal;
+
 use crate::{
     claude::facts::ResultFacts,
     domain::{FailReason, RunExit, SessionState, StopIntent, restart},
@@ -75,6 +77,25 @@ pub(super) fn unseen() -> RunExit {
         unwritten_lines: 0,
         stop_steps: Vec::new(),
     }
+}
+
+/// The exit of a process whose stop is in the journal before it. A host's own signal comes before the keeper's first step, and
+/// a process that it ends has ended as it was asked to.
+pub(super) fn asked_for(exit: RunExit, stop_asked: bool) -> RunExit {
+    const ENDING: [i32; 3] = [
+        Signal::SIGHUP as i32,
+        Signal::SIGINT as i32,
+        Signal::SIGTERM as i32,
+    ];
+    let by_code = exit
+        .code
+        .is_some_and(|code| code == 0 || ENDING.contains(&(code - 128)));
+    let by_signal = exit.signal.is_some_and(|number| ENDING.contains(&number));
+    let intent = match exit.intent {
+        StopIntent::None if stop_asked && (by_code || by_signal) => StopIntent::Stop,
+        intent => intent,
+    };
+    RunExit { intent, ..exit }
 }
 
 /// The reason's code of a process that was not started.

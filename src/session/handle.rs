@@ -237,6 +237,8 @@ pub(super) struct Stop {
     pub(super) is_urgent: bool,
     /// Whether what is parked, or is being parked, stays so.
     pub(super) keeps_park: bool,
+    /// The signal that the process gets first.
+    pub(super) signal: Option<i32>,
     pub(super) reply: oneshot::Sender<()>,
 }
 
@@ -246,6 +248,7 @@ impl Stop {
             by: by.to_owned(),
             is_urgent: false,
             keeps_park: false,
+            signal: None,
             reply,
         }
     }
@@ -513,6 +516,24 @@ impl SessionHandle {
         let stop = Stop {
             is_urgent,
             keeps_park: true,
+            ..Stop::asked(by, reply)
+        };
+        self.stop_with(stop, stopped, deadline).await
+    }
+
+    /// As [`Self::stop`], by a signal. A process that it does not end is stopped as always.
+    ///
+    /// # Errors
+    /// Those of [`Self::stop`].
+    pub async fn stop_by_signal(
+        &self,
+        by: &str,
+        number: i32,
+        deadline: Duration,
+    ) -> Result<(), SessionError> {
+        let (reply, stopped) = oneshot::channel();
+        let stop = Stop {
+            signal: Some(number),
             ..Stop::asked(by, reply)
         };
         self.stop_with(stop, stopped, deadline).await

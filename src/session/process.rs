@@ -43,6 +43,8 @@ pub(super) enum Cause {
     Asked,
     /// Somebody wants it, and does not want to wait.
     Urgent,
+    /// The host was told to end by this signal, and so is the process.
+    Signal(i32),
     /// It was not ready after this time.
     StartTimeout { ms: u64 },
     /// It said nothing for this time, and another is to take its place.
@@ -468,6 +470,7 @@ impl Actor {
 
     pub(super) fn on_stop(&mut self, stop: Stop) {
         let (by, is_urgent, keeps_park) = (stop.by.clone(), stop.is_urgent, stop.keeps_park);
+        let cause = stop.signal.map_or(Cause::asked(is_urgent), Cause::Signal);
         if let Some(launching) = &mut self.launching {
             let earlier = launching.stop_asked.as_ref();
             launching.stop_asked = Some(StopAsked {
@@ -482,7 +485,7 @@ impl Actor {
             if keeps_park && self.is_being_parked() {
                 self.hasten_park();
             } else if self.machine.has_run() {
-                self.stop_process(by, Cause::asked(is_urgent));
+                self.stop_process(by, cause);
             } else {
                 self.stop_restart(by.clone());
                 if !keeps_park {
@@ -511,11 +514,19 @@ impl Actor {
         let is_urgent = matches!(cause, Cause::Urgent | Cause::Hasten);
         let is_first = !matches!(cause, Cause::Again | Cause::Hasten)
             && (self.machine.state() != SessionState::Stopping
-                || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent)));
-        let request = self.stop_request(is_urgent);
+                || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent | Cause::Signal(_))));
+        let mut request = self.stop_request(is_urgent);
+        let signal = match cause {
+            Cause::Signal(number) => Some((number, Duration::from_millis(request.term_grace_ms))),
+            _ => None,
+        };
+        if signal.is_some() {
+            request.close_stdin_first = false;
+            request.interrupt_grace_ms = 0;
+        }
         self.desk.stop(&request);
         let (start_timeout_ms, silent_for_ms) = match cause {
-            Cause::Asked | Cause::Urgent | Cause::Again | Cause::Hasten => (None, None),
+            Cause::Asked | Cause::Urgent | Cause::Signal(_) | Cause::Again | Cause::Hasten => (None, None),
             Cause::StartTimeout { ms } => (Some(ms), None),
             Cause::Silence { ms } => (None, Some(ms)),
         };
@@ -540,6 +551,14 @@ impl Actor {
                 }
             };
             let stopped = async {
+                if let Some((number, patience)) = signal
+                    && link.signal(number).await.is_ok()
+                {
+                    // It may take its time, as for what its tools left.
+                    link.over()
+                        .run_until_cancelled(tokio::time::sleep(patience))
+                        .await;
+                }
                 if link.stop(request).await.is_err() {
                     tracing::debug!("the keeper ended before it was asked to stop");
                 }

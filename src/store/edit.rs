@@ -73,6 +73,21 @@ pub(super) async fn set_rules(
     Ok(true)
 }
 
+/// Puts these launch options in the place of those that a session has; `false` when it is not there.
+pub(super) async fn set_options(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    options: &str,
+) -> Result<bool, QueryError> {
+    let changed = sqlx::query("UPDATE sessions SET options = ?2 WHERE id = ?1")
+        .bind(id.to_string())
+        .bind(options)
+        .execute(connection)
+        .await?
+        .rows_affected();
+    Ok(changed > 0)
+}
+
 /// Changes what people say about a session; `false` when it is not there.
 pub(super) async fn update_meta(
     connection: &mut SqliteConnection,

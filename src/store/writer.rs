@@ -25,6 +25,10 @@ pub(super) enum Edit {
         patch: MetaPatch,
         at: Timestamp,
     },
+    SetOptions {
+        id: SessionId,
+        options: String,
+    },
     SetRules {
         id: SessionId,
         rules: Vec<RuleSpec>,
@@ -198,6 +202,7 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
         Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
         Edit::SetRules { id, rules } => edit::set_rules(connection, id, &rules).await,
+        Edit::SetOptions { id, options } => edit::set_options(connection, id, &options).await,
         Edit::MarkFailed { id, reason, at } => edit::mark_failed(connection, id, &reason, at).await,
         Edit::DeleteSession(id) => edit::delete_session(connection, &id).await,
         Edit::Apply(projections) => apply::apply(connection, projections).await.map(|()| true),

@@ -9,7 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use crate::{
-    claude::{Start, options::Settings},
+    claude::{BadLine, InvalidOption, LaunchOptions, Policy, Start, catalogue, options::Settings},
     domain::{CliSessionId, Clock, FailReason, RestartTerms, SessionId, SessionState, StartMode},
     files,
     keeper::{self, Outsider, StdinLine},
@@ -27,6 +27,7 @@ use super::{
     messages::{CheckedPrompt, read_options},
     plan::{LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
     removal::absent,
+    requests::{Host, Opening},
     settings::make_private_dir,
     settings_file,
 };
@@ -61,12 +62,17 @@ impl Supervisor {
             .transpose()?;
         let id = SessionId::new();
         let adopted = request.options.resume;
-        let start = match adopted {
-            Some(id) => Start::Resume { id, at: None },
-            None => Start::New {
-                id: CliSessionId::new(),
+        let fresh = request.conversation.unwrap_or_else(CliSessionId::new);
+        let start = match (adopted, request.copies) {
+            (Some(id), _) => Start::Resume { id, at: None },
+            (None, Some((parent, at))) => Start::Fork {
+                parent,
+                id: fresh,
+                at,
             },
+            (None, None) => Start::New { id: fresh },
         };
+        check_host(&self.shared.settings.policy, request.host.as_ref())?;
         let new = NewSession {
             id,
             cwd: self.check_cwd(&request.cwd).await?.display().to_string(),
@@ -77,8 +83,8 @@ impl Supervisor {
             rules: self.check_rules(request.rules).await?.specs(),
             restart: request.restart.map(|own| restart_text(&own)).transpose()?,
             parent: None,
-            forked_from: None,
-            forked_at: None,
+            forked_from: request.copies.map(|(parent, _)| parent),
+            forked_at: request.copies.and_then(|(_, at)| at),
             agent: None,
             cli_session_id: start.cli_session(),
             created_at: Clock.now(),
@@ -86,20 +92,24 @@ impl Supervisor {
         };
         if let Some(conversation) = adopted {
             let (supervisor, by) = (self.clone(), by.to_owned());
+            let first = (prompt, request.host);
             return self
                 .to_the_end(async move {
-                    let made = supervisor.make(new, start, Kept::default(), prompt, &by).await?;
+                    let made = supervisor.make(new, start, Kept::default(), first, &by).await?;
                     supervisor.settle_adoption(made, conversation, &by).await
                 })
                 .await;
         }
-        if let Some(view) = self
-            .create_warm(&new, &request.options, prompt.as_ref(), by)
-            .await?
+        // A process that was started in advance has heard its first words.
+        if request.host.is_none()
+            && let Some(view) = self
+                .create_warm(&new, &request.options, prompt.as_ref(), by)
+                .await?
         {
             return Ok(view);
         }
-        self.make(new, start, Kept::default(), prompt, by).await
+        self.make(new, start, Kept::default(), (prompt, request.host), by)
+            .await
     }
 
     /// Makes a session whose conversation begins as a copy of another's. The parent is not touched.
@@ -130,16 +140,30 @@ impl Supervisor {
                 return Err(SupervisorError::ForkCwdDiffers);
             }
         }
-        let mut options = read_options(&row.options)?;
-        // It has a conversation of its own.
-        options.resume = None;
-        apply_mode(&mut options, row.permission_mode.as_deref());
+        check_host(&self.shared.settings.policy, request.host.as_ref())?;
+        let options = match request.options {
+            Some(options) => {
+                options
+                    .check(&self.shared.settings.policy)
+                    .and_then(|()| options.check_new_hooks())
+                    .map_err(SupervisorError::InvalidOption)?;
+                self.check_directories(&row.cwd, &options).await?;
+                options
+            }
+            None => {
+                let mut options = read_options(&row.options)?;
+                // It has a conversation of its own.
+                options.resume = None;
+                apply_mode(&mut options, row.permission_mode.as_deref());
+                options
+            }
+        };
         let prompt = request
             .prompt
             .as_ref()
             .map(|message| self.check_prompt(message, &options))
             .transpose()?;
-        let cli_session = CliSessionId::new();
+        let cli_session = request.conversation.unwrap_or_else(CliSessionId::new);
         let (conversation, at) = self.fork_point(&row, request.at).await?;
         let new = NewSession {
             id: SessionId::new(),
@@ -165,8 +189,9 @@ impl Supervisor {
         };
         let choices = self.choices(&self.handle(parent).await?, false).await?;
         let (supervisor, by) = (self.clone(), by.to_owned());
+        let first = (prompt, request.host);
         self.to_the_end(async move {
-            let made = supervisor.make(new, start, choices, prompt, &by).await?;
+            let made = supervisor.make(new, start, choices, first, &by).await?;
             supervisor.settle_fork(made, conversation, at, &by).await
         })
         .await
@@ -179,15 +204,53 @@ impl Supervisor {
     /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `BudgetSpent`, `ConversationNotKept`, `Cwd…`, `CliNotFound`,
     /// `NoRoom`, `ConversationInUse`.
     pub async fn resume(&self, id: SessionId, fresh: bool) -> Result<SessionView, SupervisorError> {
+        self.resume_as(id, fresh, None, None).await
+    }
+
+    /// As [`Self::resume`], for a program that speaks to the process first. From now on the session has these options, if any.
+    ///
+    /// # Errors
+    /// Those of [`Self::resume`], and `InvalidOption`.
+    pub async fn resume_for(
+        &self,
+        id: SessionId,
+        options: Option<LaunchOptions>,
+        host: Host,
+    ) -> Result<SessionView, SupervisorError> {
+        check_host(&self.shared.settings.policy, Some(&host))?;
+        if let Some(options) = &options {
+            let row = self.row(id).await?;
+            options
+                .check(&self.shared.settings.policy)
+                .and_then(|()| options.check_new_hooks())
+                .map_err(SupervisorError::InvalidOption)?;
+            self.check_directories(&row.cwd, options).await?;
+        }
+        self.resume_as(id, false, options, Some(host)).await
+    }
+
+    async fn resume_as(
+        &self,
+        id: SessionId,
+        fresh: bool,
+        options: Option<LaunchOptions>,
+        host: Option<Host>,
+    ) -> Result<SessionView, SupervisorError> {
         self.refuse_new()?;
         let session = self.handle(id).await?;
         let _exclusive = self.shared.registry.exclusive(id).await;
         self.catch_up().await?;
-        let row = self.row(id).await?;
+        let mut row = self.row(id).await?;
         let view = session.view();
         let state = view.state;
         if state.is_live() && view.restart.is_none() {
             return Err(SessionError::AlreadyLive { state }.into());
+        }
+        if let Some(options) = options {
+            row.options = options_text(&options)?;
+            self.shared.store.set_options(id, row.options.clone()).await?;
+            // The options say in which mode it goes on.
+            row.permission_mode = None;
         }
         refuse_spent(&row)?;
         self.agent_of(&row).await?;
@@ -209,7 +272,8 @@ impl Supervisor {
         let prompt = self.queued_prompt(&row).await?;
         let was_queued = prompt.is_some();
         let admitted = self.admit(id, &row.cwd).await?;
-        self.start_process(&session, &row, start, prompt, terms, admitted)
+        let opening = Opening { host, prompt };
+        self.start_process(&session, &row, start, opening, terms, admitted)
             .await?;
         if was_queued {
             self.forget_queued_once_started(session.clone());
@@ -280,7 +344,7 @@ impl Supervisor {
         };
         let terms = self.terms(&row, &start, None).await?;
         let admitted = self.admit(row.id, &row.cwd).await?;
-        self.start_process(session, &row, start, None, terms, admitted)
+        self.start_process(session, &row, start, Opening::default(), terms, admitted)
             .await
     }
 
@@ -303,6 +367,17 @@ impl Supervisor {
             }
         }
         self.session(id).await
+    }
+
+    /// Sends the process of a session a signal that ends it, as its host was told to end, and returns after its end. One that
+    /// has no process is stopped.
+    ///
+    /// # Errors
+    /// Those of [`Self::stop`].
+    pub async fn stop_by_signal(&self, id: SessionId, number: i32, by: &str) -> Result<(), SupervisorError> {
+        let session = self.handle_to_stop(id).await?;
+        let deadline = self.shared.settings.stop_deadline();
+        Ok(session.stop_by_signal(by, number, deadline).await?)
     }
 
     /// Waits until the process is gone for so long that nothing of it is left, and the disk takes no record of that.
@@ -344,7 +419,7 @@ impl Supervisor {
         new: NewSession,
         start: Start,
         choices: Kept,
-        prompt: Option<CheckedPrompt>,
+        (prompt, host): (Option<CheckedPrompt>, Option<Host>),
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
         self.refuse_when_closing()?;
@@ -358,7 +433,8 @@ impl Supervisor {
         let (supervisor, by) = (self.clone(), by.to_owned());
         self.to_the_end(async move {
             let id = new.id;
-            match supervisor.make_all(new, start, choices, prompt, admitted).await {
+            let opening = Opening { host, prompt };
+            match supervisor.make_all(new, start, choices, opening, admitted).await {
                 Ok(()) | Err(SupervisorError::Session(SessionError::StartFailed(_))) => {
                     supervisor.session(id).await
                 }
@@ -390,7 +466,7 @@ impl Supervisor {
         new: NewSession,
         start: Start,
         choices: Kept,
-        prompt: Option<StdinLine>,
+        opening: Opening,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
         let id = new.id;
@@ -401,7 +477,7 @@ impl Supervisor {
             return Err(SupervisorError::files(&dir)(error));
         }
         let waits = !admitted.turn.is_called();
-        if waits && let Err(error) = self.keep_queued(id, prompt.as_ref()) {
+        if waits && let Err(error) = self.keep_queued(id, opening.prompt.as_ref()) {
             absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
             return Err(error);
         }
@@ -418,7 +494,7 @@ impl Supervisor {
             (row, session)
         };
         let terms = self.terms(&row, &start, None).await?;
-        self.start_process(&session, &row, start, prompt, terms, admitted)
+        self.start_process(&session, &row, start, opening, terms, admitted)
             .await?;
         if waits {
             self.forget_queued_once_started(session);
@@ -444,11 +520,11 @@ impl Supervisor {
         session: &SessionHandle,
         row: &SessionRow,
         start: Start,
-        prompt: Option<StdinLine>,
+        opening: Opening,
         restart: Option<RestartTerms>,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
-        let launch = self.prepare(session, row, start, prompt, restart).await?;
+        let launch = self.prepare(session, row, start, opening, restart).await?;
         self.start_prepared(session, launch, admitted).await
     }
 
@@ -458,7 +534,7 @@ impl Supervisor {
         session: &SessionHandle,
         row: &SessionRow,
         start: Start,
-        prompt: Option<StdinLine>,
+        opening: Opening,
         restart: Option<RestartTerms>,
     ) -> Result<Launch, SupervisorError> {
         self.refuse_when_closing()?;
@@ -503,7 +579,7 @@ impl Supervisor {
                 without,
                 start,
                 base,
-                prompt,
+                opening,
                 restart,
                 restores: choices.steps(),
                 hooks: choices.hooks(),
@@ -660,4 +736,29 @@ impl Supervisor {
         };
         Ok(Box::pin(session::open(parts)).await?)
     }
+}
+
+/// Refuses arguments that the configuration does not allow, and a first word that no client may say.
+fn check_host(policy: &Policy, host: Option<&Host>) -> Result<(), SupervisorError> {
+    let Some(host) = host else {
+        return Ok(());
+    };
+    if host.has_extra_args && !policy.allow_extra_args {
+        return Err(SupervisorError::InvalidOption(InvalidOption {
+            field: "extra_args".to_owned(),
+            reason: "is not allowed; sessions.allow_extra_args in the daemon's configuration allows it"
+                .to_owned(),
+        }));
+    }
+    let Some(request) = &host.initialize else {
+        return Ok(());
+    };
+    if catalogue::refusal("initialize", request).is_some() {
+        let bad = BadLine::BadControl("says what clients may not say");
+        return Err(SessionError::InvalidLine(bad).into());
+    }
+    let hooks = session::own_hooks(&host.client, request);
+    hooks
+        .map(drop)
+        .map_err(|bad| SessionError::InvalidLine(bad).into())
 }

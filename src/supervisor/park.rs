@@ -11,7 +11,7 @@ use crate::{
     telemetry,
 };
 
-use super::{SessionView, Supervisor, SupervisorError, budget::refuse_spent};
+use super::{SessionView, Supervisor, SupervisorError, budget::refuse_spent, requests::Opening};
 
 /// Sessions whose wake may wait to be begun; one that finds no room asks again.
 pub(super) const WAKES: usize = 256;
@@ -214,7 +214,9 @@ impl Supervisor {
         let admitted = self.admit(row.id, &row.cwd).await?;
         let launch = Launch {
             occasion: Occasion::Wake,
-            ..self.prepare(session, &row, start, None, terms).await?
+            ..self
+                .prepare(session, &row, start, Opening::default(), terms)
+                .await?
         };
         self.start_prepared(session, launch, admitted).await
     }

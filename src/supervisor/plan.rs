@@ -9,18 +9,19 @@ use std::{
 use crate::{
     claude::{
         self, LaunchFile, LaunchOptions, Start,
+        control::Fields,
         hooks::{self, HookMatcher},
         options::PermissionMode,
         stdin,
     },
-    domain::{AgentKind, RestartOverride, RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
+    domain::{AgentKind, ClientId, RestartOverride, RestartTerms, RunId, Seq, SessionId, fact::CliTotals},
     keeper::{DATA_MARKER, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine},
-    session::{INITIALIZE_ID, Launch, Occasion, Routes},
+    session::{self, INITIALIZE_ID, Launch, Occasion, Routes, SessionError},
     store::SessionRow,
 };
 
 use super::{
-    CliFound, Supervisor, SupervisorError, SupervisorSettings, messages::read_options,
+    CliFound, Supervisor, SupervisorError, SupervisorSettings, messages::read_options, requests::Opening,
     settings::make_private_dir,
 };
 
@@ -38,7 +39,7 @@ pub(super) struct LaunchParts<'a> {
     pub(super) without: Vec<&'static str>,
     pub(super) start: Start,
     pub(super) base: CliTotals,
-    pub(super) prompt: Option<StdinLine>,
+    pub(super) opening: Opening,
     pub(super) restart: Option<RestartTerms>,
     /// The requests that give the process what was set, by their ids.
     pub(super) restores: Vec<String>,
@@ -53,9 +54,30 @@ impl Supervisor {
         let mut invocation =
             claude::invocation::build(start.options, &settings.policy, &start.start, &launch_dir);
         write_files(&launch_dir, &invocation.files)?;
-        if !start.hooks.is_empty() {
+        let Opening { host, prompt } = start.opening;
+        let mut more_hooks = start.hooks;
+        let mut by = "daemon".to_owned();
+        if let Some(host) = &host {
+            invocation.args.extend(host.args.iter().cloned());
+            set_all(&mut invocation.env, &host.env);
+            if let Some(request) = &host.initialize {
+                by = session::name_of_client(&host.client);
+                let own = session::own_hooks(&host.client, request);
+                let own = own.map_err(SessionError::InvalidLine)?;
+                more_hooks.retain(|matcher| !is_of(&host.client, matcher));
+                more_hooks.extend(own.unwrap_or_default());
+                let said = Fields::of_object(request).unwrap_or_default();
+                for (name, value) in said
+                    .iter()
+                    .filter(|(name, _)| !["subtype", "hooks"].contains(name))
+                {
+                    invocation.initialize.set_raw(name, value.to_owned());
+                }
+            }
+        }
+        if !more_hooks.is_empty() {
             let mut all = hooks::of_options(start.options.hooks.as_deref().unwrap_or_default());
-            all.extend(start.hooks);
+            all.extend(more_hooks);
             if let Some(all) = hooks::to_raw(&all) {
                 invocation.initialize.set_raw("hooks", all);
             }
@@ -63,10 +85,10 @@ impl Supervisor {
         let run = RunId::new();
         let initialize = stdin::control_request(INITIALIZE_ID, "initialize", &invocation.initialize);
         let mut first_lines = vec![StdinLine {
-            by: Some("daemon".to_owned()),
+            by: Some(by),
             line: String::from_utf8_lossy(&initialize).into_owned(),
         }];
-        first_lines.extend(start.prompt);
+        first_lines.extend(prompt);
         let mut marked = invocation.env;
         marked.push((SESSION_MARKER.to_owned(), start.session.to_string()));
         marked.push((DATA_MARKER.to_owned(), self.shared.data_mark.clone()));
@@ -81,7 +103,10 @@ impl Supervisor {
             run,
             program: cli.path.clone(),
             args,
-            env: environment(settings, marked, start.options),
+            env: match host.as_ref().is_some_and(|host| host.has_whole_env) {
+                true => child_environment(settings, &[], marked, start.options),
+                false => environment(settings, marked, start.options),
+            },
             cwd: start.cwd,
             journal_dir: settings.session_dir(start.session),
             // The session knows it.
@@ -115,6 +140,18 @@ impl Supervisor {
     }
 }
 
+/// Puts variables in the place of those of the same name.
+fn set_all(env: &mut Vec<(String, String)>, others: &[(String, String)]) {
+    env.retain(|(name, _)| !others.iter().any(|(other, _)| other == name));
+    env.extend(others.iter().cloned());
+}
+
+/// Whether all hooks of a matcher are those of a client, which it says anew.
+fn is_of(client: &ClientId, matcher: &HookMatcher) -> bool {
+    let prefix = format!("{client}/");
+    matcher.callback_ids.iter().all(|id| id.starts_with(&prefix))
+}
+
 /// Whether the CLI keeps the conversation of a session with these options.
 pub(super) fn keeps_conversation(options: &LaunchOptions) -> bool {
     options.persist_session.unwrap_or(true)
@@ -125,14 +162,18 @@ pub(super) fn environment(
     fixed: Vec<(String, String)>,
     options: &LaunchOptions,
 ) -> Vec<(String, String)> {
+    child_environment(settings, &settings.daemon_env, fixed, options)
+}
+
+fn child_environment(
+    settings: &SupervisorSettings,
+    of_daemon: &[(String, String)],
+    fixed: Vec<(String, String)>,
+    options: &LaunchOptions,
+) -> Vec<(String, String)> {
     let mut asked = settings.env_fixed.clone();
     asked.extend(options.env.clone().unwrap_or_default());
-    claude::environment::child(
-        &settings.env_allow,
-        settings.daemon_env.iter().cloned(),
-        &fixed,
-        &asked,
-    )
+    claude::environment::child(&settings.env_allow, of_daemon.iter().cloned(), &fixed, &asked)
 }
 
 /// Writes the files that the CLI reads. They may hold secrets, so only the owner can read them.

@@ -110,7 +110,7 @@ impl Supervisor {
             let queued = parse(&text).map_err(SupervisorError::files(&path))?;
             let start = self.start_of(&row).await?;
             let terms = self.terms(&row, &start, None).await?;
-            self.start_process(session, &row, start, queued.prompt, terms, admitted)
+            self.start_process(session, &row, start, queued.prompt.into(), terms, admitted)
                 .await
         };
         match started.await {

@@ -7,8 +7,48 @@ use uuid::Uuid;
 
 use crate::{
     claude::{LaunchOptions, stdin::Priority},
-    domain::{PromptUuid, RestartOverride, RuleSpec, Seq},
+    domain::{CliSessionId, ClientId, PromptUuid, RestartOverride, RuleSpec, Seq},
+    keeper::StdinLine,
 };
+
+/// The program for which a process is started, and that speaks to it first.
+#[derive(Clone)]
+pub struct Host {
+    /// The name under which it attaches.
+    pub client: ClientId,
+    /// The `request` object of its `initialize`, which is the process's first one. Without it the daemon says its own.
+    pub initialize: Option<String>,
+    /// Arguments of the process behind all others.
+    pub args: Vec<String>,
+    /// Whether these hold any that the configuration has to allow.
+    pub has_extra_args: bool,
+    /// Variables in the place of those that the protocol sets.
+    pub env: Vec<(String, String)>,
+    /// Whether the process gets no variable of the daemon's: those of the options are all that the host has.
+    pub has_whole_env: bool,
+}
+
+/// Shows no arguments and no values: they may be secret.
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The first lines of a process, beside what its options say.
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    pub(super) host: Option<Host>,
+    pub(super) prompt: Option<StdinLine>,
+}
+
+impl From<Option<StdinLine>> for Opening {
+    fn from(prompt: Option<StdinLine>) -> Self {
+        Self { host: None, prompt }
+    }
+}
 
 /// A session to be made.
 #[derive(Clone, Debug)]
@@ -29,6 +69,12 @@ pub struct CreateSession {
     pub rules: Vec<RuleSpec>,
     /// Its own restart policy.
     pub restart: Option<RestartOverride>,
+    /// The CLI's id of a new conversation; minted when absent.
+    pub conversation: Option<CliSessionId>,
+    /// A conversation of no session that the new one begins as a copy of, and the last message to copy when not all.
+    pub copies: Option<(CliSessionId, Option<Uuid>)>,
+    /// The program that it is made for.
+    pub host: Option<Host>,
 }
 
 /// A fork to be made.
@@ -42,6 +88,12 @@ pub struct ForkSession {
     pub title: Option<String>,
     /// The first prompt.
     pub prompt: Option<NewMessage>,
+    /// Launch options in the place of the parent's.
+    pub options: Option<LaunchOptions>,
+    /// The CLI's id of the copy; minted when absent.
+    pub conversation: Option<CliSessionId>,
+    /// The program that it is made for.
+    pub host: Option<Host>,
 }
 
 /// A user message to be sent.

@@ -13,7 +13,7 @@ use crate::{
 
 use super::{
     Supervisor, SupervisorError, adoption::adopted, budget::refuse_spent, messages::read_options,
-    plan::keeps_conversation,
+    plan::keeps_conversation, requests::Opening,
 };
 
 /// Sessions whose restart may wait to be begun; one that finds no room asks again.
@@ -97,7 +97,9 @@ impl Supervisor {
         let admitted = self.admit(row.id, &row.cwd).await?;
         let launch = Launch {
             occasion: Occasion::Restart,
-            ..self.prepare(session, &row, start, None, terms).await?
+            ..self
+                .prepare(session, &row, start, Opening::default(), terms)
+                .await?
         };
         // That somebody was faster is no failure; see the caller.
         self.start_prepared(session, launch, admitted).await

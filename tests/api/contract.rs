@@ -150,6 +150,8 @@ async fn answers_are_as_documented() {
         ![
             "attach_session",
             "attach_sessions",
+            "connect_session",
+            "stand_in",
             // A stream without an end.
             "watch_sessions",
             "get_openapi",

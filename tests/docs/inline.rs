@@ -58,9 +58,10 @@ const COMMANDS: &[(&str, &str, i32, &str)] = &[
     ("trunkline upgrade", "", 0, "runs now"),
 ];
 
-/// Commands that need a terminal, which another test gives them, and forms with a word in capitals in the place of a name.
+/// Commands that need a terminal or a program that speaks to them, which other tests give them, and forms with a word in capitals in the place of a name.
 const ELSEWHERE: &[&str] = &[
     "trunkline attach",
+    "trunkline claude",
     "trunkline keeper",
     "trunkline new --attach",
     "trunkline new --resume ID",

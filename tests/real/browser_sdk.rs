@@ -167,3 +167,25 @@ async fn a_session_that_is_not_there_is_said_behind_the_token() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn a_session_is_made_for_a_query_and_ends_with_it() {
+    let world = World::start().await;
+    let path = format!("/v1/connect?cwd={}&on_close=stop", world.dir().display());
+    let outcome = BrowserSdk::start_at(&world.daemon, &path, "hooks")
+        .outcome()
+        .await;
+    assert_eq!(outcome["asked"], json!([["PreToolUse", "touch denied.txt"]]));
+    assert_eq!(
+        (&outcome["result"], &outcome["isTold"]),
+        (&json!("done"), &json!(true))
+    );
+    let made = world.rest.get("/v1/sessions").await.expect(200);
+    let id = text(&made["items"][0], "id");
+    world.rest.in_state(&id, &["stopped"]).await;
+    let records = world.rest.events(&id, 0).await;
+    let greetings = records
+        .iter()
+        .filter(|record| record["data"]["request"]["subtype"] == "initialize");
+    assert_eq!(greetings.count(), 1, "the process began with the SDK's own word");
+}

@@ -22,10 +22,14 @@ pub(crate) struct BrowserSdk {
 impl BrowserSdk {
     /// Begins a story with a session. The token is all that the SDK is given.
     pub(crate) fn start(daemon: &TestDaemon, session: &str, story: &str) -> Self {
+        let path = format!("/v1/sessions/{session}/ws?protocol=ndjson");
+        Self::start_at(daemon, &path, story)
+    }
+
+    /// Begins a story at a path.
+    pub(crate) fn start_at(daemon: &TestDaemon, path: &str, story: &str) -> Self {
         let base = daemon.url().replacen("http", "ws", 1);
-        let setup = json!({
-            "url": format!("{base}/v1/sessions/{session}/ws?protocol=ndjson"), "token": daemon.token(), "story": story,
-        });
+        let setup = json!({"url": format!("{base}{path}"), "token": daemon.token(), "story": story});
         let mut child = Command::new("node")
             .arg("--experimental-websocket")
             .arg(repository("web-test/browser-sdk.mjs"))

@@ -21,6 +21,7 @@ pub(crate) mod proc;
 pub(crate) mod programs;
 pub(crate) mod rest;
 pub(crate) mod server;
+pub(crate) mod stand_in;
 pub(crate) mod store_lock;
 pub(crate) mod wait;
 pub(crate) mod ws;

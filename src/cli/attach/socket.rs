@@ -33,6 +33,10 @@ pub(in crate::cli) enum Frame {
     Lost,
 }
 
+/// The connection is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct Gone;
+
 /// A connection to one session.
 #[derive(Debug)]
 pub(in crate::cli) struct Socket {
@@ -48,14 +52,25 @@ impl Socket {
     ) -> Result<Self, CliError> {
         let after = after.map(|seq| seq.to_string());
         let query: Vec<(&str, &str)> = after.iter().map(|seq| ("after", seq.as_str())).collect();
-        let url = client.url(&["v1", "sessions", session, "ws"], &query)?;
+        let path = ["v1", "sessions", session, "ws"];
+        Self::open_at(client, &path, &query, "trunkline.v1").await
+    }
+
+    /// Connects to a path with this sub-protocol.
+    pub(in crate::cli) async fn open_at(
+        client: &Client,
+        path: &[&str],
+        query: &[(&str, &str)],
+        protocol: &'static str,
+    ) -> Result<Self, CliError> {
+        let url = client.url(path, query)?;
         let url = url.as_str().replacen("http", "ws", 1);
         let mut request = url.into_client_request().map_err(failed)?;
         let bearer = HeaderValue::from_str(&format!("Bearer {}", client.token()))
             .map_err(|_| CliError::Usage("the token file holds no token".into()))?;
         let headers = request.headers_mut();
         headers.insert(AUTHORIZATION, bearer);
-        headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("trunkline.v1"));
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
         let limits = WebSocketConfig::default()
             .max_message_size(Some(LONGEST_FRAME))
             .max_frame_size(Some(LONGEST_FRAME));
@@ -63,6 +78,12 @@ impl Socket {
             .await
             .map_err(failed)?;
         Ok(Self { stream })
+    }
+
+    /// Sends a text.
+    pub(in crate::cli) async fn send(&mut self, text: String) -> Result<(), Gone> {
+        let sent = self.stream.send(Message::text(text)).await;
+        sent.map_err(|_| Gone)
     }
 
     /// Says goodbye. A daemon that does not answer is not waited for.

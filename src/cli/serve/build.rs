@@ -31,6 +31,7 @@ pub(super) fn http(config: &Config) -> HttpConfig {
         ping_interval_ms: server.ping_interval_ms,
         send_timeout_ms: server.send_timeout_ms,
         reconnect_after_ms: config.stop.reconnect_after_ms,
+        profiles: config.sessions.profiles.clone(),
         ..HttpConfig::default()
     }
 }

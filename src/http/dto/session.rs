@@ -343,6 +343,9 @@ impl CreateRequest {
             options: self.options,
             rules: self.rules,
             restart: self.restart,
+            conversation: None,
+            copies: None,
+            host: None,
         })
     }
 }
@@ -382,6 +385,9 @@ impl ForkRequest {
                 .prompt
                 .map(|prompt| prompt.into_message(prompt_uuid))
                 .transpose()?,
+            options: None,
+            conversation: None,
+            host: None,
         })
     }
 }

@@ -41,6 +41,8 @@ pub(super) enum Close {
     Unattached(Fault),
     /// The session has no process, and gets none by itself.
     NotLive(SessionState),
+    /// The process has ended, and the stand-in has heard how.
+    Exited,
 }
 
 /// An error, as the reason of a close has it.
@@ -68,6 +70,7 @@ impl std::fmt::Display for Fault {
 impl Close {
     pub(super) const fn code(&self) -> u16 {
         match self {
+            Self::Exited => 1000,
             Self::Shutdown => 1001,
             Self::Protocol => 1002,
             Self::Binary => 1003,
@@ -94,6 +97,7 @@ impl Close {
             Self::Protocol => "protocol error",
             Self::Slow => "client too slow",
             Self::Silent => "client silent",
+            Self::Exited => "the process has ended",
             Self::Deleted => "session deleted",
             Self::Journal => "journal unreadable",
             Self::Unproven => "not authenticated",
@@ -121,6 +125,7 @@ impl Close {
             Self::Slow => again("too slow"),
             Self::Silent => again("no answer to pings"),
             Self::Deleted => "the session was deleted".to_owned(),
+            Self::Exited => "the process has ended".to_owned(),
             Self::Refused(fault) | Self::Unattached(fault) => fault.to_string(),
             Self::NotLive(state) => Fault {
                 code: ErrorCode::SessionNotLive,
@@ -163,6 +168,7 @@ mod tests {
             Close::Refused(fault.clone()),
             Close::Unattached(fault),
             Close::NotLive(SessionState::Stopped),
+            Close::Exited,
         ] {
             assert!(
                 close.reason(Some(u64::MAX)).len() <= MAX_REASON_BYTES,

@@ -73,7 +73,8 @@ pub(in crate::http) async fn attach(
     let upgrade = super::asked(upgrade)?;
     let protocol = Protocol::of(&headers, params.protocol.as_deref());
     let protocol = protocol.filter(|protocol| *protocol == Protocol::Records);
-    let upgrade = super::prepared(upgrade, protocol.ok_or(ErrorCode::UnsupportedProtocol)?, &state);
+    let protocol = protocol.ok_or(ErrorCode::UnsupportedProtocol)?;
+    let upgrade = super::prepared(upgrade, protocol.as_str(), &state);
     let permit = state.connections().admit_any()?;
     let tracked = state.tracker().token();
     let limits = Limits::of(state.config());

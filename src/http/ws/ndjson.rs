@@ -16,6 +16,7 @@ use super::{
     close::Close,
     dialect::{BATCH_BYTES, Dialect, Next, Received},
     first_line, frames,
+    host::{self, HostSide},
     joiner::{Joiner, TooLong},
 };
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
     domain::{ClientId, Seq, SessionState},
     http::ApiError,
     journal::{Chunk, Cursor, Feed, RecordRef, Source},
-    session::{ClientFrame, Refused, RefusedLine},
+    session::{ClientFrame, INITIALIZE_ID, Refused, RefusedLine},
 };
 
 /// The sub-protocol.
@@ -79,7 +80,7 @@ impl Earlier {
 }
 
 /// The last `initialize` of a client.
-struct Greeting {
+pub(super) struct Greeting {
     request_id: String,
     /// Its `request` object.
     request: String,
@@ -106,6 +107,10 @@ pub(super) struct Relay<I> {
     /// Requests from before the connection that may be for the client, which hears of them once it has greeted the CLI.
     earlier: Earlier,
     greeting: Option<Greeting>,
+    /// The client's id of that `initialize`, as long as the process began with it and has not answered.
+    born: Option<String>,
+    /// Set for a stand-in of the CLI's program.
+    host: Option<HostSide>,
     /// The greeting of a later process, on its way.
     regreeting: Option<Delivery>,
     /// The end of the process, to be told once all before it is written.
@@ -134,9 +139,29 @@ impl<I: Inbox> Relay<I> {
             named: VecDeque::new(),
             earlier,
             greeting: None,
+            born: None,
+            host: None,
             regreeting: None,
             end: None,
         }
+    }
+
+    /// The client has said this `initialize`; with `is_born` the process began with it.
+    pub(super) fn greeted_by(mut self, greeting: Greeting, is_born: bool) -> Self {
+        self.born = (is_born && !greeting.is_answered).then(|| greeting.request_id.clone());
+        self.greeting = Some(greeting);
+        self
+    }
+
+    /// The client stands in for the CLI's program. It knows these requests of the CLI, and has answered some.
+    pub(super) fn for_host(
+        mut self,
+        host: HostSide,
+        known: impl IntoIterator<Item = (String, bool)>,
+    ) -> Self {
+        self.host = Some(host);
+        self.known.extend(known);
+        self
     }
 
     /// Takes the lines of a chunk, up to a request of which it must be asked whose it is.
@@ -151,8 +176,12 @@ impl<I: Inbox> Relay<I> {
             match record.source {
                 Source::Cli => self.on_cli(&record, &mut lines)?,
                 Source::Client => self.on_client(&record, &mut lines),
-                Source::Daemon => self.on_daemon(&record),
-                Source::StdoutText | Source::Stderr => {}
+                Source::Daemon => self.on_daemon(&record, &mut lines),
+                Source::StdoutText => self.on_output("stdout", &record, &mut lines),
+                Source::Stderr => self.on_output("stderr", &record, &mut lines),
+            }
+            if self.host.as_ref().is_some_and(|host| !host.is_ending()) {
+                lines.at = Some(record.seq);
             }
             if self.question.is_some() || self.regreeting.is_some() || self.end.is_some() {
                 asked_at = Some(record.seq);
@@ -181,7 +210,22 @@ impl<I: Inbox> Relay<I> {
         };
         match (control.kind.as_deref(), control.request_id.as_deref()) {
             // Its own ones come with the client's own ids.
-            (Some("control_response"), _) => {}
+            (Some("control_response"), _) => {
+                if self.born.is_some()
+                    && let Some(answer) =
+                        ControlResponse::read(&control).filter(|it| it.request_id == INITIALIZE_ID)
+                    && let Some(request_id) = self.born.take()
+                {
+                    self.redelivered(&answer);
+                    if let Some(greeting) = &mut self.greeting {
+                        greeting.is_answered = true;
+                    }
+                    lines.push(&frames::response(&request_id, &answer));
+                }
+            }
+            // A stand-in that has come back knows it.
+            (Some("control_request"), Some(request_id))
+                if self.host.is_some() && self.known.contains_key(request_id) => {}
             (Some("control_request"), Some(request_id)) => {
                 let is_asked = self.inbox.is_asked(request_id.to_owned());
                 let line = own_callback(line, control.request, &self.client);
@@ -219,7 +263,7 @@ impl<I: Inbox> Relay<I> {
 
     /// The daemon noted something. A process that is over for good is the end of its lines; another one that takes its place
     /// is told what the client told the one before it.
-    fn on_daemon(&mut self, record: &RecordRef<'_>) {
+    fn on_daemon(&mut self, record: &RecordRef<'_>, lines: &mut Lines) {
         let Ok(note) = std::str::from_utf8(record.data) else {
             return;
         };
@@ -228,10 +272,21 @@ impl<I: Inbox> Relay<I> {
                 let state = glance::member_text(note, "state");
                 let state = state.as_deref().and_then(SessionState::parse);
                 self.end = state.filter(|state| is_over(*state));
+                if let (Some(_), Some(host)) = (self.end, &mut self.host) {
+                    lines.push(&host.farewell(note));
+                }
+            }
+            Some("run_exited") => {
+                if let Some(host) = &mut self.host {
+                    host.exited(note);
+                }
             }
             Some("run_started") => {
                 self.known.clear();
                 self.earlier.open.clear();
+                if let Some(host) = &mut self.host {
+                    host.started();
+                }
                 if let Some(greeting) = self.greeting.as_ref().filter(|it| it.is_answered) {
                     let line = stdin::relayed_request(REGREETING_ID, &greeting.request);
                     let inbox = self.inbox.clone();
@@ -239,6 +294,17 @@ impl<I: Inbox> Relay<I> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The process printed something that is no line, which a stand-in prints too.
+    fn on_output(&self, name: &str, record: &RecordRef<'_>, lines: &mut Lines) {
+        if self.host.is_some()
+            && let Some(frame) = std::str::from_utf8(record.data)
+                .ok()
+                .and_then(|it| host::output(name, it))
+        {
+            lines.push(&frame);
         }
     }
 
@@ -276,11 +342,12 @@ impl<I: Inbox> Relay<I> {
 
     /// Asks whether the next request from before the connection is for the client. Says whether there is one.
     fn ask_of_earlier(&mut self) -> bool {
-        if !self
-            .greeting
-            .as_ref()
-            .is_some_and(|greeting| greeting.is_answered)
-        {
+        let may_hear = match &self.greeting {
+            Some(greeting) => greeting.is_answered,
+            // Not every host greets the CLI.
+            None => self.host.is_some(),
+        };
+        if !may_hear {
             return false;
         }
         let Some((request_id, seq)) = self.earlier.open.pop_front() else {
@@ -333,6 +400,23 @@ impl<I: Inbox> Relay<I> {
     }
 }
 
+/// The `initialize` in a line of a client.
+pub(super) fn greeting_in(line: &str) -> Option<Greeting> {
+    greeting_of(&scan(line.as_bytes())?)
+}
+
+impl Greeting {
+    /// The request, as the client says it.
+    pub(super) fn request(&self) -> &str {
+        &self.request
+    }
+
+    /// The same, answered or not.
+    pub(super) fn answered(self, is_answered: bool) -> Self {
+        Self { is_answered, ..self }
+    }
+}
+
 fn greeting_of(control: &Envelope<'_>) -> Option<Greeting> {
     let (request, request_id) = (control.request?, control.request_id.as_deref()?);
     (control.is("control_request") && glance::request_subtype(control)? == "initialize").then(|| Greeting {
@@ -355,7 +439,10 @@ impl<I: Inbox> Dialect for Relay<I> {
     async fn next(&mut self, cursor: &mut Cursor) -> Next {
         loop {
             if let Some(state) = self.end {
-                return Next::Close(Close::NotLive(state));
+                return Next::Close(match self.host {
+                    Some(_) => Close::Exited,
+                    None => Close::NotLive(state),
+                });
             }
             if let Some(question) = &mut self.question {
                 let told = question.answer.as_mut().await;
@@ -400,6 +487,11 @@ impl<I: Inbox> Dialect for Relay<I> {
                 role.ok_or(Close::Unproven)?;
                 continue;
             }
+            if let Some(host) = &self.host
+                && host.takes(&line)?
+            {
+                continue;
+            }
             self.note_line(&line);
             received.lines.push(line.into());
         }
@@ -424,8 +516,10 @@ impl<I: Inbox> Dialect for Relay<I> {
                 Ok(Some(frames::response(&request_id, &answer) + "\n"))
             }
             ClientFrame::Refused(refused) => refusal(*refused),
-            // The CLI says nothing of these to its host.
-            ClientFrame::Prompted { .. } | ClientFrame::Answered { .. } | ClientFrame::Late(_) => Ok(None),
+            // The CLI says nothing of these to its host. A stand-in may lose its connection.
+            ClientFrame::Prompted { uuid, .. } => Ok(self.taken("uuid", &uuid.to_string())),
+            ClientFrame::Answered { request_id } => Ok(self.taken("request_id", &request_id)),
+            ClientFrame::Late(late) => Ok(self.taken("request_id", &late.request_id)),
         }
     }
 
@@ -474,21 +568,39 @@ fn own_callback(line: &str, request: Option<&str>, client: &ClientId) -> String 
     }
 }
 
+impl<I> Relay<I> {
+    /// Tells a stand-in that a line is in the journal.
+    fn taken(&self, member: &str, id: &str) -> Option<String> {
+        self.host.as_ref().map(|_| host::taken(member, id) + "\n")
+    }
+}
+
 /// Lines on their way out.
 #[derive(Debug, Default)]
 struct Lines {
     whole: Vec<String>,
     /// The frame that is being filled.
     last: String,
+    /// The last record whose lines are all in these frames, for a client that is told.
+    at: Option<Seq>,
 }
 
 impl Lines {
     fn push(&mut self, line: &str) {
         if !self.last.is_empty() && self.last.len() + line.len() >= FRAME_BYTES {
-            self.whole.push(std::mem::take(&mut self.last));
+            self.seal();
         }
         self.last.push_str(line);
         self.last.push('\n');
+    }
+
+    /// Ends a frame. The client has all of it or nothing.
+    fn seal(&mut self) {
+        if let Some(at) = self.at {
+            self.last.push_str(&host::cursor(at));
+            self.last.push('\n');
+        }
+        self.whole.push(std::mem::take(&mut self.last));
     }
 
     fn push_bytes(&mut self, line: &[u8]) {
@@ -500,7 +612,7 @@ impl Lines {
     }
 
     fn into_frames(mut self) -> Next {
-        self.whole.push(self.last);
+        self.seal();
         let frames = self.whole.into_iter();
         Next::Frames(frames.map(|text| Message::Text(text.into())).collect())
     }

@@ -25,10 +25,10 @@ const PENDING: &str = "pending_permission_requests";
 const NO_HOOKS: BadLine = BadLine::BadControl("has hooks that are no map of lists of matchers");
 
 /// The hooks that a client's `initialize` registers, as the CLI gets them; `None` when it leaves them as they are.
-pub(in crate::session) fn own_hooks(
-    client: &ClientId,
-    request: &str,
-) -> Result<Option<Vec<HookMatcher>>, BadLine> {
+///
+/// # Errors
+/// They are no hooks.
+pub fn own_hooks(client: &ClientId, request: &str) -> Result<Option<Vec<HookMatcher>>, BadLine> {
     let Some(given) = glance::member(request, "hooks").filter(|hooks| *hooks != "null") else {
         return Ok(None);
     };
@@ -37,6 +37,11 @@ pub(in crate::session) fn own_hooks(
         *callback = minted(client, callback);
     }
     Ok(Some(own))
+}
+
+/// What records say a client's lines are by.
+pub fn name_of_client(client: &ClientId) -> String {
+    format!("{CLIENT_PREFIX}{client}")
 }
 
 impl Actor {
@@ -58,7 +63,7 @@ impl Actor {
     /// What records say a client's lines are by.
     pub(in crate::session) fn name_of(&self, connection: ConnectionId) -> String {
         match self.clients.client(connection) {
-            Some(client) => format!("{CLIENT_PREFIX}{client}"),
+            Some(client) => name_of_client(client),
             None => format!("{CLIENT_PREFIX}{connection}"),
         }
     }

@@ -102,6 +102,7 @@ impl Machine {
         let Some(run) = self.run.take_if(|run| run.id == run_id) else {
             return;
         };
+        let exit = exit.map(|exit| exit::asked_for(exit, run.stop_asked));
         let cut_short = self.turn.is_some() || !self.prompts.is_empty();
         let begun = self.begun();
         let asked = |it: &mut Arc<Approval>| it.kind != ApprovalKind::Deferred;

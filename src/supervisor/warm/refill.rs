@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    super::{CliFound, Supervisor, SupervisorError, plan, settings::make_private_dir},
+    super::{CliFound, Supervisor, SupervisorError, plan, requests::Opening, settings::make_private_dir},
     WarmProfile,
     key::LaunchKey,
     pool::{self, Spare},
@@ -137,7 +137,7 @@ impl Supervisor {
             .spawn(watched.run_until_cancelled_owned(watch));
         let start = Start::New { id: cli_session };
         match self
-            .start_process(&session, &row, start, None, None, admitted)
+            .start_process(&session, &row, start, Opening::default(), None, admitted)
             .await
         {
             // The task that watches it sees its end.

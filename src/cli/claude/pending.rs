@@ -1,0 +1,213 @@
+//! Owns what a stand-in has to say again when its connection was lost: the lines of the host that the daemon may not have, and
+//! the requests of the CLI that the host knows.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use memchr::memmem;
+
+use crate::{
+    claude::{ControlResponse, glance, scan, stdin},
+    domain::RunId,
+};
+
+/// The beginning of a line about the way of a message.
+const LIFECYCLE: &str = r#"{"type":"command_lifecycle","#;
+/// Ids of messages that are remembered. The CLI is behind with few.
+const MOST_MINTED: usize = 4096;
+
+/// By what it is known that the daemon has a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Key {
+    /// The id of a message.
+    User(String),
+    /// The id of a request to the CLI, which its answer has.
+    Request(String),
+    /// The id of a request of the CLI, which the line answers.
+    Answer(String),
+}
+
+/// The `initialize` of the host.
+#[derive(Clone, Debug)]
+pub(super) struct Greeting {
+    request_id: String,
+    pub(super) line: String,
+    pub(super) is_greeted: bool,
+}
+
+/// What may have to be said again.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    lines: VecDeque<(Key, String)>,
+    /// The open requests of the CLI that the host knows, and whether it has answered.
+    known: BTreeMap<String, bool>,
+    greeting: Option<Greeting>,
+    /// The newest ids of messages that the host gave none.
+    minted: VecDeque<String>,
+}
+
+impl Pending {
+    /// Takes a line of the host, and gives it as it is to be sent: a message with an id, by which it is never sent twice.
+    pub(super) fn said(&mut self, line: String) -> String {
+        let Some(read) = scan(line.as_bytes()) else {
+            return line;
+        };
+        let id = read.request_id.as_deref().map(str::to_owned);
+        let (key, line) = match read.kind.as_deref() {
+            Some("user") => match glance::member_text(&line, "uuid") {
+                Some(uuid) => (Key::User(uuid), line),
+                None => {
+                    let uuid = *RunId::new().as_uuid();
+                    let line = stdin::complete_user_line(&line, Some(uuid), false);
+                    let line = String::from_utf8_lossy(&line).into_owned();
+                    if self.minted.len() >= MOST_MINTED {
+                        self.minted.pop_front();
+                    }
+                    self.minted.push_back(uuid.to_string());
+                    (Key::User(uuid.to_string()), line)
+                }
+            },
+            Some("control_request") => {
+                let Some(id) = id else {
+                    return line;
+                };
+                if glance::request_subtype(&read).as_deref() == Some("initialize") {
+                    self.greeting = Some(Greeting {
+                        request_id: id.clone(),
+                        line: line.clone(),
+                        is_greeted: false,
+                    });
+                }
+                (Key::Request(id), line)
+            }
+            Some("control_response") => {
+                let Some(answer) = ControlResponse::read(&read) else {
+                    return line;
+                };
+                if let Some(is_answered) = self.known.get_mut(&answer.request_id) {
+                    *is_answered = true;
+                }
+                (Key::Answer(answer.request_id), line)
+            }
+            _ => return line,
+        };
+        self.lines.push_back((key, line.clone()));
+        line
+    }
+
+    /// The CLI has said a line. Says whether the host hears it: the CLI tells of the way of messages only to those who give
+    /// them ids.
+    pub(super) fn heard(&mut self, line: &str) -> bool {
+        if line.starts_with(LIFECYCLE) {
+            let of = glance::member_text(line, "command_uuid");
+            return of.is_none_or(|of| !self.minted.contains(&of));
+        }
+        if memmem::find(line.as_bytes(), b"\"control_").is_some() {
+            self.heard_control(line);
+        }
+        true
+    }
+
+    fn heard_control(&mut self, line: &str) {
+        let Some(read) = scan(line.as_bytes()) else {
+            return;
+        };
+        match (read.kind.as_deref(), read.request_id.as_deref()) {
+            (Some("control_response"), _) => {
+                if let Some(answer) = ControlResponse::read(&read) {
+                    if let Some(greeting) = &mut self.greeting
+                        && greeting.request_id == answer.request_id
+                    {
+                        greeting.is_greeted = true;
+                    }
+                    self.forget(&Key::Request(answer.request_id));
+                }
+            }
+            (Some("control_request"), Some(id)) => {
+                self.known.insert(id.to_owned(), false);
+            }
+            (Some("control_cancel_request"), Some(id)) => self.answered(id),
+            _ => {}
+        }
+    }
+
+    /// The daemon has a message.
+    pub(super) fn sent(&mut self, uuid: &str) {
+        self.forget(&Key::User(uuid.to_owned()));
+    }
+
+    /// A request of the CLI is open no more.
+    pub(super) fn answered(&mut self, request_id: &str) {
+        self.known.remove(request_id);
+        self.forget(&Key::Answer(request_id.to_owned()));
+    }
+
+    /// How many lines may have to be said again.
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// These lines, in their order; not the `initialize` that the process began with, which it answers by itself.
+    pub(super) fn lines(&self, is_born: bool) -> impl Iterator<Item = &str> {
+        let born = self.greeting.as_ref().filter(|_| is_born);
+        let born = born.map(|greeting| Key::Request(greeting.request_id.clone()));
+        let again = self
+            .lines
+            .iter()
+            .filter(move |(key, _)| Some(key) != born.as_ref());
+        again.map(|(_, line)| line.as_str())
+    }
+
+    pub(super) fn greeting(&self) -> Option<&Greeting> {
+        self.greeting.as_ref()
+    }
+
+    pub(super) fn known(&self) -> &BTreeMap<String, bool> {
+        &self.known
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.lines.retain(|(known, _)| known != key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GREETING: &str =
+        r#"{"type":"control_request","request_id":"1","request":{"subtype":"initialize"}}"#;
+
+    #[test]
+    fn what_the_daemon_has_is_not_said_again() {
+        let mut pending = Pending::default();
+        pending.said(GREETING.to_owned());
+        let said = pending.said(r#"{"type":"user","message":{"role":"user","content":"hi"}}"#.to_owned());
+        let uuid = glance::member_text(&said, "uuid").unwrap();
+        pending.heard(r#"{"type":"control_request","request_id":"x","request":{"subtype":"can_use_tool"}}"#);
+        let answer =
+            r#"{"type":"control_response","response":{"subtype":"success","request_id":"x","response":{}}}"#;
+        pending.said(answer.to_owned());
+        assert_eq!(
+            pending.lines(false).collect::<Vec<_>>(),
+            [GREETING, &said, answer]
+        );
+        assert_eq!(pending.lines(true).collect::<Vec<_>>(), [&said, answer]);
+        assert_eq!(pending.known().get("x"), Some(&true));
+        pending.heard(
+            r#"{"type":"control_response","response":{"subtype":"success","request_id":"1","response":{}}}"#,
+        );
+        assert!(pending.greeting().unwrap().is_greeted);
+        pending.sent(&uuid);
+        pending.answered("x");
+        assert_eq!(pending.len(), 0);
+        assert!(pending.known().is_empty());
+    }
+
+    #[test]
+    fn a_request_that_is_taken_back_needs_no_answer() {
+        let mut pending = Pending::default();
+        pending.heard(r#"{"type":"control_request","request_id":"x","request":{"subtype":"can_use_tool"}}"#);
+        pending.heard(r#"{"type":"control_cancel_request","request_id":"x"}"#);
+        assert!(pending.known().is_empty());
+    }
+}

@@ -1,0 +1,412 @@
+//! Owns the connection of a stand-in to the daemon: the launch, lines both ways, and the way back after a loss.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
+
+use super::{environment, pending::Pending};
+use crate::cli::{
+    CliError,
+    args::Common,
+    attach::socket::{Frame, Gone, Socket},
+    client::{Address, Client},
+    reach, settings,
+};
+
+/// The sub-protocol.
+const PROTOCOL: &str = "trunkline.stdio";
+/// The beginning of each frame that is no line of the CLI.
+const OWN: &str = r#"{"type":"trunkline."#;
+/// How long a daemon that is gone is waited for. Its sessions live without it for as long.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// Between two looks for it.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// Lines that the daemon may not have before no more are read.
+const MOST_PENDING: usize = 1024;
+
+/// The start of the stand-in.
+#[derive(Debug)]
+pub(super) struct Launch {
+    pub(super) argv: Vec<String>,
+    pub(super) cwd: String,
+    /// The first line of the input.
+    pub(super) line: String,
+}
+
+/// A piece of an output.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// Whole lines.
+    Lines(String),
+    /// Of the standard error.
+    Errors(String),
+}
+
+/// The end of the CLI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Code(u8),
+    Signal(i32),
+    /// Nobody reads the lines any more.
+    ReaderGone,
+}
+
+/// The first frame.
+#[derive(Serialize)]
+#[serde(tag = "type")]
+enum First<'a> {
+    #[serde(rename = "trunkline.launch")]
+    Launch {
+        argv: &'a [String],
+        cwd: &'a str,
+        env: serde_json::Map<String, serde_json::Value>,
+        is_whole_env: bool,
+        line: &'a str,
+    },
+    #[serde(rename = "trunkline.reattach")]
+    Reattach {
+        session: &'a str,
+        client: &'a str,
+        after: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        initialize: Option<&'a str>,
+        is_born: bool,
+        is_greeted: bool,
+        known: &'a std::collections::BTreeMap<String, bool>,
+    },
+}
+
+/// A frame of the daemon that is no line of the CLI.
+#[derive(Deserialize)]
+#[serde(tag = "type")]
+enum Own {
+    #[serde(rename = "trunkline.session")]
+    Session {
+        session: String,
+        client: String,
+        after: u64,
+        is_born: bool,
+    },
+    #[serde(rename = "trunkline.cursor")]
+    Cursor { seq: u64 },
+    #[serde(rename = "trunkline.taken")]
+    Taken {
+        uuid: Option<String>,
+        request_id: Option<String>,
+    },
+    #[serde(rename = "trunkline.stdout")]
+    Stdout { text: String },
+    #[serde(rename = "trunkline.stderr")]
+    Stderr { text: String },
+    #[serde(rename = "trunkline.exit")]
+    Exit {
+        code: Option<i64>,
+        signal: Option<i32>,
+        reason: Option<String>,
+    },
+    #[serde(rename = "trunkline.refused")]
+    Refused { detail: String },
+}
+
+/// The session behind the stand-in.
+#[derive(Debug)]
+struct Session {
+    id: String,
+    client: String,
+    is_born: bool,
+}
+
+/// The state that outlives a connection.
+struct Relay<'a> {
+    common: &'a Common,
+    launch: Launch,
+    pending: Pending,
+    session: Option<Session>,
+    /// The last record that was told whole.
+    cursor: u64,
+    has_input: bool,
+    /// The signals that the daemon may not have heard of.
+    signals: Vec<i32>,
+    pieces: mpsc::Sender<Piece>,
+    end: Option<End>,
+}
+
+/// Relays until the CLI has ended.
+pub(super) async fn run(
+    common: &Common,
+    mut launch: Launch,
+    mut lines: mpsc::Receiver<String>,
+    mut signals: mpsc::Receiver<i32>,
+    pieces: mpsc::Sender<Piece>,
+) -> Result<End, CliError> {
+    let mut pending = Pending::default();
+    launch.line = pending.said(launch.line);
+    let mut relay = Relay {
+        common,
+        launch,
+        pending,
+        session: None,
+        cursor: 0,
+        has_input: true,
+        signals: Vec::new(),
+        pieces,
+        end: None,
+    };
+    // A daemon that is not there at the start is not waited for: the host would not know why nothing happens.
+    let mut address = reach::address(common).await?;
+    loop {
+        let mut socket = match relay.connect(&address).await {
+            Ok(socket) => socket,
+            Err(error) if relay.session.is_none() => return Err(error),
+            Err(_) => {
+                address = relay.wait_for_daemon(&mut signals).await?;
+                continue;
+            }
+        };
+        if relay.serve(&mut socket, &mut lines, &mut signals).await? {
+            socket.close().await;
+            return Ok(relay.end.unwrap_or(End::Code(1)));
+        }
+        address = relay.wait_for_daemon(&mut signals).await?;
+    }
+}
+
+impl Relay<'_> {
+    async fn connect(&self, address: &Address) -> Result<Socket, CliError> {
+        let client = Client::new(address)?;
+        let mut socket = Socket::open_at(&client, &["v1", "stdio"], &[], PROTOCOL).await?;
+        // A connection that is lost at once is seen by the next read.
+        let _ = self.begin(&mut socket, is_local(&address.url)).await;
+        Ok(socket)
+    }
+
+    /// Says what the daemon has to know first, and what it may not have.
+    async fn begin(&self, socket: &mut Socket, is_local: bool) -> Result<(), Gone> {
+        let greeting = self.pending.greeting();
+        let first = match &self.session {
+            None => First::Launch {
+                argv: &self.launch.argv,
+                cwd: &self.launch.cwd,
+                env: environment(is_local)
+                    .into_iter()
+                    .map(|(name, value)| (name, value.into()))
+                    .collect(),
+                is_whole_env: is_local,
+                line: &self.launch.line,
+            },
+            Some(session) => First::Reattach {
+                session: &session.id,
+                client: &session.client,
+                after: self.cursor,
+                initialize: greeting.map(|greeting| greeting.line.as_str()),
+                is_born: session.is_born,
+                is_greeted: greeting.is_some_and(|greeting| greeting.is_greeted),
+                known: self.pending.known(),
+            },
+        };
+        let first = serde_json::to_string(&first).unwrap_or_default();
+        socket.send(first + "\n").await?;
+        let is_born = self.session.as_ref().is_some_and(|session| session.is_born);
+        for line in self.pending.lines(is_born) {
+            // The first line goes with the launch.
+            if self.session.is_some() || line != self.launch.line {
+                socket.send(format!("{line}\n")).await?;
+            }
+        }
+        if !self.has_input {
+            socket.send(end_of_input()).await?;
+        }
+        for number in &self.signals {
+            socket.send(signal(*number)).await?;
+        }
+        Ok(())
+    }
+
+    /// Relays until the CLI has ended, or the connection is lost. Says whether it has ended.
+    async fn serve(
+        &mut self,
+        socket: &mut Socket,
+        lines: &mut mpsc::Receiver<String>,
+        signals: &mut mpsc::Receiver<i32>,
+    ) -> Result<bool, CliError> {
+        loop {
+            let may_read = self.has_input && self.pending.len() < MOST_PENDING;
+            // All branches are cancel-safe.
+            let sent = tokio::select! {
+                frame = socket.next() => match frame {
+                    Frame::Text(text) => {
+                        self.take(&text).await?;
+                        if self.end.is_some() {
+                            return Ok(true);
+                        }
+                        continue;
+                    }
+                    Frame::Lost => return Ok(false),
+                    Frame::Closed(reason) => {
+                        return Err(CliError::Agent {
+                            message: format!("the daemon ended the session: {reason}"),
+                            hint: None,
+                        });
+                    }
+                },
+                line = lines.recv(), if may_read => match line {
+                    Some(line) => {
+                        let line = self.pending.said(line);
+                        socket.send(line + "\n").await
+                    }
+                    None => {
+                        self.has_input = false;
+                        socket.send(end_of_input()).await
+                    }
+                },
+                Some(number) = signals.recv() => {
+                    self.signals.push(number);
+                    socket.send(signal(number)).await
+                }
+            };
+            if sent == Err(Gone) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Takes a frame of the daemon: all of it, or nothing.
+    async fn take(&mut self, text: &str) -> Result<(), CliError> {
+        let mut lines = String::new();
+        for line in text.lines() {
+            if !line.starts_with(OWN) {
+                if self.pending.heard(line) {
+                    lines.push_str(line);
+                    lines.push('\n');
+                }
+                continue;
+            }
+            // A later version may have more to say.
+            let Ok(own) = serde_json::from_str(line) else {
+                continue;
+            };
+            match own {
+                Own::Session {
+                    session,
+                    client,
+                    after,
+                    is_born,
+                } => {
+                    self.cursor = after;
+                    self.session = Some(Session {
+                        id: session,
+                        client,
+                        is_born,
+                    });
+                }
+                Own::Cursor { seq } => self.cursor = seq,
+                Own::Taken { uuid, request_id } => {
+                    if let Some(uuid) = uuid {
+                        self.pending.sent(&uuid);
+                    }
+                    if let Some(request_id) = request_id {
+                        self.pending.answered(&request_id);
+                    }
+                }
+                Own::Stdout { text } => {
+                    lines.push_str(&text);
+                    lines.push('\n');
+                }
+                Own::Stderr { text } => {
+                    self.print(Piece::Lines(std::mem::take(&mut lines))).await;
+                    self.print(Piece::Errors(text)).await;
+                }
+                Own::Exit { code, signal, reason } => {
+                    if let Some(reason) = reason {
+                        self.print(Piece::Errors(format!("trunkline: {reason}\n"))).await;
+                    }
+                    let code = code.map(|code| u8::try_from(code).unwrap_or(1));
+                    self.end = Some(match (code, signal) {
+                        (Some(code), _) => End::Code(code),
+                        (None, Some(number)) => End::Signal(number),
+                        (None, None) => End::Code(1),
+                    });
+                }
+                Own::Refused { detail } => {
+                    return Err(CliError::Agent {
+                        message: detail,
+                        hint: None,
+                    });
+                }
+            }
+        }
+        self.print(Piece::Lines(lines)).await;
+        Ok(())
+    }
+
+    async fn print(&mut self, piece: Piece) {
+        let (Piece::Lines(text) | Piece::Errors(text)) = &piece;
+        if !text.is_empty() && self.pieces.send(piece).await.is_err() {
+            self.end = Some(End::ReaderGone);
+        }
+    }
+
+    /// Waits until a daemon is there again.
+    async fn wait_for_daemon(&mut self, signals: &mut mpsc::Receiver<i32>) -> Result<Address, CliError> {
+        let until = Instant::now() + PATIENCE;
+        let mut pause = PAUSES.0;
+        loop {
+            tokio::select! {
+                () = sleep(pause) => {}
+                Some(number) = signals.recv() => self.signals.push(number),
+            }
+            pause = PAUSES.1.min(pause * 2);
+            match find(self.common) {
+                Ok(address) => return Ok(address),
+                Err(error) if Instant::now() >= until => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Where the daemon says that it is.
+fn find(common: &Common) -> Result<Address, CliError> {
+    let loaded = settings::load(common, Vec::new())?;
+    let token_file = common.token_file.as_deref();
+    Address::find(&loaded.config.data.dir, common.url.as_deref(), token_file)
+}
+
+/// Whether a daemon at this URL is on this machine, where only its user can have its token.
+fn is_local(url: &str) -> bool {
+    let url = reqwest::Url::parse(url).ok();
+    let host = url.and_then(|url| Some(url.host_str()?.trim_matches(['[', ']']).to_owned()));
+    host.is_some_and(|host| {
+        host == "localhost"
+            || host
+                .parse()
+                .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback() || ip.is_unspecified())
+    })
+}
+
+fn end_of_input() -> String {
+    format!("{OWN}end_of_input\"}}\n")
+}
+
+fn signal(number: i32) -> String {
+    format!("{OWN}signal\",\"number\":{number}}}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_daemon_on_this_machine_gets_the_environment() {
+        for local in ["http://127.0.0.1:1", "http://[::1]:1/", "http://localhost:7433"] {
+            assert!(is_local(local), "{local}");
+        }
+        for other in ["http://10.0.0.1:1", "http://example.org", "nonsense"] {
+            assert!(!is_local(other), "{other}");
+        }
+    }
+}
