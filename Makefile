@@ -31,7 +31,7 @@ INSTALL ?= install
 STRIP ?= strip
 PROGRAM ?= target/release/trunkline
 
-.PHONY: help run build install uninstall stage package test test-node test-rust chaos lint deny fmt clean openapi contract tools
+.PHONY: help run build install uninstall stage package test test-node test-rust clients chaos lint deny fmt clean openapi contract tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
@@ -110,6 +110,50 @@ test-node: tools $(WEB_TEST_READY)
 	cd $(WEB_TEST) && REDOCLY_TELEMETRY=off npm exec --no -- redocly lint ../openapi/trunkline.json --config redocly.yaml
 	cd $(WEB_TEST) && npm exec --no -- spectral lint ../openapi/trunkline.json --ruleset spectral.yaml --fail-severity warn
 
+# The clients, as the tests use them: packed, and installed where nothing else is. Their generators come by the lock files.
+TYPESCRIPT := clients/typescript
+PYTHON_CLIENT := clients/python
+CLIENTS := target/clients
+CLIENTS_READY := $(CLIENTS)/typescript/.ready $(CLIENTS)/python/.ready
+clients: $(CLIENTS_READY) ## Build, pack and install the clients for TypeScript and Python
+
+$(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json
+	cd $(TYPESCRIPT) && npm ci --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+$(CLIENTS)/typescript/.ready: openapi/trunkline.json $(TYPESCRIPT)/node_modules/.package-lock.json \
+		$(filter-out %/api.ts,$(wildcard $(TYPESCRIPT)/*.json $(TYPESCRIPT)/*.md $(TYPESCRIPT)/*/*.ts $(TYPESCRIPT)/*/*.mjs))
+	rm -rf $(@D)
+	mkdir -p $(@D)
+	cd $(TYPESCRIPT) && npm pack --silent --pack-destination '$(CURDIR)/$(@D)'
+	cd $(@D) && echo '{"private": true}' > package.json && npm install --silent --no-audit --no-fund --ignore-scripts ./*.tgz
+	cp $(TYPESCRIPT)/test/*.mjs $(@D)
+	awk '/^```ts$$/ {on = 1; next} /^```$$/ && on {exit} on' $(TYPESCRIPT)/README.md > $(@D)/first.mjs
+	cd $(@D) && '$(CURDIR)/$(TYPESCRIPT)/node_modules/.bin/tsc' --noEmit --checkJs --strict --module nodenext --target es2022 \
+		--skipLibCheck --typeRoots '$(CURDIR)/$(TYPESCRIPT)/node_modules/@types' --types node first.mjs story.mjs
+	@touch $@
+
+$(CLIENTS)/tools/.ready: $(PYTHON_CLIENT)/tests.lock
+	rm -rf $(@D)
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes --requirement $<
+	@# The same versions, for an archive that has no hash here.
+	sed -n 's/^\([a-z].*\) \\$$/\1/p' $< > $(@D)/versions.txt
+	@touch $@
+
+$(CLIENTS)/python/.ready: openapi/trunkline.json $(CLIENTS)/tools/.ready $(PYTHON_CLIENT)/pyproject.toml \
+		$(filter-out %/rest.py,$(wildcard $(PYTHON_CLIENT)/*.md $(PYTHON_CLIENT)/*.py $(PYTHON_CLIENT)/*/*.py $(PYTHON_CLIENT)/src/*/*.py))
+	rm -rf $(@D) $(CLIENTS)/dist
+	$(CLIENTS)/tools/bin/python -m build --no-isolation --outdir $(CLIENTS)/dist $(PYTHON_CLIENT)
+	@# Without a pip of its own, which takes longer to install than all else.
+	python3 -m venv --without-pip $(@D)
+	$(CLIENTS)/tools/bin/pip install --quiet --disable-pip-version-check --ignore-installed --prefix $(@D) \
+		--constraint $(CLIENTS)/tools/versions.txt $(CLIENTS)/dist/*.whl
+	awk '/^```python$$/ {on = 1; next} /^```$$/ && on {exit} on' $(PYTHON_CLIENT)/README.md > $(@D)/first.py
+	MYPYPATH=$(PYTHON_CLIENT)/src $(CLIENTS)/tools/bin/python -m mypy --config-file $(PYTHON_CLIENT)/pyproject.toml \
+		--cache-dir $(CLIENTS)/mypy $(PYTHON_CLIENT)/src $(PYTHON_CLIENT)/tests $(@D)/first.py
+	@touch $@
+
 # The interpreter itself, ahead of a shim of it on PATH: pyenv's takes longer to start than the fake CLI.
 PYTHON := target/python/python3
 WITH_PYTHON := PATH="$(CURDIR)/target/python:$$PATH"
@@ -119,7 +163,7 @@ $(PYTHON): tools
 
 # Nextest gives every test a process of its own and ends one that hangs; plain `cargo test` runs the same tests. Either builds the
 # program, with the features that the tests share with it: a build of the program by itself would compile most of it twice.
-test-rust: tools $(WEB_TEST_READY) $(PYTHON)
+test-rust: tools $(WEB_TEST_READY) $(PYTHON) $(CLIENTS_READY)
 	$(CARGO) test --locked --doc
 	@export $(WITH_PYTHON); if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run --locked $${CI:+--profile ci}; \
@@ -156,4 +200,4 @@ contract: ## Cut the contract of a release: clients can rely on what it has from
 
 clean: ## Remove everything that was built or installed
 	$(CARGO) clean
-	rm -rf $(WEB_TEST)/node_modules
+	rm -rf $(WEB_TEST)/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist

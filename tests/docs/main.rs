@@ -2,6 +2,7 @@
 //! names is there, and the parity page is whole.
 
 mod architecture;
+mod clients;
 mod console;
 mod contract;
 mod daemon;
@@ -16,10 +17,13 @@ mod webhook;
 use std::{fs, path::Path};
 
 /// The documents for people.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 14] = [
     "README.md",
     "AGENTS.md",
+    "clients/python/README.md",
+    "clients/typescript/README.md",
     "docs/ARCHITECTURE.md",
+    "docs/CLIENTS.md",
     "docs/CURL.md",
     "docs/LOGGING.md",
     "docs/OPERATING.md",

@@ -11,6 +11,7 @@ mod support;
 mod background;
 mod browser_sdk;
 mod choices;
+mod clients;
 mod controls;
 mod conversations;
 mod deferred;

@@ -1,0 +1,22 @@
+"""A client of Trunkline: the whole API with its types, and a socket that comes back by itself."""
+
+from . import api
+from .attachment import Attachment, Hook
+from .client import Session, Trunkline
+from .errors import ClosedError, TrunklineError, UnreachableError
+from .mcp import McpServer, McpTool
+from .records import Record
+
+__all__ = [
+    "Attachment",
+    "ClosedError",
+    "Hook",
+    "McpServer",
+    "McpTool",
+    "Record",
+    "Session",
+    "Trunkline",
+    "TrunklineError",
+    "UnreachableError",
+    "api",
+]

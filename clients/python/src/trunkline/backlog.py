@@ -1,0 +1,81 @@
+"""Owns the records between the socket and the loop: a bounded queue. What does not fit is read again from the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Tuple
+
+from .records import Record
+
+#: Records that wait for a loop that is slower than the session.
+MOST = 4096
+
+#: Reads a page of the journal, and tells after which record the next one begins.
+Page = Callable[[int], Awaitable[Tuple[List[Dict[str, Any]], int]]]
+
+
+class Backlog:
+    """The queue of one attachment."""
+
+    def __init__(self, page: Page) -> None:
+        #: The last record that the loop was given.
+        self.given: Optional[int] = None
+        self._page = page
+        self._waiting: Deque[Record] = deque()
+        # The last record that is in the queue or went through it, and the last one that there is.
+        self._queued: Optional[int] = None
+        self._head = 0
+        self._is_over = False
+        self._error: Optional[BaseException] = None
+        self._wake = asyncio.Event()
+
+    def begin(self, after: int) -> None:
+        """The first record will be the one after this."""
+        if self._queued is None:
+            self.given = self._queued = after
+
+    def push(self, record: Record) -> None:
+        self._head = record.seq
+        queued = self._queued
+        if queued is not None and record.seq <= queued:
+            return
+        # After one that did not fit, none does: their order would be lost.
+        if (queued is None or record.seq == queued + 1) and len(self._waiting) < MOST:
+            self._queued = record.seq
+            self._waiting.append(record)
+        self._wake.set()
+
+    def skip(self, seq: int) -> None:
+        """The records up to this one are missing."""
+        # Where some did not fit before, the journal tells of the gap again.
+        if self._queued is None or self._queued >= self._head:
+            self._queued = max(self._queued or 0, seq)
+        self._head = max(self._head, seq)
+
+    def end(self, error: Optional[BaseException]) -> None:
+        """No more comes. With an error the loop fails once it has what is here."""
+        self._is_over = True
+        self._error = error
+        if error is None:
+            self._waiting.clear()
+        self._wake.set()
+
+    async def next(self) -> Optional[Record]:
+        """The next record; nothing at the end."""
+        while True:
+            if self._waiting:
+                record = self._waiting.popleft()
+                self.given = record.seq
+                return record
+            if self._is_over:
+                if self._error is not None:
+                    raise self._error
+                return None
+            if self._queued is not None and self._queued < self._head:
+                records, after = await self._page(self._queued)
+                self._waiting.extend(map(Record.of, records))
+                self._queued = max(self._queued, after)
+            else:
+                self._wake.clear()
+                await self._wake.wait()

@@ -1,0 +1,77 @@
+/** Owns the records between the socket and the loop: a bounded queue. What does not fit is read again from the journal. */
+import type { JournalRecord } from './records.js';
+
+/** Records that wait for a loop that is slower than the session. */
+const MOST = 4096;
+
+/** Reads a page of the journal, and tells after which record the next one begins. */
+type Page = (after: number) => Promise<{ records: JournalRecord[]; after: number }>;
+
+export class Backlog {
+  /** The last record that the loop was given. */
+  given: number | undefined;
+  private waiting: JournalRecord[] = [];
+  /** The last record that is in the queue or went through it, and the last one that there is. */
+  private queued: number | undefined;
+  private head = 0;
+  private isOver = false;
+  private error: unknown;
+  private wake: () => void = () => undefined;
+
+  constructor(private readonly page: Page) {}
+
+  /** The first record will be the one after this. */
+  begin(after: number): void {
+    this.given ??= after;
+    this.queued ??= after;
+  }
+
+  push(record: JournalRecord): void {
+    this.head = record.seq;
+    if (this.queued !== undefined && record.seq <= this.queued) return;
+    // After one that did not fit, none does: their order would be lost.
+    const isNext = this.queued === undefined || record.seq === this.queued + 1;
+    if (isNext && this.waiting.length < MOST) {
+      this.queued = record.seq;
+      this.waiting.push(record);
+    }
+    this.wake();
+  }
+
+  /** The records up to this one are missing. */
+  skip(seq: number): void {
+    // Where some did not fit before, the journal tells of the gap again.
+    if (this.queued === undefined || this.queued >= this.head) this.queued = Math.max(this.queued ?? 0, seq);
+    this.head = Math.max(this.head, seq);
+  }
+
+  /** No more comes. With an error the loop fails once it has what is here. */
+  end(error: unknown): void {
+    this.isOver = true;
+    this.error = error;
+    if (error === undefined) this.waiting = [];
+    this.wake();
+  }
+
+  /** The next record; nothing at the end. */
+  async next(): Promise<JournalRecord | undefined> {
+    for (;;) {
+      const record = this.waiting.shift();
+      if (record) {
+        this.given = record.seq;
+        return record;
+      }
+      if (this.isOver) {
+        if (this.error !== undefined) throw this.error;
+        return undefined;
+      }
+      if (this.queued !== undefined && this.queued < this.head) {
+        const page = await this.page(this.queued);
+        this.waiting.push(...page.records);
+        this.queued = Math.max(this.queued, page.after);
+      } else {
+        await new Promise<void>((resolve) => { this.wake = resolve; });
+      }
+    }
+  }
+}

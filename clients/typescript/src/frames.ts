@@ -1,0 +1,80 @@
+/** Owns the frames of `trunkline.v1` that are no records. */
+import type { Approval, Problem, SessionView } from './types.js';
+
+/** The first frame of a connection: the session at the moment at which the records after `after` begin to follow. */
+export interface SnapshotFrame {
+  type: 'trunkline.snapshot';
+  connection_id: string;
+  client_id: string;
+  head_seq: number;
+  after: number;
+  session: SessionView;
+  pending_approvals: Approval[];
+  pending_requests: PendingRequest[];
+  waiting_requests: number;
+}
+
+/** What the CLI asked and a client may answer. */
+export interface PendingRequest {
+  request_id: string;
+  seq: number;
+  subtype: string;
+  /** Whose it is; `null`: anyone's. */
+  client_id: string | null;
+  request: CliRequest;
+  request_truncated: boolean;
+}
+
+/** The request of a `control_request` of the CLI. */
+export interface CliRequest {
+  subtype: string;
+  callback_id?: string;
+  input?: Record<string, unknown>;
+  tool_use_id?: string;
+  server_name?: string;
+  message?: JsonRpc;
+  [member: string]: unknown;
+}
+
+/** A message of MCP. */
+export interface JsonRpc {
+  id?: number | string | null;
+  method?: string;
+  params?: Record<string, unknown>;
+}
+
+/** These records come next and are missing: the journal was damaged. */
+export interface GapFrame {
+  type: 'trunkline.gap';
+  first_seq: number;
+  last_seq: number;
+}
+
+/** The daemon ends or starts again. */
+export interface ShutdownFrame {
+  type: 'trunkline.shutdown';
+  reconnect_after_ms: number;
+}
+
+/** A line of ours is in the journal. */
+export interface AckFrame {
+  type: 'trunkline.ack';
+  for: string;
+  request_id?: string;
+}
+
+/** A line of ours was not taken. */
+export interface ErrorFrame extends Problem {
+  type: 'trunkline.error';
+  request_id?: string;
+}
+
+/** The answer to a control request of ours. */
+export interface ResponseFrame {
+  type: 'control_response';
+  response: { subtype: string; request_id: string; error?: string; response?: unknown };
+}
+
+/** A frame that is no record. More types may be added. */
+export type Frame =
+  | SnapshotFrame | GapFrame | ShutdownFrame | AckFrame | ErrorFrame | ResponseFrame | { type: 'trunkline.pong' };
