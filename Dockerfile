@@ -1,4 +1,4 @@
-# The daemon in a container; compose.yaml runs it. README.md says how, under "In a container".
+# The daemon in a container; compose.yaml runs it. docs/OPERATING.md says more, under "In a container".
 #   docker build -t trunkline .                            the daemon alone: sessions are simulated
 #   docker build -t trunkline --target with-claude .       with Claude Code on top
 #   docker run --rm --stop-timeout 45 -p 127.0.0.1:7433:7433 -v trunkline:/data -v "$PWD":/work trunkline

@@ -102,7 +102,7 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("systemctl --user disable --now trunkline", SYSTEMD),
     ("sudo -u trunkline HOME=/var/lib/trunkline claude", SYSTEMD),
     (
-        "TRUNKLINE_USER=$(id -u):$(id -g) docker compose up --detach",
+        "TRUNKLINE_USER=$(id -u):$(id -g) docker compose up --build --detach",
         COMPOSE,
     ),
     ("docker compose exec trunkline claude", COMPOSE),

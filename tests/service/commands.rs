@@ -371,9 +371,9 @@ fn the_check_of_the_container_types_the_lines_of_the_readme() {
         let arguments = line.replace('"', "");
         assert!(said.contains(&arguments), "{said}");
     }
-    assert!(said.contains("docker compose up --detach\n"), "{said}");
+    assert!(said.contains("docker compose up --build --detach\n"), "{said}");
     assert!(
-        said.ends_with("docker compose down --volumes --timeout 45\n"),
+        said.ends_with("docker compose down --volumes --rmi local --timeout 45\n"),
         "{said}"
     );
 }
