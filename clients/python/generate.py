@@ -69,9 +69,14 @@ def methods(document: Dict[str, Any]) -> List[str]:
         method(path, verb, operation)
         for path, item in document["paths"].items()
         for verb, operation in item.items()
-        # An upgrade and an endless stream are no calls.
-        if "responses" in operation and not path.endswith("/ws") and "text/event-stream" not in list(contents(operation))[:1]
+        if "responses" in operation and is_call(operation)
     ]
+
+
+def is_call(operation: Dict[str, Any]) -> bool:
+    """An upgrade, which has no success of its own, and an endless stream are no calls."""
+    has_success = any(status.startswith("2") for status in operation["responses"])
+    return has_success and "text/event-stream" not in list(contents(operation))[:1]
 
 
 def method(path: str, verb: str, operation: Dict[str, Any]) -> str:
