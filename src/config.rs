@@ -17,6 +17,7 @@ mod server;
 mod sessions;
 mod stop;
 mod warm;
+mod webhooks;
 
 use std::{
     collections::BTreeMap,
@@ -42,6 +43,7 @@ pub use self::{
     sessions::Sessions,
     stop::{OnShutdown, Stop},
     warm::{Warm, WarmProfile},
+    webhooks::{WebhookReceiver, Webhooks},
 };
 
 /// The whole configuration.
@@ -65,6 +67,8 @@ pub struct Config {
     pub park: Park,
     /// `[warm]`: what is started before anybody asks for it.
     pub warm: Warm,
+    /// `[webhooks]`: programs that are told of what happens.
+    pub webhooks: Webhooks,
     /// `[stop]`: how processes and the daemon end.
     pub stop: Stop,
     /// `[log]`: what is logged.
@@ -102,6 +106,7 @@ impl Config {
             limits: Limits::default(),
             park: Park::default(),
             warm: Warm::default(),
+            webhooks: Webhooks::default(),
             stop: Stop::default(),
             log: Log::default(),
             rules: RuleSet::default(),
@@ -146,6 +151,7 @@ impl Config {
         self.limits.check(&mut problems);
         self.park.check(&mut problems);
         self.warm.check(&mut problems);
+        self.webhooks.check(&mut problems);
         self.stop.check(&mut problems);
         self.log.check(&mut problems);
         if self.sessions.max_line_bytes < self.server.max_prompt_bytes {

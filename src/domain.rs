@@ -20,6 +20,7 @@ pub mod seq;
 pub mod state;
 pub mod turn;
 pub mod web;
+pub mod webhook;
 
 pub use agent::AgentKind;
 pub use approval::{
@@ -29,7 +30,7 @@ pub use client::{BadClientId, ClientId};
 pub use clock::{Clock, Timestamp};
 pub use error_code::ErrorCode;
 pub use fact::{Chosen, Fact, MAX_TITLE_BYTES, Projection};
-pub use ids::{ApprovalId, CliSessionId, ConnectionId, RequestId, RunId, SessionId};
+pub use ids::{ApprovalId, CliSessionId, ConnectionId, DeliveryId, RequestId, RunId, SessionId, WebhookId};
 pub use liveness::{Liveness, SilenceAction};
 pub use lobby::{Attention, AttentionReason, LobbyChange};
 pub use money::{ModelUsage, TokenUsage, Usd};
@@ -43,3 +44,4 @@ pub use seq::Seq;
 pub use state::{FailReason, SessionState};
 pub use turn::TurnEnd;
 pub use web::{Secret, SigningKey, SigningKeyError, WebUrl, WebUrlError};
+pub use webhook::{MAX_WEBHOOKS, WebhookEvent, WebhookFilter, WebhookSpec};

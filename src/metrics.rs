@@ -6,6 +6,7 @@ mod name;
 mod requests;
 mod sessions;
 mod warm;
+mod webhooks;
 
 use std::{fmt, sync::Arc};
 
@@ -15,6 +16,7 @@ pub use levels::Levels;
 pub use requests::RequestMetrics;
 pub use sessions::{ControlEnd, SessionMetrics, Tally, UnknownKind};
 pub use warm::{WarmEnd, WarmLevel, WarmMetrics};
+pub use webhooks::WebhookMetrics;
 
 use levels::LevelMetrics;
 
@@ -37,6 +39,7 @@ struct Shared {
     requests: RequestMetrics,
     levels: LevelMetrics,
     warm: WarmMetrics,
+    webhooks: WebhookMetrics,
 }
 
 impl Metrics {
@@ -50,6 +53,7 @@ impl Metrics {
             sessions: SessionMetrics::register(&mut registry),
             requests: RequestMetrics::register(&mut registry),
             warm: WarmMetrics::register(&mut registry),
+            webhooks: WebhookMetrics::register(&mut registry),
             registry,
         };
         Self {
@@ -70,6 +74,11 @@ impl Metrics {
     /// What the processes count that are started in advance.
     pub fn warm(&self) -> &WarmMetrics {
         &self.shared.warm
+    }
+
+    /// What is counted of webhooks.
+    pub fn webhooks(&self) -> &WebhookMetrics {
+        &self.shared.webhooks
     }
 
     /// The text for a scraper, with `levels` as they are now.

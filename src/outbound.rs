@@ -15,6 +15,6 @@ pub mod webhook;
 pub use client::{Outbound, RequestError};
 pub use endpoint::{EndpointError, McpEndpoint};
 pub use mcp::{BridgeError, McpBridge};
-pub use webhook::{Delivery, Webhook, WebhookError};
+pub use webhook::{Delivery, Untold, Webhook, WebhookError};
 
 pub use crate::domain::{Secret, SigningKey, WebUrl, WebUrlError};

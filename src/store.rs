@@ -12,6 +12,7 @@ mod error;
 mod history;
 mod idempotency;
 mod model;
+mod outbox;
 mod page;
 mod rules;
 mod sessions;
@@ -19,6 +20,7 @@ mod sessions;
 mod tests;
 mod unreadable;
 mod usage;
+mod webhooks;
 mod writer;
 
 use std::{
@@ -29,6 +31,7 @@ use std::{
 };
 
 use sqlx::SqlitePool;
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 pub use connect::Blank;
@@ -39,13 +42,15 @@ pub use model::{
     SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
 };
 pub use page::{BadLimit, Page, PageRequest};
+pub use webhooks::{DeliveryAttempt, DeliveryEnd, NewWebhook, WebhookDelivery, WebhookPatch, WebhookRow};
 
 use crate::domain::{
-    Approval, ApprovalId, CliSessionId, FailReason, Projection, PromptState, PromptUuid, RuleSpec, Seq,
-    SessionId, SessionState, Timestamp, TurnEnd, fact::CliTotals,
+    Approval, ApprovalId, AttentionReason, CliSessionId, FailReason, Projection, PromptState, PromptUuid,
+    RuleSpec, Seq, SessionId, SessionState, Timestamp, TurnEnd, WebhookId, fact::CliTotals,
 };
 use connect::Identity;
 use unreadable::Unreadable;
+use webhooks::WebhookEdit;
 use writer::{Edit, Writer};
 
 /// How much of a prompt's text is kept for lists and search, in characters.
@@ -59,6 +64,8 @@ pub struct Store {
     writer: Writer,
     readers: SqlitePool,
     unreadable: Unreadable,
+    /// Told when a webhook has something to be told, or was changed.
+    outbox: Arc<Notify>,
     tasks: TaskTracker,
 }
 
@@ -100,6 +107,7 @@ impl Store {
             identity: opened.identity,
             readers: opened.readers,
             unreadable: Unreadable::default(),
+            outbox: Arc::default(),
             tasks,
         })
     }
@@ -164,6 +172,7 @@ impl Store {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let found = self.writer.run(Edit::MarkFailed { id, reason, at }).await?;
+        self.outbox.notify_one();
         known(id, found)
     }
 
@@ -184,7 +193,99 @@ impl Store {
     /// skipped, so reading a journal again does no harm; one of a session that is not there is dropped with a warning.
     /// Other writes wait meanwhile, so a long catch-up goes in parts of some hundred facts.
     pub async fn apply(&self, projections: Vec<Projection>) -> Result<(), StoreError> {
-        self.writer.run(Edit::Apply(projections)).await.map(drop)
+        if self.writer.run(Edit::Apply(projections)).await? {
+            self.outbox.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Adds a webhook; `false` when there are as many as there may be.
+    pub async fn insert_webhook(&self, webhook: NewWebhook) -> Result<bool, StoreError> {
+        self.edit_webhooks(WebhookEdit::Insert(webhook)).await
+    }
+
+    /// Makes the webhooks that have a name these.
+    pub async fn configure_webhooks(&self, webhooks: Vec<NewWebhook>) -> Result<(), StoreError> {
+        let edit = WebhookEdit::Configure(webhooks);
+        self.edit_webhooks(edit).await.map(drop)
+    }
+
+    /// Changes a webhook; `false` when there is none with this id that was made over HTTP. One that is disabled loses what
+    /// waits for it.
+    pub async fn change_webhook(&self, id: WebhookId, patch: WebhookPatch) -> Result<bool, StoreError> {
+        self.edit_webhooks(WebhookEdit::Change(id, patch)).await
+    }
+
+    /// Deletes a webhook with what waits for it; `false` when there is none with this id that was made over HTTP.
+    pub async fn delete_webhook(&self, id: WebhookId) -> Result<bool, StoreError> {
+        self.edit_webhooks(WebhookEdit::Delete(id)).await
+    }
+
+    /// Writes down how an attempt to deliver ended.
+    pub async fn delivery_ended(&self, attempt: DeliveryAttempt) -> Result<(), StoreError> {
+        // The one who tries looks for the next one by itself.
+        let edit = Box::new(WebhookEdit::Ended(attempt));
+        self.writer.run(Edit::Webhook(edit)).await.map(drop)
+    }
+
+    /// Tells webhooks that a session needs a person for a reason that no record tells of; once while it lasts.
+    pub async fn note_attention(
+        &self,
+        session: SessionId,
+        reason: AttentionReason,
+        since: Timestamp,
+    ) -> Result<(), StoreError> {
+        let edit = WebhookEdit::Attention(session, reason, since);
+        self.edit_webhooks(edit).await.map(drop)
+    }
+
+    /// A session needs nobody any more for such a reason.
+    pub async fn clear_attention(&self, session: SessionId) -> Result<(), StoreError> {
+        let edit = Box::new(WebhookEdit::Calm(session));
+        self.writer.run(Edit::Webhook(edit)).await.map(drop)
+    }
+
+    /// No session but these needs a person for such a reason.
+    pub async fn clear_other_attention(&self, sessions: Vec<SessionId>) -> Result<(), StoreError> {
+        let edit = Box::new(WebhookEdit::CalmOthers(sessions));
+        self.writer.run(Edit::Webhook(edit)).await.map(drop)
+    }
+
+    async fn edit_webhooks(&self, edit: WebhookEdit) -> Result<bool, StoreError> {
+        let done = self.writer.run(Edit::Webhook(Box::new(edit))).await?;
+        self.outbox.notify_one();
+        Ok(done)
+    }
+
+    /// Waits until a webhook has something to be told, or was changed.
+    ///
+    /// CANCEL-SAFETY: what nobody waited for is told to the next who does.
+    pub async fn outbox_changed(&self) {
+        self.outbox.notified().await;
+    }
+
+    /// All webhooks, the oldest first.
+    pub async fn webhooks(&self) -> Result<Vec<WebhookRow>, StoreError> {
+        self.read(move |pool| async move { webhooks::list(&pool).await })
+            .await
+    }
+
+    /// The webhook with this id.
+    pub async fn webhook(&self, id: WebhookId) -> Result<Option<WebhookRow>, StoreError> {
+        self.read(move |pool| async move { webhooks::by_id(&pool, id).await })
+            .await
+    }
+
+    /// Of each webhook that is told anything what it is told next, whether or not that is due.
+    pub async fn next_deliveries(&self) -> Result<Vec<WebhookDelivery>, StoreError> {
+        self.read(move |pool| async move { webhooks::next_deliveries(&pool).await })
+            .await
+    }
+
+    /// Events that wait for webhooks.
+    pub async fn deliveries_waiting(&self) -> Result<u64, StoreError> {
+        self.read(move |pool| async move { webhooks::pending(&pool).await })
+            .await
     }
 
     /// Writes down that the request with this key begins. `None`: it is new, and may run. Else what is known of the one

@@ -30,6 +30,7 @@ mod strangers;
 mod tether;
 mod view;
 mod warm;
+mod webhooks;
 
 use std::{
     collections::HashMap,
@@ -60,6 +61,7 @@ pub use settings::{ParkSettings, Simulator, SupervisorSettings, database_file};
 pub use tether::{Tether, Tethers};
 pub use view::{Health, SessionView};
 pub use warm::{WarmHealth, WarmProfile, WarmSettings};
+pub use webhooks::{Tested, Webhooks, WebhooksError, configure as configure_webhooks};
 
 use cli::CliSource;
 use lobby::Changes;

@@ -46,7 +46,7 @@ use crate::{
     lifecycle::{End, Lifecycle, Shutdown},
     service::{self, Addressee, Inherited, Notifier, Passed},
     store::{Store, StoreError},
-    supervisor::{LostDatabase, Supervisor, SupervisorError, database_file},
+    supervisor::{LostDatabase, Supervisor, SupervisorError, configure_webhooks, database_file},
     telemetry,
 };
 
@@ -206,6 +206,10 @@ async fn serve(
     let store = Store::open(&database_file(&config.data.dir))
         .await
         .context("cannot open the database")?;
+    // Before the facts of the journals that are read again.
+    configure_webhooks(&store, build::webhooks(config))
+        .await
+        .context("cannot store the webhooks of the configuration")?;
     let tracker = lifecycle.tracker();
     tracker.spawn(reap_inherited(children, lifecycle.soft()));
     let settings = build::supervisor(config)?;
@@ -235,6 +239,7 @@ async fn serve(
         let served = http::serve_unix(listener, private, state.clone(), no_more_requests.clone());
         tracker.spawn(until_it_ends(served, lifecycle.soft()));
     }
+    tracker.spawn(lifecycle.soft().run_until_cancelled_owned(state.deliver()));
     drop(state);
 
     let file = DaemonFile {

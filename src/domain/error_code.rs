@@ -327,6 +327,16 @@ codes! {
     InvalidRule, "invalid_rule", final, none,
         "A rule cannot be used",
         "Mend the named member.";
+    // Webhooks.
+    WebhookNotFound, "webhook_not_found", final, none,
+        "There is no webhook with this id",
+        "GET /v1/webhooks lists the webhooks.";
+    WebhookConfigured, "webhook_configured", final, none,
+        "The webhook is one of the configuration",
+        "Change [[webhooks.receivers]] in the configuration and restart the daemon.";
+    TooManyWebhooks, "too_many_webhooks", final, none,
+        "There are as many webhooks as there may be",
+        "Delete one, or make one that is told more.";
     // The daemon.
     ShuttingDown, "shutting_down", retry, effect,
         "The daemon is shutting down",

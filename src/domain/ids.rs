@@ -79,6 +79,14 @@ uuid_id!(
     /// One HTTP request, in its answer and in the log.
     RequestId
 );
+uuid_id!(
+    /// A webhook for a person's program.
+    WebhookId
+);
+uuid_id!(
+    /// One event on its way to a webhook; the same in all repeats.
+    DeliveryId
+);
 
 impl ApprovalId {
     /// The id of the approval that the record `seq` of `session` opens. It follows from the two, so a journal read again

@@ -4,6 +4,9 @@ use serde::Serialize;
 
 use super::Timestamp;
 
+/// The share of its budget that a session may spend before a person is told, in percent.
+pub const BUDGET_WARNING_PERCENT: i64 = 80;
+
 /// Why a session needs a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Attention {

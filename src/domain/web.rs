@@ -150,6 +150,18 @@ impl SigningKey {
         text.parse().unwrap_or_else(|_| Self(text.as_bytes().to_vec()))
     }
 
+    /// The key of a secret in the form of Standard Webhooks.
+    ///
+    /// # Errors
+    /// A text in another form.
+    pub fn standard(text: &str) -> Result<Self, SigningKeyError> {
+        if text.starts_with("whsec_") {
+            text.parse()
+        } else {
+            Err(SigningKeyError::Encoding)
+        }
+    }
+
     /// Its bytes, for the one place that signs.
     pub fn expose(&self) -> &[u8] {
         &self.0

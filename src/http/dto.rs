@@ -11,6 +11,7 @@ mod rule;
 mod session;
 mod status;
 mod turn;
+mod webhook;
 
 pub(super) use approval::{APPROVALS_CSV_HEADING, Approval, ApprovalPage, ApprovalSummary, DecisionRequest};
 pub(super) use control::{
@@ -27,3 +28,4 @@ pub(super) use rule::{RuleList, RuleTestRequest, RuleVerdict};
 pub(super) use session::{CreateRequest, ForkRequest, ResumeRequest, Session, SessionPage, UpdateRequest};
 pub(super) use status::{Health, Readiness};
 pub(super) use turn::{RunPage, Turn, TurnPage, TurnResult, UsageBy, UsagePage};
+pub(super) use webhook::{MadeWebhook, Webhook, WebhookList, WebhookRequest, WebhookTest, WebhookUpdate};

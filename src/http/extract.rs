@@ -12,7 +12,7 @@ use serde_json::{Value, error::Category};
 
 use super::{ApiError, AppState, ErrorCode, guard};
 use crate::{
-    domain::{ApprovalId, RequestId, SessionId},
+    domain::{ApprovalId, RequestId, SessionId, WebhookId},
     store::PageRequest,
 };
 
@@ -173,6 +173,21 @@ impl FromRequestParts<AppState> for OfApproval {
         let ids = Path::<(String, String)>::from_request_parts(parts, state).await;
         match ids.map(|Path((session, approval))| (session.parse(), approval.parse())) {
             Ok((Ok(session), Ok(approval))) => Ok(Self(session, approval)),
+            _ => Err(ErrorCode::InvalidId.into()),
+        }
+    }
+}
+
+/// The webhook that the path names.
+pub(super) struct OfWebhook(pub(super) WebhookId);
+
+impl FromRequestParts<AppState> for OfWebhook {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let id = Path::<String>::from_request_parts(parts, state).await;
+        match id.map(|Path(text)| text.parse()) {
+            Ok(Ok(id)) => Ok(Self(id)),
             _ => Err(ErrorCode::InvalidId.into()),
         }
     }

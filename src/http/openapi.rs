@@ -22,7 +22,7 @@ use super::{
     PROBLEM_JSON,
     dto::Problem,
     guard, idempotency,
-    routes::{self, tickets},
+    routes::{self, tickets, webhooks},
 };
 
 /// The name of the security scheme.
@@ -37,10 +37,13 @@ const PROBLEM: &str = "Problem";
 const ANY_STATUS: [&str; 3] = ["400", "403", "421"];
 /// Problems that every route that needs a token may answer besides: the guard of the token, the daemon's own failures.
 const GUARDED_STATUS: [&str; 3] = ["401", "500", "503"];
-/// Problems that routes of one session may answer besides.
-const SESSION_STATUS: [&str; 1] = ["404"];
+/// Problems that routes of one session, or of one webhook, may answer besides.
+const ONE_STATUS: [&str; 1] = ["404"];
 /// Problems that routes that change something may answer besides.
 const BODY_STATUS: [&str; 4] = ["409", "413", "415", "422"];
+
+/// The POSTs that take no idempotency key: their answers hold a secret, which is kept nowhere.
+const UNKEYED: [&str; 2] = [tickets::PATH, webhooks::PATH];
 
 /// Problems that requests which may carry an idempotency key may answer besides.
 const KEYED_STATUS: [&str; 2] = ["409", "410"];
@@ -58,6 +61,7 @@ pub(super) fn frame() -> OpenApi {
         ("approvals", "Requests of the CLI that need a person"),
         ("rules", "Rules that decide approvals without a person"),
         ("usage", "Turns, tokens and money"),
+        ("webhooks", "Programs that are told of what happens"),
         ("daemon", "The daemon itself"),
     ];
     let tags = tags.map(|(name, text)| TagBuilder::new().name(name).description(Some(text)).build());
@@ -129,8 +133,8 @@ fn document() -> OpenApi {
     components.responses.insert(PROBLEM.to_owned(), problem.into());
     for (path, item) in &mut document.paths.paths {
         let guarded = !guard::is_open(path);
-        let of_session = path.contains("{id}");
-        if let Some(operation) = item.post.as_mut().filter(|_| path != tickets::PATH) {
+        let of_one = path.contains("{id}") || path.contains("{webhook_id}");
+        if let Some(operation) = item.post.as_mut().filter(|_| !UNKEYED.contains(&path.as_str())) {
             add_key(operation);
         }
         for (method, operation) in operations(item) {
@@ -146,7 +150,7 @@ fn document() -> OpenApi {
             }
             examples::add_body(operation);
             // An operation without a body says so to a client that sends one.
-            add_problems(operation, guarded, of_session, method != Method::GET);
+            add_problems(operation, guarded, of_one, method != Method::GET);
         }
     }
     document
@@ -172,7 +176,7 @@ pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &
     .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
-/// Every POST takes an idempotency key.
+/// A POST takes an idempotency key.
 fn add_key(operation: &mut Operation) {
     let key = ObjectBuilder::new()
         .schema_type(Type::String)
@@ -211,14 +215,14 @@ fn add_key(operation: &mut Operation) {
     }
 }
 
-fn add_problems(operation: &mut Operation, guarded: bool, of_session: bool, may_have_body: bool) {
+fn add_problems(operation: &mut Operation, guarded: bool, of_one: bool, may_have_body: bool) {
     let mut status = vec!["default"];
     status.extend(ANY_STATUS);
     if guarded {
         status.extend(GUARDED_STATUS);
     }
-    if of_session {
-        status.extend(SESSION_STATUS);
+    if of_one {
+        status.extend(ONE_STATUS);
     }
     if may_have_body {
         status.extend(BODY_STATUS);

@@ -13,6 +13,7 @@ mod sessions;
 pub(super) mod tickets;
 mod usage;
 mod wait;
+pub(super) mod webhooks;
 
 use axum::{
     Router,
@@ -156,6 +157,8 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(usage::list_turns))
         .routes(routes!(usage::list_runs))
         .routes(routes!(usage::sum))
+        .routes(routes!(webhooks::get, webhooks::update, webhooks::delete))
+        .routes(routes!(webhooks::test))
         .routes(routes!(daemon::restart))
         .routes(routes!(daemon::configuration))
         .routes(routes!(health::healthz))
@@ -166,7 +169,9 @@ fn without_prompt() -> OpenApiRouter<AppState> {
 
 /// Routes whose answers are kept under no idempotency key.
 fn with_secret() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(tickets::create))
+    OpenApiRouter::new()
+        .routes(routes!(tickets::create))
+        .routes(routes!(webhooks::list, webhooks::create))
 }
 
 async fn not_found() -> ApiError {

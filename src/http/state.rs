@@ -16,7 +16,7 @@ use super::{
 use crate::{
     auth::{Tickets, Tokens},
     domain::Role,
-    supervisor::{Lobby, Supervisor, Tethers},
+    supervisor::{Lobby, Supervisor, Tethers, Webhooks},
 };
 
 /// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
@@ -27,6 +27,7 @@ struct Parts {
     supervisor: Supervisor,
     lobby: Lobby,
     tethers: Tethers,
+    webhooks: Webhooks,
     tokens: Tokens,
     tickets: Tickets,
     config: HttpConfig,
@@ -50,6 +51,7 @@ impl AppState {
         shutdown: CancellationToken,
         tracker: TaskTracker,
     ) -> Self {
+        let lobby = Lobby::new(supervisor.clone());
         Self(Arc::new(Parts {
             hosts: HostPolicy::new(&config.allowed_hosts, &config.allowed_origins),
             connections: Connections::new(config.max_connections, config.max_connections_per_session),
@@ -57,8 +59,9 @@ impl AppState {
             first_lines: Waiting::default(),
             running: Running::default(),
             tickets: Tickets::new(Duration::from_millis(config.ticket_ms)),
-            lobby: Lobby::new(supervisor.clone()),
             tethers: Tethers::new(supervisor.clone(), shutdown.clone(), tracker.clone()),
+            webhooks: Webhooks::new(&supervisor, lobby.clone()),
+            lobby,
             supervisor,
             tokens,
             config,
@@ -105,6 +108,15 @@ impl AppState {
 
     pub(super) fn tethers(&self) -> &Tethers {
         &self.0.tethers
+    }
+
+    pub(super) fn webhooks(&self) -> &Webhooks {
+        &self.0.webhooks
+    }
+
+    /// Delivers events to webhooks, for ever.
+    pub fn deliver(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.0.webhooks.clone().run()
     }
 
     pub(super) fn tokens(&self) -> &Tokens {

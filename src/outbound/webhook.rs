@@ -49,11 +49,11 @@ pub struct Webhook {
 pub struct Delivery<'a> {
     /// The same in all repeats, so that the receiver can tell them.
     pub id: Uuid,
-    /// The session that asks.
-    pub session: SessionId,
-    /// What happened, e.g. `PreToolUse`.
+    /// The session that it is about; none in a test.
+    pub session: Option<SessionId>,
+    /// The event, e.g. `PreToolUse`.
     pub event: &'a str,
-    /// The CLI's whole request object.
+    /// The whole body; of a hook the CLI's request object.
     pub body: &'a RawValue,
 }
 
@@ -115,7 +115,7 @@ impl Outbound {
                 Err(_) => (WebhookError::Deadline, None),
             };
             tracing::debug!(
-                session.id = %delivery.session,
+                session.id = delivery.session.map(tracing::field::display),
                 delivery.id = %delivery.id,
                 attempt,
                 error = chain(&error),
@@ -143,6 +143,63 @@ impl Outbound {
     }
 }
 
+impl Outbound {
+    /// Tells a webhook of an event, once. Its answer counts by the status alone: the body is not read, however long it is.
+    ///
+    /// CANCEL-SAFETY: dropping the future drops the connection; the webhook may have got the event.
+    ///
+    /// # Errors
+    /// No answer before the deadline, or one that is no success.
+    pub async fn notify(
+        &self,
+        hook: &Webhook,
+        delivery: Delivery<'_>,
+        attempt: u8,
+        deadline: Instant,
+    ) -> Result<StatusCode, Untold> {
+        let sent = timeout_at(deadline, self.send(request(hook, &delivery, attempt))).await;
+        let answer = match sent {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Err(Untold::new(error.into())),
+            Err(_) => return Err(Untold::new(WebhookError::Deadline)),
+        };
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(status);
+        }
+        Err(Untold {
+            error: WebhookError::Status(status),
+            retry_after: retry_after(answer.headers()),
+        })
+    }
+}
+
+/// A webhook was not told.
+#[derive(Debug)]
+pub struct Untold {
+    /// Why.
+    pub error: WebhookError,
+    /// The pause that the webhook asks for.
+    pub retry_after: Option<Duration>,
+}
+
+impl Untold {
+    /// The status of the answer, if there was one.
+    pub fn status(&self) -> Option<u16> {
+        match &self.error {
+            WebhookError::Status(status) => Some(status.as_u16()),
+            _ => None,
+        }
+    }
+
+    const fn new(error: WebhookError) -> Self {
+        Self {
+            error,
+            retry_after: None,
+        }
+    }
+}
+
 /// The request of one attempt.
 fn request(hook: &Webhook, delivery: &Delivery<'_>, attempt: u8) -> Request<Full<Bytes>> {
     let body = delivery.body.get();
@@ -157,7 +214,9 @@ fn request(hook: &Webhook, delivery: &Delivery<'_>, attempt: u8) -> Request<Full
     headers.insert("trunkline-attempt", HeaderValue::from(u16::from(attempt)));
     headers.insert("webhook-timestamp", HeaderValue::from(timestamp));
     put(headers, "webhook-id", &delivery.id.to_string());
-    put(headers, "trunkline-session", &delivery.session.to_string());
+    if let Some(session) = delivery.session {
+        put(headers, "trunkline-session", &session.to_string());
+    }
     put(headers, "trunkline-event", delivery.event);
     if let Some(key) = &hook.key {
         let signature = signature(key, &delivery.id.to_string(), timestamp, body);

@@ -5,23 +5,28 @@
 
 mod money;
 
+pub(super) use money::charged;
+
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     PROMPT_TEXT_CHARS, QueryError,
     column::{Columns, integer, name},
+    outbox::{self, Happened},
 };
 use crate::domain::{
-    AgentKind, Approval, ApprovalId, ApprovalState, Chosen, CliSessionId, Fact, Projection, PromptState,
-    PromptUuid, Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TokenUsage,
-    TurnEnd, Usd,
+    AgentKind, Approval, ApprovalHow, ApprovalId, ApprovalKind, ApprovalState, Chosen, CliSessionId, Fact,
+    Projection, PromptState, PromptUuid, Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode,
+    Timestamp, TokenUsage, TurnEnd, Usd,
 };
 
-/// Adds what journals say. A projection that is covered already is skipped.
+/// Adds what journals say. A projection that is covered already is skipped. The answer is whether a webhook is to be told of
+/// any of it.
 pub(super) async fn apply(
     connection: &mut SqliteConnection,
     projections: Vec<Projection>,
-) -> Result<(), QueryError> {
+) -> Result<bool, QueryError> {
+    let mut is_told = false;
     for projection in projections {
         let Some(mut session) = Session::load(connection, projection.session).await? else {
             tracing::warn!(session.id = %projection.session, "facts of a session that is not there were dropped");
@@ -34,9 +39,11 @@ pub(super) async fn apply(
             session.fold(connection, fact).await?;
         }
         session.projected_seq = projection.seq;
+        let happened = std::mem::take(&mut session.happened);
         session.save(connection).await?;
+        is_told |= outbox::queue(connection, projection.session, happened).await?;
     }
-    Ok(())
+    Ok(is_told)
 }
 
 /// The columns of a session's row that facts change.
@@ -59,6 +66,8 @@ struct Session {
     unknown_cost_turns: u64,
     usage: TokenUsage,
     last_prompt: Option<String>,
+    /// What webhooks may be told of.
+    happened: Vec<Happened>,
 }
 
 impl Session {
@@ -99,6 +108,7 @@ impl Session {
             unknown_cost_turns: columns.count("unknown_cost_turns")?,
             usage: columns.tokens()?,
             last_prompt: columns.get("last_prompt")?,
+            happened: Vec::new(),
         })
     }
 
@@ -145,6 +155,9 @@ impl Session {
                 }
                 if state != SessionState::Parked {
                     self.parked = None;
+                }
+                if state == SessionState::Failed && self.state != SessionState::Failed {
+                    self.happened.push(Happened::Failed(at));
                 }
                 self.state = state;
                 // A reason is two strings: it can always be written.
@@ -322,6 +335,8 @@ impl Session {
             return Ok(());
         }
         self.worked(turn.ended_at);
+        self.happened
+            .push(Happened::TurnEnded(Box::new(turn.clone()), self.cost_usd));
         self.turns += 1;
         match turn.cost_usd {
             Some(cost) => self.cost_usd += money::charged(cost),
@@ -360,6 +375,11 @@ impl Session {
         .bind(&approval.rule)
         .execute(connection)
         .await?;
+        // A hook's decisions are only in the log.
+        if approval.kind != ApprovalKind::Hook {
+            self.happened
+                .push(Happened::ApprovalOpened(Box::new(approval.clone())));
+        }
         Ok(())
     }
 
@@ -410,6 +430,11 @@ impl Session {
         if resolution.state.is_answered() {
             self.worked(resolution.at);
         }
+        if needed_nobody(resolution.how) {
+            self.happened
+                .retain(|fact| !matches!(fact, Happened::ApprovalOpened(approval) if approval.id == id));
+            outbox::forget_approval(connection, id).await?;
+        }
         sqlx::query(
             "UPDATE approvals SET state = ?2, resolved_by = ?3, response = ?4, resolved_at = ?5, how = ?8,
                 input_changed = ?9, permissions_updated = ?10, ran_sha256 = ?11
@@ -430,6 +455,14 @@ impl Session {
         .await?;
         Ok(())
     }
+}
+
+/// Whether an approval that ended so was decided without a person, and without waiting for one.
+const fn needed_nobody(how: ApprovalHow) -> bool {
+    matches!(
+        how,
+        ApprovalHow::Rule | ApprovalHow::Covered | ApprovalHow::Hook | ApprovalHow::Cli
+    )
 }
 
 async fn run_exited(

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use sqlx::SqliteConnection;
 
-use super::{MetaPatch, NewSession, QueryError, StoreError, idempotency, rules, sessions};
+use super::{
+    MetaPatch, NewSession, QueryError, StoreError, idempotency,
+    outbox::{self, Happened},
+    rules, sessions,
+};
 use crate::domain::{AgentKind, FailReason, RuleSpec, SessionId, SessionState, Timestamp};
 
 /// Adds a session; `false` when its id is taken.
@@ -142,6 +146,11 @@ pub(super) async fn mark_failed(
     reason: &FailReason,
     at: Timestamp,
 ) -> Result<bool, QueryError> {
+    let was_failed: Option<bool> = sqlx::query_scalar("SELECT state = ?2 FROM sessions WHERE id = ?1")
+        .bind(id.to_string())
+        .bind(SessionState::Failed.as_str())
+        .fetch_optional(&mut *connection)
+        .await?;
     let changed = sqlx::query(
         "UPDATE sessions SET state = ?2, state_reason = ?3, updated_at = max(updated_at, ?4) WHERE id = ?1",
     )
@@ -149,9 +158,12 @@ pub(super) async fn mark_failed(
     .bind(SessionState::Failed.as_str())
     .bind(serde_json::to_string(reason).ok())
     .bind(at.as_micros())
-    .execute(connection)
+    .execute(&mut *connection)
     .await?
     .rows_affected();
+    if was_failed == Some(false) {
+        outbox::queue(connection, id, vec![Happened::Failed(at)]).await?;
+    }
     Ok(changed > 0)
 }
 
@@ -168,6 +180,7 @@ pub(super) async fn delete_session(connection: &mut SqliteConnection, id: &str) 
     .execute(&mut *connection)
     .await?;
     idempotency::drop_answers(connection, id).await?;
+    outbox::drop_session(connection, id).await?;
     let deleted = sqlx::query("DELETE FROM sessions WHERE id = ?1")
         .bind(id)
         .execute(connection)

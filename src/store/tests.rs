@@ -9,6 +9,7 @@ mod money;
 mod plans;
 mod projection;
 mod rules;
+mod webhooks;
 
 use std::path::PathBuf;
 

@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::{
     EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit,
     idempotency,
+    webhooks::{self, WebhookEdit},
 };
 use crate::domain::{FailReason, Projection, RuleSpec, SessionId, Timestamp};
 
@@ -17,7 +18,8 @@ const QUEUE: usize = 256;
 /// Most requests in one transaction, so that the first of them does not wait long.
 const BATCH: usize = 64;
 
-/// One thing to write. Its answer is whether the session or request that it names was there (for a new one: was not).
+/// One thing to write. Its answer is whether the session, request or webhook that it names was there (for a new one: was not);
+/// of facts whether a webhook is to be told of them.
 pub(super) enum Edit {
     InsertSession(Box<NewSession>),
     UpdateMeta {
@@ -48,6 +50,7 @@ pub(super) enum Edit {
     },
     EndRequest(Box<EndedRequest>),
     ForgetRequest(RequestKey),
+    Webhook(Box<WebhookEdit>),
     Ping,
     /// Close the connection after everything that came before.
     Close,
@@ -205,7 +208,7 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
         Edit::SetOptions { id, options } => edit::set_options(connection, id, &options).await,
         Edit::MarkFailed { id, reason, at } => edit::mark_failed(connection, id, &reason, at).await,
         Edit::DeleteSession(id) => edit::delete_session(connection, &id).await,
-        Edit::Apply(projections) => apply::apply(connection, projections).await.map(|()| true),
+        Edit::Apply(projections) => apply::apply(connection, projections).await,
         Edit::BeginRequest {
             key,
             digest,
@@ -214,6 +217,7 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
         } => idempotency::begin(connection, &key, &digest, at, keep_from).await,
         Edit::EndRequest(ended) => idempotency::end(connection, &ended).await.map(|()| true),
         Edit::ForgetRequest(key) => idempotency::forget(connection, &key).await,
+        Edit::Webhook(edit) => webhooks::write(connection, *edit).await,
         Edit::Ping => edit::probe(connection).await.map(|()| true),
         Edit::Close => Ok(true),
     }

@@ -59,6 +59,8 @@ impl Operation {
         Some(match self.id.as_str() {
             "create_session" => json!({"cwd": "/"}),
             "create_ticket" => json!({"path": "/v1/sessions"}),
+            "create_webhook" => json!({"url": "http://127.0.0.1:9/"}),
+            "update_webhook" => json!({"content": true}),
             "update_session" => json!({"title": "t"}),
             "send_message" => json!({"text": "hello"}),
             "decide_approval" => json!({"decision": "allow"}),

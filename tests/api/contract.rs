@@ -133,6 +133,19 @@ async fn answers_are_as_documented() {
         check(&document, name, reply.status.as_u16(), &reply.body);
         checked.insert(name);
     }
+    let made = rest
+        .post("/v1/webhooks", json!({"url": "http://127.0.0.1:9/"}))
+        .await
+        .expect(201);
+    check(&document, "create_webhook", 201, &made);
+    let webhook = id_of(&made["webhook"]);
+    for name in ["list_webhooks", "get_webhook", "update_webhook", "test_webhook"] {
+        let mut operation = operations.iter().find(|it| it.id == name).unwrap().clone();
+        operation.path = operation.path.replace("{webhook_id}", &webhook);
+        let body = call(&rest, &operation, &id, &approval).await.expect(200);
+        check(&document, name, 200, &body);
+        checked.insert(name);
+    }
     let failed = rest.ask_failing(&id).await;
     check(&document, "send_message", 200, &failed);
     for operation in operations
@@ -160,6 +173,8 @@ async fn answers_are_as_documented() {
             "delete_session",
             "remove_session_rule",
             "create_session",
+            "create_webhook",
+            "delete_webhook",
             // Its answer to a request that it takes is looked at where daemons are started again.
             "restart_daemon",
         ]

@@ -52,3 +52,4 @@ mod support;
 mod taken;
 mod unkept;
 mod warm;
+mod webhooks;

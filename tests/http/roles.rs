@@ -11,7 +11,12 @@ use trunkline::http::openapi_json;
 use crate::harness::Bed;
 
 /// Reads that a viewer may not do, and why.
-const OF_OPERATORS: [(&str, &str); 6] = [
+const OF_OPERATORS: [(&str, &str); 8] = [
+    ("/v1/webhooks", "it shows where a person is told things"),
+    (
+        "/v1/webhooks/{webhook_id}",
+        "it shows where a person is told things",
+    ),
     (
         "/v1/daemon/configuration",
         "it shows paths, hosts and variables of the machine",

@@ -37,7 +37,7 @@ fn soon() -> Instant {
 async fn call(hook: &Webhook, deadline: Instant) -> Result<String, WebhookError> {
     let delivery = Delivery {
         id: Uuid::from_u128(7),
-        session: SessionId::from_uuid(Uuid::from_u128(9)),
+        session: Some(SessionId::from_uuid(Uuid::from_u128(9))),
         event: "PreToolUse",
         body: &raw(BODY),
     };

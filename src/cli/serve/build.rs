@@ -8,7 +8,7 @@ use super::super::CliError;
 use crate::{
     claude::{Policy, environment},
     config::{Claude, Config, Loaded},
-    domain::{Liveness, RestartPolicy},
+    domain::{Liveness, RestartPolicy, Secret, WebhookSpec},
     http::{HttpConfig, InForce},
     keeper::{KeeperLimits, given_open_files, open_files_limit},
     supervisor::{DeskTimes, Limits, ParkSettings, Simulator, SupervisorSettings},
@@ -55,6 +55,14 @@ pub(super) fn in_force(loaded: &Loaded, settings: &SupervisorSettings) -> InForc
             .collect(),
         variables: variables.into_iter().map(|(name, _)| name).collect(),
     }
+}
+
+/// The webhooks of the configuration.
+pub(super) fn webhooks(config: &Config) -> Vec<(String, WebhookSpec, Secret)> {
+    let receivers = config.webhooks.receivers.iter();
+    receivers
+        .map(|receiver| (receiver.name.clone(), receiver.spec(), receiver.secret.clone()))
+        .collect()
 }
 
 /// The program that runs, which is not the file at its path any more once that was upgraded.

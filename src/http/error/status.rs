@@ -31,7 +31,8 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::ConversationNotFound
         | E::MessageNotFound
         | E::ApprovalNotFound
-        | E::RuleNotFound => StatusCode::NOT_FOUND,
+        | E::RuleNotFound
+        | E::WebhookNotFound => StatusCode::NOT_FOUND,
         E::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         E::IdempotencyConflict
         | E::IdempotencyInProgress
@@ -58,6 +59,8 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::AlreadyDecided
         | E::ApprovalNotPending
         | E::RuleExists
+        | E::WebhookConfigured
+        | E::TooManyWebhooks
         | E::RestartRefused
         | E::RequestNotPending
         | E::RequestNotOwned

@@ -2,7 +2,7 @@
 //!
 //! A viewer sees what the daemon has: sessions, records, messages, approvals, rules, turns, money and counters. Nothing of a
 //! viewer reaches a CLI, so the reads that ask one are for operators: `context_usage`, `mcp`, `settings` and the output of a
-//! task. So are the account, the CLI's settings and the daemon's configuration, which say more of the person than of the work.
+//! task. So are the account, the CLI's settings, the webhooks and the daemon's configuration, which say more of the person than of the work.
 
 use axum::http::Method;
 

@@ -4,7 +4,7 @@
 use utoipa::openapi::{Components, RefOr, Schema};
 
 /// The schemas of answers, and the members of each that may be left out.
-const ANSWERS: [(&str, &[&str]); 27] = [
+const ANSWERS: [(&str, &[&str]); 30] = [
     ("Account", &[]),
     ("Approval", &[]),
     ("ApprovalPage", &[]),
@@ -32,6 +32,9 @@ const ANSWERS: [(&str, &[&str]); 27] = [
     ("Usage", &[]),
     ("UsagePage", &[]),
     ("WarmStatus", &[]),
+    ("MadeWebhook", &[]),
+    ("Webhook", &[]),
+    ("WebhookTest", &[]),
 ];
 
 /// Says of each member of an answer that it is there, also where it may be `null`.

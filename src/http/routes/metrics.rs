@@ -27,6 +27,10 @@ pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, A
         clients: state.connections().total() as u64,
         ..supervisor.levels().await
     };
+    // A store that cannot be read says so elsewhere.
+    if let Ok(waiting) = supervisor.store().deliveries_waiting().await {
+        supervisor.metrics().webhooks().set_waiting(waiting);
+    }
     let text = supervisor
         .metrics()
         .text(&levels)

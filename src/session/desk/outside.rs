@@ -164,7 +164,7 @@ impl Actor {
             };
             let delivery = Delivery {
                 id: delivery_id(session.as_uuid(), asked.seq),
-                session,
+                session: Some(session),
                 event,
                 body: &asked.request.request,
             };

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::{
-    domain::{Approval, Attention, AttentionReason, LobbyChange, SessionState, Timestamp, Usd},
+    domain::{
+        Approval, Attention, AttentionReason, LobbyChange, SessionState, Timestamp, Usd,
+        lobby::BUDGET_WARNING_PERCENT,
+    },
     session::LiveView,
     supervisor::SessionView,
 };
-
-/// The share of its budget that a session may spend before a person is told, in percent.
-const BUDGET_WARNING_PERCENT: i64 = 80;
 
 /// A session in the lobby.
 #[derive(Clone, Debug)]
