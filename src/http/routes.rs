@@ -22,7 +22,14 @@ use axum::{
     middleware,
     response::{IntoResponse, Response},
 };
-use tower_http::set_header::SetResponseHeaderLayer;
+use tower_http::{
+    CompressionLevel,
+    compression::{
+        CompressionLayer, Predicate,
+        predicate::{And, SizeAbove},
+    },
+    set_header::SetResponseHeaderLayer,
+};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -36,6 +43,9 @@ use super::{
 const SMALL_BODY_BYTES: usize = 1024 * 1024;
 /// What a body with a prompt may have beyond the prompt, in bytes.
 const PROMPT_OVERHEAD_BYTES: usize = 1024 * 1024;
+
+/// Smaller answers are not worth compressing: they are a packet or two.
+const LEAST_COMPRESSED_BYTES: u64 = 4096;
 
 /// Everything that the daemon serves over HTTP.
 pub fn router(state: AppState) -> Router {
@@ -69,9 +79,30 @@ pub fn router(state: AppState) -> Router {
             "default-src 'none'; frame-ancestors 'none'",
         ))
         .layer(header_if_absent(header::REFERRER_POLICY, "no-referrer"))
+        .layer(compression())
         .layer(middleware::from_fn_with_state(requests, observe::observe))
         .layer(middleware::from_fn_with_state(state.clone(), cors::allow))
         .with_state(state)
+}
+
+/// Larger answers in JSON are compressed for clients that take it. Streams never are: a part that waits for more to compress is late.
+fn compression() -> CompressionLayer<And<SizeAbove, IsJson>> {
+    let is_worth_it = SizeAbove::new(LEAST_COMPRESSED_BYTES).and(IsJson);
+    // The usual level takes twice the time of the fastest one to make a list smaller by another seventh.
+    CompressionLayer::new()
+        .quality(CompressionLevel::Fastest)
+        .compress_when(is_worth_it)
+}
+
+/// Answers that are one JSON document.
+#[derive(Clone, Copy, Debug)]
+struct IsJson;
+
+impl Predicate for IsJson {
+    fn should_compress<B>(&self, response: &axum::http::Response<B>) -> bool {
+        let content_type = response.headers().get(header::CONTENT_TYPE);
+        content_type.is_some_and(|it| it.as_bytes() == b"application/json")
+    }
 }
 
 fn header_if_absent(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {

@@ -6,6 +6,7 @@
 )]
 
 mod bodies;
+mod compression;
 mod contract;
 mod conversation;
 mod events;
