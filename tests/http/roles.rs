@@ -11,7 +11,9 @@ use trunkline::http::openapi_json;
 use crate::harness::Bed;
 
 /// Reads that a viewer may not do, and why.
-const OF_OPERATORS: [(&str, &str); 8] = [
+const OF_OPERATORS: [(&str, &str); 10] = [
+    ("/v1/connect", "it makes a session"),
+    ("/v1/stdio", "it makes a session"),
     ("/v1/webhooks", "it shows where a person is told things"),
     (
         "/v1/webhooks/{webhook_id}",
