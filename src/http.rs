@@ -22,6 +22,7 @@ mod routes;
 mod serve;
 mod state;
 mod stream;
+mod thin;
 mod ws;
 
 pub use crate::domain::ErrorCode;

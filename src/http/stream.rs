@@ -11,7 +11,11 @@ use futures_util::stream::unfold;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::{ApiError, AppState, closing, connections::ConnectionPermit};
+use super::{
+    ApiError, AppState, ErrorCode, closing,
+    connections::ConnectionPermit,
+    thin::{Piece, Thin, Thinning},
+};
 use crate::{
     domain::{Seq, SessionId},
     journal::{Chunk, Cursor, Missing},
@@ -51,6 +55,41 @@ impl Format {
             Self::EventStream => events(chunk),
         }
     }
+
+    fn pieces(self, pieces: &[Piece]) -> Bytes {
+        let mut out = Vec::new();
+        for piece in pieces {
+            let text = piece.own_text();
+            let data = match (piece, &text) {
+                (Piece::Record(_, line), _) => line.as_ref(),
+                (_, Some(text)) => text.as_bytes(),
+                (_, None) => continue,
+            };
+            if self == Self::Lines {
+                out.extend_from_slice(data);
+                out.push(b'\n');
+                continue;
+            }
+            let (name, seq) = match piece {
+                Piece::Record(seq, _) => (None, *seq),
+                Piece::Gap(missing) => (Some("gap"), missing.last_seq),
+                Piece::Coalesced(seq, _) => (Some("coalesced"), *seq),
+                Piece::Cursor(seq) => (Some("cursor"), *seq),
+            };
+            event(name, seq, data, &mut out);
+        }
+        out.into()
+    }
+}
+
+/// An event with a number and, for what is no record, a name.
+fn event(name: Option<&str>, id: Seq, data: &[u8], out: &mut Vec<u8>) {
+    if let Some(name) = name {
+        out.extend_from_slice(format!("event: {name}\n").as_bytes());
+    }
+    out.extend_from_slice(format!("id: {id}\ndata: ").as_bytes());
+    out.extend(data.iter().map(|byte| if *byte == b'\r' { b' ' } else { *byte }));
+    out.extend_from_slice(b"\n\n");
 }
 
 /// What a client that can take records is told of those that are missing.
@@ -75,20 +114,34 @@ fn lines(chunk: &Chunk) -> Bytes {
 fn events(chunk: &Chunk) -> Bytes {
     let mut out = Vec::with_capacity(chunk.bytes.len() + chunk.bytes.len() / 4);
     if let Some(missing) = chunk.missing {
-        let (last, data) = (missing.last_seq, gap(missing));
-        out.extend_from_slice(format!("event: gap\nid: {last}\ndata: {data}\n\n").as_bytes());
+        event(Some("gap"), missing.last_seq, gap(missing).as_bytes(), &mut out);
     }
     for record in chunk.records() {
-        out.extend_from_slice(format!("id: {}\ndata: ", record.seq).as_bytes());
-        out.extend(
-            record
-                .line
-                .iter()
-                .map(|byte| if *byte == b'\r' { b' ' } else { *byte }),
-        );
-        out.extend_from_slice(b"\n\n");
+        event(None, record.seq, record.line, &mut out);
     }
     out.into()
+}
+
+/// The record after which a client begins: that which it names, or the one before the newest `tail`.
+///
+/// # Errors
+/// `InvalidQuery` for both; those of the session.
+pub(super) async fn begin(
+    state: &AppState,
+    id: SessionId,
+    after: Option<u64>,
+    tail: Option<u64>,
+) -> Result<Option<Seq>, ApiError> {
+    let Some(tail) = tail else {
+        return Ok(after.map(Seq::new));
+    };
+    if after.is_some() {
+        return Err(ApiError::new(ErrorCode::InvalidQuery).detail("tail and after go not together"));
+    }
+    // The cursor opens the session: what it says afterwards is what its journal says.
+    let _opened = state.supervisor().cursor(id, Seq::ZERO).await?;
+    let head = state.supervisor().session(id).await?.live.head_seq;
+    Ok(Some(Seq::new(head.get().saturating_sub(tail))))
 }
 
 /// A response that streams the records after `after`: to the head, or on and on when `follow` is set.
@@ -98,6 +151,7 @@ pub(super) async fn open(
     after: Seq,
     format: Format,
     follow: bool,
+    thinning: Thinning,
 ) -> Result<Response, ApiError> {
     let permit = state.connections().admit(id)?;
     let cursor = state.supervisor().cursor(id, after).await?;
@@ -105,6 +159,7 @@ pub(super) async fn open(
     let head = state.supervisor().session(id).await?.live.head_seq;
     let records = Records {
         cursor,
+        thin: Thin::new(thinning),
         until: (!follow).then_some(head),
         format,
     };
@@ -158,6 +213,8 @@ pub(super) fn respond<S: Source>(
 
 struct Records {
     cursor: Cursor,
+    /// For a client that does not get every record as it is.
+    thin: Option<Thin>,
     /// The last record of a stream that does not follow.
     until: Option<Seq>,
     format: Format,
@@ -166,10 +223,21 @@ struct Records {
 impl Source for Records {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         if self.until.is_some_and(|until| self.cursor.position() >= until) {
-            return None;
+            let rest = self.thin.as_mut().map(Thin::rest).unwrap_or_default();
+            return (!rest.is_empty()).then(|| Ok(self.format.pieces(&rest)));
         }
-        match self.cursor.next(CHUNK_BYTES).await {
-            Ok(chunk) => chunk.map(|chunk| Ok(self.format.encode(&chunk))),
+        let taken = match &mut self.thin {
+            Some(thin) => {
+                let pieces = thin.next(&mut self.cursor, CHUNK_BYTES).await;
+                pieces.map(|pieces| pieces.map(|pieces| self.format.pieces(&pieces)))
+            }
+            None => {
+                let chunk = self.cursor.next(CHUNK_BYTES).await;
+                chunk.map(|chunk| chunk.map(|chunk| self.format.encode(&chunk)))
+            }
+        };
+        match taken {
+            Ok(part) => part.map(Ok),
             Err(error) => {
                 tracing::error!(
                     error = &error as &dyn std::error::Error,

@@ -36,10 +36,12 @@ use super::{
     connections::ConnectionPermit,
     extract::{OfSession, Params},
     serve::Visit,
+    stream,
+    thin::Thinning,
 };
 use crate::{
     auth::Tokens,
-    domain::{ClientId, Role, Seq, SessionId},
+    domain::{ClientId, Role, SessionId},
     session::{Attachment, ClientInbox},
 };
 use client::{Client, Inbox};
@@ -75,8 +77,33 @@ pub(super) struct AttachParams {
     /// How the client names itself: 1 to 64 letters, digits, dots, dashes and underscores. Under this name it can come back and
     /// answer what it registered for. Default: the id of its connection.
     client_id: Option<ClientId>,
+    /// Begin with the newest so many records, in the place of `after`. Of `trunkline.v1` only.
+    tail: Option<u64>,
+    /// Only records of these kinds: sources such as `daemon`, or a source and a type such as `cli.assistant`, separated by commas.
+    /// The client is told of numbers that it does not get by `trunkline.cursor`. Of `trunkline.v1` only.
+    only: Option<String>,
+    /// No records of these kinds, such as `cli.stream_event`. Of `trunkline.v1` only.
+    without: Option<String>,
+    /// Join the pieces of a message that come within so many milliseconds, 10 to 10000, to one `trunkline.coalesced`. Of
+    /// `trunkline.v1` only.
+    coalesce: Option<u64>,
     /// Whether a session that is stopped or has failed is resumed for the client. Of `ndjson` only. Default: `false`.
     resume: Option<bool>,
+}
+
+impl AttachParams {
+    /// A parameter that only `trunkline.v1` has.
+    fn of_records(&self) -> Option<&'static str> {
+        let given = [
+            ("after", self.after.is_some()),
+            ("tail", self.tail.is_some()),
+            ("only", self.only.is_some()),
+            ("without", self.without.is_some()),
+            ("coalesce", self.coalesce.is_some()),
+        ];
+        let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.next().map(|(name, _)| name)
+    }
 }
 
 /// A sub-protocol.
@@ -179,8 +206,9 @@ pub(super) async fn attach(
     match (protocol, role) {
         (Protocol::Records, Some(role)) => attach_records(state, id, params, role, upgrade).await,
         (Protocol::Records, None) => Err(ErrorCode::Unauthorized.into()),
-        (Protocol::Ndjson, _) if params.after.is_some() => {
-            Err(ApiError::new(ErrorCode::InvalidQuery).detail("after is of trunkline.v1 only"))
+        (Protocol::Ndjson, _) if params.of_records().is_some() => {
+            let name = params.of_records().unwrap_or_default();
+            Err(ApiError::new(ErrorCode::InvalidQuery).detail(format!("{name} is of trunkline.v1 only")))
         }
         (Protocol::Ndjson, Some(role)) => {
             let permit = state.connections().admit(id)?;
@@ -271,11 +299,13 @@ async fn attach_records(
     if params.resume.is_some() {
         return Err(ApiError::new(ErrorCode::InvalidQuery).detail("resume is of ndjson only"));
     }
+    let thinning = Thinning::of(params.only.as_deref(), params.without.as_deref(), params.coalesce)?;
     let permit = state.connections().admit(id)?;
+    let after = stream::begin(&state, id, params.after, params.tail).await?;
     let view = state.supervisor().session(id).await?;
     let attachment = state
         .supervisor()
-        .attach(id, params.after.map(Seq::new), params.client_id, role)
+        .attach(id, after, params.client_id, role)
         .await?;
     let Attachment {
         connection,
@@ -290,7 +320,7 @@ async fn attach_records(
     let head = live.head_seq;
     let snapshot = frames::snapshot(view, live, (connection, client_id), cursor.position());
     let client = Client {
-        dialect: Records::new(snapshot, head),
+        dialect: Records::new(snapshot, head, thinning),
         cursor,
         direct,
         inbox,

@@ -46,6 +46,7 @@ mod restart;
 mod resume;
 mod rules;
 mod silence;
+mod slow_link;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;

@@ -15,6 +15,7 @@ pub(crate) mod chance;
 pub(crate) mod daemon;
 pub(crate) mod event_stream;
 pub(crate) mod lines;
+pub(crate) mod link;
 pub(crate) mod model_api;
 pub(crate) mod pages;
 pub(crate) mod proc;

@@ -15,6 +15,7 @@ use crate::{
         dto::EventPage,
         extract::{OfSession, Params},
         stream::{self, Format, LAST_EVENT_ID},
+        thin::Thinning,
     },
 };
 
@@ -32,6 +33,15 @@ const PAGE_BYTES: usize = 8 * 1024 * 1024;
 pub(super) struct EventParams {
     /// Only records after this number. Default: 0, from the first.
     after: Option<u64>,
+    /// Begin with the newest so many records, in the place of `after`.
+    tail: Option<u64>,
+    /// Only records of these kinds: sources such as `daemon`, or a source and a type such as `cli.assistant`, separated by commas.
+    /// Of streams only: they tell of numbers that they leave out.
+    only: Option<String>,
+    /// No records of these kinds, such as `cli.stream_event`. Of streams only.
+    without: Option<String>,
+    /// Join the pieces of a message that come within so many milliseconds, 10 to 10000. Of streams only.
+    coalesce: Option<u64>,
     /// Records per page, 1 to 5000. Default: 200. Pages only.
     limit: Option<usize>,
     /// Whether a stream of lines goes on with new records. Default: false. `application/x-ndjson` only.
@@ -56,14 +66,30 @@ pub(super) async fn list(
     Params(params): Params<EventParams>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let after = Seq::new(params.after.unwrap_or(0));
-    match wanted(&headers) {
+    let thinning = Thinning::of(params.only.as_deref(), params.without.as_deref(), params.coalesce)?;
+    let format = wanted(&headers);
+    let seen = match format {
+        Some(Format::EventStream) => last_event_id(&headers)?,
+        Some(Format::Lines) | None => None,
+    };
+    let after = match seen {
+        // A browser that comes back asks with the same query.
+        Some(seen) => seen,
+        None => stream::begin(&state, id, params.after, params.tail)
+            .await?
+            .unwrap_or(Seq::ZERO),
+    };
+    match format {
         Some(Format::EventStream) => {
-            let after = last_event_id(&headers)?.unwrap_or(after);
-            stream::open(&state, id, after, Format::EventStream, true).await
+            stream::open(&state, id, after, Format::EventStream, true, thinning).await
         }
         Some(Format::Lines) => {
-            stream::open(&state, id, after, Format::Lines, params.follow.unwrap_or(false)).await
+            let follow = params.follow.unwrap_or(false);
+            stream::open(&state, id, after, Format::Lines, follow, thinning).await
+        }
+        None if params.only.is_some() || params.without.is_some() || params.coalesce.is_some() => {
+            Err(ApiError::new(ErrorCode::InvalidQuery)
+                .detail("only, without and coalesce are of streams only"))
         }
         None => page(&state, id, after, params.limit.unwrap_or(DEFAULT_LIMIT)).await,
     }

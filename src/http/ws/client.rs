@@ -154,7 +154,7 @@ impl<I: Inbox, D: Dialect> Peer for Served<I, D> {
     }
 
     fn written(&mut self) {
-        self.sent = self.client.cursor.position();
+        self.sent = self.client.dialect.reached(self.client.cursor.position());
     }
 
     fn sent(&self) -> Option<u64> {

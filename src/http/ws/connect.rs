@@ -342,6 +342,10 @@ async fn open(
     if let Some(id) = known_session(state, params).await.map_err(supervisor_failed)? {
         let attach = AttachParams {
             after: None,
+            tail: None,
+            only: None,
+            without: None,
+            coalesce: None,
             protocol: None,
             client_id: params.client_id.clone(),
             resume: Some(true),

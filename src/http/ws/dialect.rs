@@ -56,6 +56,11 @@ pub(super) trait Dialect: Send {
 
     /// Whether the client counts records, and can go on after one.
     fn counts(&self) -> bool;
+
+    /// The last record that the client was given, or needs not to be, where its cursor is at `position`.
+    fn reached(&self, position: Seq) -> Seq {
+        position
+    }
 }
 
 /// The next step for a client.

@@ -9,7 +9,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     claude::{ControlResponse, scan},
-    domain::{ClientId, ConnectionId, Seq, Timestamp},
+    domain::{self, ClientId, ConnectionId, Seq, Timestamp},
     http::{
         ApiError, ErrorCode,
         dto::{Approval, Session},
@@ -20,6 +20,10 @@ use crate::{
 
 /// Frames of our own are small; longer lines are for the CLI and not looked into.
 const MAX_OWN_FRAME_BYTES: usize = 4 * 1024;
+/// The bytes of requests in a snapshot from which on no more than a part of another one is shown.
+const SNAPSHOT_BYTES: usize = 128 * 1024;
+/// The size of such a part.
+const STUB_BYTES: usize = 1024;
 /// What the type of a frame of our own begins with.
 const OWN_PREFIX: &str = "trunkline.";
 
@@ -58,9 +62,18 @@ pub(super) fn snapshot(
     let session = view.row.id;
     let (connection_id, client_id) = client;
     let (requests, waiting_requests) = (live.requests.clone(), live.waiting_requests);
+    let mut room = SNAPSHOT_BYTES;
+    let pending_approvals = live
+        .approvals
+        .iter()
+        .map(|approval| {
+            let approval = within(approval.as_ref().clone(), &mut room);
+            Approval::pending(session, approval)
+        })
+        .collect();
     let parts: Vec<_> = requests
         .iter()
-        .map(|request| excerpt(request.request(), MOST_BYTES))
+        .map(|request| excerpt(request.request(), most(request.request(), &mut room)))
         .collect();
     let snapshot = Snapshot {
         r#type: "trunkline.snapshot",
@@ -69,17 +82,13 @@ pub(super) fn snapshot(
         client_id,
         head_seq: live.head_seq,
         after,
-        pending_approvals: live
-            .approvals
-            .iter()
-            .map(|approval| Approval::pending(session, approval.as_ref().clone()))
-            .collect(),
+        pending_approvals,
         pending_requests: requests
             .iter()
             .zip(&parts)
             .map(|(request, part)| {
-                let left_out = part.as_ref().map(|part| &part.left_out);
-                let left_out = left_out.or_else(|| request.left_out());
+                let left_out = request.left_out();
+                let left_out = left_out.or_else(|| part.as_ref().map(|part| &part.left_out));
                 let whole = request.request();
                 Request {
                     request_id: request.request_id(),
@@ -99,6 +108,26 @@ pub(super) fn snapshot(
     };
     // Plain data with string keys always has a JSON form.
     serde_json::to_string(&snapshot).unwrap_or_default()
+}
+
+/// How large a request may be that is shown as it is.
+fn most(request: &RawValue, room: &mut usize) -> usize {
+    let size = request.get().len();
+    if size > STUB_BYTES && size > *room {
+        return STUB_BYTES;
+    }
+    *room = room.saturating_sub(size);
+    MOST_BYTES
+}
+
+/// The approval with as much of its request as there is room for.
+fn within(mut approval: domain::Approval, room: &mut usize) -> domain::Approval {
+    if let Some(part) = excerpt(&approval.request, most(&approval.request, room)) {
+        approval.request = part.object;
+        // The size of the whole is known to whoever cut it first.
+        approval.left_out.get_or_insert_with(|| Box::new(part.left_out));
+    }
+    approval
 }
 
 /// A line that is for the daemon itself.

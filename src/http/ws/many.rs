@@ -34,8 +34,14 @@ use super::{
     socket::{self, Limits, Outgoing, Peer, Taken, Work},
 };
 use crate::{
-    domain::{Role, Seq, SessionId},
-    http::{ApiError, AppState, ErrorCode, closing, extract::Params, lobby::LobbyView},
+    domain::{Role, SessionId},
+    http::{
+        ApiError, AppState, ErrorCode, closing,
+        extract::Params,
+        lobby::LobbyView,
+        stream,
+        thin::{Thin, Thinning},
+    },
     session::{Attachment, ClientInbox},
 };
 use said::{Said, Subscribe, Unclear};
@@ -349,9 +355,10 @@ impl Peer for Many {
 /// Joins a session.
 async fn join(state: &AppState, wanted: Subscribe, role: Role) -> Result<Join, ApiError> {
     let id = wanted.session_id;
+    let thinning = Thinning::of(wanted.only.as_deref(), wanted.without.as_deref(), wanted.coalesce)?;
     let permit = state.connections().admit(id)?;
+    let after = stream::begin(state, id, wanted.after, wanted.tail).await?;
     let view = state.supervisor().session(id).await?;
-    let after = wanted.after.map(Seq::new);
     let attachment = state
         .supervisor()
         .attach(id, after, wanted.client_id, role)
@@ -371,6 +378,7 @@ async fn join(state: &AppState, wanted: Subscribe, role: Role) -> Result<Join, A
         subscription: Subscription {
             id,
             cursor,
+            thin: Thin::new(thinning),
             direct: Some(direct),
             credit: Arc::new(Credit::new(wanted.credit)),
             left: CancellationToken::new(),

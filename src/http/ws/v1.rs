@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     domain::Seq,
-    http::{ApiError, ErrorCode, closing, stream},
+    http::{
+        ApiError, ErrorCode, closing, stream,
+        thin::{Piece, Thin, Thinning},
+    },
     journal::{Chunk, Cursor},
     session::ClientFrame,
 };
@@ -25,15 +28,18 @@ pub(super) const PROTOCOL: &str = "trunkline.v1";
 #[derive(Debug)]
 pub(super) struct Records {
     snapshot: Option<String>,
+    /// For a client that does not get every record as it is.
+    thin: Option<Thin>,
     /// The last record when the client was attached.
     head: Seq,
 }
 
 impl Records {
     /// A client that begins with a snapshot of the moment at which the last record was this one.
-    pub(super) const fn new(snapshot: String, head: Seq) -> Self {
+    pub(super) fn new(snapshot: String, head: Seq, thinning: Thinning) -> Self {
         Self {
             snapshot: Some(snapshot),
+            thin: Thin::new(thinning),
             head,
         }
     }
@@ -45,6 +51,13 @@ impl Dialect for Records {
     }
 
     async fn next(&mut self, cursor: &mut Cursor) -> Next {
+        if let Some(thin) = &mut self.thin {
+            return match thin.next(cursor, BATCH_BYTES).await {
+                Ok(Some(pieces)) => Next::Frames(pieces.into_iter().filter_map(message).collect()),
+                Ok(None) => Next::End,
+                Err(error) => Next::Failed(error),
+            };
+        }
         let chunk = match cursor.next(BATCH_BYTES).await {
             Ok(Some(chunk)) => chunk,
             Ok(None) => return Next::End,
@@ -88,6 +101,19 @@ impl Dialect for Records {
     fn counts(&self) -> bool {
         true
     }
+
+    fn reached(&self, position: Seq) -> Seq {
+        self.thin.as_ref().map_or(position, |thin| thin.reached(position))
+    }
+}
+
+/// The frame of a piece.
+fn message(piece: Piece) -> Option<Message> {
+    let text = match piece {
+        Piece::Record(_, line) => return Utf8Bytes::try_from(line).ok().map(Message::Text),
+        piece => piece.own_text()?.into_owned(),
+    };
+    Some(Message::Text(text.into()))
 }
 
 /// One text frame per record, sharing the chunk's bytes.

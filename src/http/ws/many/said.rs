@@ -45,6 +45,14 @@ pub(super) struct Subscribe {
     pub(super) session_id: SessionId,
     /// Begin with the records after this number; new ones only when it is left out.
     pub(super) after: Option<u64>,
+    /// Begin with the newest so many records.
+    pub(super) tail: Option<u64>,
+    /// Only records of these kinds.
+    pub(super) only: Option<String>,
+    /// No records of these kinds.
+    pub(super) without: Option<String>,
+    /// Join the pieces of a message that come within so many milliseconds.
+    pub(super) coalesce: Option<u64>,
     /// The client's name for itself.
     pub(super) client_id: Option<ClientId>,
     /// How many bytes of records the client takes before it says more; all when it is left out.

@@ -12,7 +12,11 @@ use tokio_util::sync::CancellationToken;
 use super::super::{client::MAX_ANSWERS, close::Close, frames};
 use crate::{
     domain::SessionId,
-    http::{connections::ConnectionPermit, stream},
+    http::{
+        connections::ConnectionPermit,
+        stream,
+        thin::{Piece, Thin},
+    },
     journal::{Chunk, Cursor, ReadError},
     session::ClientFrame,
 };
@@ -69,6 +73,8 @@ impl Credit {
 pub(super) struct Subscription {
     pub(super) id: SessionId,
     pub(super) cursor: Cursor,
+    /// For a client that does not get every record as it is.
+    pub(super) thin: Option<Thin>,
     /// News for this client alone; `None` once there are no more.
     pub(super) direct: Option<mpsc::Receiver<ClientFrame>>,
     pub(super) credit: Arc<Credit>,
@@ -77,6 +83,12 @@ pub(super) struct Subscription {
     pub(super) shutdown: CancellationToken,
     /// Gives the place back.
     pub(super) _permit: ConnectionPermit,
+}
+
+/// What was taken of the journal.
+enum Given {
+    Chunk(Chunk),
+    Pieces(Vec<Piece>),
 }
 
 /// The next part of a session's news.
@@ -99,6 +111,7 @@ impl Subscription {
                 direct,
                 credit,
                 cursor,
+                thin,
                 left,
                 ..
             } = &mut *self;
@@ -114,13 +127,19 @@ impl Subscription {
             };
             let records = async {
                 credit.some().await;
-                cursor.next(BATCH_BYTES).await
+                match thin {
+                    Some(thin) => thin
+                        .next(cursor, BATCH_BYTES)
+                        .await
+                        .map(|it| it.map(Given::Pieces)),
+                    None => cursor.next(BATCH_BYTES).await.map(|it| it.map(Given::Chunk)),
+                }
             };
             // Each branch receives, or keeps what it took: all are cancel-safe.
             let count = tokio::select! {
                 () = left.cancelled() => return Part::Left,
                 count = direct => count,
-                chunk = records => return self.on_chunk(chunk),
+                given = records => return self.on_records(given),
             };
             if count > 0 {
                 let frames = news
@@ -137,9 +156,17 @@ impl Subscription {
         }
     }
 
-    fn on_chunk(&self, chunk: Result<Option<Chunk>, ReadError>) -> Part {
-        match chunk {
-            Ok(Some(chunk)) => {
+    fn on_records(&self, given: Result<Option<Given>, ReadError>) -> Part {
+        match given {
+            Ok(Some(Given::Pieces(pieces))) => {
+                self.credit.spend(pieces.iter().map(Piece::len).sum());
+                let frames = pieces.iter().filter_map(|piece| match piece {
+                    Piece::Record(_, line) => Some(tagged(self.id, str::from_utf8(line).ok()?)),
+                    piece => Some(tagged(self.id, &piece.own_text()?)),
+                });
+                Part::Frames(frames.collect())
+            }
+            Ok(Some(Given::Chunk(chunk))) => {
                 self.credit.spend(chunk.bytes.len());
                 let gap = chunk
                     .missing
