@@ -222,13 +222,12 @@ struct Records {
 
 impl Source for Records {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        if self.until.is_some_and(|until| self.cursor.position() >= until) {
-            let rest = self.thin.as_mut().map(Thin::rest).unwrap_or_default();
-            return (!rest.is_empty()).then(|| Ok(self.format.pieces(&rest)));
+        if self.thin.is_none() && self.until.is_some_and(|until| self.cursor.position() >= until) {
+            return None;
         }
         let taken = match &mut self.thin {
             Some(thin) => {
-                let pieces = thin.next(&mut self.cursor, CHUNK_BYTES).await;
+                let pieces = thin.next(&mut self.cursor, CHUNK_BYTES, self.until).await;
                 pieces.map(|pieces| pieces.map(|pieces| self.format.pieces(&pieces)))
             }
             None => {

@@ -178,15 +178,19 @@ impl Thin {
         })
     }
 
-    /// The next pieces, at least one; `None` when no record will follow. It waits while there are none.
+    /// The next pieces, at least one; `None` when no record will follow, or none up to `until`. It waits while there are none.
     ///
     /// CANCEL-SAFETY: what was taken from the cursor and not given is kept.
     pub(super) async fn next(
         &mut self,
         cursor: &mut Cursor,
         max_bytes: usize,
+        until: Option<Seq>,
     ) -> Result<Option<Vec<Piece>>, ReadError> {
         loop {
+            if until.is_some_and(|until| cursor.position() >= until) {
+                return Ok(self.rest());
+            }
             let due = self.due();
             let time = async {
                 match due {
@@ -198,10 +202,7 @@ impl Thin {
             let pieces = tokio::select! {
                 chunk = cursor.next(max_bytes) => match chunk? {
                     Some(chunk) => self.take(&chunk, Instant::now()),
-                    None => {
-                        let rest = self.rest();
-                        return Ok((!rest.is_empty()).then_some(rest));
-                    }
+                    None => return Ok(self.rest()),
                 },
                 () = time => self.timed(Instant::now()),
             };
@@ -212,11 +213,11 @@ impl Thin {
     }
 
     /// What was kept back, for a client that gets no more.
-    pub(super) fn rest(&mut self) -> Vec<Piece> {
+    fn rest(&mut self) -> Option<Vec<Piece>> {
         let mut pieces = Vec::new();
         self.flush(&mut pieces);
         pieces.extend(self.passed.take().map(|(seq, _)| Piece::Cursor(seq)));
-        pieces
+        (!pieces.is_empty()).then_some(pieces)
     }
 
     /// The last record before those that are kept back, where the cursor is at `position`.

@@ -161,3 +161,29 @@ async fn an_event_stream_resumes_by_last_event_id() {
     let problem: Value = answer.problem(400, "invalid_query");
     assert!(problem["detail"].as_str().unwrap().contains("last-event-id"));
 }
+
+#[tokio::test]
+async fn a_stream_to_the_newest_record_tells_the_place_of_those_that_it_leaves_out() {
+    let bed = Bed::start().await;
+    let id = bed.session(&RECORDS).await;
+    let journal = on_disk(&bed, id);
+    let all: Vec<&str> = journal.lines().collect();
+    let place = r#"{"type":"trunkline.cursor","seq":3}"#;
+    for (query, expected) in [
+        ("only=daemon.state", vec![all[2]]),
+        ("without=daemon.state", vec![all[0], all[1], place]),
+        ("only=cli,stderr", vec![place]),
+        (
+            "only=daemon&without=daemon.note&coalesce=10000",
+            vec![all[1], all[2]],
+        ),
+        ("tail=1", vec![all[2]]),
+        ("after=3&only=cli", vec![]),
+    ] {
+        let request = bed
+            .request(Method::GET, &format!("/v1/sessions/{id}/events?{query}"))
+            .header(header::ACCEPT, "application/x-ndjson");
+        let answer = bed.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.text.lines().collect::<Vec<_>>(), expected, "{query}");
+    }
+}

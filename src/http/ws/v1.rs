@@ -52,7 +52,7 @@ impl Dialect for Records {
 
     async fn next(&mut self, cursor: &mut Cursor) -> Next {
         if let Some(thin) = &mut self.thin {
-            return match thin.next(cursor, BATCH_BYTES).await {
+            return match thin.next(cursor, BATCH_BYTES, None).await {
                 Ok(Some(pieces)) => Next::Frames(pieces.into_iter().filter_map(message).collect()),
                 Ok(None) => Next::End,
                 Err(error) => Next::Failed(error),

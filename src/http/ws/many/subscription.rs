@@ -129,7 +129,7 @@ impl Subscription {
                 credit.some().await;
                 match thin {
                     Some(thin) => thin
-                        .next(cursor, BATCH_BYTES)
+                        .next(cursor, BATCH_BYTES, None)
                         .await
                         .map(|it| it.map(Given::Pieces)),
                     None => cursor.next(BATCH_BYTES).await.map(|it| it.map(Given::Chunk)),
