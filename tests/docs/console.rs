@@ -140,6 +140,10 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("RECORDS=20000 python3 bench/recovery.py", FIGURES),
     ("cargo bench --bench journal", FIGURES),
     (
+        "cargo test --test fake -- --ignored five_hundred --nocapture",
+        FIGURES,
+    ),
+    (
         "loginctl enable-linger",
         Never("needs a login of a person on a machine with logind"),
     ),
@@ -149,6 +153,8 @@ const COMMANDS: &[(&str, Runs)] = &[
     (r#"claude -p "prompt""#, OTHER),
     ("claude --continue", OTHER),
     ("claude --resume ID", OTHER),
+    ("claude --version", OTHER),
+    ("claude mcp list", OTHER),
     ("python3 -c '… rm x …'", EXAMPLE),
     ("sudo rm", EXAMPLE),
 ];
