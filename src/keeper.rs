@@ -46,7 +46,7 @@ pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
 pub use memory::{give_back_free_pages, give_back_large_buffers, memory};
-pub use outsiders::{Outsider, Sign, outsiders};
+pub use outsiders::{Outsider, Sign, outsiders, take_own_name};
 pub use plan::{
     DATA_MARKER, KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path,
 };

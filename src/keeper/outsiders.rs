@@ -104,6 +104,16 @@ pub fn outsiders(
     Ok(found)
 }
 
+/// The name of our own processes in lists.
+const OWN_NAME: &[u8] = b"trunkline";
+
+/// Has lists of processes call this one by the name of its program, also where it was started by the name of another. By that it
+/// is known to work on no conversation itself.
+pub fn take_own_name() {
+    // Without it the process is taken for what it is called.
+    os::take_own_name().ok();
+}
+
 /// The programs that run the CLI where it is a script.
 const INTERPRETERS: [&[u8]; 8] = [
     b"node", b"nodejs", b"bun", b"deno", b"python", b"python3", b"sh", b"bash",
@@ -114,6 +124,10 @@ fn is_agent(args: &[Vec<u8>], name: &[u8], program: Option<&Path>) -> bool {
     let Some(first) = args.first() else {
         return false;
     };
+    if name.trim_ascii_end() == OWN_NAME && !is_simulated(args) {
+        // It only stands in for the CLI.
+        return false;
+    }
     let own = program.and_then(Path::file_name).map(OsStr::as_bytes);
     let is_cli = |path: &[u8]| {
         let mut parts = path.rsplit(|byte| *byte == b'/');
@@ -234,6 +248,8 @@ mod tests {
             assert!(is(args, "x"), "{args}");
         }
         assert!(is("./cli -r x", "claude"));
+        assert!(is("/proc/self/exe sim --resume x", "trunkline"));
+        assert!(!is("/home/me/bin/claude --resume x", "trunkline\n"), "a stand-in");
         for args in [
             "trunkline new --resume x",
             "/home/claude/bin/trunkline new --resume=x",

@@ -83,10 +83,14 @@ fn numbers(dir: &str) -> io::Result<Vec<i32>> {
     Ok(numbers)
 }
 
-/// From now on, what a descendant leaves behind becomes a child of this process, and lists of processes call it by its name:
-/// it may have been started through a link that says nothing.
+/// Lists of processes call this one by its name: it may have been started through a link that says nothing, or something else.
+pub(in crate::keeper) fn take_own_name() -> io::Result<()> {
+    Ok(prctl::set_name(c"trunkline")?)
+}
+
+/// From now on, what a descendant leaves behind becomes a child of this process, which has its own name.
 pub(in crate::keeper) fn become_keeper() -> io::Result<()> {
-    prctl::set_name(c"trunkline")?;
+    take_own_name()?;
     Ok(prctl::set_child_subreaper(true)?)
 }
 
