@@ -48,11 +48,14 @@ pub use conversations::Conversations;
 pub use desk::{DeskTimes, Routes, name_of_client, own_hooks};
 pub use error::{SessionError, Silence};
 pub use frames::{ClientFrame, LateAnswer, Refused, RefusedLine};
-pub use handle::{Attachment, ClientInbox, Decision, Launch, Occasion, Sent, SessionHandle, TurnOutcome};
+pub use handle::{
+    Attachment, ClientInbox, Decision, HostEnd, Launch, Occasion, Sent, SessionHandle, TurnOutcome,
+};
 pub use large::{Excerpt, MOST_BYTES, excerpt, whole_approval};
 pub use looks::{Looks, Unseen};
 pub use machine::{AtRest, INITIALIZE_ID};
 pub use park::{SpentBudget, WakeFailure};
+pub use process::HOST_PATIENCE;
 pub use roots::{Roots, outside as directories_outside};
 pub use ruling::where_it_leads;
 pub use view::{EDITING_TOOLS, LiveView, Offers, OpenPrompt, OpenTurn, PendingRequest, Waiting};

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::LaunchOptions;
+use super::{LaunchOptions, Policy};
 use crate::domain::CliSessionId;
 
 /// The arguments of a host, read.
@@ -26,8 +26,11 @@ pub struct HostArguments {
     pub of_host: Vec<String>,
     /// Those that go to the process as they are, in their order.
     pub rest: Vec<String>,
-    /// Whether any of these is none that is known.
-    pub has_unknown: bool,
+    /// Arguments of the options that the CLI is started without: it asks its host for forms also where nobody answers permission
+    /// prompts.
+    pub left_out: Option<&'static str>,
+    /// The flags among these that are not known.
+    pub unknown: Vec<String>,
 }
 
 /// An argument that cannot be used.
@@ -217,12 +220,81 @@ pub fn read(argv: &[String], cwd: &Path) -> Result<HostArguments, BadArgument> {
         match known {
             Some((_, kind)) => reader.take(name, *kind, &values, &words)?,
             None => {
-                reader.read.has_unknown = true;
+                reader.read.unknown.push(format!("--{name}"));
                 reader.pass(&words);
             }
         }
     }
     reader.finish()
+}
+
+/// The members of an `initialize` that are launch options under another name.
+const SAID_FIRST: &[(&str, &str)] = &[
+    ("agents", "agents"),
+    ("jsonSchema", "json_schema"),
+    ("planModeInstructions", "plan_mode_instructions"),
+    ("promptSuggestions", "prompt_suggestions"),
+    ("agentProgressSummaries", "agent_progress_summaries"),
+    ("forwardSubagentText", "forward_subagent_text"),
+    ("toolAliases", "tool_aliases"),
+    ("perTaskStopAffordance", "per_task_stop_affordance"),
+    ("supportedDialogKinds", "supported_dialog_kinds"),
+    ("title", "title"),
+];
+
+/// Adds what the host's `initialize` says to the options, so that a later process of the session, which another client may start,
+/// is told the same. What no session may be made with is the host's alone.
+pub fn remember(options: &mut LaunchOptions, initialize: &str) {
+    let Ok(Value::Object(said)) = serde_json::from_str(initialize) else {
+        return;
+    };
+    // Where skipping permission checks is allowed, it is allowed here.
+    let policy = match options.check(&Policy::default()) {
+        Ok(()) => Policy::default(),
+        Err(_) => Policy {
+            allow_bypass_permissions: true,
+            allow_extra_args: true,
+        },
+    };
+    let mut add = |option: &str, value: Value| {
+        let Ok(Value::Object(mut all)) = serde_json::to_value(&*options) else {
+            return;
+        };
+        all.insert(option.to_owned(), value);
+        // From the text, as the API reads them.
+        let with: Option<LaunchOptions> = serde_json::from_str(&Value::Object(all).to_string()).ok();
+        if let Some(with) = with.filter(|with| with.check(&policy).is_ok()) {
+            *options = with;
+        }
+    };
+    for (member, option) in SAID_FIRST {
+        if let Some(value) = said.get(*member).filter(|value| !value.is_null()) {
+            add(option, value.clone());
+        }
+    }
+    let member = |name: &str| said.get(name).filter(|value| !value.is_null());
+    let snapshot = member("systemPromptSnapshot");
+    let mut prompt = match (
+        member("systemPrompt"),
+        member("appendSystemPrompt"),
+        member("excludeDynamicSections"),
+    ) {
+        (Some(prompt), _, _) => json!({"type": "custom", "prompt": prompt}),
+        (None, None, None) => return,
+        (None, append, exclude) => {
+            let mut preset = json!({"type": "preset", "preset": "claude_code"});
+            for (name, value) in [("append", append), ("exclude_dynamic_sections", exclude)] {
+                if let Some(value) = value {
+                    preset[name] = value.clone();
+                }
+            }
+            preset
+        }
+    };
+    if let Some(snapshot) = snapshot {
+        prompt["snapshot"] = snapshot.clone();
+    }
+    add("system_prompt", prompt);
 }
 
 /// The name of a flag, and the value that is joined to it.
@@ -418,7 +490,8 @@ impl Reader<'_> {
             (None, None) => None,
         };
         if !self.asks_host && !self.options.contains_key("permission_prompts") {
-            // Nobody would hear the question.
+            // Nobody would hear the question. The CLI knows that without the flag.
+            self.read.left_out = Some("--permission-prompts=none");
             self.options
                 .insert("permission_prompts".to_owned(), "none".into());
         }
@@ -572,8 +645,8 @@ mod tests {
             read.rest,
             ["--zebra", "1", "--ant", "--await-initialize", "--bee=2"]
         );
-        assert!(read.has_unknown);
-        assert!(!read_all(&["--await-initialize"]).unwrap().has_unknown);
+        assert_eq!(read.unknown, ["--zebra", "--ant", "--bee"]);
+        assert!(read_all(&["--await-initialize"]).unwrap().unknown.is_empty());
     }
 
     #[test]
@@ -592,6 +665,34 @@ mod tests {
             let error = read_all(argv).unwrap_err().to_string();
             assert!(error.contains(told), "{error}");
         }
+    }
+
+    #[test]
+    fn the_first_word_of_a_host_holds_for_later_processes() {
+        let mut options = read_all(&["--model=sonnet", "--permission-prompt-tool=stdio"])
+            .unwrap()
+            .options;
+        let first = json!({
+            "subtype": "initialize", "systemPrompt": ["Be brief."], "promptSuggestions": true, "title": "A title",
+            "agents": {"a": {"description": "d", "prompt": "p", "permissionMode": "bypassPermissions"}},
+        });
+        remember(&mut options, &first.to_string());
+        assert_eq!(
+            serde_json::to_value(&options).unwrap(),
+            json!({
+                "model": "sonnet", "prompt_suggestions": true, "title": "A title",
+                "system_prompt": {"type": "custom", "prompt": ["Be brief."]},
+            })
+        );
+        remember(
+            &mut options,
+            r#"{"appendSystemPrompt":"And kind.","systemPromptSnapshot":false}"#,
+        );
+        let prompt = serde_json::to_value(&options.system_prompt).unwrap();
+        assert_eq!(
+            prompt,
+            json!({"type": "preset", "preset": "claude_code", "append": "And kind.", "snapshot": false})
+        );
     }
 
     #[test]

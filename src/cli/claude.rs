@@ -20,7 +20,7 @@ use self::relay::{End, Launch, Piece};
 use super::{CliError, args::Common, output, settings};
 use crate::{
     claude::{binary, environment},
-    keeper::replace_this_process,
+    keeper::{replace_this_process, take_own_name},
 };
 
 /// The name of the program that is stood in for.
@@ -31,6 +31,11 @@ const STREAM: &str = "stream-json";
 const INPUT_FORMAT: &str = "--input-format";
 /// Lines and pieces of output that may wait.
 const WAITING: usize = 64;
+/// By this variable it is known that a program that was taken for the CLI leads back here.
+const LEVEL: &str = "TRUNKLINE_STAND_IN";
+/// CLIs within CLIs, each of which was started by this program.
+const MOST_LEVELS: u32 = 16;
+
 /// The signals that are handed on.
 const HANDED_ON: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 
@@ -74,6 +79,7 @@ pub(super) fn run(common: &Common, args: Vec<OsString>) -> Result<ExitCode, CliE
             break line;
         }
     };
+    take_own_name();
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
     let launch = Launch {
         argv,
@@ -130,9 +136,32 @@ fn become_cli(common: &Common, args: &[OsString]) -> Result<ExitCode, CliError> 
             Some("install Claude Code, or name it with TRUNKLINE_CLAUDE_BIN"),
         )
     })?;
-    let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let (own, level) = Level::of_this_process(&found.path)?;
+    let mut env: Vec<(OsString, OsString)> = std::env::vars_os().filter(|(name, _)| name != LEVEL).collect();
+    env.push((LEVEL.into(), format!("{own}/{level}").into()));
     match replace_this_process(&found.path, args, &env)
         .with_context(|| format!("cannot start {}", found.path.display()))? {}
+}
+
+/// How often programs of the name of the CLI have led back here.
+struct Level;
+
+impl Level {
+    /// This process, and how many of its kind are above it.
+    fn of_this_process(found: &Path) -> Result<(u32, u32), CliError> {
+        let own = std::process::id();
+        let before = variable(LEVEL).unwrap_or_default();
+        let (pid, level) = before.split_once('/').unwrap_or_default();
+        let level = level.parse().unwrap_or(0_u32) + 1;
+        // A script that becomes this program again is the same process.
+        if pid == own.to_string() || level > MOST_LEVELS {
+            return Err(CliError::Usage(format!(
+                "{} leads back to trunkline; name the real claude with TRUNKLINE_CLAUDE_BIN",
+                found.display()
+            )));
+        }
+        Ok((own, level))
+    }
 }
 
 /// The environment that goes along: all of it to a daemon on this machine, else what says what the host is.
@@ -150,7 +179,8 @@ fn next_line(input: &mut BufReader<Stdin>) -> io::Result<Option<String>> {
     if input.read_until(b'\n', &mut line)? == 0 {
         return Ok(None);
     }
-    let line = String::from_utf8(line).map_err(io::Error::other)?;
+    // As the CLI reads it: what is no text becomes a mark of that.
+    let line = String::from_utf8_lossy(&line);
     Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
@@ -194,8 +224,11 @@ fn die(number: i32) -> ExitCode {
     if let Ok(signal) = Signal::try_from(number) {
         let mut let_through = SigSet::empty();
         let_through.add(signal);
-        // What follows is for one that is not taken.
-        let_through.thread_unblock().and_then(|()| raise(signal)).ok();
+        let_through.thread_unblock().ok();
+        // The first SIGSEGV or SIGBUS only ends the handler that the standard library has for it.
+        for _ in 0..2 {
+            raise(signal).ok();
+        }
     }
     // It was one that does not end a program.
     ExitCode::from(u8::try_from(128 + number).unwrap_or(1))

@@ -19,6 +19,8 @@ const NOT_KEYS: &[&str] = &[
     "TRUNKLINE_CONFIG",
     "TRUNKLINE_URL",
     "TRUNKLINE_TOKEN_FILE",
+    // The stand-in for the CLI tells itself how deep it is.
+    "TRUNKLINE_STAND_IN",
     "TRUNKLINE_DATA_MARK",
     "TRUNKLINE_RUN",
     "TRUNKLINE_SESSION",

@@ -82,12 +82,6 @@ impl Clients {
         self.attached.get(&connection).map(|seat| &seat.client)
     }
 
-    /// Whether an attached client named itself.
-    pub(super) fn is_named(&self, connection: ConnectionId) -> bool {
-        let seat = self.attached.get(&connection);
-        seat.is_some_and(|seat| seat.is_named)
-    }
-
     /// A connection of this client.
     pub(super) fn connection_of(&self, client: &ClientId) -> Option<ConnectionId> {
         let mut attached = self.attached.iter();

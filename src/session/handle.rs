@@ -229,6 +229,15 @@ pub(super) enum Command {
     },
 }
 
+/// The end of the program that a process was started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostEnd {
+    /// It has no more input. The process ends by itself, and may take its time for that.
+    Input,
+    /// It was told to end by this signal, and so is the process.
+    Signal(i32),
+}
+
 /// A request to stop the process.
 #[derive(Debug)]
 pub(super) struct Stop {
@@ -237,8 +246,8 @@ pub(super) struct Stop {
     pub(super) is_urgent: bool,
     /// Whether what is parked, or is being parked, stays so.
     pub(super) keeps_park: bool,
-    /// The signal that the process gets first.
-    pub(super) signal: Option<i32>,
+    /// The end of the host that the process has its end from.
+    pub(super) of_host: Option<HostEnd>,
     pub(super) reply: oneshot::Sender<()>,
 }
 
@@ -248,7 +257,7 @@ impl Stop {
             by: by.to_owned(),
             is_urgent: false,
             keeps_park: false,
-            signal: None,
+            of_host: None,
             reply,
         }
     }
@@ -521,19 +530,19 @@ impl SessionHandle {
         self.stop_with(stop, stopped, deadline).await
     }
 
-    /// As [`Self::stop`], by a signal. A process that it does not end is stopped as always.
+    /// As [`Self::stop`], with the host of the process. One that does not end by that is stopped as always.
     ///
     /// # Errors
     /// Those of [`Self::stop`].
-    pub async fn stop_by_signal(
+    pub async fn stop_with_host(
         &self,
         by: &str,
-        number: i32,
+        end: HostEnd,
         deadline: Duration,
     ) -> Result<(), SessionError> {
         let (reply, stopped) = oneshot::channel();
         let stop = Stop {
-            signal: Some(number),
+            of_host: Some(end),
             ..Stop::asked(by, reply)
         };
         self.stop_with(stop, stopped, deadline).await

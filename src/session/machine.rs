@@ -463,6 +463,7 @@ impl Machine {
             restart: self.restart.as_deref().cloned(),
             parked: self.parked(),
             unused_since: None,
+            is_input_under_way: false,
             is_woken: false,
             silent_since: self.silent_since(),
             is_silent: self.is_silence_noticed(),

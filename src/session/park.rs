@@ -170,14 +170,15 @@ impl Actor {
         if self.serves_callbacks() {
             return Err(ParkObstacle::ClientCallbacks);
         }
-        let is_under_way = self.prompts.any_is_on_its_way()
-            || !self.turn_waiters.is_empty()
-            || !self.controls.is_empty()
-            || !self.deciding.is_empty();
-        if is_under_way {
+        if self.is_input_under_way() || !self.turn_waiters.is_empty() {
             return Err(ParkObstacle::InputUnderWay);
         }
         self.machine.unused_since().ok_or(ParkObstacle::Starting)
+    }
+
+    /// Whether something that was sent is not in the journal yet, or not answered.
+    pub(super) fn is_input_under_way(&self) -> bool {
+        self.prompts.any_is_on_its_way() || !self.controls.is_empty() || !self.deciding.is_empty()
     }
 
     /// Ends the process to save what it takes, unless that would cut something short.

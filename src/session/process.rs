@@ -17,7 +17,7 @@ use super::{
     actor::Actor,
     admission::{Admitted, StartTurn},
     exit::code_of_launch,
-    handle::{Launch, Occasion, Reply, Stop},
+    handle::{HostEnd, Launch, Occasion, Reply, Stop},
     machine::digest,
     notes::{Carried, ChoicesNotice, LeftOut, Note, Notice, RunStarted},
     outbox::{self, Backlog, Due, Entry, OUTBOX_ENTRIES, Payload, Subject, Unsent},
@@ -33,6 +33,10 @@ const URGENT_TERM_GRACE_MS: u64 = 500;
 /// From SIGINT to the end of input, in a stop of an idle CLI that asks something at its end. It waits as long for the answers.
 const INTERRUPT_GRACE_MS: u64 = 1_500;
 
+/// From the end of a host's input to SIGTERM at most: the CLI alone takes as long as it needs, and its host tells it when it has
+/// no more patience.
+pub const HOST_PATIENCE: Duration = Duration::from_secs(600);
+
 /// How long after a stop its keeper is woken if it is still there: it may have been stopped, as by SIGSTOP.
 const WAKE_AFTER: Duration = Duration::from_secs(2);
 
@@ -43,8 +47,8 @@ pub(super) enum Cause {
     Asked,
     /// Somebody wants it, and does not want to wait.
     Urgent,
-    /// The host was told to end by this signal, and so is the process.
-    Signal(i32),
+    /// The program that it was started for has ended.
+    Host(HostEnd),
     /// It was not ready after this time.
     StartTimeout { ms: u64 },
     /// It said nothing for this time, and another is to take its place.
@@ -470,7 +474,7 @@ impl Actor {
 
     pub(super) fn on_stop(&mut self, stop: Stop) {
         let (by, is_urgent, keeps_park) = (stop.by.clone(), stop.is_urgent, stop.keeps_park);
-        let cause = stop.signal.map_or(Cause::asked(is_urgent), Cause::Signal);
+        let cause = stop.of_host.map_or(Cause::asked(is_urgent), Cause::Host);
         if let Some(launching) = &mut self.launching {
             let earlier = launching.stop_asked.as_ref();
             launching.stop_asked = Some(StopAsked {
@@ -514,19 +518,24 @@ impl Actor {
         let is_urgent = matches!(cause, Cause::Urgent | Cause::Hasten);
         let is_first = !matches!(cause, Cause::Again | Cause::Hasten)
             && (self.machine.state() != SessionState::Stopping
-                || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent | Cause::Signal(_))));
+                || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent | Cause::Host(_))));
         let mut request = self.stop_request(is_urgent);
         let signal = match cause {
-            Cause::Signal(number) => Some((number, Duration::from_millis(request.term_grace_ms))),
+            Cause::Host(HostEnd::Signal(number)) => {
+                request.close_stdin_first = false;
+                request.interrupt_grace_ms = 0;
+                Some((number, Duration::from_millis(request.term_grace_ms)))
+            }
+            Cause::Host(HostEnd::Input) => {
+                request.close_stdin_first = true;
+                request.eof_grace_ms = request.eof_grace_ms.max(HOST_PATIENCE.as_secs() * 1_000);
+                None
+            }
             _ => None,
         };
-        if signal.is_some() {
-            request.close_stdin_first = false;
-            request.interrupt_grace_ms = 0;
-        }
         self.desk.stop(&request);
         let (start_timeout_ms, silent_for_ms) = match cause {
-            Cause::Asked | Cause::Urgent | Cause::Signal(_) | Cause::Again | Cause::Hasten => (None, None),
+            Cause::Asked | Cause::Urgent | Cause::Host(_) | Cause::Again | Cause::Hasten => (None, None),
             Cause::StartTimeout { ms } => (Some(ms), None),
             Cause::Silence { ms } => (None, Some(ms)),
         };

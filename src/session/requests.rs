@@ -15,7 +15,7 @@ use crate::{
 use super::{
     RefusedLine, SessionError,
     actor::Actor,
-    choices::{choice_of, secret_line},
+    choices::{choice_of, is_named_client, secret_line},
     control::{Asker, Held, Interrupt, Place, Registration, Request, Waiting, end_of},
     desk::own_hooks,
     machine::INITIALIZE_ID,
@@ -142,8 +142,8 @@ impl Actor {
                 return;
             }
         };
-        let is_named_client =
-            matches!(&asker, Asker::Client { connection, .. } if self.clients.is_named(*connection));
+        // A host without a name of its own comes back for a while, and is not one of a later process.
+        let is_named_client = matches!(asker, Asker::Client { .. }) && is_named_client(Some(&by));
         let choice = choice_of(&subtype, request, is_named_client);
         let choice = choice.map(|choice| Box::new((choice, by.clone())));
         let line = match secret_line(&id, &subtype, request, &Fields::new()) {

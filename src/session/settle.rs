@@ -237,6 +237,7 @@ impl Actor {
             waiting_requests,
             parked: self.machine.parked().filter(|_| self.launching.is_none()),
             unused_since: self.parkable().ok(),
+            is_input_under_way: self.is_input_under_way(),
             is_woken: self.is_woken(),
             ..view
         }

@@ -65,6 +65,8 @@ pub struct LiveView {
     pub parked: Option<Parked>,
     /// Since when nothing is asked of a process that could be parked; absent when something stands in the way.
     pub unused_since: Option<Timestamp>,
+    /// Whether a prompt, a request or a decision that was sent is not in the journal yet, or not answered.
+    pub is_input_under_way: bool,
     /// Whether something was sent that wakes it.
     pub is_woken: bool,
     /// Since when the CLI has said nothing; absent without a process and while a person, a hook, an MCP server or a tool has

@@ -14,7 +14,7 @@ use crate::{
     files,
     keeper::{self, Outsider, StdinLine},
     session::{
-        self, Admitted, AtRest, Kept, Launch, LiveView, Roots, Routes, SessionError, SessionHandle,
+        self, Admitted, AtRest, HostEnd, Kept, Launch, LiveView, Roots, Routes, SessionError, SessionHandle,
         SessionParts, SessionSettings,
     },
     store::{MetaPatch, NewSession, SessionRow},
@@ -29,7 +29,7 @@ use super::{
     removal::absent,
     requests::{Host, Opening},
     settings::make_private_dir,
-    settings_file,
+    settings_file, tether,
 };
 
 /// How often it is looked whether a process that is being stopped is gone.
@@ -90,11 +90,12 @@ impl Supervisor {
             created_at: Clock.now(),
             state: SessionState::Starting,
         };
-        if let Some(conversation) = adopted {
+        // A host hears from the CLI itself that there is no such conversation.
+        if let Some(conversation) = adopted.filter(|_| request.host.is_none()) {
             let (supervisor, by) = (self.clone(), by.to_owned());
-            let first = (prompt, request.host);
             return self
                 .to_the_end(async move {
+                    let first = (prompt, None);
                     let made = supervisor.make(new, start, Kept::default(), first, &by).await?;
                     supervisor.settle_adoption(made, conversation, &by).await
                 })
@@ -191,7 +192,12 @@ impl Supervisor {
         let (supervisor, by) = (self.clone(), by.to_owned());
         let first = (prompt, request.host);
         self.to_the_end(async move {
+            let has_host = first.1.is_some();
             let made = supervisor.make(new, start, choices, first, &by).await?;
+            if has_host {
+                // It hears from the CLI itself what there is not.
+                return Ok(made);
+            }
             supervisor.settle_fork(made, conversation, at, &by).await
         })
         .await
@@ -369,15 +375,18 @@ impl Supervisor {
         self.session(id).await
     }
 
-    /// Sends the process of a session a signal that ends it, as its host was told to end, and returns after its end. One that
-    /// has no process is stopped.
+    /// Ends the process of a session as its host ends, and returns after its end. A session that has none is stopped.
     ///
     /// # Errors
     /// Those of [`Self::stop`].
-    pub async fn stop_by_signal(&self, id: SessionId, number: i32, by: &str) -> Result<(), SupervisorError> {
+    pub async fn stop_with_host(&self, id: SessionId, end: HostEnd, by: &str) -> Result<(), SupervisorError> {
         let session = self.handle_to_stop(id).await?;
         let deadline = self.shared.settings.stop_deadline();
-        Ok(session.stop_by_signal(by, number, deadline).await?)
+        let deadline = match end {
+            HostEnd::Input => deadline + session::HOST_PATIENCE,
+            HostEnd::Signal(_) => deadline,
+        };
+        Ok(session.stop_with_host(by, end, deadline).await?)
     }
 
     /// Waits until the process is gone for so long that nothing of it is left, and the disk takes no record of that.
@@ -473,6 +482,12 @@ impl Supervisor {
         let dir = self.shared.settings.session_dir(id);
         make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
         if let Err(error) = choices.copy_to(&dir) {
+            absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
+            return Err(SupervisorError::files(&dir)(error));
+        }
+        if opening.host.as_ref().is_some_and(|host| host.is_tied)
+            && let Err(error) = tether::mark(&dir)
+        {
             absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
             return Err(SupervisorError::files(&dir)(error));
         }
@@ -743,10 +758,10 @@ fn check_host(policy: &Policy, host: Option<&Host>) -> Result<(), SupervisorErro
     let Some(host) = host else {
         return Ok(());
     };
-    if host.has_extra_args && !policy.allow_extra_args {
+    if let Some(flag) = host.extra_args.first().filter(|_| !policy.allow_extra_args) {
         return Err(SupervisorError::InvalidOption(InvalidOption {
-            field: "extra_args".to_owned(),
-            reason: "is not allowed; sessions.allow_extra_args in the daemon's configuration allows it"
+            field: flag.clone(),
+            reason: "is not known; sessions.allow_extra_args in the daemon's configuration allows such flags"
                 .to_owned(),
         }));
     }

@@ -58,6 +58,7 @@ impl Supervisor {
         let mut more_hooks = start.hooks;
         let mut by = "daemon".to_owned();
         if let Some(host) = &host {
+            invocation.args.retain(|arg| !host.left_out.contains(arg));
             invocation.args.extend(host.args.iter().cloned());
             set_all(&mut invocation.env, &host.env);
             if let Some(request) = &host.initialize {

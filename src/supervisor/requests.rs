@@ -20,12 +20,16 @@ pub struct Host {
     pub initialize: Option<String>,
     /// Arguments of the process behind all others.
     pub args: Vec<String>,
-    /// Whether these hold any that the configuration has to allow.
-    pub has_extra_args: bool,
+    /// The flags among these that the configuration has to allow.
+    pub extra_args: Vec<String>,
     /// Variables in the place of those that the protocol sets.
     pub env: Vec<(String, String)>,
     /// Whether the process gets no variable of the daemon's: those of the options are all that the host has.
     pub has_whole_env: bool,
+    /// Whether the session ends with it.
+    pub is_tied: bool,
+    /// Arguments of the options that the process is started without, as the host would.
+    pub left_out: Vec<String>,
 }
 
 /// Shows no arguments and no values: they may be secret.

@@ -4,9 +4,13 @@
 //! A file in the folder of the session says that it has such a host, so that a later daemon waits for it, too.
 
 use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::{HashMap, HashSet},
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     domain::{SessionId, SessionState},
     files,
-    session::LiveView,
+    session::{HostEnd, LiveView, SessionHandle},
     telemetry,
 };
 
@@ -38,20 +42,29 @@ pub struct Tethers(Arc<Inner>);
 struct Inner {
     supervisor: Supervisor,
     tied: Mutex<HashMap<SessionId, Tie>>,
+    /// Hosts so far.
+    hosts: AtomicU64,
     tracker: TaskTracker,
     /// The end of the daemon, which ends no session for this.
     closing: CancellationToken,
 }
 
-/// How a session and its host stand.
-#[derive(Debug)]
+/// How a session and its hosts stand.
+#[derive(Debug, Default)]
 struct Tie {
-    /// Which host of the session it is.
-    number: u64,
-    /// Whether that is there.
-    is_held: bool,
-    /// Cancelled when the session is not to end any more.
-    ending: Option<CancellationToken>,
+    /// The hosts that are there.
+    hosts: HashSet<u64>,
+    /// Set when none is.
+    ending: Option<Ending>,
+}
+
+/// The end of a session that is to come.
+#[derive(Debug)]
+struct Ending {
+    /// Whether its host may come back.
+    has_grace: bool,
+    /// Cancelled when it does.
+    cancelled: CancellationToken,
 }
 
 impl Tethers {
@@ -60,12 +73,13 @@ impl Tethers {
         let tethers = Self(Arc::new(Inner {
             supervisor,
             tied: Mutex::default(),
+            hosts: AtomicU64::new(0),
             tracker,
             closing,
         }));
         for session in tethers.of_earlier_daemons() {
-            let number = tethers.tied_anew(session, false);
-            tethers.begin_end(session, number, GRACE);
+            tethers.tied().entry(session).or_default();
+            tethers.begin_end(session, GRACE);
         }
         tethers
     }
@@ -75,102 +89,115 @@ impl Tethers {
     /// # Errors
     /// The file that says so cannot be written.
     pub fn tie(&self, session: SessionId) -> Result<Tether, SupervisorError> {
-        let path = self.file(session);
-        let draft = path.with_extension("new");
-        files::replace(&path, &draft, b"{}\n").map_err(SupervisorError::files(&path))?;
+        let dir = self.0.supervisor.shared.settings.session_dir(session);
+        mark(&dir).map_err(SupervisorError::files(&dir))?;
+        let number = self.0.hosts.fetch_add(1, Ordering::Relaxed);
+        let mut tied = self.tied();
+        let tie = tied.entry(session).or_default();
+        tie.hosts.insert(number);
+        if let Some(ending) = tie.ending.take() {
+            ending.cancelled.cancel();
+        }
         Ok(Tether {
-            number: self.tied_anew(session, true),
             tethers: self.clone(),
             session,
+            number,
         })
     }
 
     /// Whether the host of a session was lost a moment ago and may come back.
     pub fn is_waited_for(&self, session: SessionId) -> bool {
-        self.tied().get(&session).is_some_and(|tie| !tie.is_held)
+        let tied = self.tied();
+        let ending = tied.get(&session).and_then(|tie| tie.ending.as_ref());
+        ending.is_some_and(|ending| ending.has_grace)
     }
 
-    fn tied_anew(&self, session: SessionId, is_held: bool) -> u64 {
-        let mut tied = self.tied();
-        let earlier = tied.remove(&session);
-        let number = earlier.as_ref().map_or(0, |tie| tie.number + 1);
-        if let Some(ending) = earlier.and_then(|tie| tie.ending) {
-            ending.cancel();
+    /// A host has gone. The session ends with the last one.
+    fn leave(&self, session: SessionId, number: u64, grace: Duration) {
+        let is_last = self
+            .tied()
+            .get_mut(&session)
+            .is_some_and(|tie| tie.hosts.remove(&number) && tie.hosts.is_empty());
+        if is_last {
+            self.begin_end(session, grace);
         }
-        let ending = None;
-        tied.insert(
-            session,
-            Tie {
-                number,
-                is_held,
-                ending,
-            },
-        );
-        number
     }
 
-    /// Ends the session after `grace`, unless its host or another one comes meanwhile. Once is enough.
-    fn begin_end(&self, session: SessionId, number: u64, grace: Duration) {
+    /// Ends the session after `grace`, unless a host comes meanwhile.
+    fn begin_end(&self, session: SessionId, grace: Duration) {
         let cancelled = CancellationToken::new();
-        {
-            let mut tied = self.tied();
-            let Some(tie) = tied.get_mut(&session).filter(|tie| tie.number == number) else {
-                return;
-            };
-            if tie.ending.is_some() {
-                return;
-            }
-            tie.ending = Some(cancelled.clone());
+        if let Some(tie) = self.tied().get_mut(&session) {
+            tie.ending = Some(Ending {
+                has_grace: !grace.is_zero(),
+                cancelled: cancelled.clone(),
+            });
         }
         let tethers = self.clone();
         self.0.tracker.spawn(async move {
-            let end = async {
-                tokio::time::sleep(grace).await;
-                tethers.end(session, number).await;
-            };
             // What was begun is left as it is: a stop goes on by itself.
             tokio::select! {
-                () = end => {}
+                () = tethers.end(session, grace) => tethers.untie(session, &cancelled).await,
                 () = cancelled.cancelled() => {}
                 () = tethers.0.closing.cancelled() => {}
             }
         });
     }
 
-    async fn end(&self, session: SessionId, number: u64) {
+    /// Lets the session live on, whoever goes.
+    pub async fn release(&self, session: SessionId) {
+        let Some(tie) = self.tied().remove(&session) else {
+            return;
+        };
+        if let Some(ending) = tie.ending {
+            ending.cancelled.cancel();
+        }
+        self.unmark(session).await;
+    }
+
+    /// The session has ended, or needs no end.
+    async fn untie(&self, session: SessionId, ending: &CancellationToken) {
+        {
+            let mut tied = self.tied();
+            if ending.is_cancelled() {
+                // A host has come at the last moment.
+                return;
+            }
+            tied.remove(&session);
+        }
+        self.unmark(session).await;
+    }
+
+    async fn unmark(&self, session: SessionId) {
+        if let Err(error) = absent(tokio::fs::remove_file(self.file(session)).await) {
+            tracing::warn!(session.id = %session, %error, "the file of a tether stays");
+        }
+    }
+
+    /// Stops the process that the host had. A later one is somebody else's.
+    async fn end(&self, session: SessionId, grace: Duration) {
         let stopped = async {
-            self.wait_for_rest(session).await?;
-            self.0.supervisor.stop(session, BY).await.map(drop)
+            let handle = self.0.supervisor.handle(session).await?;
+            let run = handle.view().run_id;
+            if is_over(&handle.view()) {
+                return Ok(());
+            }
+            tokio::time::sleep(grace).await;
+            wait_for_rest(&handle).await?;
+            let view = handle.view();
+            if is_over(&view) || (run.is_some() && view.run_id != run) {
+                return Ok(());
+            }
+            let supervisor = &self.0.supervisor;
+            if grace.is_zero() {
+                return supervisor.stop_with_host(session, HostEnd::Input, BY).await;
+            }
+            supervisor.stop(session, BY).await.map(drop)
         };
         match stopped.await {
             Ok(()) | Err(SupervisorError::SessionNotFound(_)) => {}
             Err(error) => {
                 let error = telemetry::chain(&error);
                 tracing::warn!(session.id = %session, error, "the session of a host that has gone does not stop");
-            }
-        }
-        let is_last = {
-            let mut tied = self.tied();
-            let is_last = tied.get(&session).is_some_and(|tie| tie.number == number);
-            if is_last {
-                tied.remove(&session);
-            }
-            is_last
-        };
-        if is_last && let Err(error) = absent(tokio::fs::remove_file(self.file(session)).await) {
-            tracing::warn!(session.id = %session, %error, "the file of a tether stays");
-        }
-    }
-
-    /// Waits until nothing of the session runs any more and nothing is to run.
-    async fn wait_for_rest(&self, session: SessionId) -> Result<(), SupervisorError> {
-        let session = self.0.supervisor.handle(session).await?;
-        loop {
-            let had_tasks = session.view().background_tasks > 0;
-            session.seen(|view| !has_work(view)).await?;
-            let more = session.seen(has_work);
-            if !had_tasks || tokio::time::timeout(TASK_TURN, more).await.is_err() {
-                return Ok(());
             }
         }
     }
@@ -202,19 +229,42 @@ pub struct Tether {
 impl Tether {
     /// The host has no more input, and does not come back for more.
     pub fn end_of_input(&self) {
-        self.tethers.begin_end(self.session, self.number, Duration::ZERO);
+        self.tethers.leave(self.session, self.number, Duration::ZERO);
     }
 }
 
 impl Drop for Tether {
     fn drop(&mut self) {
-        if let Some(tie) = self.tethers.tied().get_mut(&self.session)
-            && tie.number == self.number
-        {
-            tie.is_held = false;
-        }
-        self.tethers.begin_end(self.session, self.number, GRACE);
+        self.tethers.leave(self.session, self.number, GRACE);
     }
+}
+
+/// Says in the folder of a session that it ends with its host.
+pub(super) fn mark(dir: &Path) -> io::Result<()> {
+    let path = dir.join(FILE);
+    files::replace(&path, &path.with_extension("new"), b"{}\n")
+}
+
+/// Waits until nothing of the session runs any more and nothing is to run.
+async fn wait_for_rest(session: &SessionHandle) -> Result<(), SupervisorError> {
+    // The host's last lines are before these in the session's inbox; the answer to the second comes when the view has shown
+    // what became of them.
+    for _ in 0..2 {
+        session.choices(false).await.ok();
+    }
+    loop {
+        let had_tasks = session.view().background_tasks > 0;
+        session.seen(|view| !has_work(view)).await?;
+        let more = session.seen(has_work);
+        if !had_tasks || tokio::time::timeout(TASK_TURN, more).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether the session has no process, and is to have none.
+fn is_over(view: &LiveView) -> bool {
+    matches!(view.state, SessionState::Stopped | SessionState::Failed)
 }
 
 fn has_work(view: &LiveView) -> bool {
@@ -222,7 +272,10 @@ fn has_work(view: &LiveView) -> bool {
         SessionState::Stopping | SessionState::Stopped | SessionState::Failed | SessionState::Parked => false,
         SessionState::Starting | SessionState::Busy | SessionState::Waiting => true,
         SessionState::Idle => {
-            view.turn.is_some() || !view.open_prompts.is_empty() || view.background_tasks > 0
+            view.turn.is_some()
+                || !view.open_prompts.is_empty()
+                || view.background_tasks > 0
+                || view.is_input_under_way
         }
     }
 }

@@ -278,6 +278,7 @@ pub(super) fn resting(row: &SessionRow) -> LiveView {
         restart: None,
         parked: row.parked.filter(|_| row.state == SessionState::Parked),
         unused_since: None,
+        is_input_under_way: false,
         is_woken: false,
         silent_since: None,
         is_silent: false,

@@ -125,10 +125,19 @@ async fn a_session_that_is_kept_is_come_back_to() {
         made["id"].as_str().unwrap(),
         made["cli"]["session_id"].as_str().unwrap(),
     );
+    // Of two that would end it, the last one does; and one that keeps it, keeps it.
+    let one = open(&daemon, &format!("session={id}&on_close=stop")).await;
+    let mut two = open(&daemon, &format!("session={id}&on_close=stop")).await;
+    two.control("1", json!({"subtype": "initialize"})).await;
+    drop(one);
+    two.send(&user("again")).await;
+    two.line("result").await;
     let mut client = open(&daemon, &format!("session={id}")).await;
     client.control("1", json!({"subtype": "initialize"})).await;
-    client.send(&user("again")).await;
-    client.line("result").await;
+    drop(two);
+    client.control("2", json!({"subtype": "initialize"})).await;
+    let file = daemon.data_dir().join("sessions").join(id).join("tether.json");
+    assert!(!file.exists(), "a session that is kept is marked");
     drop(client);
     rest.lifecycle(id, "stop", json!({})).await.expect(200);
     let mut client = open(&daemon, &format!("resume={conversation}&on_close=stop")).await;
@@ -170,6 +179,12 @@ async fn what_cannot_be_made_makes_nothing() {
             "invalid_query",
         ),
         (format!("{path}&profile=..%2Fx"), vec![token], 400, "profile"),
+        (
+            format!("{path}&max_budget_usd=NaN"),
+            vec![token],
+            400,
+            "max_budget_usd",
+        ),
         ("/v1/connect".to_owned(), vec![token], 400, "cwd"),
         (
             format!("/v1/connect?session={}&model=x", uuid::Uuid::now_v7()),

@@ -267,10 +267,23 @@ async fn a_conversation_that_is_live_has_one_host_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_is_not_there_is_told_as_the_cli_tells_it() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let unknown = format!("--resume={}", uuid::Uuid::now_v7());
+    let mut host = StandIn::start(&daemon, "w", &[&unknown]);
+    host.initialize(json!({})).await;
+    host.prompt("hello").await;
+    let (status, lines, errors) = host.ended().await;
+    assert_eq!(status.code(), Some(1), "{errors}");
+    let told = lines.join("\n") + &errors;
+    assert!(told.contains("No conversation found"), "{told}");
+}
+
+#[tokio::test]
 async fn an_argument_that_is_not_allowed_is_said_on_standard_error() {
     let daemon = TestDaemon::with_fake().start().await;
     for (args, told) in [
-        (&["--some-flag", "x"][..], "sessions.allow_extra_args"),
+        (&["--some-flag", "x"][..], "--some-flag"),
         (&["--continue"][..], "--continue"),
         (&["--max-turns=0"][..], "max_turns"),
     ] {
@@ -314,5 +327,73 @@ async fn any_other_call_is_that_of_the_real_program() {
         printed.contains("9.9.9"),
         "{printed} {}",
         String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[tokio::test]
+async fn a_program_that_leads_back_to_the_stand_in_is_said() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("claude");
+    std::fs::write(
+        &script,
+        format!("#!/bin/sh\nexec '{}' claude \"$@\"\n", trunkline().display()),
+    )
+    .unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = Command::new(&script)
+        .arg("--version")
+        .env_clear()
+        .envs(clean_env(dir.path(), "http://127.0.0.1:9"))
+        .env("TRUNKLINE_CLAUDE_BIN", &script)
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("leads back to trunkline"), "{errors}");
+}
+
+#[tokio::test]
+async fn a_cli_that_takes_its_time_at_the_end_of_input_has_it() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_STOP_EOF_GRACE_MS", "100")
+        .fake(json!({"eof": {"delay_ms": 1000}}))
+        .start()
+        .await;
+    let mut host = StandIn::start(&daemon, "w", &[]);
+    host.initialize(json!({})).await;
+    host.prompt("hello").await;
+    host.line("result").await;
+    host.end_input();
+    let (status, _, errors) = host.ended().await;
+    assert_eq!(status.code(), Some(0), "{errors}");
+}
+
+#[tokio::test]
+async fn what_is_said_before_the_end_of_the_input_is_answered() {
+    let daemon = TestDaemon::with_fake()
+        .fake(json!({"merge": false}))
+        .start()
+        .await;
+    let mut host = StandIn::start(&daemon, "w", &[]);
+    host.initialize(json!({})).await;
+    for number in 0..5 {
+        host.prompt(&fake_prompt(&json!([{"text": format!("answer {number}")}])))
+            .await;
+        let request = json!({"subtype": "set_model", "model": "other"});
+        host.send(
+            &json!({"type": "control_request", "request_id": format!("m{number}"), "request": request}),
+        )
+        .await;
+    }
+    host.end_input();
+    let (status, lines, errors) = host.ended().await;
+    assert_eq!(status.code(), Some(0), "{errors}");
+    let of = |kind: &str| lines.iter().filter(|line| line.contains(kind)).count();
+    assert_eq!(
+        (of(r#""type":"result""#), of(r#""type":"control_response""#)),
+        (5, 6),
+        "{lines:#?}"
     );
 }

@@ -38,9 +38,13 @@ pub(crate) struct StandIn {
 impl StandIn {
     /// The program, for a daemon, in a directory for sessions.
     pub(crate) fn command(daemon: &TestDaemon, dir: &str) -> Command {
-        let mut command = Command::new(trunkline());
+        // By a link, as the SDKs start one program without arguments of its own.
+        let link = daemon.home().join("claude");
+        if !link.exists() {
+            std::os::unix::fs::symlink(trunkline(), &link).unwrap();
+        }
+        let mut command = Command::new(link);
         command
-            .arg("claude")
             .current_dir(daemon.work_dir(dir))
             .env_clear()
             .envs(clean_env(&daemon.home(), "http://127.0.0.1:9"))

@@ -248,7 +248,7 @@ impl Relay<'_> {
                     Frame::Lost => return Ok(false),
                     Frame::Closed(reason) => {
                         return Err(CliError::Agent {
-                            message: format!("the daemon ended the session: {reason}"),
+                            message: format!("the daemon goes on with this no further: {reason}"),
                             hint: None,
                         });
                     }

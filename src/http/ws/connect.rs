@@ -23,7 +23,7 @@ use super::{
     prepared, relay, socket,
 };
 use crate::{
-    claude::{LaunchOptions, options::Settings},
+    claude::{LaunchOptions, arguments, options::Settings},
     domain::{CliSessionId, ClientId, ConnectionId, Role, Seq, SessionId},
     http::{ApiError, AppState, ErrorCode, connections::ConnectionPermit, extract::Params, serve::Visit},
     supervisor::{CreateSession, Host, SessionView, SupervisorError, Tether},
@@ -192,6 +192,9 @@ impl ConnectParams {
                 return Err(invalid("profile: this is no name of a profile"));
             }
         }
+        if self.max_budget_usd.is_some_and(|budget| !budget.is_finite()) {
+            return Err(invalid("max_budget_usd: this is no amount"));
+        }
         if self.session.is_some() {
             let beside = self.given().keys().next().cloned();
             let others = [
@@ -352,10 +355,11 @@ async fn open(
         };
         let permit = state.connections().admit(id).map_err(failed)?;
         let client = relay(state, id, &attach, role, None, text).await?;
+        let tether = tether(state, params, id).await?;
         return Ok(Open {
             id,
             client,
-            tether: tether(state, params, id)?,
+            tether,
             permit,
         });
     }
@@ -366,24 +370,29 @@ async fn open(
     };
     let name = params.client_id.clone();
     let name = name.unwrap_or_else(|| ConnectionId::new().into());
+    // Without a place for the client nothing is made.
+    let place = state.connections().admit_any().map_err(failed)?;
     let view = make(state, params, options, &name, first.as_ref())
         .await
         .map_err(supervisor_failed)?;
     let id = view.row.id;
+    let tether = tether(state, params, id).await?;
+    drop(place);
     let permit = state.connections().admit(id).map_err(failed)?;
     let mut client = begin(state, id, Seq::ZERO, &name, first, |relay| relay).await?;
     client.early = client.dialect.received(rest.into(), Seq::ZERO)?.lines;
     Ok(Open {
         id,
         client,
-        tether: tether(state, params, id)?,
+        tether,
         permit,
     })
 }
 
 /// Whether the session ends with the connection.
-fn tether(state: &AppState, params: &ConnectParams, id: SessionId) -> Result<Option<Tether>, Close> {
+async fn tether(state: &AppState, params: &ConnectParams, id: SessionId) -> Result<Option<Tether>, Close> {
     if params.on_close != Some(OnClose::Stop) {
+        state.tethers().release(id).await;
         return Ok(None);
     }
     let tether = state.tethers().tie(id);
@@ -414,17 +423,22 @@ async fn make(
     name: &ClientId,
     first: Option<&Greeting>,
 ) -> Result<SessionView, SupervisorError> {
-    let options = LaunchOptions {
+    let mut options = LaunchOptions {
         resume: params.resume,
         ..options
     };
+    if let Some(greeting) = first {
+        arguments::remember(&mut options, greeting.request());
+    }
     let host = first.map(|greeting| Host {
         client: name.clone(),
         initialize: Some(greeting.request().to_owned()),
         args: Vec::new(),
-        has_extra_args: false,
+        extra_args: Vec::new(),
         env: Vec::new(),
         has_whole_env: false,
+        is_tied: params.on_close == Some(OnClose::Stop),
+        left_out: Vec::new(),
     });
     let request = CreateSession {
         cwd: params.cwd.clone().unwrap_or_default(),

@@ -515,7 +515,15 @@ impl<I: Inbox> Dialect for Relay<I> {
                 }
                 Ok(Some(frames::response(&request_id, &answer) + "\n"))
             }
-            ClientFrame::Refused(refused) => refusal(*refused),
+            ClientFrame::Refused(refused) => {
+                let answered = match &refused.line {
+                    RefusedLine::Answer { request_id, .. } => Some(request_id.clone()),
+                    _ => None,
+                };
+                let told = refusal(*refused)?;
+                // One that came too late is not waited for again.
+                Ok(told.or_else(|| self.taken("request_id", &answered?)))
+            }
             // The CLI says nothing of these to its host. A stand-in may lose its connection.
             ClientFrame::Prompted { uuid, .. } => Ok(self.taken("uuid", &uuid.to_string())),
             ClientFrame::Answered { request_id } => Ok(self.taken("request_id", &request_id)),

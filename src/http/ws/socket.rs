@@ -254,6 +254,22 @@ where
     .await;
 }
 
+/// The end of a connection that is lost.
+const LOST: &str = "connection lost";
+
+/// Whether a client whose connection ended so may come back and go on: it is not we who ended it for what it said.
+pub(super) fn may_return(ended: &str) -> bool {
+    let silent = [
+        Close::Shutdown.as_str(),
+        Close::Slow.as_str(),
+        Close::Silent.as_str(),
+    ];
+    ended == LOST || ended == BY_CLIENT || silent.contains(&ended)
+}
+
+/// The end of a connection that its client closes.
+const BY_CLIENT: &str = "closed by the client";
+
 /// How a connection ended.
 #[derive(Clone, Debug)]
 enum Ended {
@@ -293,8 +309,8 @@ impl Ended {
         match self {
             Self::Shutdown => Close::Shutdown.as_str(),
             Self::Close(close) | Self::CloseUnread(close) => close.as_str(),
-            Self::Peer => "closed by the client",
-            Self::Gone => "connection lost",
+            Self::Peer => BY_CLIENT,
+            Self::Gone => LOST,
         }
     }
 }

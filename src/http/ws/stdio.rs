@@ -28,9 +28,9 @@ use crate::{
         environment,
         options::{McpTarget, SdkMcpServer},
     },
-    domain::{ClientId, ConnectionId, RestartOverride, Role, Seq, SessionId},
+    domain::{ClientId, ConnectionId, RestartOverride, Role, Seq, SessionId, SessionState},
     http::{ApiError, AppState, ErrorCode, connections::ConnectionPermit},
-    session::{Attachment, SessionError},
+    session::{Attachment, HostEnd, SessionError},
     supervisor::{CreateSession, ForkSession, Host, Supervisor, SupervisorError, Tether},
 };
 
@@ -85,6 +85,10 @@ pub(in crate::http) async fn stand_in(
                     // It ends only with the socket.
                     () = obeying => serving.await,
                 };
+                if !socket::may_return(ended) {
+                    // We did not take what it said.
+                    tether.end_of_input();
+                }
                 drop((permit, tether));
                 tracing::info!(session.id = %id, reason = ended, "the socket of a stand-in closed");
                 ended
@@ -231,10 +235,13 @@ impl Launch {
         let cwd = Path::new(&self.cwd);
         let arguments = arguments::read(&self.argv, cwd)
             .map_err(|bad| ApiError::new(ErrorCode::InvalidOption).detail(bad.to_string()))?;
+        // Without a place for the client nothing is made.
+        let place = state.connections().admit_any()?;
         let found = self.find_or_make(state, arguments).await?;
         let Found { id, after, is_born } = found;
-        let permit = state.connections().admit(id)?;
         let tether = state.tethers().tie(id)?;
+        drop(place);
+        let permit = state.connections().admit(id)?;
         let is_born = is_born && self.greeting.is_some();
         // The session has it already.
         let early = if is_born {
@@ -271,10 +278,14 @@ impl Launch {
             conversation,
             of_host,
             mut rest,
-            has_unknown,
+            unknown,
+            left_out,
         } = arguments;
         let (of_protocol, others) = self.environment();
         let mut options = options;
+        if let Some(greeting) = &self.greeting {
+            arguments::remember(&mut options, greeting.request());
+        }
         options.env = Some(others).filter(|env| !env.is_empty());
         let server = SdkMcpServer {
             target: McpTarget::Client {
@@ -297,9 +308,11 @@ impl Launch {
                 .as_ref()
                 .map(|greeting| greeting.request().to_owned()),
             args: rest,
-            has_extra_args: has_unknown,
+            extra_args: unknown,
             env: of_protocol,
             has_whole_env: self.is_whole_env,
+            is_tied: true,
+            left_out: left_out.into_iter().map(str::to_owned).collect(),
         };
         let owner = match resume {
             Some(id) => supervisor.store().session_of_conversation(id).await,
@@ -325,7 +338,11 @@ impl Launch {
                 Ok(made(view.row.id))
             }
             (Some(id), Some(_), false) => {
-                let live = supervisor.session(id).await?.live;
+                let mut live = supervisor.session(id).await?.live;
+                if live.state == SessionState::Stopping {
+                    // Its host has ended, and it is about to.
+                    live = supervisor.stop(id, BY).await?.live;
+                }
                 let after = live.head_seq;
                 if !live.state.is_live() {
                     let found = Found {
@@ -465,7 +482,7 @@ async fn obey(supervisor: &Supervisor, id: SessionId, tether: &Tether, mut signs
         match sign {
             HostSign::EndOfInput => tether.end_of_input(),
             HostSign::Signal(number) => {
-                if let Err(error) = supervisor.stop_by_signal(id, number, BY).await {
+                if let Err(error) = supervisor.stop_with_host(id, HostEnd::Signal(number), BY).await {
                     let error = crate::telemetry::chain(&error);
                     tracing::warn!(session.id = %id, error, "the process of a stand-in does not stop");
                 }
