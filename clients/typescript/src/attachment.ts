@@ -165,9 +165,10 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   // Connections.
 
   private async run(): Promise<void> {
-    for (let failures = 0; !this.isClosed; ) {
+    for (let failures = 0, tries = 0; !this.isClosed; tries += 1) {
       try {
-        if (await this.connection(failures > 0)) failures = 0;
+        // A daemon that comes back may be elsewhere.
+        if (await this.connection(tries > 0)) failures = 0;
       } catch (error) {
         this.end(error);
         return;

@@ -185,14 +185,16 @@ class Attachment:
     # Connections.
 
     async def _run(self) -> None:
-        failures = 0
+        failures, is_again = 0, False
         while not self._is_closed:
             try:
-                if await self._connection(failures > 0):
+                # A daemon that comes back may be elsewhere.
+                if await self._connection(is_again):
                     failures = 0
             except Exception as error:
                 self._end(error)
                 return
+            is_again = True
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
             failures += 1
             # Some of it by chance, so that clients do not come back all at once.
