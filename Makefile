@@ -114,8 +114,11 @@ test-node: tools $(WEB_TEST_READY)
 TYPESCRIPT := clients/typescript
 PYTHON_CLIENT := clients/python
 CLIENTS := target/clients
-CLIENTS_READY := $(CLIENTS)/typescript/.ready $(CLIENTS)/python/.ready
-clients: $(CLIENTS_READY) ## Build, pack and install the clients for TypeScript and Python
+clients: ## Build, pack and install the clients for TypeScript and Python
+	@# At the same time: each of the two is busy with one thing at a time.
+	@set -eu; $(MAKE) --no-print-directory $(CLIENTS)/typescript/.ready & other=$$!; \
+	failed=0; $(MAKE) --no-print-directory $(CLIENTS)/python/.ready || failed=1; \
+	wait $$other; exit $$failed
 
 $(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json
 	cd $(TYPESCRIPT) && npm ci --no-audit --no-fund --ignore-scripts
@@ -152,6 +155,7 @@ $(CLIENTS)/python/.ready: openapi/trunkline.json $(CLIENTS)/tools/.ready $(PYTHO
 	awk '/^```python$$/ {on = 1; next} /^```$$/ && on {exit} on' $(PYTHON_CLIENT)/README.md > $(@D)/first.py
 	MYPYPATH=$(PYTHON_CLIENT)/src $(CLIENTS)/tools/bin/python -m mypy --config-file $(PYTHON_CLIENT)/pyproject.toml \
 		--cache-dir $(CLIENTS)/mypy $(PYTHON_CLIENT)/src $(PYTHON_CLIENT)/tests $(@D)/first.py
+	$(@D)/bin/python $(PYTHON_CLIENT)/tests/test_backlog.py --quiet
 	@touch $@
 
 # The interpreter itself, ahead of a shim of it on PATH: pyenv's takes longer to start than the fake CLI.
@@ -163,7 +167,7 @@ $(PYTHON): tools
 
 # Nextest gives every test a process of its own and ends one that hangs; plain `cargo test` runs the same tests. Either builds the
 # program, with the features that the tests share with it: a build of the program by itself would compile most of it twice.
-test-rust: tools $(WEB_TEST_READY) $(PYTHON) $(CLIENTS_READY)
+test-rust: tools $(WEB_TEST_READY) $(PYTHON) clients
 	$(CARGO) test --locked --doc
 	@export $(WITH_PYTHON); if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run --locked $${CI:+--profile ci}; \

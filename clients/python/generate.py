@@ -117,8 +117,8 @@ def argument(name: str) -> str:
 
 def contents(operation: Dict[str, Any]) -> Dict[str, Any]:
     """What a success may hold, by its media type."""
-    success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
-    return dict(success.get("content", {}))
+    success = (answer for status, answer in operation["responses"].items() if status.startswith("2"))
+    return dict(next(success, {}).get("content", {}))
 
 
 def answer(operation: Dict[str, Any]) -> Optional[str]:
