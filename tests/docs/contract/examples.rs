@@ -51,6 +51,7 @@ fn base() -> Value {
                     "note": {"type": ["string", "null"]},
                     "reply": {"anyOf": [{"type": "object", "properties": {"kind": {"enum": ["a"]}}}]},
                     "about": {"oneOf": [{"type": "object", "properties": {"kind": {"enum": ["a"]}}}, {"type": "string"}]},
+                    "any": {"type": "object"},
                     "parts": {"type": "array", "items": {"$ref": "#/components/schemas/Thing"}},
                 },
                 "required": ["name", "state"],
@@ -286,6 +287,10 @@ fn growth_breaks_nobody() {
         (
             format!("{SCHEMAS}/Thing/properties/code/anyOf/0/enum/-"),
             json!("found"),
+        ),
+        (
+            format!("{SCHEMAS}/Thing/properties/any"),
+            json!({"type": "object", "anyOf": [{"type": "object", "properties": {"kind": {"enum": ["a"]}}}, {"type": "object"}]}),
         ),
         (format!("{SCHEMAS}/Thing/properties/note/type"), json!("string")),
         (format!("{SCHEMAS}/Thing/required/-"), json!("note")),
