@@ -109,6 +109,7 @@ test-node: tools $(WEB_TEST_READY)
 	node $(WEB_TEST)/options.mjs --check
 	cd $(WEB_TEST) && REDOCLY_TELEMETRY=off npm exec --no -- redocly lint ../openapi/trunkline.json --config redocly.yaml
 	cd $(WEB_TEST) && npm exec --no -- spectral lint ../openapi/trunkline.json --ruleset spectral.yaml --fail-severity warn
+	cd $(WEB_TEST) && npm exec --no -- spectral lint ../openapi/asyncapi.yaml --ruleset spectral-asyncapi.yaml --fail-severity warn
 
 # The clients, as the tests use them: packed, and installed where nothing else is. Their generators come by the lock files.
 TYPESCRIPT := clients/typescript
@@ -195,9 +196,11 @@ deny: ## Check licences and advisories of the dependencies (needs cargo-deny and
 fmt: ## Format the code
 	$(CARGO) fmt
 
-openapi: ## Write the OpenAPI document again
+openapi: ## Write the OpenAPI and the AsyncAPI document again
 	@$(CARGO) run --locked --bin trunkline -- openapi > openapi/trunkline.json.new
 	@mv openapi/trunkline.json.new openapi/trunkline.json
+	@$(CARGO) run --locked --bin trunkline -- asyncapi > openapi/asyncapi.yaml.new
+	@mv openapi/asyncapi.yaml.new openapi/asyncapi.yaml
 
 contract: ## Cut the contract of a release: clients can rely on what it has from then on
 	CUT_CONTRACT=1 $(CARGO) test --locked --test docs clients_of_the_last_release_still_work

@@ -67,7 +67,12 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Serve(flags) => serve::run(&cli.common, &output, &flags, is_named),
         Command::Doctor => doctor::run(&cli.common, &output),
         Command::Config(config) => settings::print(&cli.common, &output, &config).map(|()| ExitCode::SUCCESS),
-        Command::Openapi => serve::print_openapi(&output).map(|()| ExitCode::SUCCESS),
+        Command::Openapi => {
+            serve::print_document(crate::http::openapi_json(), &output).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Asyncapi => {
+            serve::print_document(crate::http::asyncapi_yaml(), &output).map(|()| ExitCode::SUCCESS)
+        }
         Command::Version => manual::version(&output).map(|()| ExitCode::SUCCESS),
         Command::Completions(shell) => manual::completions(&shell).map(|()| ExitCode::SUCCESS),
         Command::Man(page) => manual::man(&page).map(|()| ExitCode::SUCCESS),
@@ -124,6 +129,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         | Command::Doctor
         | Command::Config(_)
         | Command::Openapi
+        | Command::Asyncapi
         | Command::Version
         | Command::Completions(_)
         | Command::Man(_)

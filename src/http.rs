@@ -1,6 +1,7 @@
 //! Owns everything that speaks HTTP: guards, routes, sockets, streams, errors on the wire and the OpenAPI document. It
 //! decides nothing about sessions; it asks the supervisor and the store.
 
+mod asyncapi;
 mod behind;
 mod closing;
 mod config;
@@ -17,6 +18,7 @@ mod idempotency;
 mod lobby;
 mod observe;
 mod openapi;
+mod page;
 mod restart;
 mod routes;
 mod serve;
@@ -26,6 +28,7 @@ mod thin;
 mod ws;
 
 pub use crate::domain::ErrorCode;
+pub use asyncapi::{asyncapi_yaml, document as asyncapi_document};
 pub use config::{HttpConfig, InForce};
 pub use error::{ApiError, PROBLEM_JSON};
 pub use openapi::openapi_json;

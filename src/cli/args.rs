@@ -190,6 +190,8 @@ pub(super) enum Command {
     Config(Config),
     /// Print the OpenAPI document of the HTTP API.
     Openapi,
+    /// Print the AsyncAPI document of the sockets and event streams.
+    Asyncapi,
     /// Print the version.
     Version,
     /// Print a script that completes commands in a shell.

@@ -167,9 +167,12 @@ enum Outcome {
     Replaced(Box<Replacement>),
 }
 
-/// `openapi`
-pub(super) fn print_openapi(output: &Output) -> Result<(), CliError> {
-    let document = http::openapi_json().context("cannot make the document")?;
+/// `openapi` and `asyncapi`
+pub(super) fn print_document(
+    document: Result<String, serde_json::Error>,
+    output: &Output,
+) -> Result<(), CliError> {
+    let document = document.context("cannot make the document")?;
     output.line(document.trim_end())
 }
 

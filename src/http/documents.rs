@@ -6,11 +6,15 @@ use std::sync::LazyLock;
 use axum::{
     body::Bytes,
     http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
+    response::{IntoResponse as _, Response},
 };
 use sha2::{Digest as _, Sha256};
 
-use super::openapi::openapi_json;
+use super::{
+    asyncapi::{self, asyncapi_yaml},
+    openapi::openapi_json,
+    page,
+};
 
 /// Bytes of the digest in an entity tag.
 const TAG_BYTES: usize = 16;
@@ -20,11 +24,26 @@ struct Document {
     content_type: &'static str,
     body: Bytes,
     tag: HeaderValue,
+    /// What a browser lets it do; `None`: nothing.
+    policy: Option<HeaderValue>,
 }
 
 // Plain data with string keys always has a JSON form.
 static OPENAPI: LazyLock<Document> =
     LazyLock::new(|| Document::new("application/json", openapi_json().unwrap_or_default()));
+static ASYNCAPI: LazyLock<Document> =
+    LazyLock::new(|| Document::new("application/yaml", asyncapi_yaml().unwrap_or_default()));
+static PAGE: LazyLock<Document> = LazyLock::new(|| {
+    let openapi = openapi_json().and_then(|text| serde_json::from_str(&text));
+    let html = page::page(
+        &openapi.unwrap_or_default(),
+        &asyncapi::document().unwrap_or_default(),
+    );
+    Document {
+        policy: HeaderValue::try_from(page::policy()).ok(),
+        ..Document::new("text/html; charset=utf-8", html)
+    }
+});
 
 impl Document {
     fn new(content_type: &'static str, body: String) -> Self {
@@ -39,20 +58,25 @@ impl Document {
             body: body.into(),
             // Hexadecimal digits are always a header.
             tag: HeaderValue::try_from(format!("\"{hex}\"")).unwrap_or(HeaderValue::from_static("\"\"")),
+            policy: None,
         }
     }
 
     /// The document, or that the client has it.
     fn answer(&self, headers: &HeaderMap) -> Response {
-        let known = (
-            (header::ETAG, self.tag.clone()),
-            (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        );
-        if self.is_known_by(headers) {
-            return (StatusCode::NOT_MODIFIED, [known.0, known.1]).into_response();
+        let mut answer = if self.is_known_by(headers) {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            let content_type = HeaderValue::from_static(self.content_type);
+            ([(header::CONTENT_TYPE, content_type)], self.body.clone()).into_response()
+        };
+        let headers = answer.headers_mut();
+        headers.insert(header::ETAG, self.tag.clone());
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if let Some(policy) = &self.policy {
+            headers.insert(header::CONTENT_SECURITY_POLICY, policy.clone());
         }
-        let content_type = (header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
-        ([known.0, known.1, content_type], self.body.clone()).into_response()
+        answer
     }
 
     /// Whether the client has named this document as one that it has.
@@ -78,4 +102,32 @@ impl Document {
 )]
 pub(super) async fn openapi(headers: HeaderMap) -> Response {
     OPENAPI.answer(&headers)
+}
+
+/// Show the document of the sockets.
+///
+/// The sockets and event streams of this version: every frame and record, with examples. Needs no token.
+#[utoipa::path(
+    get, path = "/asyncapi.yaml", operation_id = "get_asyncapi", tag = "daemon", security(()),
+    responses(
+        (status = 200, description = "The AsyncAPI document", body = String, content_type = "application/yaml"),
+        (status = 304, description = "It is the one that `If-None-Match` names"),
+    ),
+)]
+pub(super) async fn asyncapi(headers: HeaderMap) -> Response {
+    ASYNCAPI.answer(&headers)
+}
+
+/// Show both documents to a person.
+///
+/// One page without a script, which asks for nothing else. Needs no token.
+#[utoipa::path(
+    get, path = "/docs", operation_id = "get_docs", tag = "daemon", security(()),
+    responses(
+        (status = 200, description = "The page", body = String, content_type = "text/html"),
+        (status = 304, description = "It is the one that `If-None-Match` names"),
+    ),
+)]
+pub(super) async fn page(headers: HeaderMap) -> Response {
+    PAGE.answer(&headers)
 }

@@ -24,7 +24,7 @@ use super::{
 use crate::domain::Role;
 
 /// The paths that need no token: they hold no data, and look at none.
-const OPEN_PATHS: [&str; 2] = ["/healthz", "/openapi.json"];
+const OPEN_PATHS: [&str; 4] = ["/asyncapi.yaml", "/docs", "/healthz", "/openapi.json"];
 
 /// Whether a path needs no token.
 pub(super) fn is_open(path: &str) -> bool {

@@ -3,6 +3,7 @@
 mod controls;
 mod examples;
 mod presence;
+mod written;
 
 use std::sync::LazyLock;
 
@@ -264,5 +265,6 @@ pub(super) fn route_of(path: &str) -> Option<&'static str> {
 
 /// The document as it is committed: pretty JSON with a newline at the end.
 pub fn openapi_json() -> Result<String, serde_json::Error> {
-    document().to_pretty_json().map(|json| json + "\n")
+    let whole = written::Whole::of(document())?;
+    serde_json::to_string_pretty(&whole).map(|json| json + "\n")
 }

@@ -196,6 +196,8 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(health::readyz))
         .routes(routes!(metrics::metrics))
         .routes(routes!(documents::openapi))
+        .routes(routes!(documents::asyncapi))
+        .routes(routes!(documents::page))
 }
 
 /// Routes whose answers are kept under no idempotency key.

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::support::{daemon::TestDaemon, server::Server};
 
 /// A browser takes its time to start on a machine that has much to do.
-const BROWSER_PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const BROWSER_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Uses the API as a front end would, and tells its own server what came of it.
 const PAGE: &str = r#"<!doctype html><meta charset="utf-8"><script>
@@ -91,11 +91,12 @@ use().catch((error) => { told.error = String(error); })
   .finally(() => fetch('/told', { method: 'POST', body: JSON.stringify(told) }));
 </script>"#;
 
-struct Browser(Child);
+/// A browser, which ends with this.
+pub(crate) struct Browser(Child);
 
 impl Browser {
     #[expect(clippy::disallowed_methods, reason = "starts the browser")]
-    fn open(url: &str, profile: &std::path::Path) -> Self {
+    pub(crate) fn open(url: &str, profile: &std::path::Path) -> Self {
         let mut command = Command::new("chromium");
         command
             .args([

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use trunkline::http::{ApiError, ErrorCode, openapi_json};
+use trunkline::http::{ApiError, ErrorCode, asyncapi_yaml, openapi_json};
 
 use crate::harness::Bed;
 
@@ -23,7 +23,7 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
 }
 
 #[tokio::test]
-async fn the_committed_document_is_the_one_that_is_served() {
+async fn the_committed_documents_are_those_that_are_served() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/trunkline.json");
     let current = openapi_json().unwrap();
     if std::env::var_os("UPDATE_OPENAPI").is_some() {
@@ -36,13 +36,25 @@ async fn the_committed_document_is_the_one_that_is_served() {
     );
     let bed = Bed::start().await;
     assert_eq!(bed.get("/openapi.json").await.text, current);
+
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/asyncapi.yaml");
+    let current = asyncapi_yaml().unwrap();
+    if std::env::var_os("UPDATE_OPENAPI").is_some() {
+        std::fs::write(file, &current).unwrap();
+    }
+    let committed = std::fs::read_to_string(file).unwrap();
+    assert!(
+        committed == current,
+        "openapi/asyncapi.yaml is stale: run this test with UPDATE_OPENAPI=1"
+    );
+    assert_eq!(bed.get("/asyncapi.yaml").await.text, current);
 }
 
 #[test]
 fn every_operation_has_an_id_a_summary_and_problems() {
     let document: Value = serde_json::from_str(&openapi_json().unwrap()).unwrap();
     let operations = operations(&document);
-    assert_eq!(operations.len(), 66);
+    assert_eq!(operations.len(), 68);
     let mut ids = BTreeSet::new();
     for (name, operation) in operations {
         let id = operation["operationId"].as_str().unwrap();
@@ -59,7 +71,13 @@ fn every_operation_has_an_id_a_summary_and_problems() {
             responses["default"]["$ref"], "#/components/responses/Problem",
             "{name}"
         );
-        let is_open = ["get /healthz", "get /openapi.json"].contains(&name.as_str());
+        let is_open = [
+            "get /asyncapi.yaml",
+            "get /docs",
+            "get /healthz",
+            "get /openapi.json",
+        ]
+        .contains(&name.as_str());
         assert_eq!(responses.get("401").is_none(), is_open, "{name}");
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             assert!(parameter["description"].is_string(), "{name}: {parameter}");

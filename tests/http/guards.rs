@@ -47,7 +47,11 @@ async fn every_route_but_the_probe_and_the_documents_needs_the_token() {
 #[tokio::test]
 async fn a_document_is_sent_once_to_a_client_that_keeps_it() {
     let bed = Bed::start().await;
-    for (path, content_type) in [("/openapi.json", "application/json")] {
+    for (path, content_type) in [
+        ("/openapi.json", "application/json"),
+        ("/asyncapi.yaml", "application/yaml"),
+        ("/docs", "text/html; charset=utf-8"),
+    ] {
         let ask = async |method: Method, known: &str| {
             let request = Request::builder()
                 .method(method)
@@ -59,6 +63,11 @@ async fn a_document_is_sent_once_to_a_client_that_keeps_it() {
         let first = ask(Method::GET, "\"another\"").await;
         assert_eq!(first.status, 200, "{path}");
         assert_eq!(first.header(header::CONTENT_TYPE), content_type);
+        let policy = first.header(header::CONTENT_SECURITY_POLICY);
+        assert!(
+            policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"),
+            "{policy}"
+        );
         assert_eq!(first.header(header::CACHE_CONTROL), "no-cache");
         let tag = first.header(header::ETAG);
         assert!(tag.starts_with('"') && tag.len() > 20, "{tag}");
@@ -70,6 +79,7 @@ async fn a_document_is_sent_once_to_a_client_that_keeps_it() {
         let head = ask(Method::HEAD, "").await;
         assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
         assert_eq!(head.header(header::CONTENT_LENGTH), first.text.len().to_string());
+        assert_eq!(head.header(header::CONTENT_SECURITY_POLICY), policy);
         assert_eq!(head.header(header::ETAG), tag);
         let post = ask(Method::POST, "").await;
         post.problem(405, "method_not_allowed");

@@ -49,7 +49,7 @@ async fn a_viewer_reads_and_changes_nothing_on_every_route() {
         for (method, operation) in item.as_object().unwrap() {
             let method: Method = method.to_uppercase().parse().unwrap();
             let name = format!("{method} {path}");
-            if ["/healthz", "/openapi.json"].contains(&path.as_str()) {
+            if ["/asyncapi.yaml", "/docs", "/healthz", "/openapi.json"].contains(&path.as_str()) {
                 assert!(operation.get("x-role").is_none(), "{name} needs no role");
                 continue;
             }

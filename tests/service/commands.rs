@@ -284,6 +284,12 @@ fn the_targets_that_write_files_write_them() {
     let written = fs::read_to_string(checkout.dir("checkout/openapi/trunkline.json")).unwrap();
     let committed = fs::read_to_string(repository("openapi/trunkline.json")).unwrap();
     assert!(written == committed, "`make openapi` writes another document");
+    let written = fs::read_to_string(checkout.dir("checkout/openapi/asyncapi.yaml")).unwrap();
+    let committed = fs::read_to_string(repository("openapi/asyncapi.yaml")).unwrap();
+    assert!(
+        written == committed,
+        "`make openapi` writes another document of the sockets"
+    );
 }
 
 #[test]
