@@ -49,6 +49,7 @@ impl Operation {
         self.path
             .replace("{id}", session)
             .replace("{approval_id}", approval)
+            .replace("{webhook_id}", session)
             .replace("{server}", "a%2Fb")
             .replace("{task_id}", "task")
             .replace("{rule_id}", "a-rule")

@@ -468,8 +468,9 @@ async fn every_post_of_the_contract_takes_a_key() {
         .post("/v1/webhooks", json!({"url": "http://127.0.0.1:9/"}))
         .await;
     let webhook = id_of(&webhook.expect(201)["webhook"]);
-    for operation in posts {
-        let path = operation.at(&id, &approval).replace("{webhook_id}", &webhook);
+    for mut operation in posts {
+        operation.path = operation.path.replace("{webhook_id}", &webhook);
+        let path = operation.at(&id, &approval);
         let body = operation.body().unwrap_or_else(|| json!({}));
         if operation.id == "park_session" {
             rest.in_state(&id, &["idle"]).await;
