@@ -97,23 +97,15 @@ export class Session {
 
   /** Says something to the agent. It is said once, also when the connection breaks in the middle. */
   send(message: string | Message): Promise<SendReply> {
-    return this.trunkline.rest.POST('/v1/sessions/{id}/messages', { ...this.path, body: withId(message) });
+    const body = withId(message);
+    return untilKnown(() => this.trunkline.rest.POST('/v1/sessions/{id}/messages', { ...this.path, body }));
   }
 
   /** As {@link Session.send}, and waits for the end of its turn: `turn` has the cost, `result` what the CLI said. */
-  async ask(message: string | Message): Promise<SendReply> {
+  ask(message: string | Message): Promise<SendReply> {
+    const params = { path: { id: this.id }, query: { wait: 'result' as const } };
     const body = withId(message);
-    for (;;) {
-      try {
-        // A key would keep the first answer; the message's own id says that it is the same.
-        return await this.trunkline.rest.POST('/v1/sessions/{id}/messages', {
-          params: { path: { id: this.id }, query: { wait: 'result' } }, body,
-        });
-      } catch (error) {
-        if (!(error instanceof TrunklineError && STILL_RUNS.has(error.code))) throw error;
-        await pause(100);
-      }
-    }
+    return untilKnown(() => this.trunkline.rest.POST('/v1/sessions/{id}/messages', { params, body }));
   }
 
   /** Interrupts the turn. */
@@ -121,10 +113,11 @@ export class Session {
     await this.trunkline.rest.POST('/v1/sessions/{id}/interrupt', this.path);
   }
 
-  /** Decides an approval by its id. */
+  /** Decides an approval by its id. Somebody else may be first: `already_decided` says who, and what. */
   decide(approvalId: string, decision: Decision): Promise<Approval> {
     const path = { id: this.id, approval_id: approvalId };
-    return this.trunkline.rest.POST('/v1/sessions/{id}/approvals/{approval_id}', { params: { path }, body: decision });
+    const init = { params: { path }, body: decision };
+    return untilKnown(() => this.trunkline.rest.POST('/v1/sessions/{id}/approvals/{approval_id}', init));
   }
 
   /** A new session that begins as a copy of this one; with `at` up to the message with this id. */
@@ -149,8 +142,23 @@ export class Session {
   }
 }
 
-/** The turn goes on, and its end can be asked for again. */
-const STILL_RUNS = new Set<string>(['wait_timeout', 'outcome_unknown', 'shutting_down']);
+/** These leave open what came of a request. */
+const NOT_KNOWN = new Set<string>(['wait_timeout', 'outcome_unknown', 'shutting_down', 'idempotency_in_progress']);
+
+/**
+ * Sends a request until its end is known, for what is done once however often it is sent: a message has its id, and an approval
+ * ends once. Each try has a key of its own, as a key would keep the first answer.
+ */
+async function untilKnown<T>(send: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await send();
+    } catch (error) {
+      if (!(error instanceof TrunklineError && NOT_KNOWN.has(error.code))) throw error;
+      await pause(100);
+    }
+  }
+}
 
 function withId(message: string | Message): Message {
   return { uuid: crypto.randomUUID(), ...(typeof message === 'string' ? { text: message } : message) };

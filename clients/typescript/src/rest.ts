@@ -26,11 +26,21 @@ export interface Rest {
 }
 
 /** The pauses before a request is sent again; the daemon may be starting. */
-const PAUSES_MS = [100, 300, 1000, 2000, 4000];
+const PAUSES_MS = [100, 300, 1000, 2000, 4000, 8000];
 /** These say that the same request, with the same key, is to come again. */
 const COME_AGAIN = new Set(['shutting_down', 'idempotency_in_progress']);
 
-export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+/** A pause that ends early when the signal is aborted. */
+export const pause = (ms: number, signal?: AbortSignal) => new Promise<void>((resolve) => {
+  const end = () => {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', end);
+    resolve();
+  };
+  const timer = setTimeout(end, ms);
+  signal?.addEventListener('abort', end);
+  if (signal?.aborted) end();
+});
 
 /** The routes of the daemon that `place` names; it is asked again when nobody answers. */
 export function rest(place: (isLost: boolean) => Promise<Place>, send: typeof fetch): Rest {
@@ -52,14 +62,14 @@ export function rest(place: (isLost: boolean) => Promise<Place>, send: typeof fe
         if (wait === undefined || request.signal.aborted) {
           throw request.signal.aborted ? error : new UnreachableError(`no daemon answers at ${url}`, { cause: error });
         }
-        await pause(wait);
+        await pause(wait, request.signal);
         continue;
       }
       if (response.ok) return response;
       const text = await response.text();
       const problem = TrunklineError.of(response.status, parsed(text));
       if (wait === undefined || !COME_AGAIN.has(problem.code)) throw problem;
-      await pause(wait);
+      await pause(wait, request.signal);
     }
   };
   const client = createClient<paths>({ baseUrl: BASE, fetch: perform });

@@ -12,8 +12,8 @@ import httpx
 from .errors import TrunklineError, UnreachableError
 from .reach import Place
 
-#: The pauses before a request is sent again; the daemon may be starting.
-PAUSES = (0.1, 0.3, 1.0, 2.0, 4.0)
+#: The pauses in seconds before a request is sent again; the daemon may be starting.
+PAUSES = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
 #: These say that the same request, with the same key, is to come again.
 COME_AGAIN = frozenset({"shutting_down", "idempotency_in_progress"})
 
@@ -23,8 +23,9 @@ class Calls:
 
     def __init__(self, place: Callable[[bool], Awaitable[Place]]) -> None:
         self.place = place
-        # A turn takes as long as it takes; a connection does not.
-        self.http = httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(None, connect=10))
+        # A turn takes as long as it takes; a connection does not. A decision never waits until one of many turns has ended.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self.http = httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(None, connect=10), limits=limits)
 
     @staticmethod
     def quoted(part: str) -> str:

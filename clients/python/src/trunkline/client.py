@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Awaitable, Callable, Optional, Union, cast
+from typing import TYPE_CHECKING, Awaitable, Callable, Optional, TypeVar, Union, cast
 
 from .attachment import Attachment, as_launch_options, new_client_id
 from .errors import TrunklineError, UnreachableError
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from . import api
     from .attachment import AttachOptions
 
-#: The turn goes on, and its end can be asked for again.
-STILL_RUNS = frozenset({"wait_timeout", "outcome_unknown", "shutting_down"})
+T = TypeVar("T")
+
+#: These leave open what came of a request.
+NOT_KNOWN = frozenset({"wait_timeout", "outcome_unknown", "shutting_down", "idempotency_in_progress"})
 
 
 class Trunkline:
@@ -75,6 +77,7 @@ class Trunkline:
         return Session(self, id)
 
     async def close(self) -> None:
+        """Ends the connections. Attachments are ended by their own ``close``."""
         await self.rest.http.aclose()
 
     async def __aenter__(self) -> Trunkline:
@@ -103,27 +106,21 @@ class Session:
 
     async def send(self, message: Union[str, api.SendRequest]) -> api.SendReply:
         """Says something to the agent. It is said once, also when the connection breaks in the middle."""
-        return await self.trunkline.rest.send_message(self.id, _with_id(message))
+        body = _with_id(message)
+        return await _until_known(lambda: self.trunkline.rest.send_message(self.id, body))
 
     async def ask(self, message: Union[str, api.SendRequest]) -> api.SendReply:
         """As :meth:`send`, and waits for the end of its turn: ``turn`` has the cost, ``result`` what the CLI said."""
         body = _with_id(message)
-        while True:
-            try:
-                # The message's own id says that it is the same.
-                return await self.trunkline.rest.send_message(self.id, body, wait="result")
-            except TrunklineError as error:
-                if error.code not in STILL_RUNS:
-                    raise
-            await asyncio.sleep(0.1)
+        return await _until_known(lambda: self.trunkline.rest.send_message(self.id, body, wait="result"))
 
     async def interrupt(self) -> None:
         """Interrupts the turn."""
         await self.trunkline.rest.interrupt_session(self.id)
 
     async def decide(self, approval_id: str, decision: api.DecisionRequest) -> api.Approval:
-        """Decides an approval by its id."""
-        return await self.trunkline.rest.decide_approval(self.id, approval_id, decision)
+        """Decides an approval by its id. Somebody else may be first: ``already_decided`` says who, and what."""
+        return await _until_known(lambda: self.trunkline.rest.decide_approval(self.id, approval_id, decision))
 
     async def fork(self, request: Optional[api.ForkRequest] = None) -> Session:
         """A new session that begins as a copy of this one; with ``at`` up to the message with this id."""
@@ -141,6 +138,20 @@ class Session:
     async def delete(self) -> None:
         """Deletes the session and all that is kept of it."""
         await self.trunkline.rest.delete_session(self.id)
+
+
+async def _until_known(send: Callable[[], Awaitable[T]]) -> T:
+    """Sends a request until its end is known, for what is done once however often it is sent.
+
+    A message has its id, and an approval ends once. Each try has a key of its own, as a key would keep the first answer.
+    """
+    while True:
+        try:
+            return await send()
+        except TrunklineError as error:
+            if error.code not in NOT_KNOWN:
+                raise
+        await asyncio.sleep(0.1)
 
 
 def _with_id(message: Union[str, api.SendRequest]) -> api.SendRequest:
