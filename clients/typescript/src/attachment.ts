@@ -2,7 +2,7 @@
 import type { components } from './api.js';
 import { Backlog } from './backlog.js';
 import type { Session } from './client.js';
-import { ClosedError, TrunklineError } from './errors.js';
+import { ClosedError, TrunklineError, UnreachableError } from './errors.js';
 import type { CliRequest, ErrorFrame, Frame, JsonRpc, PendingRequest, SnapshotFrame } from './frames.js';
 import { respond, type McpServer } from './mcp.js';
 import { cli, note, type JournalRecord } from './records.js';
@@ -93,6 +93,8 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   private registration: { id: string; request: object } | undefined;
   private returnAfterMs: number | undefined;
   private isClosed = false;
+  /** Aborted at the end, so that no pause and no request outlives it. */
+  private readonly leaving = new AbortController();
   private lastFrameAt = 0;
 
   /** @internal */
@@ -104,11 +106,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     this.clientId = options.clientId ?? Attachment.newClientId();
     if (!/^[A-Za-z0-9._-]{1,64}$/.test(this.clientId)) throw new TypeError(`${this.clientId} is no name of a client`);
     this.cursor = options.after;
-    this.backlog = new Backlog(async (after) => {
-      const query = { after, limit: 500 };
-      const page = await session.trunkline.rest.GET('/v1/sessions/{id}/events', { params: { path: { id: session.id }, query } });
-      return { records: page.items as unknown as JournalRecord[], after: page.next_after };
-    });
+    this.backlog = new Backlog((after) => this.page(after));
     this.initial = withResolvers();
     this.initial.promise.catch(() => undefined);
     void this.run();
@@ -151,10 +149,37 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   private end(error: unknown): void {
     if (this.isClosed) return;
     this.isClosed = true;
+    this.leaving.abort();
     this.socket?.close();
     for (const controller of [...this.busy.values(), ...this.offered.values()]) controller.abort();
     this.backlog.end(error);
     this.initial.reject(error ?? new ClosedError(1000, 'closed by this program'));
+  }
+
+  /** A page of the journal. A daemon that is away is waited for, as the socket does. */
+  private async page(after: number): Promise<{ records: JournalRecord[]; after: number }> {
+    const { trunkline, id } = this.session;
+    const { signal } = this.leaving;
+    for (;;) {
+      try {
+        const init = { params: { path: { id }, query: { after, limit: 500 } }, signal };
+        const page = await trunkline.rest.GET('/v1/sessions/{id}/events', init);
+        return { records: page.items as unknown as JournalRecord[], after: page.next_after };
+      } catch (error) {
+        const mayPass = error instanceof UnreachableError || (error instanceof TrunklineError && error.retryable);
+        if (!mayPass || signal.aborted) throw error;
+        await pause(FIRST_PAUSE_MS, signal);
+      }
+    }
+  }
+
+  /** Calls what only listens. */
+  private tell<T>(listener: ((news: T) => void) | undefined, news: T): void {
+    try {
+      listener?.(news);
+    } catch (error) {
+      this.report(error);
+    }
   }
 
   private report(error: unknown): void {
@@ -177,7 +202,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
       const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures);
       failures += 1;
       // Some of it by chance, so that clients do not come back all at once.
-      await pause(this.returnAfterMs ?? longest * (0.5 + Math.random() / 2));
+      await pause(this.returnAfterMs ?? longest * (0.5 + Math.random() / 2), this.leaving.signal);
       this.returnAfterMs = undefined;
     }
   }
@@ -193,8 +218,9 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     let timer: ReturnType<typeof setInterval> | undefined;
     try {
       const { url, token } = await trunkline.place(isAgain);
-      const credential = trunkline.ticket ? `ticket.${await trunkline.ticket(path)}` : `bearer.${token ?? ''}`;
-      const protocols = token === undefined && !trunkline.ticket ? ['trunkline.v1'] : ['trunkline.v1', credential];
+      const credential = trunkline.ticket ? await this.ticket(trunkline.ticket, path) : token && `bearer.${token}`;
+      if (this.isClosed || (trunkline.ticket && !credential)) return false;
+      const protocols = credential ? ['trunkline.v1', credential] : ['trunkline.v1'];
       const socket = await open(`${url.replace(/^http/, 'ws')}${path}?${query}`, protocols);
       this.socket = socket;
       if (this.isClosed) socket.close();
@@ -204,16 +230,16 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
         // What is in a socket that is being left comes again.
         if (this.isClosed || this.socket !== socket) return;
         this.lastFrameAt = Date.now();
-        if (!hasCome) this.options.onConnection?.(true);
+        if (!hasCome) this.tell(this.options.onConnection, true);
         hasCome = true;
-        this.onFrame(JSON.parse(text) as Frame | JournalRecord);
+        this.onFrame(JSON.parse(text) as Frame | JournalRecord, text.length);
       });
       if (FINAL_CLOSES.has(ended.code)) throw new ClosedError(ended.code, ended.reason);
       if (!hasCome && !this.isClosed) await this.refused();
     } finally {
       clearInterval(timer);
       this.socket = undefined;
-      if (hasCome) this.options.onConnection?.(false);
+      if (hasCome) this.tell(this.options.onConnection, false);
     }
     return hasCome;
   }
@@ -223,11 +249,22 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     const { trunkline, id } = this.session;
     const query = this.cursor === undefined ? { limit: 1 } : { after: this.cursor, limit: 1 };
     try {
-      await trunkline.rest.GET('/v1/sessions/{id}/events', { params: { path: { id }, query } });
+      await trunkline.rest.GET('/v1/sessions/{id}/events', { params: { path: { id }, query }, signal: this.leaving.signal });
     } catch (error) {
       // With tickets alone the routes do not know this program.
-      const isFinal = error instanceof TrunklineError && !error.retryable && !trunkline.ticket;
-      if (isFinal) throw error;
+      const isUnknown = trunkline.ticket && error instanceof TrunklineError && error.status === 401;
+      if (isFinal(error) && !isUnknown) throw error;
+    }
+  }
+
+  /** A ticket as a sub-protocol; nothing while none is to be had, such as when the daemon is away. */
+  private async ticket(fresh: (path: string) => Promise<string>, path: string): Promise<string | undefined> {
+    try {
+      return `ticket.${await fresh(path)}`;
+    } catch (error) {
+      if (isFinal(error)) throw error;
+      if (!(error instanceof UnreachableError)) this.report(error);
+      return undefined;
     }
   }
 
@@ -242,9 +279,9 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
 
   // What the daemon says.
 
-  private onFrame(frame: Frame | JournalRecord): void {
+  private onFrame(frame: Frame | JournalRecord, characters: number): void {
     if (!('type' in frame)) {
-      this.onRecord(frame);
+      this.onRecord(frame, characters);
       return;
     }
     switch (frame.type) {
@@ -256,7 +293,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
       case 'control_response': this.onResponse(frame.response); break;
       default: break;
     }
-    this.options.onFrame?.(frame);
+    this.tell(this.options.onFrame, frame);
   }
 
   private onSnapshot(snapshot: SnapshotFrame): void {
@@ -281,7 +318,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     for (const approval of snapshot.pending_approvals) void this.offer(approval.id);
   }
 
-  private onRecord(record: JournalRecord): void {
+  private onRecord(record: JournalRecord, characters: number): void {
     const { cursor } = this;
     if (cursor !== undefined && record.seq <= cursor) return;
     // A record is missing on the way: it is asked for again.
@@ -290,7 +327,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
       return;
     }
     this.cursor = record.seq;
-    this.backlog.push(record);
+    this.backlog.push(record, characters);
     // What is open of the history is in the snapshot.
     if (record.seq <= this.headSeq) return;
     const request = cli(record, 'control_request');
@@ -386,7 +423,11 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     if (this.busy.has(id) || this.answers.has(id)) return;
     const hook = request.subtype === 'hook_callback' ? this.hooksById.get(request.callback_id ?? '') : undefined;
     if (hook) {
-      void this.answer(id, async (signal) => (await hook.call(request.input ?? {}, { signal, toolUseId: request.tool_use_id })) ?? {});
+      void this.answer(id, async (signal) => {
+        const output = (await hook.call(request.input ?? {}, { signal, toolUseId: request.tool_use_id })) ?? {};
+        if (typeof output !== 'object') throw new TypeError(`the hook of ${hook.event} gave no object`);
+        return output;
+      });
       return;
     }
     const name = request.subtype === 'mcp_message' ? (request.server_name ?? '') : '';
@@ -405,17 +446,17 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   private async answer(id: string, work: (signal: AbortSignal) => Promise<object>): Promise<void> {
     const controller = new AbortController();
     this.busy.set(id, controller);
-    let response: object;
+    const asLine = (response: object) => JSON.stringify({ type: 'control_response', response });
+    let line: string;
     try {
-      response = { subtype: 'success', request_id: id, response: await work(controller.signal) };
+      line = asLine({ subtype: 'success', request_id: id, response: await work(controller.signal) });
     } catch (error) {
       if (!controller.signal.aborted) this.report(error);
-      response = { subtype: 'error', request_id: id, error: error instanceof Error ? error.message : String(error) };
+      line = asLine({ subtype: 'error', request_id: id, error: error instanceof Error ? error.message : String(error) });
     }
     // Another life of the same request has its own controller.
     if (this.busy.get(id) === controller) this.busy.delete(id);
     if (controller.signal.aborted) return;
-    const line = JSON.stringify({ type: 'control_response', response });
     this.answers.set(id, line);
     // Before its snapshot a connection has nothing to be answered; the snapshot says what is.
     if (this.headSeq !== Infinity) this.socket?.send(line);
@@ -468,6 +509,11 @@ export function asLaunchOptions(launch: LaunchOptions, clientId: string, options
   if (hooks.length > 0) made.hooks = [...(launch.hooks ?? []), ...hooks];
   if (servers.length > 0) made.sdk_mcp_servers = { ...launch.sdk_mcp_servers, ...Object.fromEntries(servers) };
   return made;
+}
+
+/** Whether the daemon would say the same to the next try. */
+function isFinal(error: unknown): boolean {
+  return error instanceof TrunklineError && !error.retryable;
 }
 
 function isOurs(target: { type: string; client_id?: string } | undefined, clientId: string): boolean {

@@ -1,8 +1,9 @@
 /** Owns the records between the socket and the loop: a bounded queue. What does not fit is read again from the journal. */
 import type { JournalRecord } from './records.js';
 
-/** Records that wait for a loop that is slower than the session. */
+/** Records that wait for a loop that is slower than the session, and their characters in JSON. */
 const MOST = 4096;
+const MOST_CHARACTERS = 16 * 1024 * 1024;
 
 /** Reads a page of the journal, and tells after which record the next one begins. */
 type Page = (after: number) => Promise<{ records: JournalRecord[]; after: number }>;
@@ -10,13 +11,15 @@ type Page = (after: number) => Promise<{ records: JournalRecord[]; after: number
 export class Backlog {
   /** The last record that the loop was given. */
   given: number | undefined;
-  private waiting: JournalRecord[] = [];
+  private waiting: { record: JournalRecord; characters: number }[] = [];
+  private characters = 0;
   /** The last record that is in the queue or went through it, and the last one that there is. */
   private queued: number | undefined;
   private head = 0;
   private isOver = false;
   private error: unknown;
-  private wake: () => void = () => undefined;
+  private reading: Promise<void> | undefined;
+  private sleepers: (() => void)[] = [];
 
   constructor(private readonly page: Page) {}
 
@@ -26,14 +29,16 @@ export class Backlog {
     this.queued ??= after;
   }
 
-  push(record: JournalRecord): void {
+  push(record: JournalRecord, characters: number): void {
     this.head = record.seq;
     if (this.queued !== undefined && record.seq <= this.queued) return;
     // After one that did not fit, none does: their order would be lost.
     const isNext = this.queued === undefined || record.seq === this.queued + 1;
-    if (isNext && this.waiting.length < MOST) {
+    const hasRoom = this.waiting.length < MOST && this.characters + characters <= MOST_CHARACTERS;
+    if (isNext && (hasRoom || this.waiting.length === 0)) {
       this.queued = record.seq;
-      this.waiting.push(record);
+      this.waiting.push({ record, characters });
+      this.characters += characters;
     }
     this.wake();
   }
@@ -56,22 +61,37 @@ export class Backlog {
   /** The next record; nothing at the end. */
   async next(): Promise<JournalRecord | undefined> {
     for (;;) {
-      const record = this.waiting.shift();
-      if (record) {
-        this.given = record.seq;
-        return record;
+      const first = this.waiting.shift();
+      if (first) {
+        this.characters -= first.characters;
+        this.given = first.record.seq;
+        return first.record;
       }
       if (this.isOver) {
         if (this.error !== undefined) throw this.error;
         return undefined;
       }
       if (this.queued !== undefined && this.queued < this.head) {
-        const page = await this.page(this.queued);
-        this.waiting.push(...page.records);
-        this.queued = Math.max(this.queued, page.after);
+        // Of several that wait for a record one reads for all.
+        this.reading ??= this.read(this.queued).finally(() => { this.reading = undefined; });
+        await this.reading;
       } else {
-        await new Promise<void>((resolve) => { this.wake = resolve; });
+        await new Promise<void>((resolve) => this.sleepers.push(resolve));
       }
     }
+  }
+
+  private async read(after: number): Promise<void> {
+    const page = await this.page(after).catch((error: unknown) => {
+      if (!this.isOver) throw error;
+    });
+    if (!page || this.isOver) return;
+    // The daemon bounds the size of a page.
+    this.waiting.push(...page.records.map((record) => ({ record, characters: 0 })));
+    this.queued = Math.max(this.queued ?? after, page.after);
+  }
+
+  private wake(): void {
+    for (const resolve of this.sleepers.splice(0)) resolve();
   }
 }

@@ -77,7 +77,9 @@ async function result(name: string, server: McpServer, message: JsonRpc, signal:
       if (!tool) throw new RpcError(-32602, `there is no tool ${String(params.name)}`);
       try {
         const made = await tool.call((params.arguments ?? {}) as Record<string, unknown>, { signal });
-        return typeof made === 'string' ? { content: [{ type: 'text', text: made }] } : made;
+        if (typeof made === 'string') return { content: [{ type: 'text', text: made }] };
+        if (typeof made !== 'object' || made === null) throw new TypeError(`the tool ${tool.name} gave neither a text nor a result`);
+        return made;
       } catch (error) {
         return { content: [{ type: 'text', text: error instanceof Error ? error.message : String(error) }], isError: true };
       }

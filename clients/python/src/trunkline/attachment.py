@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.typing import Subprotocol
 
 from .backlog import Backlog
-from .errors import ClosedError, TrunklineError
+from .errors import ClosedError, TrunklineError, UnreachableError
 from .mcp import McpServer
 from .records import Record
 
@@ -146,9 +146,11 @@ class Attachment:
     async def close(self) -> None:
         """Leaves the session, which goes on. The loop ends."""
         self._end(None)
-        for task in self._tasks:
+        # A callback may be what closes it.
+        others = self._tasks - {asyncio.current_task()}
+        for task in others:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*others, return_exceptions=True)
 
     async def __aenter__(self) -> Attachment:
         return self
@@ -161,10 +163,19 @@ class Attachment:
             return
         self._is_closed = True
         for task in [*self._busy.values(), *self._offered.values()]:
-            task.cancel()
+            if task is not asyncio.current_task():
+                task.cancel()
         self._backlog.end(error)
         if not self._initial.done():
             self._initial.set_exception(error or ClosedError(1000, "closed by this program"))
+
+    def _tell(self, listener: Optional[Callable[[Any], None]], news: Any) -> None:
+        """Calls what only listens."""
+        try:
+            if listener:
+                listener(news)
+        except Exception as error:
+            self._report(error)
 
     def _report(self, error: BaseException) -> None:
         if self._on_error:
@@ -179,8 +190,15 @@ class Attachment:
         return task
 
     async def _page(self, after: int) -> Tuple[List[Dict[str, Any]], int]:
-        page = await self.session.trunkline.rest.list_events(self.session.id, after=after, limit=500)
-        return page["items"], page["next_after"]
+        """A page of the journal. A daemon that is away is waited for, as the socket does."""
+        while True:
+            try:
+                page = await self.session.trunkline.rest.list_events(self.session.id, after=after, limit=500)
+                return page["items"], page["next_after"]
+            except (UnreachableError, TrunklineError) as error:
+                if self._is_closed or (isinstance(error, TrunklineError) and not error.retryable):
+                    raise
+            await asyncio.sleep(FIRST_PAUSE)
 
     # Connections.
 
@@ -225,8 +243,8 @@ class Attachment:
         try:
             self._socket = socket
             async for text in socket:
-                if not has_come and self._on_connection:
-                    self._on_connection(True)
+                if not has_come:
+                    self._tell(self._on_connection, True)
                 has_come = True
                 if not await self._on_text(text):
                     break
@@ -234,8 +252,8 @@ class Attachment:
             pass
         finally:
             self._socket = None
-            if has_come and self._on_connection:
-                self._on_connection(False)
+            if has_come:
+                self._tell(self._on_connection, False)
             # At the end of the program nobody waits for the daemon's goodbye.
             if self._is_closed or socket.close_code is None:
                 await socket.close()
@@ -268,7 +286,7 @@ class Attachment:
         frame: Dict[str, Any] = json.loads(text)
         kind = frame.get("type")
         if kind is None:
-            return await self._on_record(Record.of(frame))
+            return await self._on_record(Record.of(frame), len(text))
         if kind == "trunkline.snapshot":
             await self._on_snapshot(frame)
         elif kind == "trunkline.gap":
@@ -282,8 +300,7 @@ class Attachment:
             self._on_refusal(frame)
         elif kind == "control_response":
             self._on_response(frame["response"])
-        if self._on_frame:
-            self._on_frame(frame)
+        self._tell(self._on_frame, frame)
         return True
 
     async def _on_snapshot(self, snapshot: Dict[str, Any]) -> None:
@@ -309,14 +326,14 @@ class Attachment:
         for id in approvals:
             self._offer(id)
 
-    async def _on_record(self, record: Record) -> bool:
+    async def _on_record(self, record: Record, characters: int) -> bool:
         cursor = self._cursor
         if cursor is not None and record.seq <= cursor:
             return True
         if cursor is not None and record.seq != cursor + 1:
             return False  # A record is missing on the way: it is asked for again.
         self._cursor = record.seq
-        self._backlog.push(record)
+        self._backlog.push(record, characters)
         # What is open of the history is in the snapshot.
         if record.seq <= self._head:
             return True
@@ -443,13 +460,14 @@ class Attachment:
         self._busy[id] = task
 
     async def _answer(self, id: str, work: Awaitable[Dict[str, Any]]) -> None:
-        response: Dict[str, Any] = {"request_id": id}
+        def as_line(**response: Any) -> str:
+            return json.dumps({"type": "control_response", "response": {"request_id": id, **response}})
+
         try:
-            response.update(subtype="success", response=await work)
+            line = as_line(subtype="success", response=await work)
         except Exception as error:
             self._report(error)
-            response.update(subtype="error", error=str(error) or type(error).__name__)
-        line = json.dumps({"type": "control_response", "response": response})
+            line = as_line(subtype="error", error=str(error) or type(error).__name__)
         self._busy.pop(id, None)
         self._answers[id] = line
         # Before its snapshot a connection has nothing to be answered; the snapshot says what is.
@@ -498,6 +516,8 @@ class Attachment:
 async def _hooked(hook: Hook, input: Dict[str, Any]) -> Dict[str, Any]:
     made = hook.call(input)
     output = await made if inspect.isawaitable(made) else made
+    if output is not None and not isinstance(output, dict):
+        raise TypeError(f"the hook of {hook.event} gave no dict")
     return output or {}
 
 

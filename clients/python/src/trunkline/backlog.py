@@ -8,8 +8,9 @@ from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Tuple
 
 from .records import Record
 
-#: Records that wait for a loop that is slower than the session.
+#: Records that wait for a loop that is slower than the session, and their characters in JSON.
 MOST = 4096
+MOST_CHARACTERS = 16 * 1024 * 1024
 
 #: Reads a page of the journal, and tells after which record the next one begins.
 Page = Callable[[int], Awaitable[Tuple[List[Dict[str, Any]], int]]]
@@ -22,28 +23,34 @@ class Backlog:
         #: The last record that the loop was given.
         self.given: Optional[int] = None
         self._page = page
-        self._waiting: Deque[Record] = deque()
+        self._waiting: Deque[Tuple[Record, int]] = deque()
+        self._characters = 0
         # The last record that is in the queue or went through it, and the last one that there is.
         self._queued: Optional[int] = None
         self._head = 0
         self._is_over = False
         self._error: Optional[BaseException] = None
         self._wake = asyncio.Event()
+        # Of several that wait for a record one reads for all.
+        self._reading = asyncio.Lock()
 
     def begin(self, after: int) -> None:
         """The first record will be the one after this."""
         if self._queued is None:
             self.given = self._queued = after
 
-    def push(self, record: Record) -> None:
+    def push(self, record: Record, characters: int = 0) -> None:
         self._head = record.seq
         queued = self._queued
         if queued is not None and record.seq <= queued:
             return
         # After one that did not fit, none does: their order would be lost.
-        if (queued is None or record.seq == queued + 1) and len(self._waiting) < MOST:
+        is_next = queued is None or record.seq == queued + 1
+        has_room = len(self._waiting) < MOST and self._characters + characters <= MOST_CHARACTERS
+        if is_next and (has_room or not self._waiting):
             self._queued = record.seq
-            self._waiting.append(record)
+            self._waiting.append((record, characters))
+            self._characters += characters
         self._wake.set()
 
     def skip(self, seq: int) -> None:
@@ -65,17 +72,34 @@ class Backlog:
         """The next record; nothing at the end."""
         while True:
             if self._waiting:
-                record = self._waiting.popleft()
+                record, characters = self._waiting.popleft()
+                self._characters -= characters
                 self.given = record.seq
                 return record
             if self._is_over:
                 if self._error is not None:
                     raise self._error
                 return None
-            if self._queued is not None and self._queued < self._head:
-                records, after = await self._page(self._queued)
-                self._waiting.extend(map(Record.of, records))
-                self._queued = max(self._queued, after)
+            if self._is_behind():
+                async with self._reading:
+                    await self._read()
             else:
                 self._wake.clear()
                 await self._wake.wait()
+
+    def _is_behind(self) -> bool:
+        return not self._waiting and self._queued is not None and self._queued < self._head
+
+    async def _read(self) -> None:
+        if self._queued is None or not self._is_behind():
+            return
+        try:
+            records, after = await self._page(self._queued)
+        except Exception:
+            if self._is_over:
+                return
+            raise
+        if not self._is_over:
+            # The daemon bounds the size of a page.
+            self._waiting.extend((Record.of(record), 0) for record in records)
+            self._queued = max(self._queued, after)

@@ -77,6 +77,8 @@ async def _called(tool: McpTool, arguments: Dict[str, Any]) -> Dict[str, Any]:
     try:
         made = tool.call(arguments)
         result = await made if inspect.isawaitable(made) else made
+        if not isinstance(result, (str, dict)):
+            raise TypeError(f"the tool {tool.name} gave neither a text nor a result")
     except Exception as error:
         return {"content": [{"type": "text", "text": str(error) or type(error).__name__}], "isError": True}
     return {"content": [{"type": "text", "text": result}]} if isinstance(result, str) else result
