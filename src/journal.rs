@@ -4,6 +4,7 @@
 //! starts at 1 and has no gap. A segment is named by the `seq` of its first record. There is no index file: a position is
 //! found by bisection over the records themselves.
 
+mod backwards;
 mod beside;
 mod chunk;
 mod cursor;
@@ -14,6 +15,7 @@ mod record;
 mod salvage;
 mod segment;
 mod storage;
+mod stub;
 mod writer;
 
 #[cfg(test)]

@@ -97,6 +97,11 @@ pub(super) fn seq_at(file: &File, offset: u64) -> io::Result<Option<Seq>> {
     Ok(seq_of(&start[..read]))
 }
 
+/// Where the line begins whose 0x0A is at `newline`.
+pub(super) fn line_before(file: &File, newline: u64) -> io::Result<u64> {
+    Ok(last_newline(file, newline)?.map_or(0, |before| before + 1))
+}
+
 /// The last 0x0A before `limit`.
 fn last_newline(file: &File, limit: u64) -> io::Result<Option<u64>> {
     let mut block = [0; BLOCK_BYTES];

@@ -1,5 +1,6 @@
 //! Tests of the journal as a whole: writer, reader and feed over real files.
 
+mod backwards;
 mod crash;
 mod damage;
 mod feed;
