@@ -17,6 +17,7 @@ pub mod glance;
 pub mod hooks;
 pub mod invocation;
 pub(crate) mod json;
+pub mod last_line;
 pub mod options;
 #[cfg(test)]
 mod recordings;

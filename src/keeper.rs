@@ -45,7 +45,7 @@ pub use limits::{given_open_files, open_files_limit, raise_open_files, spare_fil
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
-pub use memory::{give_back_free_pages, give_back_large_buffers, memory};
+pub use memory::{ProcessMemory, give_back_free_pages, give_back_large_buffers, memory, processes};
 pub use outsiders::{Outsider, Sign, outsiders, take_own_name};
 pub use plan::{
     DATA_MARKER, KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path,

@@ -14,6 +14,7 @@ mod idempotency;
 mod model;
 mod outbox;
 mod page;
+mod queue;
 mod rules;
 mod sessions;
 #[cfg(test)]
@@ -42,13 +43,15 @@ pub use model::{
     SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
 };
 pub use page::{BadLimit, Page, PageRequest};
+pub use queue::QueuedPrompt;
 pub use webhooks::{DeliveryAttempt, DeliveryEnd, NewWebhook, WebhookDelivery, WebhookPatch, WebhookRow};
 
 use crate::domain::{
     Approval, ApprovalId, AttentionReason, CliSessionId, FailReason, Projection, PromptState, PromptUuid,
-    RuleSpec, Seq, SessionId, SessionState, Timestamp, TurnEnd, WebhookId, fact::CliTotals,
+    PutOff, RuleSpec, Seq, SessionId, SessionState, Timestamp, TurnEnd, WebhookId, fact::CliTotals,
 };
 use connect::Identity;
+use queue::QueueEdit;
 use unreadable::Unreadable;
 use webhooks::WebhookEdit;
 use writer::{Edit, Writer};
@@ -150,6 +153,53 @@ impl Store {
     ) -> Result<(), StoreError> {
         let found = self.writer.run(Edit::UpdateMeta { id, patch, at }).await?;
         known(id, found)
+    }
+
+    /// A person has seen a session up to this record. What was seen before stays seen.
+    pub async fn set_seen(&self, id: SessionId, seq: Seq) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::SetSeen { id, seq }).await?;
+        known(id, found)
+    }
+
+    /// A person puts off what a session needs, or no longer does.
+    pub async fn put_off(&self, id: SessionId, put_off: Option<PutOff>) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::PutOff { id, put_off }).await?;
+        known(id, found)
+    }
+
+    /// A message waits for a session from now on, behind the others.
+    pub async fn queue_prompt(&self, id: SessionId, prompt: QueuedPrompt) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::Queue(id, QueueEdit::Add(prompt))).await?;
+        known(id, found)
+    }
+
+    /// Changes a message that waits; `false` when it does not wait.
+    pub async fn change_queued_prompt(
+        &self,
+        id: SessionId,
+        uuid: PromptUuid,
+        body: Option<String>,
+        held: Option<bool>,
+    ) -> Result<bool, StoreError> {
+        let edit = QueueEdit::Change { uuid, body, held };
+        self.writer.run(Edit::Queue(id, edit)).await
+    }
+
+    /// A message waits no longer; `false` when it did not wait.
+    pub async fn unqueue_prompt(&self, id: SessionId, uuid: PromptUuid) -> Result<bool, StoreError> {
+        self.writer.run(Edit::Queue(id, QueueEdit::Remove(uuid))).await
+    }
+
+    /// The messages of a session that wait, in their order.
+    pub async fn queued_prompts(&self, id: SessionId) -> Result<Vec<QueuedPrompt>, StoreError> {
+        self.read(move |pool| async move { queue::list(&pool, id).await })
+            .await
+    }
+
+    /// The sessions for which messages wait.
+    pub async fn queued_sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        self.read(move |pool| async move { queue::sessions(&pool).await })
+            .await
     }
 
     /// Puts these rules in the place of all that a session has.

@@ -3,10 +3,13 @@
 
 mod adoption;
 mod budget;
+mod build;
 mod cli;
 mod cwd;
+mod directories;
 mod ending;
 mod error;
+mod file_before;
 mod fork_point;
 mod lifecycle;
 mod lobby;
@@ -17,6 +20,7 @@ mod offers;
 mod park;
 mod plan;
 mod projector;
+mod prompt_queue;
 mod queued;
 mod recovery;
 mod registry;
@@ -49,12 +53,20 @@ use crate::{
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
+pub use crate::keeper::ProcessMemory;
 pub use crate::session::{DeskTimes, Limits, Refusal};
+pub use build::build_id;
 pub use cli::{CliFound, CliMissing};
+pub use directories::Directories;
 pub use error::SupervisorError;
-pub use lobby::{BadEventId, EventId, Lobby, LobbyEntry, LobbyEvent, LobbyFilter, LobbyNews, LobbyWatch};
+pub use file_before::{FileBefore, MOST_FILE_BYTES};
+pub use lobby::{
+    BadEventId, EventId, Lobby, LobbyEntry, LobbyEvent, LobbyFilter, LobbyNews, LobbyWatch, Needs,
+    PutOffAttention,
+};
 pub use lost::LostDatabase;
 pub use offers::{Offer, Offered};
+pub use prompt_queue::{PromptQueue, queued};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, Host, NewMessage};
 pub use rules::RuleTest;
 pub use settings::{ParkSettings, Simulator, SupervisorSettings, database_file};
@@ -275,6 +287,29 @@ impl Supervisor {
         };
         match tokio::task::spawn_blocking(read).await {
             Ok(chunk) => chunk.map(Some).map_err(SupervisorError::Read),
+            Err(_) => Err(SupervisorError::ShuttingDown),
+        }
+    }
+
+    /// The last records of a session before `before`, or the newest ones when it is beyond them, as
+    /// [`Reader::read_before`] gives them.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Read`.
+    pub async fn page_before(
+        &self,
+        id: SessionId,
+        before: Seq,
+        most_records: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<Chunk>, SupervisorError> {
+        let session = self.handle(id).await?;
+        let head = session.feed().head();
+        let before = before.min(head.seq.next());
+        let dir = self.shared.settings.session_dir(id);
+        let read = move || Reader::open(&dir)?.read_before(before, head, most_records, max_bytes);
+        match tokio::task::spawn_blocking(read).await {
+            Ok(chunks) => chunks.map_err(SupervisorError::Read),
             Err(_) => Err(SupervisorError::ShuttingDown),
         }
     }

@@ -3,7 +3,7 @@
 
 mod daemon;
 
-use std::{fs, io, path::Path, process::ExitCode};
+use std::{fs, io, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use crate::{
     claude::binary::{self, Found, Tested},
     config::{Config, Loaded},
     domain::{CliSessionId, SessionId},
+    http::{Examiner, Finding, FindingGrade},
     keeper::{self, socket_dir},
     store::{Store, StoreError},
     supervisor::{LostDatabase, database_file},
@@ -101,6 +102,45 @@ pub(super) fn run(common: &Common, output: &Output) -> Result<ExitCode, CliError
     report(output, &checks)?;
     let is_bad = checks.iter().any(|check| check.grade == Grade::Bad);
     Ok(ExitCode::from(u8::from(is_bad)))
+}
+
+/// How a daemon that runs with this configuration examines itself.
+pub(super) fn examiner(loaded: &Loaded) -> Examiner {
+    let loaded = Arc::new(loaded.clone());
+    Box::new(move |ready| Box::pin(examine_itself(Arc::clone(&loaded), ready)))
+}
+
+/// What a daemon finds out about itself, by what `/readyz` says and by a look of its own.
+async fn examine_itself(loaded: Arc<Loaded>, ready: Value) -> Vec<Finding> {
+    let running = daemon::Running::of(ready);
+    let look = agent::look(&loaded.config.claude).await;
+    let mut checks = vec![configuration(&loaded)];
+    checks.extend(running.of_itself(&look));
+    let dirs = loaded.config.data.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let mut checks = data_directory(&dirs.dir);
+        checks.push(runtime_directory(&dirs.runtime_dir));
+        checks.push(token("token", &dirs.dir.join(TOKEN_FILE)));
+        checks.push(token("viewer token", &dirs.dir.join(VIEWER_TOKEN_FILE)));
+        checks
+    });
+    checks.extend(looked.await.unwrap_or_default());
+    if !loaded.config.warm.profiles.is_empty() {
+        checks.push(warm_pool(&loaded.config, Some(&running.ready)));
+    }
+    checks.extend(unreadable(&running.ready));
+    checks.extend(unknown(&running.ready));
+    let findings = checks.into_iter().map(|check| Finding {
+        name: check.name.to_owned(),
+        grade: match check.grade {
+            Grade::Good => FindingGrade::Ok,
+            Grade::Notice => FindingGrade::Notice,
+            Grade::Bad => FindingGrade::Problem,
+        },
+        found: check.found,
+        advice: check.advice,
+    });
+    findings.collect()
 }
 
 async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {

@@ -30,6 +30,7 @@ use super::{
     CliError, agent,
     args::{Common, LogForm, Serve},
     daemon_file::DaemonFile,
+    doctor,
     output::{Output, note},
     settings,
 };
@@ -232,7 +233,9 @@ async fn serve(
         tracker.clone(),
     )
     .restarted_by(asking)
-    .begun_with(in_force);
+    .begun_with(in_force)
+    .examined_by(doctor::examiner(loaded));
+    state.go_on().await;
     let no_more_requests = CancellationToken::new();
     for listener in listeners.tcp {
         let served = http::serve(listener, state.clone(), no_more_requests.clone());

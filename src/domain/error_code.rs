@@ -108,6 +108,9 @@ codes! {
     InvalidCursor, "invalid_cursor", final, none,
         "The cursor was not made by this list",
         "Use the next_cursor of the page before, or none.";
+    UnknownTimeZone, "unknown_time_zone", final, none,
+        "There is no time zone with this name",
+        "Use an IANA name such as Europe/Berlin.";
     // Requests with a key.
     InvalidIdempotencyKey, "invalid_idempotency_key", final, none,
         "The Idempotency-Key header is no key",
@@ -143,6 +146,9 @@ codes! {
     RecordsCompacted, "records_compacted", final, none,
         "The records after this number are no longer kept",
         "Start from the oldest record that is kept.";
+    RecordNotFound, "record_not_found", final, none,
+        "The journal has lost the record with this number",
+        "It was damaged; the records around it are as they were.";
     // Sessions.
     SessionNotFound, "session_not_found", final, none,
         "There is no session with this id",
@@ -250,6 +256,15 @@ codes! {
     PromptConflict, "prompt_conflict", final, none,
         "A message with this uuid and other content was sent before",
         "Use a new uuid for a new message.";
+    PromptGiven, "prompt_given", final, none,
+        "The agent CLI was given the message already",
+        "It waits no longer. The control request cancel_async_message takes back what the CLI has not begun with.";
+    PromptNotFound, "prompt_not_found", final, none,
+        "No message with this id waits for the session",
+        "GET the session's prompts.";
+    QueueFull, "queue_full", retry, none,
+        "As many messages wait for the session as may",
+        "Take one back, or wait until the session has done some.";
     CallDeferred, "call_deferred", retry, none,
         "A hook put the call of a tool off, and it is not decided",
         "Decide the pending approval of kind deferred, then send the message again.";
@@ -317,6 +332,18 @@ codes! {
     InvalidDecision, "invalid_decision", final, none,
         "The decision does not fit the request",
         "Mend the decision as the detail says.";
+    NothingToPutOff, "nothing_to_put_off", final, none,
+        "The session needs nobody",
+        "Only what a session needs can be put off; GET /v1/events says what that is.";
+    FileNotNamed, "file_not_named", final, none,
+        "The approval is about no file",
+        "Only calls of Write, Edit, MultiEdit and NotebookEdit name a file.";
+    FileOutsideRoots, "file_outside_roots", final, none,
+        "The file lies outside the allowed roots",
+        "The daemon shows no file outside sessions.cwd_roots.";
+    FileUnreadable, "file_unreadable", final, none,
+        "The daemon cannot read the file",
+        "It is no regular file, or its permissions forbid it.";
     // Rules.
     RuleNotFound, "rule_not_found", final, none,
         "There is no rule with this id in the session",

@@ -1,8 +1,8 @@
 //! Owns the facts that a session's journal gives to the store: the contract between `session` and `store`.
 
 use super::{
-    AgentKind, Approval, ApprovalId, CliSessionId, FailReason, Parked, PromptState, PromptUuid, Resolution,
-    RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TurnEnd, Usd,
+    AgentKind, Approval, ApprovalId, CliSessionId, FailReason, LastLine, Parked, PromptState, PromptUuid,
+    Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TurnEnd, Usd,
 };
 
 /// Everything that the records up to `seq` of one session add to the tables. Applied in one transaction together with
@@ -66,6 +66,8 @@ pub enum Fact {
         seq: Seq,
         at: Timestamp,
     },
+    /// The agent said or did something.
+    LastLine(Box<LastLine>),
     /// A turn ended.
     TurnEnded(Box<TurnEnd>),
     /// The CLI's running total for this conversation, to start the next run's first difference from.

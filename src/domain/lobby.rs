@@ -1,6 +1,6 @@
 //! Owns the words of the lobby: why a session needs a person, and in which respects it can change.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Timestamp;
 
@@ -38,6 +38,29 @@ pub enum AttentionReason {
     Budget,
 }
 
+/// What a person put off of a session: the reasons that it had at that moment. Another reason is not put off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PutOff {
+    /// How.
+    pub how: PutOffHow,
+    /// Until when; with `None` as long as the reasons hold.
+    pub until: Option<Timestamp>,
+    /// When it was put off.
+    pub at: Timestamp,
+    /// The reasons, each by a name that no other occurrence has.
+    pub reasons: Vec<String>,
+}
+
+/// How a person puts off what a session needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PutOffHow {
+    /// The person leaves it as it is, as long as the reason holds.
+    Left,
+    /// The person comes back to it: at a time, or when there is a new reason.
+    Snoozed,
+}
+
 /// A respect in which a session can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -48,9 +71,9 @@ pub enum LobbyChange {
     Title,
     /// Model or permission mode.
     Model,
-    /// A turn began or ended.
+    /// A turn began or ended, or the last line of the agent.
     Turn,
-    /// The start of the last prompt.
+    /// The start of the last prompt, or how many wait in the daemon.
     Prompt,
     /// The cost.
     Cost,
@@ -58,6 +81,6 @@ pub enum LobbyChange {
     ApprovalOpened,
     /// An approval was decided or withdrawn.
     ApprovalClosed,
-    /// Whether, why or since when it needs a person.
+    /// Whether, why or since when it needs a person, what of that is put off, or what a person has seen.
     Attention,
 }

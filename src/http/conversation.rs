@@ -1,10 +1,12 @@
 //! Owns the conversation as people read it, derived from the journal. Whole messages and stream deltas are both
 //! understood; what came in several lines, or in both forms, is one item.
 
+mod backwards;
 mod builder;
 mod cursor;
 mod deltas;
 
+pub(super) use backwards::page_back;
 pub(super) use cursor::ConversationCursor;
 
 use memchr::memmem;
@@ -41,12 +43,7 @@ pub(super) async fn page(
         if chunk.is_empty() {
             return Ok(builder.finish(true));
         }
-        for uuid in echoes(&chunk) {
-            // Only the store knows whether a prompt far back has this id.
-            if state.supervisor().store().prompt(id, uuid).await?.is_some() {
-                builder.ignore(uuid);
-            }
-        }
+        ignore_echoes(state, id, &chunk, &mut builder).await?;
         for record in chunk.records() {
             if builder.push(&record).is_break() {
                 return Ok(builder.finish(false));
@@ -56,6 +53,22 @@ pub(super) async fn page(
         after = chunk.last;
     }
     Ok(builder.finish(false))
+}
+
+/// Names the prompts that the CLI repeats in this chunk to the builder.
+async fn ignore_echoes(
+    state: &AppState,
+    id: SessionId,
+    chunk: &Chunk,
+    builder: &mut Builder,
+) -> Result<(), ApiError> {
+    for uuid in echoes(chunk) {
+        // Only the store knows whether a prompt far back has this id.
+        if state.supervisor().store().prompt(id, uuid).await?.is_some() {
+            builder.ignore(uuid);
+        }
+    }
+    Ok(())
 }
 
 /// The ids of lines in which the CLI repeats a message that it was sent.

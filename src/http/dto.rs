@@ -1,11 +1,15 @@
 //! Owns the objects that the API takes and gives. Inner types are no wire types: they are turned into these here.
 
 mod approval;
+mod attention;
 mod control;
+mod files;
 mod lobby;
 mod message;
 mod meta;
 mod problem;
+mod processes;
+mod queue;
 mod redact;
 mod rule;
 mod session;
@@ -14,16 +18,21 @@ mod turn;
 mod webhook;
 
 pub(super) use approval::{APPROVALS_CSV_HEADING, Approval, ApprovalPage, ApprovalSummary, DecisionRequest};
+pub(super) use attention::{AttentionState, PutOffRequest, Seen, SeenRequest};
 pub(super) use control::{
     Account, AgentList, AnyReply, BackgroundRequest, CommandList, ControlReply, ControlRequest, Detail,
     InterruptRequest, McpServerRequest, McpServersRequest, ModelList, ModelRequest, PermissionModeRequest,
     RawAccount, RawList, RawReply, RewindRequest, SettingsRequest, TaskList, ThinkingRequest, documented,
 };
+pub(super) use files::{DirectoryList, FileBefore};
 pub(super) use lobby::LobbyFrame;
 pub(super) use message::{
-    ConversationItem, ConversationPage, EventPage, Prompt, Role, SendReply, SendRequest,
+    ConversationItem, ConversationPage, EventPage, Prompt, Record, Role, SendReply, SendRequest,
 };
 pub(super) use problem::Problem;
+pub(super) use processes::{Examination, ProcessList};
+pub use processes::{Finding, FindingGrade};
+pub(super) use queue::{QueueChange, QueueRequest, QueuedPrompt, QueuedPromptList, read_queued};
 pub(super) use rule::{RuleList, RuleTestRequest, RuleVerdict};
 pub(super) use session::{CreateRequest, ForkRequest, ResumeRequest, Session, SessionPage, UpdateRequest};
 pub(super) use status::{Health, Readiness};

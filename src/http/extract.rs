@@ -13,6 +13,7 @@ use serde_json::{Value, error::Category};
 use super::{ApiError, AppState, ErrorCode, guard};
 use crate::{
     domain::{ApprovalId, RequestId, SessionId, WebhookId},
+    journal::Chunk,
     store::PageRequest,
 };
 
@@ -242,6 +243,49 @@ pub(super) fn page(limit: Option<u64>, cursor: Option<String>) -> Result<PageReq
     let limit = limit.unwrap_or_else(|| u64::from(PageRequest::DEFAULT_LIMIT));
     PageRequest::new(limit, cursor)
         .map_err(|error| ApiError::new(ErrorCode::InvalidQuery).detail(error.to_string()))
+}
+
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    /// The oldest first.
+    #[default]
+    Asc,
+    /// The newest first.
+    Desc,
+}
+
+/// The size of a record above which a client wants a stub in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "u32")]
+pub(super) struct StubAbove(usize);
+
+impl StubAbove {
+    /// A smaller record is hardly larger than its stub.
+    const LEAST_BYTES: u32 = 1024;
+
+    /// The chunk as the client wants it.
+    pub(super) fn apply(wanted: Option<Self>, chunk: Chunk) -> Chunk {
+        match wanted {
+            Some(Self(bytes)) => chunk.stubbed(bytes),
+            None => chunk,
+        }
+    }
+}
+
+impl TryFrom<u32> for StubAbove {
+    type Error = String;
+
+    fn try_from(bytes: u32) -> Result<Self, String> {
+        match usize::try_from(bytes) {
+            Ok(whole) if bytes >= Self::LEAST_BYTES => Ok(Self(whole)),
+            _ => Err(format!(
+                "stub_above: expected {} or more bytes",
+                Self::LEAST_BYTES
+            )),
+        }
+    }
 }
 
 /// The key and the value in a parameter.

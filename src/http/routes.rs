@@ -1,13 +1,16 @@
 //! Owns the list of routes, their body limits and the layers around them. Each file below owns one group.
 
 mod approvals;
+mod attention;
 mod controls;
 mod daemon;
+mod directories;
 mod events;
 mod health;
 mod lobby;
 mod messages;
 mod metrics;
+mod queue;
 mod rules;
 mod sessions;
 pub(super) mod tickets;
@@ -139,6 +142,8 @@ fn with_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::fork))
         .routes(routes!(messages::send, messages::list))
+        .routes(routes!(queue::add, queue::list))
+        .routes(routes!(queue::change, queue::take_back))
         // A decision may carry a tool's whole input, and a control request a file.
         .routes(routes!(approvals::get, approvals::decide))
         .routes(routes!(controls::control))
@@ -151,7 +156,10 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(sessions::restart))
         .routes(routes!(sessions::stop))
         .routes(routes!(sessions::park))
+        .routes(routes!(attention::set_seen))
+        .routes(routes!(attention::put_off, attention::take_up))
         .routes(routes!(events::list))
+        .routes(routes!(events::get))
         .routes(routes!(lobby::watch))
         .routes(routes!(ws::attach))
         .routes(routes!(ws::many::attach))
@@ -180,6 +188,8 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(controls::tasks::output))
         .routes(routes!(approvals::list_of_session))
         .routes(routes!(approvals::list))
+        .routes(routes!(approvals::file_before))
+        .routes(routes!(directories::complete))
         .routes(routes!(rules::list))
         .routes(routes!(rules::test))
         .routes(routes!(rules::list_of_session, rules::set, rules::add))
@@ -187,11 +197,13 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(rules::test_of_session))
         .routes(routes!(usage::list_turns))
         .routes(routes!(usage::list_runs))
+        .routes(routes!(usage::list_processes))
         .routes(routes!(usage::sum))
         .routes(routes!(webhooks::get, webhooks::update, webhooks::delete))
         .routes(routes!(webhooks::test))
         .routes(routes!(daemon::restart))
         .routes(routes!(daemon::configuration))
+        .routes(routes!(daemon::examine))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(metrics::metrics))

@@ -6,17 +6,24 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    HttpConfig, InForce, RestartRequest, connections::Connections, guard::HostPolicy, idempotency::Running,
-    serve::Strangers, ws::Waiting,
+    Finding, HttpConfig, InForce, RestartRequest,
+    connections::Connections,
+    dto::{Readiness, read_queued},
+    guard::HostPolicy,
+    idempotency::Running,
+    serve::Strangers,
+    ws::Waiting,
 };
 use crate::{
     auth::{Tickets, Tokens},
     domain::Role,
-    supervisor::{Lobby, Supervisor, Tethers, Webhooks},
+    supervisor::{Lobby, PromptQueue, Supervisor, Tethers, Webhooks},
 };
 
 /// The state of the HTTP side. Cloning is cheap. Only the composition root makes one.
@@ -28,6 +35,7 @@ struct Parts {
     lobby: Lobby,
     tethers: Tethers,
     webhooks: Webhooks,
+    prompt_queue: PromptQueue,
     tokens: Tokens,
     tickets: Tickets,
     config: HttpConfig,
@@ -40,7 +48,12 @@ struct Parts {
     tracker: TaskTracker,
     restarts: OnceLock<mpsc::Sender<RestartRequest>>,
     in_force: OnceLock<InForce>,
+    examiner: OnceLock<Examiner>,
 }
+
+/// Looks at what the daemon needs.
+/// It is given what `/readyz` says.
+pub type Examiner = Box<dyn Fn(Value) -> BoxFuture<'static, Vec<Finding>> + Send + Sync>;
 
 impl AppState {
     /// Sockets and streams end when `shutdown` is cancelled; `tracker` knows when the last socket is closed.
@@ -60,6 +73,7 @@ impl AppState {
             running: Running::default(),
             tickets: Tickets::new(Duration::from_millis(config.ticket_ms)),
             tethers: Tethers::new(supervisor.clone(), shutdown.clone(), tracker.clone()),
+            prompt_queue: PromptQueue::new(supervisor.clone(), read_queued),
             webhooks: Webhooks::new(&supervisor, lobby.clone()),
             lobby,
             supervisor,
@@ -69,6 +83,7 @@ impl AppState {
             tracker,
             restarts: OnceLock::new(),
             in_force: OnceLock::new(),
+            examiner: OnceLock::new(),
         }))
     }
 
@@ -88,6 +103,23 @@ impl AppState {
         self
     }
 
+    /// Says how the daemon is examined.
+    #[must_use]
+    pub fn examined_by(self, examiner: Examiner) -> Self {
+        // The first one stays.
+        let _ = self.0.examiner.set(examiner);
+        self
+    }
+
+    /// What an examination finds.
+    pub(super) async fn examine(&self) -> Vec<Finding> {
+        let ready = Readiness::from(self.supervisor().health().await);
+        match self.0.examiner.get() {
+            Some(examine) => examine(serde_json::to_value(ready).unwrap_or_default()).await,
+            None => Vec::new(),
+        }
+    }
+
     pub(super) fn in_force(&self) -> Option<&InForce> {
         self.0.in_force.get()
     }
@@ -100,6 +132,15 @@ impl AppState {
 
     pub(super) fn supervisor(&self) -> &Supervisor {
         &self.0.supervisor
+    }
+
+    /// Goes on with the messages that waited when the last daemon ended.
+    pub async fn go_on(&self) {
+        self.0.prompt_queue.start().await;
+    }
+
+    pub(super) fn prompt_queue(&self) -> &PromptQueue {
+        &self.0.prompt_queue
     }
 
     pub(super) fn lobby(&self) -> &Lobby {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use super::{ApiError, ErrorCode};
+use super::{ApiError, ErrorCode, extract::StubAbove};
 use crate::{
     claude::scan,
     domain::{Seq, Timestamp},
@@ -42,6 +42,8 @@ pub(super) struct Thinning {
     /// The kinds that it does not get.
     without: Vec<Kind>,
     coalesce: Option<Duration>,
+    /// The size above which a record is given as a stub.
+    stub_above: Option<StubAbove>,
 }
 
 /// A kind of record: a source, or one type of its data.
@@ -90,7 +92,13 @@ impl Thinning {
             only: kinds("only", only)?,
             without: kinds("without", without)?,
             coalesce: coalesce_ms.map(Duration::from_millis),
+            stub_above: None,
         })
+    }
+
+    /// The same, with stubs in the place of large records.
+    pub(super) fn stubbing(self, stub_above: Option<StubAbove>) -> Self {
+        Self { stub_above, ..self }
     }
 
     fn gives(&self, record: &RecordRef<'_>) -> bool {
@@ -99,7 +107,10 @@ impl Thinning {
     }
 
     fn is_all(&self) -> bool {
-        self.only.is_empty() && self.without.is_empty() && self.coalesce.is_none()
+        self.only.is_empty()
+            && self.without.is_empty()
+            && self.coalesce.is_none()
+            && self.stub_above.is_none()
     }
 }
 
@@ -201,7 +212,10 @@ impl Thin {
             // Both are cancel-safe.
             let pieces = tokio::select! {
                 chunk = cursor.next(max_bytes) => match chunk? {
-                    Some(chunk) => self.take(&chunk, Instant::now()),
+                    Some(chunk) => {
+                        let chunk = StubAbove::apply(self.thinning.stub_above, chunk);
+                        self.take(&chunk, Instant::now())
+                    }
                     None => return Ok(self.rest()),
                 },
                 () = time => self.timed(Instant::now()),

@@ -34,7 +34,7 @@ pub(super) use first_line::Waiting;
 use super::{
     ApiError, AppState, ErrorCode,
     connections::ConnectionPermit,
-    extract::{OfSession, Params},
+    extract::{OfSession, Params, StubAbove},
     serve::Visit,
     stream,
     thin::Thinning,
@@ -89,6 +89,10 @@ pub(super) struct AttachParams {
     coalesce: Option<u64>,
     /// Whether a session that is stopped or has failed is resumed for the client. Of `ndjson` only. Default: `false`.
     resume: Option<bool>,
+    /// A record of more than this many bytes (1024 at the least) comes as a stub with its size. Of `trunkline.v1` only. Default:
+    /// every record whole.
+    #[param(value_type = Option<u32>, minimum = 1024)]
+    stub_above: Option<StubAbove>,
 }
 
 impl AttachParams {
@@ -100,6 +104,7 @@ impl AttachParams {
             ("only", self.only.is_some()),
             ("without", self.without.is_some()),
             ("coalesce", self.coalesce.is_some()),
+            ("stub_above", self.stub_above.is_some()),
         ];
         let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
         given.next().map(|(name, _)| name)
@@ -300,6 +305,7 @@ async fn attach_records(
         return Err(ApiError::new(ErrorCode::InvalidQuery).detail("resume is of ndjson only"));
     }
     let thinning = Thinning::of(params.only.as_deref(), params.without.as_deref(), params.coalesce)?;
+    let thinning = thinning.stubbing(params.stub_above);
     let permit = state.connections().admit(id)?;
     let after = stream::begin(&state, id, params.after, params.tail).await?;
     let view = state.supervisor().session(id).await?;

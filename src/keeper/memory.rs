@@ -38,6 +38,50 @@ pub fn memory(clis: &[(SessionId, i32)]) -> io::Result<HashMap<SessionId, u64>> 
     Ok(found)
 }
 
+/// A process of a session, and its memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// Its id.
+    pub pid: i32,
+    /// The process that made it.
+    pub parent: i32,
+    /// The name of its program, cut short.
+    pub name: String,
+    /// What it holds in memory, what it shares with others included.
+    pub rss_bytes: u64,
+    /// Its share of that: what several processes share counts once in all of them together.
+    pub pss_bytes: u64,
+}
+
+/// The most processes of one session that are shown.
+const MOST_PROCESSES: usize = 256;
+
+/// The processes of a session, by its CLI's process id: the keeper first, then all below it. As [`memory`].
+///
+/// # Errors
+/// The processes cannot be listed.
+pub fn processes(cli: i32) -> io::Result<Vec<ProcessMemory>> {
+    let parents = os::parents()?;
+    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
+    for (child, parent) in &parents {
+        children.entry(*parent).or_default().push(*child);
+    }
+    let cli = Pid::from_raw(cli);
+    let keeper = parents.get(&cli).filter(|keeper| keeper.as_raw() > 1);
+    let pids = keeper.into_iter().flat_map(|keeper| tree(*keeper, &children));
+    let shown = pids.take(MOST_PROCESSES).filter_map(|pid| {
+        let (name, rss_bytes, pss_bytes) = os::footprint(pid)?;
+        Some(ProcessMemory {
+            pid: pid.as_raw(),
+            parent: parents.get(&pid).map_or(0, |parent| parent.as_raw()),
+            name,
+            rss_bytes,
+            pss_bytes,
+        })
+    });
+    Ok(shown.collect())
+}
+
 /// A process and its descendants. Each once: the list was not made at one moment.
 fn tree(root: Pid, children: &HashMap<Pid, Vec<Pid>>) -> impl Iterator<Item = Pid> {
     let (mut seen, mut left) = (HashSet::from([root]), vec![root]);

@@ -68,6 +68,9 @@ struct Session {
     last_prompt: Option<String>,
     /// What webhooks may be told of.
     happened: Vec<Happened>,
+    last_line: Option<String>,
+    last_turn_seq: Seq,
+    seen_seq: Seq,
 }
 
 impl Session {
@@ -75,7 +78,8 @@ impl Session {
         let row = sqlx::query(
             "SELECT id, state, state_reason, cli_session_id, run_id, run_seq, cli_version, model, permission_mode,
                 updated_at, projected_seq, turns, cost_nanos, unknown_cost_turns, input_tokens, output_tokens,
-                cache_read_tokens, cache_creation_tokens, last_prompt, parked, agent
+                cache_read_tokens, cache_creation_tokens, last_prompt, parked, agent,
+                last_line, last_turn_seq, seen_seq
              FROM sessions WHERE id = ?1",
         )
         .bind(id.to_string())
@@ -109,6 +113,9 @@ impl Session {
             usage: columns.tokens()?,
             last_prompt: columns.get("last_prompt")?,
             happened: Vec::new(),
+            last_line: columns.get("last_line")?,
+            last_turn_seq: columns.seq("last_turn_seq")?,
+            seen_seq: columns.seq("seen_seq")?,
         })
     }
 
@@ -117,7 +124,8 @@ impl Session {
             "UPDATE sessions SET state = ?2, state_reason = ?3, cli_session_id = ?4, run_id = ?5, run_seq = ?6,
                 cli_version = ?7, model = ?8, permission_mode = ?9, updated_at = ?10, projected_seq = ?11, turns = ?12,
                 cost_nanos = ?13, unknown_cost_turns = ?14, input_tokens = ?15, output_tokens = ?16,
-                cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19, parked = ?20, agent = ?21
+                cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19, parked = ?20, agent = ?21,
+                last_line = ?22, last_turn_seq = ?23, seen_seq = max(seen_seq, ?24)
              WHERE id = ?1",
         )
         .bind(self.id.to_string())
@@ -141,6 +149,9 @@ impl Session {
         .bind(self.last_prompt)
         .bind(self.parked)
         .bind(self.agent.map(AgentKind::as_str))
+        .bind(self.last_line)
+        .bind(integer(self.last_turn_seq.get()))
+        .bind(integer(self.seen_seq.get()))
         .execute(connection)
         .await?;
         Ok(())
@@ -199,6 +210,10 @@ impl Session {
                 seq,
                 at,
             } => self.prompt(connection, uuid, state, text, (seq, at)).await,
+            Fact::LastLine(line) => {
+                self.last_line = serde_json::to_string(&line).ok();
+                Ok(())
+            }
             Fact::TurnEnded(turn) => self.turn_ended(connection, &turn).await,
             Fact::CliTotal { cli_session, total } => money::set_total(connection, cli_session, &total).await,
             Fact::ApprovalOpened(approval) => self.approval_opened(connection, &approval).await,
@@ -316,6 +331,8 @@ impl Session {
         .execute(connection)
         .await?;
         if text.is_some() {
+            // The client that writes to it has seen what came before.
+            self.seen_seq = self.seen_seq.max(seq);
             self.last_prompt = text;
         }
         Ok(())
@@ -337,6 +354,7 @@ impl Session {
         self.worked(turn.ended_at);
         self.happened
             .push(Happened::TurnEnded(Box::new(turn.clone()), self.cost_usd));
+        self.last_turn_seq = self.last_turn_seq.max(turn.last_seq);
         self.turns += 1;
         match turn.cost_usd {
             Some(cost) => self.cost_usd += money::charged(cost),

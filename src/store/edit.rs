@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use sqlx::SqliteConnection;
 
 use super::{
-    MetaPatch, NewSession, QueryError, StoreError, idempotency,
+    MetaPatch, NewSession, QueryError, StoreError,
+    column::integer,
+    idempotency,
     outbox::{self, Happened},
     rules, sessions,
 };
-use crate::domain::{AgentKind, FailReason, RuleSpec, SessionId, SessionState, Timestamp};
+use crate::domain::{AgentKind, FailReason, PutOff, RuleSpec, Seq, SessionId, SessionState, Timestamp};
 
 /// Adds a session; `false` when its id is taken.
 pub(super) async fn insert_session(
@@ -90,6 +92,34 @@ pub(super) async fn set_options(
         .await?
         .rows_affected();
     Ok(changed > 0)
+}
+
+/// A person has seen a session up to this record; `false` when it is not there. What was seen before stays seen.
+pub(super) async fn set_seen(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    seq: Seq,
+) -> Result<bool, QueryError> {
+    let changed = sqlx::query("UPDATE sessions SET seen_seq = max(seen_seq, ?2) WHERE id = ?1")
+        .bind(id.to_string())
+        .bind(integer(seq.get()))
+        .execute(connection)
+        .await?;
+    Ok(changed.rows_affected() > 0)
+}
+
+/// A person puts off what a session needs, or no longer does; `false` when it is not there.
+pub(super) async fn put_off(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    put_off: Option<&PutOff>,
+) -> Result<bool, QueryError> {
+    let changed = sqlx::query("UPDATE sessions SET put_off = ?2 WHERE id = ?1")
+        .bind(id.to_string())
+        .bind(put_off.and_then(|put_off| serde_json::to_string(put_off).ok()))
+        .execute(connection)
+        .await?;
+    Ok(changed.rows_affected() > 0)
 }
 
 /// Changes what people say about a session; `false` when it is not there.

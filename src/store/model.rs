@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use crate::domain::{
-    AgentKind, Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, FailReason, Parked,
-    PromptState, PromptUuid, Resolution, RuleSpec, RunExit, RunId, Seq, SessionId, SessionState, StartMode,
-    Timestamp, TokenUsage, Usd,
+    AgentKind, Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, FailReason, LastLine,
+    Parked, PromptState, PromptUuid, PutOff, Resolution, RuleSpec, RunExit, RunId, Seq, SessionId,
+    SessionState, StartMode, Timestamp, TokenUsage, Usd,
 };
 
 /// A session to be made.
@@ -105,6 +105,16 @@ pub struct SessionRow {
     pub usage: TokenUsage,
     /// The start of the last prompt, at most [`PROMPT_TEXT_CHARS`](super::PROMPT_TEXT_CHARS) characters.
     pub last_prompt: Option<String>,
+    /// What the agent said or did last.
+    pub last_line: Option<LastLine>,
+    /// The last record of the last turn that ended; 0 before the first.
+    pub last_turn_seq: Seq,
+    /// The last record that a person has seen, as clients say.
+    pub seen_seq: Seq,
+    /// Messages that wait for it in the daemon.
+    pub queued_prompts: u64,
+    /// What a person put off.
+    pub put_off: Option<PutOff>,
 }
 
 /// Which sessions are wanted: those that match every field that is set.
@@ -264,7 +274,7 @@ pub enum UsageGroup {
 }
 
 /// Which turns are summed, and by what.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct UsageQuery {
     /// What to sum by.
     pub group_by: UsageGroup,
@@ -272,6 +282,8 @@ pub struct UsageQuery {
     pub from: Option<Timestamp>,
     /// Only turns that ended before this instant.
     pub to: Option<Timestamp>,
+    /// The time zone whose days are meant; UTC when it is left out.
+    pub zone: Option<jiff::tz::TimeZone>,
 }
 
 /// The sum of one group.

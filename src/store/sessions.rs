@@ -240,6 +240,11 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         turns_with_unknown_cost: columns.count("unknown_cost_turns")?,
         usage: columns.tokens()?,
         last_prompt: columns.get("last_prompt")?,
+        last_line: columns.json_opt("last_line")?,
+        last_turn_seq: columns.seq("last_turn_seq")?,
+        seen_seq: columns.seq("seen_seq")?,
+        queued_prompts: columns.count("queued_prompts")?,
+        put_off: columns.json_opt("put_off")?,
     })
 }
 

@@ -1,5 +1,6 @@
-//! Owns the sums over turns.
+//! Owns the sums over turns. Days are those of a time zone: its offsets over the time of the turns become part of the query.
 
+use jiff::tz::TimeZone;
 use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
 
 use super::{Page, PageRequest, QueryError, UsageGroup, UsageQuery, UsageRow, column::Columns};
@@ -11,7 +12,13 @@ pub(super) async fn sum(
 ) -> Result<Page<UsageRow>, QueryError> {
     let list = list_name(wanted.group_by);
     let mut query = QueryBuilder::<Sqlite>::new("WITH part AS (");
-    query.push(parts_of(wanted.group_by)).push(" WHERE TRUE");
+    match wanted.zone.filter(|_| wanted.group_by == UsageGroup::Day) {
+        Some(zone) => push_days_of(&mut query, &offsets(pool, &zone).await?),
+        None => {
+            query.push(parts_of(wanted.group_by));
+        }
+    }
+    query.push(" WHERE TRUE");
     if let Some(from) = wanted.from {
         query.push(" AND t.ended_at >= ").push_bind(from.as_micros());
     }
@@ -55,6 +62,45 @@ pub(super) async fn sum(
     Ok(page.page(list, rows, |row: &UsageRow| {
         (row.cost_usd.as_nanos(), row.key.clone().unwrap_or_default())
     }))
+}
+
+/// The most changes of an offset that a query holds: those of two hundred years.
+const MOST_OFFSETS: usize = 400;
+
+/// The offsets of a zone from UTC in seconds while turns ended, each with the instant in microseconds from which it holds.
+async fn offsets(pool: &SqlitePool, zone: &TimeZone) -> Result<Vec<(i64, i32)>, QueryError> {
+    let (first, last): (Option<i64>, Option<i64>) =
+        sqlx::query_as("SELECT min(ended_at), max(ended_at) FROM turns")
+            .fetch_one(pool)
+            .await?;
+    let instant = |micros: Option<i64>| {
+        let instant = micros.and_then(|micros| jiff::Timestamp::from_microsecond(micros).ok());
+        instant.unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    };
+    let (first, last) = (instant(first), instant(last));
+    let mut offsets = vec![(first.as_microsecond(), zone.to_offset(first).seconds())];
+    let changes = zone
+        .following(first)
+        .take_while(|change| change.timestamp() <= last);
+    let changes = changes.map(|change| (change.timestamp().as_microsecond(), change.offset().seconds()));
+    offsets.extend(changes.take(MOST_OFFSETS));
+    Ok(offsets)
+}
+
+/// As [`parts_of`] by day, with the day that it was where these offsets hold.
+fn push_days_of(query: &mut QueryBuilder<Sqlite>, offsets: &[(i64, i32)]) {
+    query.push("SELECT strftime('%Y-%m-%d', t.ended_at / 1000000 + CASE");
+    for (from, seconds) in offsets.iter().rev() {
+        query
+            .push(" WHEN t.ended_at >= ")
+            .push_bind(*from)
+            .push(" THEN ")
+            .push_bind(*seconds);
+    }
+    query.push(
+        " ELSE 0 END, 'unixepoch') AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
+            t.cache_creation_tokens, t.simulated FROM turns t",
+    );
 }
 
 /// The turns, or shares of turns, to sum, each with the key of its group.

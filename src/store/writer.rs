@@ -9,9 +9,10 @@ use tokio_util::task::TaskTracker;
 use super::{
     EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit,
     idempotency,
+    queue::{self, QueueEdit},
     webhooks::{self, WebhookEdit},
 };
-use crate::domain::{FailReason, Projection, RuleSpec, SessionId, Timestamp};
+use crate::domain::{FailReason, Projection, PutOff, RuleSpec, Seq, SessionId, Timestamp};
 
 /// Requests that may wait. A caller waits for a place when there is none.
 const QUEUE: usize = 256;
@@ -31,6 +32,15 @@ pub(super) enum Edit {
         id: SessionId,
         options: String,
     },
+    SetSeen {
+        id: SessionId,
+        seq: Seq,
+    },
+    PutOff {
+        id: SessionId,
+        put_off: Option<PutOff>,
+    },
+    Queue(SessionId, QueueEdit),
     SetRules {
         id: SessionId,
         rules: Vec<RuleSpec>,
@@ -204,6 +214,9 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
     match edit {
         Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
+        Edit::SetSeen { id, seq } => edit::set_seen(connection, id, seq).await,
+        Edit::PutOff { id, put_off } => edit::put_off(connection, id, put_off.as_ref()).await,
+        Edit::Queue(id, edit) => queue::edit(connection, id, edit).await,
         Edit::SetRules { id, rules } => edit::set_rules(connection, id, &rules).await,
         Edit::SetOptions { id, options } => edit::set_options(connection, id, &options).await,
         Edit::MarkFailed { id, reason, at } => edit::mark_failed(connection, id, &reason, at).await,

@@ -7,9 +7,14 @@ use std::{
 
 use nix::unistd::{AccessFlags, access};
 
-use super::{Supervisor, SupervisorError};
+use super::{
+    FileBefore, Supervisor, SupervisorError,
+    directories::{Directories, MOST_PREFIX_BYTES, complete},
+    file_before,
+};
 use crate::{
     claude::{InvalidOption, LaunchOptions},
+    domain::{ApprovalId, SessionId},
     session::{Unseen, directories_outside},
 };
 
@@ -37,6 +42,48 @@ impl Supervisor {
 }
 
 impl Supervisor {
+    /// The directories inside of the roots whose paths begin with this text, at most so many.
+    ///
+    /// # Errors
+    /// `CwdNotAbsolute`, `CwdUnreadable`.
+    pub async fn complete_directories(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Directories, SupervisorError> {
+        let is_path = prefix.is_empty() || prefix.starts_with('/');
+        if !is_path || prefix.contains('\0') || prefix.len() > MOST_PREFIX_BYTES {
+            return Err(SupervisorError::CwdNotAbsolute);
+        }
+        let settings = &self.shared.settings;
+        let (text, roots) = (prefix.to_owned(), settings.cwd_roots.clone());
+        let home = settings.daemon_env.iter().find(|(name, _)| name == "HOME");
+        let home = home.map_or_else(|| "/".into(), |(_, home)| PathBuf::from(home));
+        let parent = Path::new(prefix).parent().unwrap_or(Path::new("/"));
+        self.look_at(parent, move || Ok(complete(&text, &roots, &home, limit)))
+            .await
+    }
+
+    /// What the file holds that the tool of an open approval is to change.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `ApprovalNotFound`, `ApprovalEnded`, `FileNotNamed`, `FileOutsideRoots`, `FileUnreadable`.
+    pub async fn file_before(
+        &self,
+        session: SessionId,
+        id: ApprovalId,
+    ) -> Result<FileBefore, SupervisorError> {
+        let cwd = PathBuf::from(self.row(session).await?.cwd);
+        let row = self.approval(session, id).await?;
+        if row.resolution.is_some() {
+            return Err(SupervisorError::ApprovalEnded);
+        }
+        let path = file_before::named(&row.approval).ok_or(SupervisorError::FileNotNamed)?;
+        let (from, roots) = (cwd.clone(), self.shared.settings.cwd_roots.clone());
+        self.look_at(&cwd, move || file_before::read(path, &from, &roots))
+            .await
+    }
+
     /// Refuses options of a new session that add a directory outside of the roots.
     ///
     /// # Errors

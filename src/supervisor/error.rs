@@ -202,6 +202,44 @@ pub enum SupervisorError {
         #[source]
         error: std::io::Error,
     },
+    /// An approval is about no file.
+    #[error("the approval is about no file")]
+    FileNotNamed,
+    /// A file lies outside of the roots.
+    #[error("{path} lies outside of sessions.cwd_roots")]
+    FileOutsideRoots {
+        /// The file.
+        path: String,
+    },
+    /// A file cannot be read.
+    #[error("{path} cannot be read: {why}")]
+    FileUnreadable {
+        /// The file.
+        path: String,
+        /// The reason.
+        why: String,
+    },
+    /// The agent no longer waits for the approval.
+    #[error("the approval has ended")]
+    ApprovalEnded,
+    /// The CLI has the message already.
+    #[error("the agent CLI was given message {uuid} already")]
+    PromptGiven {
+        /// Its id.
+        uuid: PromptUuid,
+    },
+    /// No message with this id waits.
+    #[error("no message {uuid} waits for the session")]
+    PromptNotFound {
+        /// The id.
+        uuid: PromptUuid,
+    },
+    /// As many messages wait for the session as may.
+    #[error("as many messages wait for the session as may")]
+    QueueFull,
+    /// The session needs nobody.
+    #[error("the session needs nobody")]
+    NothingToPutOff,
     /// The CLI has not said yet what it offers.
     #[error("the CLI has not said yet what it offers")]
     NotInitialized,
@@ -285,6 +323,14 @@ impl SupervisorError {
             Self::NoRoom(refusal) => refusal.code(),
             Self::ConversationInUse(_) => C::ConversationInUse,
             Self::Processes(_) => C::Internal,
+            Self::PromptGiven { .. } => C::PromptGiven,
+            Self::PromptNotFound { .. } => C::PromptNotFound,
+            Self::QueueFull => C::QueueFull,
+            Self::FileNotNamed => C::FileNotNamed,
+            Self::FileOutsideRoots { .. } => C::FileOutsideRoots,
+            Self::FileUnreadable { .. } => C::FileUnreadable,
+            Self::ApprovalEnded => C::ApprovalNotPending,
+            Self::NothingToPutOff => C::NothingToPutOff,
             Self::NotInitialized => C::NotInitialized,
             Self::ShuttingDown | Self::Closing => C::ShuttingDown,
             Self::Undone(error) | Self::Partly(error) => error.code(),

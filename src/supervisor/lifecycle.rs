@@ -10,8 +10,12 @@ use tokio::time::Instant;
 
 use crate::{
     claude::{BadLine, InvalidOption, LaunchOptions, Policy, Start, catalogue, options::Settings},
-    domain::{CliSessionId, Clock, FailReason, RestartTerms, SessionId, SessionState, StartMode},
+    domain::{
+        CliSessionId, Clock, FailReason, PutOffHow, RestartTerms, Seq, SessionId, SessionState, StartMode,
+        Timestamp,
+    },
     files,
+    journal::{Head, ReadError},
     keeper::{self, Outsider, StdinLine},
     session::{
         self, Admitted, AtRest, HostEnd, Kept, Launch, LiveView, Roots, Routes, SessionError, SessionHandle,
@@ -21,9 +25,10 @@ use crate::{
 };
 
 use super::{
-    CliFound, CreateSession, ForkSession, SessionView, Supervisor, SupervisorError,
+    CliFound, CreateSession, ForkSession, Needs, SessionView, Supervisor, SupervisorError,
     adoption::adopted,
     budget::{self, refuse_spent},
+    lobby,
     messages::{CheckedPrompt, read_options},
     plan::{LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
     removal::absent,
@@ -421,6 +426,47 @@ impl Supervisor {
         self.shared.store.update_meta(id, patch, Clock.now()).await?;
         self.shared.changes.mark(id);
         self.session(id).await
+    }
+
+    /// A person has seen a session up to this record.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Read` (the journal has no such record yet), `Store`.
+    pub async fn set_seen(&self, id: SessionId, seq: Seq) -> Result<SessionView, SupervisorError> {
+        let head = Head {
+            seq: self.session(id).await?.live.head_seq,
+            ..Head::EMPTY
+        };
+        if seq > head.seq {
+            return Err(SupervisorError::Read(ReadError::Beyond { head }));
+        }
+        self.shared.store.set_seen(id, seq).await?;
+        self.shared.changes.mark(id);
+        self.session(id).await
+    }
+
+    /// Puts off what a session needs now; with `None` nothing of it is put off any more.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `NothingToPutOff`, `Store`.
+    pub async fn put_off(
+        &self,
+        id: SessionId,
+        how: Option<(PutOffHow, Option<Timestamp>)>,
+    ) -> Result<Needs, SupervisorError> {
+        let mut view = self.session(id).await?;
+        let now = Clock.now();
+        let mark = match how {
+            None => None,
+            Some((how, until)) => {
+                let mark = lobby::put_off(&view, how, until, now);
+                Some(mark.ok_or(SupervisorError::NothingToPutOff)?)
+            }
+        };
+        self.shared.store.put_off(id, mark.clone()).await?;
+        self.shared.changes.mark(id);
+        view.row.put_off = mark;
+        Ok(Needs::of(&view, &[], now))
     }
 
     async fn make(

@@ -1,6 +1,7 @@
 //! Owns the lobby: all sessions as people look at them, and each change for as many watchers as there are. It is filled when
 //! the first one comes.
 
+mod attention;
 mod changes;
 mod entry;
 mod history;
@@ -16,6 +17,8 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
+pub(super) use attention::put_off;
+pub use attention::{Needs, PutOffAttention};
 pub(super) use changes::Changes;
 pub use entry::LobbyEntry;
 pub use history::{BadEventId, EventId, LobbyEvent};
@@ -206,6 +209,8 @@ async fn run(supervisor: Supervisor, filled: Arc<Filled>) {
                 if filled.newest.receiver_count() > 0 {
                     mark_differing(&supervisor, &filled);
                 }
+                let due = filled.history().due(Clock.now());
+                due.into_iter().for_each(|id| changes.mark(id));
                 unread.drain().for_each(|id| changes.mark(id));
             }
         }

@@ -208,6 +208,16 @@ impl Supervisor {
         Ok(TurnOutcome { turn, result })
     }
 
+    /// Refuses a message that could not be sent to a session.
+    pub(super) async fn check_message(
+        &self,
+        id: SessionId,
+        message: &NewMessage,
+    ) -> Result<(), SupervisorError> {
+        let options = read_options(&self.row(id).await?.options)?;
+        self.check_prompt(message, &options).map(drop)
+    }
+
     pub(super) fn check_prompt(
         &self,
         message: &NewMessage,

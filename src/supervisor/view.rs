@@ -4,6 +4,7 @@ use std::{collections::HashSet, sync::atomic::Ordering, time::Duration};
 
 use crate::{
     domain::{AgentKind, Approval, ApprovalId, SessionId, SessionState, Timestamp},
+    keeper::{self, ProcessMemory},
     metrics::Levels,
     session::{LiveView, Waiting, whole_approval},
     store::{ApprovalFilter, ApprovalRow, Page, PageRequest, SessionRow, StoreError},
@@ -23,6 +24,13 @@ pub struct SessionView {
     pub simulated: bool,
     /// Its place among the starts that wait, from 1; `None` when it does not wait.
     pub start_queue_position: Option<usize>,
+}
+
+impl SessionView {
+    /// Whether a turn ended that no person has seen.
+    pub fn is_unread(&self) -> bool {
+        self.row.last_turn_seq > self.row.seen_seq
+    }
 }
 
 /// The health of the daemon.
@@ -69,6 +77,22 @@ impl Supervisor {
             version: VERSION,
             started_at: self.shared.started_at,
         }
+    }
+
+    /// The processes of a session with their memory, the keeper first; none while it has no process.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Store`, `Processes`.
+    pub async fn processes(
+        &self,
+        id: SessionId,
+    ) -> Result<(Option<i32>, Vec<ProcessMemory>), SupervisorError> {
+        let Some(cli) = self.session(id).await?.live.cli_pid else {
+            return Ok((None, Vec::new()));
+        };
+        let found = tokio::task::spawn_blocking(move || keeper::processes(cli)).await;
+        let found = found.map_err(|_| SupervisorError::ShuttingDown)?;
+        Ok((Some(cli), found.map_err(SupervisorError::Processes)?))
     }
 
     /// The states of all sessions that have had a process under this daemon.

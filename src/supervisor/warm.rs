@@ -381,5 +381,10 @@ pub(super) fn spare_row(new: &NewSession) -> SessionRow {
         turns_with_unknown_cost: 0,
         usage: Default::default(),
         last_prompt: None,
+        last_line: None,
+        last_turn_seq: crate::domain::Seq::ZERO,
+        seen_seq: crate::domain::Seq::ZERO,
+        queued_prompts: 0,
+        put_off: None,
     }
 }

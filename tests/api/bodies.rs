@@ -18,12 +18,16 @@ const PROMPT_BYTES: usize = 64 * 1024;
 /// What a body may have that holds no prompt, and what one that does may have beyond it: see `docs/PROTOCOL.md`.
 const BODY_BYTES: usize = 1024 * 1024;
 /// The operations whose bodies may hold a prompt, a tool's input or a file.
-const LARGE: [&str; 5] = [
+const LARGE: [&str; 8] = [
     "create_session",
     "fork_session",
     "send_message",
     "decide_approval",
     "send_control",
+    "queue_prompt",
+    "change_queued_prompt",
+    // It shares the path of the one before.
+    "take_back_prompt",
 ];
 
 fn limit(operation: &Operation) -> usize {

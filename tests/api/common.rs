@@ -35,6 +35,9 @@ pub(crate) fn problem(reply: Reply, status: u16, code: &str) -> Value {
     reply.body
 }
 
+/// The message that waits.
+const QUEUED: &str = "0197f0f0-5c1e-7000-8000-00000000000a";
+
 /// One operation of the contract.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
@@ -53,6 +56,8 @@ impl Operation {
             .replace("{server}", "a%2Fb")
             .replace("{task_id}", "task")
             .replace("{rule_id}", "a-rule")
+            .replace("{seq}", "1")
+            .replace("{uuid}", QUEUED)
     }
 
     /// A body that the operation takes, if it needs one.
@@ -77,6 +82,10 @@ impl Operation {
             "set_session_rules" => json!({"items": [{"id": "a-rule", "action": "ask"}]}),
             "add_session_rule" => json!({"action": "ask", "tool": "Write", "kind": "tool"}),
             "test_rules" | "test_session_rules" => json!({"tool": "Bash", "input": {"command": "ls"}}),
+            "set_session_seen" => json!({"seq": 0}),
+            "put_session_off" => json!({"how": "left"}),
+            "queue_prompt" => json!({"text": "hello", "held": true, "uuid": QUEUED}),
+            "change_queued_prompt" => json!({"text": "hello again"}),
             "send_control" => json!({"subtype": "get_context_usage"}),
             _ => return None,
         })

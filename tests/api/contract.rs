@@ -78,6 +78,16 @@ async fn answers_are_as_documented() {
         "send_message",
         "list_messages",
         "list_events",
+        "get_event",
+        "put_session_off",
+        "take_session_up",
+        "set_session_seen",
+        "queue_prompt",
+        "list_queued_prompts",
+        "change_queued_prompt",
+        "list_processes",
+        "complete_directories",
+        "examine_daemon",
         "list_approvals",
         "list_session_approvals",
         "get_approval",
@@ -156,7 +166,7 @@ async fn answers_are_as_documented() {
         let reply = call(&rest, operation, "nonsense", &approval).await;
         check(&document, &operation.id, reply.status.as_u16(), &reply.body);
     }
-    for id_of_operation in ["remove_session_rule", "delete_session"] {
+    for id_of_operation in ["remove_session_rule", "take_back_prompt", "delete_session"] {
         let gone = operations.iter().find(|it| it.id == id_of_operation).unwrap();
         assert_eq!(call(&rest, gone, &id, &approval).await.status, 204);
     }
@@ -175,9 +185,12 @@ async fn answers_are_as_documented() {
             "get_metrics",
             "delete_session",
             "remove_session_rule",
+            "take_back_prompt",
             "create_session",
             "create_webhook",
             "delete_webhook",
+            // It needs an approval about a file.
+            "get_approval_file",
             // Its answer to a request that it takes is looked at where daemons are started again.
             "restart_daemon",
         ]

@@ -1,5 +1,8 @@
 //! Owns the tests of the lobby: all sessions in one stream, each change once, and what a client gets that comes back.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
@@ -232,4 +235,137 @@ async fn silence_is_told_to_a_watcher_that_comes_later() {
     let silent = |data: &Value| data["session"]["attention"]["reason"] == "silent";
     let told = changes_of(&mut stream, &id, "the silence", silent).await;
     assert_eq!(told.last().unwrap()["session"]["is_silent"], true);
+}
+
+#[tokio::test]
+async fn the_last_line_and_what_is_unread_are_told_to_all() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let mut stream = EventStream::open(&rest, "/v1/events", None).await;
+    act_through(&rest, &id, json!([{ "text": "Done.\n\nAll 12 tests pass.\n" }])).await;
+    let unread = |data: &Value| data["session"]["unread"] == true && data["session"]["state"] == "idle";
+    let told = changes_of(&mut stream, &id, "the end of the turn", unread).await;
+    let last = told.iter().find(|data| data["session"]["last_line"].is_object());
+    let last = last.unwrap_or_else(|| panic!("no last line: {told:#?}"));
+    let line = &last["session"]["last_line"];
+    assert_eq!(
+        (&line["kind"], &line["text"]),
+        (&json!("said"), &json!("All 12 tests pass."))
+    );
+    let view = rest.session(&id).await;
+    assert_eq!(view["last_line"], last["session"]["last_line"]);
+    assert_eq!(view["unread"], true);
+
+    let head = view["head_seq"].as_u64().unwrap();
+    let path = format!("/v1/sessions/{id}/seen");
+    assert_eq!(
+        rest.put(&path, json!({ "seq": head + 1000 })).await.problem(400),
+        "seq_beyond_head"
+    );
+    let seen = rest.put(&path, json!({ "seq": head })).await.expect(200);
+    assert_eq!(seen, json!({ "seen_seq": head, "unread": false }));
+    let read = |data: &Value| data["session"]["unread"] == false;
+    let read = changes_of(&mut stream, &id, "the mark", read).await;
+    assert!(has_changed(read.last().unwrap(), "attention"));
+    let earlier = rest.put(&path, json!({ "seq": 1 })).await.expect(200);
+    assert_eq!(earlier["seen_seq"], head, "it never falls");
+
+    daemon.kill();
+    daemon.start().await;
+    let view = daemon.rest().session(&id).await;
+    assert_eq!(view["seen_seq"], head);
+    assert_eq!(view["last_line"]["text"], "All 12 tests pass.");
+}
+
+#[tokio::test]
+async fn what_is_put_off_does_not_rank_until_something_new_comes() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let path = format!("/v1/sessions/{id}/put_off");
+    let left = json!({ "how": "left" });
+    assert_eq!(
+        rest.put(&path, left.clone()).await.problem(409),
+        "nothing_to_put_off"
+    );
+    act(&rest, &id, json!([{ "exit": 3 }])).await;
+    rest.in_state(&id, &["failed"]).await;
+    let mut stream = EventStream::open(&rest, "/v1/events", None).await;
+    let failed = stream.next().await.data;
+    assert_eq!(failed["sessions"][0]["attention"]["reason"], "failed");
+    let put_off = rest.put(&path, left).await.expect(200);
+    assert_eq!(put_off["attention"], Value::Null);
+    assert_eq!(
+        (&put_off["put_off"]["how"], &put_off["put_off"]["reason"]),
+        (&json!("left"), &json!("failed"))
+    );
+    let is_left = |data: &Value| data["session"]["put_off"]["how"] == "left";
+    let told = changes_of(&mut stream, &id, "that it is left", is_left).await;
+    assert_eq!(told.last().unwrap()["session"]["attention"], Value::Null);
+
+    // The next daemon knows it.
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
+    let mut needy = EventStream::open(&rest, "/v1/events?needs_person=true", None).await;
+    assert_eq!(needy.next().await.data["total"], 0);
+
+    // A failure of the next process is another one.
+    rest.lifecycle(&id, "resume", json!({})).await.expect(200);
+    rest.in_state(&id, &["idle"]).await;
+    act(&rest, &id, json!([{ "exit": 3 }])).await;
+    let again = needy
+        .until("the next failure", |data| data["session_id"] == id.as_str())
+        .await;
+    assert_eq!(
+        again.last().unwrap().data["session"]["attention"]["reason"],
+        "failed"
+    );
+}
+
+#[tokio::test]
+async fn a_snooze_ends_at_its_time_and_at_another_approval() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    let path = format!("/v1/sessions/{id}/put_off");
+    let gate = daemon.home().join("gate");
+    let ask =
+        |id: &str, wait: bool| json!({ "ask": { "ids": [id], "tool": "Bash", "input": {}, "wait": wait } });
+    act(
+        &rest,
+        &id,
+        json!([ask("one", false), { "wait_file": gate }, ask("two", true)]),
+    )
+    .await;
+    rest.pending_approval(&id).await;
+    let past = json!({ "how": "snoozed", "until": "2020-01-01T00:00:00Z" });
+    assert_eq!(rest.put(&path, past).await.problem(422), "invalid_field");
+    let snooze = json!({ "how": "snoozed", "until": "2999-01-01T00:00:00Z" });
+    rest.put(&path, snooze).await.expect(200);
+    let mut stream = EventStream::open(&rest, "/v1/events", None).await;
+    let snapshot = stream.next().await.data;
+    assert_eq!(snapshot["sessions"][0]["attention"], Value::Null);
+    assert_eq!(snapshot["sessions"][0]["put_off"]["rank"], 2);
+    std::fs::write(&gate, "").unwrap();
+    let is_new = |data: &Value| data["session"]["attention"]["rank"] == 2;
+    let new = changes_of(&mut stream, &id, "another approval", is_new).await;
+    let new = &new.last().unwrap()["session"];
+    assert_eq!(new["put_off"]["how"], "snoozed", "the first one is still put off");
+    assert_eq!(new["pending_approvals"].as_array().unwrap().len(), 2);
+    let up = rest.delete(&path).await.expect(200);
+    assert_eq!(
+        (&up["attention"]["rank"], &up["put_off"]),
+        (&json!(2), &Value::Null)
+    );
+
+    // It comes back by itself.
+    let soon = Timestamp::now() + Duration::from_secs(1);
+    let snooze = json!({ "how": "snoozed", "until": soon.to_string() });
+    rest.put(&path, snooze).await.expect(200);
+    let is_off = |data: &Value| data["session"]["put_off"]["how"] == "snoozed";
+    changes_of(&mut stream, &id, "the snooze", is_off).await;
+    let is_back = |data: &Value| data["session"]["attention"]["rank"] == 2;
+    changes_of(&mut stream, &id, "its end", is_back).await;
 }

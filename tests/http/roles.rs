@@ -11,7 +11,7 @@ use trunkline::http::openapi_json;
 use crate::harness::Bed;
 
 /// Reads that a viewer may not do, and why.
-const OF_OPERATORS: [(&str, &str); 10] = [
+const OF_OPERATORS: [(&str, &str); 13] = [
     ("/v1/connect", "it makes a session"),
     ("/v1/stdio", "it makes a session"),
     ("/v1/webhooks", "it shows where a person is told things"),
@@ -23,7 +23,16 @@ const OF_OPERATORS: [(&str, &str); 10] = [
         "/v1/daemon/configuration",
         "it shows paths, hosts and variables of the machine",
     ),
+    (
+        "/v1/daemon/doctor",
+        "it shows paths of the machine, and runs the CLI for its version",
+    ),
+    ("/v1/directories", "it shows names on the machine"),
     ("/v1/sessions/{id}/account", "it is the person's"),
+    (
+        "/v1/sessions/{id}/approvals/{approval_id}/file",
+        "it shows a file of the machine",
+    ),
     ("/v1/sessions/{id}/context_usage", "it sends a request to the CLI"),
     (
         "/v1/sessions/{id}/mcp",

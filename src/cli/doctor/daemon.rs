@@ -45,10 +45,24 @@ pub(super) struct Running {
 impl Running {
     /// The values of the daemon, and where this shell has another one.
     pub(super) fn checks(&self, loaded: &Loaded, look: &Look) -> Vec<Check> {
-        let mut checks = vec![self.agent(look)];
-        checks.extend(self.problems());
+        let mut checks = self.of_itself(look);
         checks.extend(self.in_force());
         checks.extend(self.differences(loaded, look));
+        checks
+    }
+
+    /// A daemon that looks at itself.
+    pub(super) const fn of(ready: Value) -> Self {
+        Self {
+            ready,
+            configuration: None,
+        }
+    }
+
+    /// What it says of itself.
+    pub(super) fn of_itself(&self, look: &Look) -> Vec<Check> {
+        let mut checks = vec![self.agent(look)];
+        checks.extend(self.problems());
         checks
     }
 

@@ -77,6 +77,16 @@ pub(super) struct Builder {
     turn_ended: bool,
     /// The last record that was read.
     last: Seq,
+    /// Messages that begin at this record or later are left out.
+    end: Option<Seq>,
+    /// The first `result` line: no message has lines before and after it.
+    first_result: Option<Seq>,
+}
+
+/// A message, and whether all of its lines were read when the reading began in the middle.
+pub(super) struct Whole {
+    pub(super) item: ConversationItem,
+    pub(super) is_whole: bool,
 }
 
 impl Builder {
@@ -93,7 +103,14 @@ impl Builder {
             looked_ahead: 0,
             turn_ended: false,
             last: cursor.after,
+            end: None,
+            first_result: None,
         }
+    }
+
+    /// Messages that begin at this record or later are left out. Those before it are read to their last line.
+    pub(super) const fn end_before(&mut self, end: Seq) {
+        self.end = Some(end);
     }
 
     /// Lines of the CLI with this id repeat a prompt that has a record of its own.
@@ -107,7 +124,8 @@ impl Builder {
         let full = self.is_full();
         if full {
             self.looked_ahead += record.line.len();
-            if self.open.is_empty() || self.looked_ahead > LOOK_AHEAD_BYTES {
+            let is_streaming = self.end.is_some() && self.streaming.is_some();
+            if (self.open.is_empty() && !is_streaming) || self.looked_ahead > LOOK_AHEAD_BYTES {
                 return ControlFlow::Break(());
             }
         }
@@ -120,10 +138,14 @@ impl Builder {
         match (line.kind.as_ref(), record.source) {
             ("user", _) if !full => self.user(record, line),
             ("assistant", Source::Cli) => self.assistant(record, line),
-            ("stream_event", Source::Cli) if !full => self.delta(record, &line),
+            ("stream_event", Source::Cli) if !full || self.goes_on(&line) => self.delta(record, &line),
             // A turn is over: nobody adds to what was said in it.
             ("result", Source::Cli) => {
                 self.open.clear();
+                self.first_result.get_or_insert(record.seq);
+                if full {
+                    self.streaming = None;
+                }
                 self.turn_ended |= !full;
             }
             _ => {}
@@ -132,7 +154,21 @@ impl Builder {
     }
 
     fn is_full(&self) -> bool {
-        self.items.len() >= self.limit
+        self.items.len() >= self.limit || self.end.is_some_and(|end| self.last >= end)
+    }
+
+    /// Whether a line of a full page that is read backwards goes on with a message that began in it.
+    fn goes_on(&self, line: &Line<'_>) -> bool {
+        #[derive(Deserialize)]
+        struct Event<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Cow<'a, str>,
+        }
+        let event = line
+            .event
+            .filter(|_| self.end.is_some() && self.streaming.is_some());
+        let event = event.and_then(|event| serde_json::from_str::<Event<'_>>(event.get()).ok());
+        event.is_some_and(|event| event.kind != "message_start")
     }
 
     fn user(&mut self, record: &RecordRef<'_>, line: Line<'_>) {
@@ -283,8 +319,23 @@ impl Builder {
         let whole = at_head && (!full || next == self.last);
         ConversationPage {
             next_cursor: if whole { None } else { cursor.encode() },
+            next_before: None,
             items: self.items.into_iter().filter_map(Item::finish).collect(),
         }
+    }
+
+    /// The messages, in the order in which they begin. The first one of each speaker may have begun before the first record,
+    /// unless a turn ended between.
+    pub(super) fn finish_back(mut self) -> Vec<Whole> {
+        self.items.sort_by_key(|item| item.seq);
+        let mut speakers = HashSet::new();
+        let first_result = self.first_result;
+        let whole = self.items.into_iter().filter_map(|item| {
+            let is_first = item.message_id.is_some() && speakers.insert(item.parent.clone());
+            let is_whole = !is_first || first_result.is_some_and(|result| result < item.seq);
+            item.finish().map(|item| Whole { item, is_whole })
+        });
+        whole.collect()
     }
 }
 

@@ -6,11 +6,14 @@ use serde::Serialize;
 
 use super::{
     ApprovalSummary,
+    attention::PutOff,
     session::{DueRestart, OpenTurn},
 };
 use crate::{
-    domain::{Attention, FailReason, LobbyChange, Parked, Seq, SessionId, SessionState, Timestamp, Usd},
-    supervisor::{EventId, LobbyEntry, LobbyEvent, SessionView},
+    domain::{
+        Attention, FailReason, LastLine, LobbyChange, Parked, Seq, SessionId, SessionState, Timestamp, Usd,
+    },
+    supervisor::{EventId, LobbyEntry, LobbyEvent, SessionView, build_id},
 };
 
 /// News from the lobby.
@@ -22,6 +25,8 @@ pub(in crate::http) enum LobbyFrame {
     Snapshot {
         /// The place after which changes follow.
         event_id: String,
+        /// The daemon's program: another one after an upgrade.
+        build: &'static str,
         /// How many sessions match.
         total: usize,
         /// The first of them, up to the limit: the newest activity first.
@@ -82,6 +87,14 @@ pub(in crate::http) struct SessionSummary {
     parked: Option<Parked>,
     /// Why it needs a person; `null` when it needs nobody.
     attention: Option<Attention>,
+    /// What of that a person put off, for which `attention` is `null` unless there is another reason.
+    put_off: Option<PutOff>,
+    /// Whether a turn ended that no person has seen.
+    unread: bool,
+    /// The last record that a person has seen.
+    seen_seq: Seq,
+    /// What the agent said or did last.
+    last_line: Option<LastLine>,
     /// Whether the CLI has been silent for too long.
     is_silent: bool,
     /// Whether the simulated agent runs it.
@@ -103,6 +116,8 @@ pub(in crate::http) struct SessionSummary {
     pending_approvals: Vec<ApprovalSummary>,
     /// Approvals that open once others are closed.
     waiting_approvals: usize,
+    /// Messages that wait for it in the daemon.
+    queued_prompts: u64,
     /// The start of the last prompt.
     last_prompt: Option<String>,
     /// The session that it was forked from.
@@ -127,6 +142,7 @@ impl LobbyFrame {
         let shown = entries.iter().take(limit);
         Self::Snapshot {
             event_id: id.to_string(),
+            build: build_id(),
             total: entries.len(),
             sessions: shown.map(|entry| SessionSummary::of(entry)).collect(),
         }
@@ -176,6 +192,10 @@ impl SessionSummary {
             restart: live.restart.map(DueRestart::of),
             parked: live.parked,
             attention: entry.attention,
+            put_off: entry.put_off.map(PutOff::of),
+            unread: entry.view.is_unread(),
+            seen_seq: row.seen_seq,
+            last_line: row.last_line,
             is_silent: live.is_silent,
             simulated,
             model: live.model.or(row.model),
@@ -190,6 +210,7 @@ impl SessionSummary {
                 .map(|approval| ApprovalSummary::of(approval))
                 .collect(),
             waiting_approvals: live.waiting_approvals.count,
+            queued_prompts: row.queued_prompts,
             last_prompt: row.last_prompt,
             parent_id: row.parent,
             head_seq: live.head_seq,

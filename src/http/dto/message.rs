@@ -190,8 +190,11 @@ pub(in crate::http) struct ConversationItem {
 pub(in crate::http) struct ConversationPage {
     /// The messages.
     pub(in crate::http) items: Vec<ConversationItem>,
-    /// Where the next page begins; `null` at the end of what there is now.
+    /// Where the next page begins; `null` at the end of what there is now, and with `order=desc`.
     pub(in crate::http) next_cursor: Option<String>,
+    /// With `order=desc` the `before` of the page of older messages; absent when there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) next_before: Option<Seq>,
 }
 
 /// A page of a journal.
@@ -201,10 +204,12 @@ pub(in crate::http) struct ConversationPage {
     reason = "documents a body that is put together from the journal's bytes"
 )]
 pub(in crate::http) struct EventPage {
-    /// The records, byte for byte as in the journal.
+    /// The records, byte for byte as in the journal, save stubs.
     items: Vec<Record>,
-    /// The `after` of the next page.
+    /// The `after` of the next page. With `order=desc` the newest record of this page, after which newer ones follow.
     next_after: Seq,
+    /// With `order=desc` the `before` of the page of older records; absent when there are none.
+    next_before: Option<Seq>,
     /// The last record that there is.
     head_seq: Seq,
     /// Records that this page would hold and that are missing: the journal was damaged.
@@ -217,7 +222,7 @@ type Object = Map<String, Value>;
 /// Stands for a record, whose schema is written by hand.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "gives a schema its name")]
-struct Record(Object);
+pub(in crate::http) struct Record(Object);
 
 #[cfg(test)]
 mod tests {

@@ -10,8 +10,8 @@ use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
     claude::LaunchOptions,
     domain::{
-        CliSessionId, Clock, FailReason, Parked, PromptState, Restart, RestartOverride, RuleSpec, Seq,
-        SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
+        CliSessionId, Clock, FailReason, LastLine, Parked, PromptState, Restart, RestartOverride, RuleSpec,
+        Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
     },
     http::ApiError,
     session::{self, EDITING_TOOLS, LiveView},
@@ -101,8 +101,16 @@ pub(in crate::http) struct Session {
     /// When the CLI last printed something.
     #[schema(value_type = Option<String>, format = DateTime)]
     last_line_at: Option<Timestamp>,
+    /// Messages that wait for it in the daemon.
+    queued_prompts: u64,
     /// The start of the last prompt.
     last_prompt: Option<String>,
+    /// What the agent said or did last.
+    last_line: Option<LastLine>,
+    /// Whether a turn ended that no person has seen.
+    unread: bool,
+    /// The last record that a person has seen, as clients say.
+    seen_seq: Seq,
     /// The prompt that came with the request; only in the answer to one that brought a prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) prompt_uuid: Option<Uuid>,
@@ -258,7 +266,11 @@ impl Session {
             created_at: row.created_at,
             updated_at: row.updated_at,
             last_line_at: live.last_line_at,
+            queued_prompts: row.queued_prompts,
             last_prompt: row.last_prompt,
+            unread: row.last_turn_seq > row.seen_seq,
+            seen_seq: row.seen_seq,
+            last_line: row.last_line,
             prompt_uuid: None,
             outcome: None,
         }

@@ -25,6 +25,8 @@ pub(in crate::http) struct Readiness {
     pub(in crate::http) problems: Vec<String>,
     /// The daemon's version.
     version: &'static str,
+    /// The program that runs: another one after an upgrade.
+    build: &'static str,
     /// When it started.
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
@@ -109,6 +111,7 @@ impl From<supervisor::Health> for Readiness {
             ready: problems.is_empty(),
             problems,
             version: health.version,
+            build: supervisor::build_id(),
             started_at: health.started_at,
             live_sessions: health.live_sessions,
             warm: health

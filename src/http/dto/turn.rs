@@ -178,7 +178,7 @@ pub(in crate::http) struct RunPage {
 #[derive(Clone, Copy, Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum UsageBy {
-    /// The UTC day on which the turn ended.
+    /// The day on which the turn ended: in UTC, or in the time zone that `tz` names.
     #[default]
     Day,
     /// The model.

@@ -22,12 +22,17 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::UnsupportedProtocol
         | E::SeqBeyondHead
         | E::InvalidDecision
+        | E::UnknownTimeZone
         | E::UnknownFrame => StatusCode::BAD_REQUEST,
         E::Unauthorized | E::TicketInvalid => StatusCode::UNAUTHORIZED,
-        E::OriginForbidden | E::RoleForbidden | E::CwdOutsideRoots => StatusCode::FORBIDDEN,
+        E::OriginForbidden | E::RoleForbidden | E::CwdOutsideRoots | E::FileOutsideRoots => {
+            StatusCode::FORBIDDEN
+        }
         E::NotSubscribed
         | E::RouteNotFound
         | E::SessionNotFound
+        | E::RecordNotFound
+        | E::PromptNotFound
         | E::ConversationNotFound
         | E::MessageNotFound
         | E::ApprovalNotFound
@@ -51,6 +56,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::ChoicesDamaged
         | E::ChoicesMissing
         | E::PromptConflict
+        | E::PromptGiven
         | E::CallDeferred
         | E::PromptDropped
         | E::PromptNotPending
@@ -58,6 +64,8 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::NotInitialized
         | E::AlreadyDecided
         | E::ApprovalNotPending
+        | E::NothingToPutOff
+        | E::FileNotNamed
         | E::RuleExists
         | E::WebhookConfigured
         | E::TooManyWebhooks
@@ -78,6 +86,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::CwdNotADirectory
         | E::CwdNotAbsolute
         | E::CwdUnreadable
+        | E::FileUnreadable
         | E::InvalidOption
         | E::ForkCwdDiffers
         | E::EmptyPrompt
@@ -85,7 +94,9 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::ControlNotAllowed
         | E::InvalidRule => StatusCode::UNPROCESSABLE_ENTITY,
         E::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
-        E::TooManyClients | E::TooManySessions | E::TooManyTickets => StatusCode::TOO_MANY_REQUESTS,
+        E::TooManyClients | E::TooManySessions | E::TooManyTickets | E::QueueFull => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
         E::StorageFailed | E::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         E::StartFailed => StatusCode::BAD_GATEWAY,
         E::TooManyConnections

@@ -25,6 +25,10 @@ impl From<SupervisorError> for ApiError {
             | E::RuleNotFound(_)
             | E::EmptyPrompt
             | E::WaitTimeout
+            | E::NothingToPutOff
+            | E::FileNotNamed
+            | E::QueueFull
+            | E::ApprovalEnded
             | E::NotInitialized
             | E::ShuttingDown => told,
             E::AlreadyDecided(row) => {
@@ -38,6 +42,7 @@ impl From<SupervisorError> for ApiError {
             | E::CwdOutsideRoots { .. }
             | E::CwdUnreadable { .. }
             | E::ForkCwdDiffers => told.detail(error.to_string()).member("field", "cwd"),
+            E::FileOutsideRoots { .. } | E::FileUnreadable { .. } => told.detail(error.to_string()),
             E::InvalidOption(error) => told
                 .detail(error.to_string())
                 .member("field", format!("options.{}", error.field)),
@@ -72,7 +77,9 @@ impl From<SupervisorError> for ApiError {
             E::MessageNotFound(message) | E::MessageNotForkable { message, .. } => {
                 told.detail(error.to_string()).member("uuid", message.to_string())
             }
-            E::PromptConflict { uuid } => told.member("uuid", uuid.to_string()),
+            E::PromptConflict { uuid } | E::PromptGiven { uuid } | E::PromptNotFound { uuid } => {
+                told.member("uuid", uuid.to_string())
+            }
             E::Read(error) => error.into(),
             E::Store(error) => error.into(),
             E::Choices(error) => error.into(),

@@ -2,7 +2,8 @@
 //!
 //! A viewer sees what the daemon has: sessions, records, messages, approvals, rules, turns, money and counters. Nothing of a
 //! viewer reaches a CLI, so the reads that ask one are for operators: `context_usage`, `mcp`, `settings` and the output of a
-//! task. So are the account, the CLI's settings, the webhooks and the daemon's configuration, which say more of the person than of the work.
+//! task. So are the account, the CLI's settings, the webhooks, the daemon's configuration and its examination, directories, and the
+//! file of an approval, which say more of the person and the machine than of the work.
 
 use axum::http::Method;
 
@@ -24,8 +25,11 @@ const SEEN_BY_VIEWERS: &[&str] = &[
     "/v1/sessions/{id}/approvals/{approval_id}",
     "/v1/sessions/{id}/commands",
     "/v1/sessions/{id}/events",
+    "/v1/sessions/{id}/events/{seq}",
     "/v1/sessions/{id}/messages",
     "/v1/sessions/{id}/models",
+    "/v1/sessions/{id}/processes",
+    "/v1/sessions/{id}/prompts",
     "/v1/sessions/{id}/rules",
     "/v1/sessions/{id}/runs",
     "/v1/sessions/{id}/tasks",

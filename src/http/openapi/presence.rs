@@ -4,18 +4,24 @@
 use utoipa::openapi::{Components, RefOr, Schema};
 
 /// The schemas of answers, and the members of each that may be left out.
-const ANSWERS: [(&str, &[&str]); 30] = [
+const ANSWERS: [(&str, &[&str]); 36] = [
     ("Account", &[]),
     ("Approval", &[]),
     ("ApprovalPage", &[]),
     ("ApprovalSummary", &[]),
+    ("AttentionState", &[]),
     ("Cli", &[]),
     ("CliStatus", &[]),
     ("ConversationItem", &["message_id", "parent_tool_use_id"]),
-    ("ConversationPage", &[]),
+    ("ConversationPage", &["next_before"]),
     ("DaemonConfiguration", &[]),
-    ("EventPage", &["missing"]),
+    ("EventPage", &["missing", "next_before"]),
+    ("FileBefore", &[]),
+    ("Finding", &[]),
+    ("LastLine", &[]),
     ("ModelUsage", &[]),
+    ("PutOff", &[]),
+    ("QueuedPrompt", &[]),
     ("Readiness", &[]),
     ("Resolution", &[]),
     ("RuleVerdict", &[]),

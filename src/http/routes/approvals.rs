@@ -16,7 +16,7 @@ use crate::{
     domain::{ApprovalHow, ApprovalKind, ApprovalState, SessionId, Timestamp},
     http::{
         ApiError, AppState, ErrorCode,
-        dto::{Approval, ApprovalPage, DecisionRequest},
+        dto::{Approval, ApprovalPage, DecisionRequest, FileBefore},
         extract::{Body, OfApproval, OfSession, Params, page},
     },
     store::ApprovalFilter,
@@ -137,6 +137,22 @@ pub(super) async fn get(
 ) -> Result<Json<Approval>, ApiError> {
     state.supervisor().session(session).await?;
     Ok(Json(state.supervisor().approval(session, id).await?.into()))
+}
+
+/// Show a file before a tool changes it.
+///
+/// What the file holds that an open approval of `Write`, `Edit`, `MultiEdit` or `NotebookEdit` is about: its first MiB, if it is
+/// text. Only that file, only while the approval is open, and only inside `sessions.cwd_roots`.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/approvals/{approval_id}/file", operation_id = "get_approval_file", tag = "approvals",
+    params(("id" = Uuid, Path, description = "The session"), ("approval_id" = Uuid, Path, description = "The approval")),
+    responses((status = 200, description = "The file", body = FileBefore)),
+)]
+pub(super) async fn file_before(
+    State(state): State<AppState>,
+    OfApproval(session, id): OfApproval,
+) -> Result<Json<FileBefore>, ApiError> {
+    Ok(Json(state.supervisor().file_before(session, id).await?.into()))
 }
 
 /// Decide an approval.

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     domain::Timestamp,
-    http::{ApiError, AppState, ErrorCode, RestartRequest, extract::Body},
+    http::{ApiError, AppState, ErrorCode, RestartRequest, dto::Examination, extract::Body},
 };
 
 /// How to start again.
@@ -68,6 +68,20 @@ pub(super) async fn configuration(State(state): State<AppState>) -> Json<DaemonC
             .map(|(key, value, origin)| (key, ConfiguredValue { value, origin }))
             .collect(),
         variables: in_force.variables,
+    })
+}
+
+/// Examine the daemon.
+///
+/// As `trunkline doctor` does: the configuration, the agent CLI, the directories, the tokens, the sessions that cannot be read.
+/// Each finding has a grade, and advice where something is to be done. Nothing is changed.
+#[utoipa::path(
+    get, path = "/v1/daemon/doctor", operation_id = "examine_daemon", tag = "daemon",
+    responses((status = 200, description = "The findings", body = Examination)),
+)]
+pub(super) async fn examine(State(state): State<AppState>) -> Json<Examination> {
+    Json(Examination {
+        items: state.examine().await,
     })
 }
 

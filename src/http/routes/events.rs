@@ -1,4 +1,5 @@
-//! Owns the route of a session's journal: in pages, or as a stream of lines or of server-sent events.
+//! Owns the routes of a session's journal: in pages from either end, as a stream of lines or of server-sent events, and one
+//! record alone.
 
 use axum::{
     body::Body,
@@ -12,11 +13,12 @@ use crate::{
     domain::{Seq, SessionId},
     http::{
         ApiError, AppState, ErrorCode,
-        dto::EventPage,
-        extract::{OfSession, Params},
+        dto::{EventPage, Record},
+        extract::{OfNamed, OfSession, Order, Params, StubAbove},
         stream::{self, Format, LAST_EVENT_ID},
         thin::Thinning,
     },
+    journal::{Chunk, Missing},
 };
 
 /// Records per page when nobody says.
@@ -42,10 +44,18 @@ pub(super) struct EventParams {
     without: Option<String>,
     /// Join the pieces of a message that come within so many milliseconds, 10 to 10000. Of streams only.
     coalesce: Option<u64>,
+    /// Only records before this number. Pages only.
+    before: Option<u64>,
+    /// `desc`: the newest record first, and pages towards the first one. Default: `asc`. Pages only.
+    #[param(inline)]
+    order: Option<Order>,
     /// Records per page, 1 to 5000. Default: 200. Pages only.
     limit: Option<usize>,
     /// Whether a stream of lines goes on with new records. Default: false. `application/x-ndjson` only.
     follow: Option<bool>,
+    /// A record of more than this many bytes (1024 at the least) comes as a stub with its size. Default: every record whole.
+    #[param(value_type = Option<u32>, minimum = 1024)]
+    stub_above: Option<StubAbove>,
 }
 
 /// Read the journal.
@@ -67,6 +77,7 @@ pub(super) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let thinning = Thinning::of(params.only.as_deref(), params.without.as_deref(), params.coalesce)?;
+    let thinning = thinning.stubbing(params.stub_above);
     let format = wanted(&headers);
     let seen = match format {
         Some(Format::EventStream) => last_event_id(&headers)?,
@@ -79,20 +90,70 @@ pub(super) async fn list(
             .await?
             .unwrap_or(Seq::ZERO),
     };
-    match format {
-        Some(Format::EventStream) => {
-            stream::open(&state, id, after, Format::EventStream, true, thinning).await
+    let wrong = |detail: &str| Err(ApiError::new(ErrorCode::InvalidQuery).detail(detail));
+    let Some(format) = format else {
+        if params.only.is_some() || params.without.is_some() || params.coalesce.is_some() {
+            return wrong("only, without and coalesce are of streams only");
         }
-        Some(Format::Lines) => {
-            let follow = params.follow.unwrap_or(false);
-            stream::open(&state, id, after, Format::Lines, follow, thinning).await
-        }
-        None if params.only.is_some() || params.without.is_some() || params.coalesce.is_some() => {
-            Err(ApiError::new(ErrorCode::InvalidQuery)
-                .detail("only, without and coalesce are of streams only"))
-        }
-        None => page(&state, id, after, params.limit.unwrap_or(DEFAULT_LIMIT)).await,
+        let wanted = Page {
+            after,
+            before: params.before.map(Seq::new),
+            limit: checked_limit(params.limit)?,
+            stub_above: params.stub_above,
+        };
+        return match params.order.unwrap_or_default() {
+            Order::Asc => page(&state, id, &wanted).await,
+            Order::Desc => page_back(&state, id, &wanted).await,
+        };
+    };
+    if params.before.is_some() || params.order.is_some() {
+        return wrong("before and order are of pages only: accept application/json");
     }
+    let follow = format == Format::EventStream || params.follow.unwrap_or(false);
+    stream::open(&state, id, after, format, follow, thinning).await
+}
+
+/// Read one record.
+///
+/// The whole of it, byte for byte, however large it is.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/events/{seq}", operation_id = "get_event", tag = "events",
+    params(("id" = Uuid, Path, description = "The session"),
+        ("seq" = u64, Path, description = "The number of the record, from 1", minimum = 1)),
+    responses((status = 200, description = "The record", body = Record)),
+)]
+pub(super) async fn get(
+    State(state): State<AppState>,
+    OfNamed(id, seq): OfNamed,
+) -> Result<Response, ApiError> {
+    let seq = seq.parse::<u64>().ok().filter(|seq| *seq > 0).map(Seq::new);
+    let seq =
+        seq.ok_or_else(|| ApiError::new(ErrorCode::InvalidId).detail("seq: expected a number from 1 on"))?;
+    let before = Seq::new(seq.get() - 1);
+    let chunk = state.supervisor().page(id, before, 1).await?;
+    let chunk = match chunk {
+        Some(chunk) => chunk,
+        None => {
+            let head = state.supervisor().session(id).await?.live.head_seq;
+            return Err(ApiError::new(ErrorCode::SeqBeyondHead).member("head_seq", head.get()));
+        }
+    };
+    let record = chunk.records().find(|record| record.seq == seq);
+    let line = record.ok_or(ErrorCode::RecordNotFound)?.line.to_vec();
+    Ok(json(line))
+}
+
+fn json(body: Vec<u8>) -> Response {
+    let content_type = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    ([content_type], Body::from(body)).into_response()
+}
+
+fn checked_limit(limit: Option<usize>) -> Result<usize, ApiError> {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    if (1..=MAX_LIMIT).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(ApiError::new(ErrorCode::InvalidQuery).detail(format!("limit is outside 1 to {MAX_LIMIT}")))
 }
 
 /// The stream that the client prefers; `None` for a page.
@@ -123,45 +184,132 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
         .ok_or_else(|| ApiError::new(ErrorCode::InvalidQuery).detail("last-event-id: expected a number"))
 }
 
-async fn page(state: &AppState, id: SessionId, after: Seq, limit: usize) -> Result<Response, ApiError> {
-    if !(1..=MAX_LIMIT).contains(&limit) {
-        return Err(
-            ApiError::new(ErrorCode::InvalidQuery).detail(format!("limit is outside 1 to {MAX_LIMIT}"))
-        );
+/// Which records a page is to have.
+struct Page {
+    after: Seq,
+    before: Option<Seq>,
+    limit: usize,
+    stub_above: Option<StubAbove>,
+}
+
+impl Page {
+    fn holds(&self, seq: Seq) -> bool {
+        self.after < seq && self.before.is_none_or(|before| seq < before)
     }
-    let mut body = br#"{"items":["#.to_vec();
-    let (mut last, mut count) = (after, 0);
-    let mut missing = Vec::new();
-    while count < limit && body.len() < PAGE_BYTES {
-        let Some(chunk) = state.supervisor().page(id, last, PAGE_BYTES - body.len()).await? else {
+
+    fn shown(&self, chunk: Chunk) -> Chunk {
+        StubAbove::apply(self.stub_above, chunk)
+    }
+}
+
+/// The body of a page, as it grows.
+struct Items {
+    json: Vec<u8>,
+    count: usize,
+    missing: Vec<Missing>,
+}
+
+impl Items {
+    fn new() -> Self {
+        Self {
+            json: br#"{"items":["#.to_vec(),
+            count: 0,
+            missing: Vec::new(),
+        }
+    }
+
+    fn has_room(&self, limit: usize) -> bool {
+        self.count < limit && self.json.len() < PAGE_BYTES
+    }
+
+    fn room(&self) -> usize {
+        PAGE_BYTES - self.json.len()
+    }
+
+    fn push(&mut self, line: &[u8]) {
+        if self.count > 0 {
+            self.json.push(b',');
+        }
+        self.json.extend_from_slice(line);
+        self.count += 1;
+    }
+
+    fn finish(mut self, next: &str, head: Seq) -> Response {
+        let json = &mut self.json;
+        json.extend_from_slice(format!(r#"],{next},"head_seq":{head}"#).as_bytes());
+        if !self.missing.is_empty() {
+            let missing = serde_json::to_string(&self.missing).unwrap_or_default();
+            json.extend_from_slice(format!(r#","missing":{missing}"#).as_bytes());
+        }
+        json.push(b'}');
+        self::json(self.json)
+    }
+}
+
+async fn page(state: &AppState, id: SessionId, wanted: &Page) -> Result<Response, ApiError> {
+    let mut body = Items::new();
+    let mut last = wanted.after;
+    'read: while body.has_room(wanted.limit) {
+        let Some(chunk) = state.supervisor().page(id, last, body.room()).await? else {
             break;
         };
         if chunk.is_empty() {
             break;
         }
         if let Some(gap) = chunk.missing {
-            last = gap.last_seq;
-            missing.push(gap);
-        }
-        for record in chunk.records().take(limit - count) {
-            if count > 0 {
-                body.push(b',');
+            if !wanted.holds(gap.first_seq) {
+                break;
             }
-            body.extend_from_slice(record.line);
+            last = gap.last_seq;
+            body.missing.push(gap);
+        }
+        for record in wanted.shown(chunk).records().take(wanted.limit - body.count) {
+            if !wanted.holds(record.seq) {
+                break 'read;
+            }
+            body.push(record.line);
             last = record.seq;
-            count += 1;
         }
     }
     // Asked last: reading opened the session, so this is what its journal says.
     let head = state.supervisor().session(id).await?.live.head_seq.max(last);
-    body.extend_from_slice(format!(r#"],"next_after":{last},"head_seq":{head}"#).as_bytes());
-    if !missing.is_empty() {
-        let missing = serde_json::to_string(&missing).unwrap_or_default();
-        body.extend_from_slice(format!(r#","missing":{missing}"#).as_bytes());
+    Ok(body.finish(&format!(r#""next_after":{last}"#), head))
+}
+
+/// A page from its end: the newest record first.
+async fn page_back(state: &AppState, id: SessionId, wanted: &Page) -> Result<Response, ApiError> {
+    let mut body = Items::new();
+    let mut newest = None;
+    let mut at = wanted.before.unwrap_or(Seq::MAX);
+    while body.has_room(wanted.limit) && at > wanted.after.next() {
+        let most = wanted.limit - body.count;
+        let chunks = state.supervisor().page_before(id, at, most, body.room()).await?;
+        let Some(start) = chunks.first().map(Chunk::start) else {
+            at = Seq::ZERO;
+            break;
+        };
+        for chunk in chunks.into_iter().rev() {
+            let missing = chunk
+                .missing
+                .filter(|gap| wanted.holds(gap.last_seq) && gap.first_seq < at);
+            let chunk = wanted.shown(chunk);
+            let records: Vec<_> = chunk.records().collect();
+            let records = records.into_iter().rev();
+            for record in records.filter(|record| record.seq < at && wanted.holds(record.seq)) {
+                newest.get_or_insert(record.seq);
+                body.push(record.line);
+            }
+            body.missing.extend(missing);
+        }
+        at = start;
     }
-    body.push(b'}');
-    let content_type = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(([content_type], Body::from(body)).into_response())
+    let head = state.supervisor().session(id).await?.live.head_seq;
+    let newest = newest.unwrap_or(wanted.after).max(wanted.after);
+    let mut next = format!(r#""next_after":{newest}"#);
+    if at > wanted.after.next() {
+        next.push_str(&format!(r#","next_before":{at}"#));
+    }
+    Ok(body.finish(&next, head))
 }
 
 #[cfg(test)]

@@ -13,10 +13,13 @@ use super::{
     sessions::BY,
     wait::{self, WaitFor},
 };
-use crate::http::{
-    ApiError, AppState, ErrorCode, conversation,
-    dto::{ConversationPage, SendReply, SendRequest},
-    extract::{Body, Id, OfSession, Params},
+use crate::{
+    domain::Seq,
+    http::{
+        ApiError, AppState, ErrorCode, conversation,
+        dto::{ConversationPage, SendReply, SendRequest},
+        extract::{Body, Id, OfSession, Order, Params},
+    },
 };
 
 /// Messages per page when nobody says.
@@ -85,8 +88,13 @@ fn of_first_try(error: ApiError, uuid: Option<Uuid>) -> ApiError {
 pub(super) struct ListParams {
     /// Messages per page, 1 to 500. Default: 50.
     limit: Option<usize>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the page before. Not with `order=desc`.
     cursor: Option<String>,
+    /// `desc`: the newest message first, and pages towards the first one. Default: `asc`.
+    #[param(inline)]
+    order: Option<Order>,
+    /// Only messages that begin before this record. With `order=desc` only.
+    before: Option<u64>,
 }
 
 /// Read the conversation.
@@ -108,6 +116,17 @@ pub(super) async fn list(
         return Err(
             ApiError::new(ErrorCode::InvalidQuery).detail(format!("limit is outside 1 to {MAX_LIMIT}"))
         );
+    }
+    if params.order == Some(Order::Desc) {
+        if params.cursor.is_some() {
+            let detail = "with order=desc the next page begins at before, not at a cursor";
+            return Err(ApiError::new(ErrorCode::InvalidQuery).detail(detail));
+        }
+        let before = params.before.map_or(Seq::MAX, Seq::new);
+        return Ok(Json(conversation::page_back(&state, id, before, limit).await?));
+    }
+    if params.before.is_some() {
+        return Err(ApiError::new(ErrorCode::InvalidQuery).detail("before is of order=desc only"));
     }
     let cursor = params.cursor.as_deref().map(str::parse).transpose()?;
     Ok(Json(

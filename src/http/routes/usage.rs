@@ -1,13 +1,14 @@
 //! Owns the routes of turns, runs, tokens and money.
 
 use axum::{Json, extract::State};
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde::Deserialize;
 
 use crate::{
     domain::Timestamp,
     http::{
         ApiError, AppState, ErrorCode,
-        dto::{RunPage, TurnPage, UsageBy, UsagePage},
+        dto::{ProcessList, RunPage, TurnPage, UsageBy, UsagePage},
         extract::{OfSession, Params, page},
     },
     store::UsageQuery,
@@ -68,6 +69,22 @@ pub(super) async fn list_runs(
     }))
 }
 
+/// List a session's processes.
+///
+/// The keeper, the CLI and all that it started, with the memory of each. Reading that costs some milliseconds per process.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/processes", operation_id = "list_processes", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session")),
+    responses((status = 200, description = "The processes", body = ProcessList)),
+)]
+pub(super) async fn list_processes(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+) -> Result<Json<ProcessList>, ApiError> {
+    let (cli, found) = state.supervisor().processes(id).await?;
+    Ok(Json(ProcessList::of(cli, found)))
+}
+
 /// What to sum.
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -83,6 +100,8 @@ pub(super) struct UsageParams {
     /// Only turns that ended before this instant (RFC 3339).
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<String>,
+    /// The IANA name of the time zone whose days are meant, such as `Europe/Berlin`. With `group_by=day` only. Default: UTC.
+    tz: Option<String>,
     /// Sums per page, 1 to 500. Default: 50.
     limit: Option<u64>,
     /// The `next_cursor` of the page before.
@@ -101,10 +120,18 @@ pub(super) async fn sum(
     Params(params): Params<UsageParams>,
 ) -> Result<Json<UsagePage>, ApiError> {
     let page = page(params.limit, params.cursor)?;
+    let zone = match &params.tz {
+        Some(_) if !matches!(params.group_by, UsageBy::Day) => {
+            return Err(ApiError::new(ErrorCode::InvalidQuery).detail("tz is of group_by=day only"));
+        }
+        Some(name) => Some(time_zone(name)?),
+        None => None,
+    };
     let query = UsageQuery {
         group_by: params.group_by.into(),
         from: instant("from", params.from.as_deref())?,
         to: instant("to", params.to.as_deref())?,
+        zone,
     };
     state.supervisor().settled().await;
     let page = state.supervisor().store().usage(query, page).await?;
@@ -112,6 +139,14 @@ pub(super) async fn sum(
         items: page.items.into_iter().map(Into::into).collect(),
         next_cursor: page.next,
     }))
+}
+
+/// The time zone of this name, from the database that the program holds: what it knows depends on no machine.
+fn time_zone(name: &str) -> Result<TimeZone, ApiError> {
+    TimeZoneDatabase::bundled().get(name).map_err(|_| {
+        ApiError::new(ErrorCode::UnknownTimeZone)
+            .detail(format!("tz: {name:.64} is no name of the IANA database"))
+    })
 }
 
 fn instant(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {

@@ -352,6 +352,7 @@ async fn open(
             protocol: None,
             client_id: params.client_id.clone(),
             resume: Some(true),
+            stub_above: None,
         };
         let permit = state.connections().admit(id).map_err(failed)?;
         let client = relay(state, id, &attach, role, None, text).await?;

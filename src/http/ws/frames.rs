@@ -15,7 +15,7 @@ use crate::{
         dto::{Approval, Session},
     },
     session::{ClientFrame, LateAnswer, LiveView, MOST_BYTES, RefusedLine, excerpt},
-    supervisor::SessionView,
+    supervisor::{SessionView, build_id},
 };
 
 /// Frames of our own are small; longer lines are for the CLI and not looked into.
@@ -50,6 +50,7 @@ pub(super) fn snapshot(
     struct Snapshot<'a> {
         r#type: &'static str,
         protocol: &'static str,
+        build: &'static str,
         connection_id: ConnectionId,
         client_id: ClientId,
         head_seq: Seq,
@@ -78,6 +79,7 @@ pub(super) fn snapshot(
     let snapshot = Snapshot {
         r#type: "trunkline.snapshot",
         protocol: super::v1::PROTOCOL,
+        build: build_id(),
         connection_id,
         client_id,
         head_seq: live.head_seq,

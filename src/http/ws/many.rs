@@ -356,6 +356,7 @@ impl Peer for Many {
 async fn join(state: &AppState, wanted: Subscribe, role: Role) -> Result<Join, ApiError> {
     let id = wanted.session_id;
     let thinning = Thinning::of(wanted.only.as_deref(), wanted.without.as_deref(), wanted.coalesce)?;
+    let thinning = thinning.stubbing(wanted.stub_above);
     let permit = state.connections().admit(id)?;
     let after = stream::begin(state, id, wanted.after, wanted.tail).await?;
     let view = state.supervisor().session(id).await?;

@@ -119,6 +119,19 @@ pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
     Ok(all()?.filter_map(parent).collect())
 }
 
+/// The name of a process, what it holds in memory, and its share of that; `None` when it is gone or not to be seen.
+pub(in crate::keeper) fn footprint(pid: Pid) -> Option<(String, u64, u64)> {
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let bytes = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kib * 1024)
+    };
+    let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+    Some((name, bytes("Rss:")?, bytes("Pss:")?))
+}
+
 /// The proportional set size of a process; `None` when it is gone or not to be seen.
 pub(in crate::keeper) fn pss_bytes(pid: Pid) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;

@@ -109,6 +109,11 @@ pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
 }
 
 /// Unknown here.
+pub(in crate::keeper) fn footprint(_pid: Pid) -> Option<(String, u64, u64)> {
+    None
+}
+
+/// The proportional set size of a process; not known here.
 pub(in crate::keeper) fn pss_bytes(_pid: Pid) -> Option<u64> {
     None
 }

@@ -7,9 +7,9 @@ use crate::{
         ControlRequest, ControlResponse, Envelope, catalogue,
         denials::Denial,
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
-        glance, scan,
+        glance, last_line, scan,
     },
-    domain::{Chosen, Fact, PromptState, TurnEnd},
+    domain::{Chosen, Fact, LastLine, PromptState, TurnEnd},
     journal::RecordRef,
     metrics::UnknownKind,
 };
@@ -39,6 +39,17 @@ impl Machine {
                 self.open_turn(record);
                 if !facts::is_synthetic(&line) {
                     self.on_output();
+                }
+                if let Some((kind, text, tool)) = last_line::of(&line) {
+                    let (seq, at) = (record.seq, record.at);
+                    let last = LastLine {
+                        kind,
+                        text,
+                        tool,
+                        seq,
+                        at,
+                    };
+                    out.facts.push(Fact::LastLine(Box::new(last)));
                 }
                 self.calls.on_assistant(&line);
                 self.audit.on_assistant(&line);

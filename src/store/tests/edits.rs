@@ -53,6 +53,11 @@ async fn a_new_session_reads_back_as_it_was_given() {
             turns_with_unknown_cost: 0,
             usage: TokenUsage::default(),
             last_prompt: None,
+            last_line: None,
+            last_turn_seq: Seq::ZERO,
+            seen_seq: Seq::ZERO,
+            queued_prompts: 0,
+            put_off: None,
         }
     );
     let again = test.store.insert_session(given.clone()).await;

@@ -214,8 +214,9 @@ async fn usage_is_summed_by_what_was_asked_for() {
             group_by,
             from: from.map(|days| at(days * day)),
             to: to.map(|days| at(days * day)),
+            zone: None,
         };
-        let rows = all_pages(1, |page| test.store.usage(query, page)).await;
+        let rows = all_pages(1, |page| test.store.usage(query.clone(), page)).await;
         rows.into_iter()
             .map(|row| {
                 (
@@ -261,8 +262,9 @@ async fn groups_of_equal_cost_page_without_loss() {
         group_by: UsageGroup::Session,
         from: None,
         to: None,
+        zone: None,
     };
-    let rows = all_pages(2, |page| test.store.usage(query, page)).await;
+    let rows = all_pages(2, |page| test.store.usage(query.clone(), page)).await;
     let keys: std::collections::BTreeSet<_> = rows.iter().map(|row| row.key.clone()).collect();
     assert_eq!((rows.len(), keys.len()), (9, 9));
 }
@@ -272,6 +274,7 @@ async fn usage(test: &TestStore, group_by: UsageGroup) -> Vec<UsageRow> {
         group_by,
         from: None,
         to: None,
+        zone: None,
     };
     test.store
         .usage(query, PageRequest::default())
@@ -396,4 +399,51 @@ async fn costs_of_old_simulated_turns_leave_the_sums() {
         (0, Usd::ZERO),
         "{models:#?}"
     );
+}
+
+#[tokio::test]
+async fn days_are_those_of_the_time_zone_also_when_clocks_change() {
+    let test = TestStore::new().await;
+    let id = test.session().await;
+    let ends = [
+        ("2026-03-28T22:30:00Z", "2026-03-28"),
+        ("2026-03-28T23:30:00Z", "2026-03-29"),
+        // The clocks went on by an hour at 01:00 UTC.
+        ("2026-03-29T21:30:00Z", "2026-03-29"),
+        ("2026-03-29T22:30:00Z", "2026-03-30"),
+        ("2026-10-24T21:30:00Z", "2026-10-24"),
+        ("2026-10-24T22:30:00Z", "2026-10-25"),
+        // They went back at 01:00 UTC.
+        ("2026-10-25T22:30:00Z", "2026-10-25"),
+        ("2026-10-25T23:30:00Z", "2026-10-26"),
+    ];
+    for (number, (ended_at, _)) in (1..).zip(ends) {
+        let mut finished = turn(number, Some(1.0));
+        finished.ended_at = ended_at.parse().unwrap();
+        test.project(id, number, vec![ended(finished)]).await;
+    }
+    let query = UsageQuery {
+        group_by: UsageGroup::Day,
+        from: None,
+        to: None,
+        zone: Some(
+            jiff::tz::TimeZoneDatabase::bundled()
+                .get("Europe/Berlin")
+                .unwrap(),
+        ),
+    };
+    let rows = all_pages(2, |page| test.store.usage(query.clone(), page)).await;
+    let days: Vec<_> = rows
+        .iter()
+        .map(|row| (row.key.clone().unwrap(), row.turns))
+        .collect();
+    let expected = [
+        ("2026-10-26", 1),
+        ("2026-10-25", 2),
+        ("2026-10-24", 1),
+        ("2026-03-30", 1),
+        ("2026-03-29", 2),
+        ("2026-03-28", 1),
+    ];
+    assert_eq!(days, expected.map(|(day, turns)| (day.to_owned(), turns)));
 }

@@ -1,41 +1,37 @@
-//! Owns a session as the lobby has it: why it needs a person, and in which respects it differs from what it was.
+//! Owns a session as the lobby has it, and in which respects it differs from what it was.
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::{
-    domain::{
-        Approval, Attention, AttentionReason, LobbyChange, SessionState, Timestamp, Usd,
-        lobby::BUDGET_WARNING_PERCENT,
-    },
+    domain::{Approval, Attention, LobbyChange, Timestamp},
     session::LiveView,
     supervisor::SessionView,
 };
+
+use super::attention::{Needs, PutOffAttention};
 
 /// A session in the lobby.
 #[derive(Clone, Debug)]
 pub struct LobbyEntry {
     /// The session. Its launch options are left out.
     pub view: SessionView,
-    /// Why it needs a person; `None` when it needs nobody.
+    /// Why it needs a person; `None` when it needs nobody, or all of it is put off.
     pub attention: Option<Attention>,
+    /// What of that is put off.
+    pub put_off: Option<PutOffAttention>,
 }
 
 impl LobbyEntry {
     /// The entry for a session as it is now. A reason that it had before keeps its time.
     pub(super) fn new(mut view: SessionView, before: Option<&Self>, now: Timestamp) -> Self {
-        let attention = attention(&view, now).map(|attention| {
-            let earlier = before
-                .and_then(|before| before.attention)
-                .filter(|earlier| earlier.reason == attention.reason && is_timeless(attention.reason));
-            Attention {
-                since: earlier.map_or(attention.since, |earlier| earlier.since),
-                ..attention
-            }
-        });
+        let before = before.map(|before| [before.attention, before.put_off.map(|it| it.attention)]);
+        let Needs { attention, put_off } = Needs::of(&view, &before.unwrap_or_default(), now);
         view.row.options = String::new();
-        Self { view, attention }
+        Self {
+            view,
+            attention,
+            put_off,
+        }
     }
 
     /// The respects in which this differs from what was before.
@@ -51,10 +47,21 @@ impl LobbyEntry {
                 LobbyChange::Title,
                 row.title != old.title || row.tag != old.tag || row.labels != old.labels,
             ),
-            (LobbyChange::Turn, row.turns != old.turns),
-            (LobbyChange::Prompt, row.last_prompt != old.last_prompt),
+            (
+                LobbyChange::Turn,
+                row.turns != old.turns || row.last_line != old.last_line,
+            ),
+            (
+                LobbyChange::Prompt,
+                row.last_prompt != old.last_prompt || row.queued_prompts != old.queued_prompts,
+            ),
             (LobbyChange::Cost, row.cost_usd != old.cost_usd),
-            (LobbyChange::Attention, self.attention != before.attention),
+            (
+                LobbyChange::Attention,
+                self.attention != before.attention
+                    || self.put_off != before.put_off
+                    || (row.seen_seq, self.view.is_unread()) != (old.seen_seq, before.view.is_unread()),
+            ),
         ];
         for (change, is_changed) in others {
             if is_changed && !changes.contains(&change) {
@@ -62,6 +69,12 @@ impl LobbyEntry {
             }
         }
         changes
+    }
+
+    /// Whether something that was put off until a time is put off no longer.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        let until = self.put_off.and_then(|put_off| put_off.until);
+        until.is_some_and(|until| until <= now)
     }
 
     /// Whether the session's actor says otherwise.
@@ -107,62 +120,4 @@ fn live_changes(live: &LiveView, old: &LiveView) -> Vec<LobbyChange> {
     ];
     let changed = checks.into_iter().filter(|(_, is_changed)| *is_changed);
     changed.map(|(change, _)| change).collect()
-}
-
-/// Whether nothing but the lobby knows since when a reason holds.
-const fn is_timeless(reason: AttentionReason) -> bool {
-    matches!(
-        reason,
-        AttentionReason::Failed | AttentionReason::UnaskedEdit | AttentionReason::Budget
-    )
-}
-
-fn attention(view: &SessionView, now: Timestamp) -> Option<Attention> {
-    let live = &view.live;
-    let of = |reason, rank, since, deadline| {
-        Some(Attention {
-            reason,
-            rank,
-            since,
-            deadline,
-        })
-    };
-    let soonest = live
-        .approvals
-        .iter()
-        .filter_map(|approval| Some((approval.deadline?, approval.requested_at)))
-        .min();
-    if let Some((deadline, since)) = soonest {
-        return of(AttentionReason::Decision, 1, since, Some(deadline));
-    }
-    if let Some(since) = live.approvals.iter().map(|approval| approval.requested_at).min() {
-        return of(AttentionReason::Decision, 2, since, None);
-    }
-    if live.state == SessionState::Failed {
-        return of(AttentionReason::Failed, 3, view.row.updated_at, None);
-    }
-    if live.is_silent {
-        return of(AttentionReason::Silent, 4, live.silent_since.unwrap_or(now), None);
-    }
-    if live.unasked_tool.is_some() {
-        return of(AttentionReason::UnaskedEdit, 4, now, None);
-    }
-    if is_nearly_spent(view) {
-        return of(AttentionReason::Budget, 4, now, None);
-    }
-    None
-}
-
-/// Whether a session that can go on has spent most of what it may.
-fn is_nearly_spent(view: &SessionView) -> bool {
-    #[derive(Deserialize)]
-    struct Budget {
-        max_budget_usd: Option<f64>,
-    }
-    let budget = serde_json::from_str::<Budget>(&view.row.options).ok();
-    let budget = budget.and_then(|it| Usd::from_dollars(it.max_budget_usd?));
-    budget.is_some_and(|budget| {
-        view.live.state.is_live()
-            && view.row.cost_usd.as_nanos() >= budget.as_nanos() / 100 * BUDGET_WARNING_PERCENT
-    })
 }

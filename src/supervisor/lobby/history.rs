@@ -124,6 +124,12 @@ impl History {
         self.entries.get(&id)
     }
 
+    /// The sessions of which something was put off until now.
+    pub(super) fn due(&self, now: Timestamp) -> Vec<SessionId> {
+        let due = self.entries.iter().filter(|(_, entry)| entry.is_due(now));
+        due.map(|(id, _)| *id).collect()
+    }
+
     /// A session that was there when the lobby began.
     pub(super) fn begin_with(&mut self, id: SessionId, entry: LobbyEntry) {
         self.entries.insert(id, Arc::new(entry));

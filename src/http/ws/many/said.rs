@@ -9,7 +9,7 @@ use serde_json::{Map, Value, value::RawValue};
 use crate::{
     claude::{glance, json},
     domain::{ClientId, SessionId},
-    http::{ErrorCode, lobby::WatchParams},
+    http::{ErrorCode, extract::StubAbove, lobby::WatchParams},
 };
 
 /// The type of a line for the daemon begins with it.
@@ -57,6 +57,8 @@ pub(super) struct Subscribe {
     pub(super) client_id: Option<ClientId>,
     /// How many bytes of records the client takes before it says more; all when it is left out.
     pub(super) credit: Option<u32>,
+    /// A record of more bytes comes as a stub.
+    pub(super) stub_above: Option<StubAbove>,
 }
 
 /// A line that is not understood.

@@ -1,0 +1,163 @@
+//! Owns messages that wait in the daemon: how they are queued, changed and shown.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::SendRequest;
+use crate::{
+    claude::stdin::Priority,
+    domain::Timestamp,
+    http::{ApiError, ErrorCode},
+    store,
+    supervisor::NewMessage,
+};
+
+/// A message that waits until the session does nothing: `text` or `content`, one of the two.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"text": "Then run the tests.", "held": true}))]
+pub(in crate::http) struct QueueRequest {
+    /// Plain text.
+    text: Option<String>,
+    /// Content blocks of the model API, passed on byte for byte.
+    #[schema(value_type = Option<Vec<Object>>)]
+    content: Option<Box<RawValue>>,
+    /// An id of the client's own. The same message queued again with it waits once.
+    uuid: Option<Uuid>,
+    /// When it is taken up, should a turn have begun meanwhile.
+    priority: Option<Priority>,
+    /// `false`: the message is added to the conversation and starts no turn.
+    should_query: Option<bool>,
+    /// Whether it waits until somebody lets it go, and those behind it with it. Default: `false`.
+    #[serde(default)]
+    held: bool,
+}
+
+/// A change of a message that waits. A member that is left out stays as it is.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"text": "Then run all tests.", "held": false}))]
+pub(in crate::http) struct QueueChange {
+    /// The new text, in the place of text or content.
+    text: Option<String>,
+    /// The new content blocks, in the place of text or content.
+    #[schema(value_type = Option<Vec<Object>>)]
+    content: Option<Box<RawValue>>,
+    /// Whether it is held.
+    pub(in crate::http) held: Option<bool>,
+}
+
+/// What is kept of a message that waits.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<Priority>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    should_query: Option<bool>,
+}
+
+impl Kept {
+    /// The text that is kept, once it is known to be a message.
+    fn into_body(self, uuid: Uuid) -> Result<String, ApiError> {
+        let body = serde_json::to_string(&self)
+            .map_err(|error| ApiError::new(ErrorCode::Internal).caused_by(error))?;
+        message(&body, uuid)?;
+        Ok(body)
+    }
+}
+
+impl QueueRequest {
+    /// The message as it is kept. One without an id gets `uuid`.
+    pub(in crate::http) fn into_prompt(self, uuid: Uuid) -> Result<store::QueuedPrompt, ApiError> {
+        let uuid = self.uuid.unwrap_or(uuid);
+        let kept = Kept {
+            text: self.text,
+            content: self.content,
+            priority: self.priority,
+            should_query: self.should_query,
+        };
+        Ok(crate::supervisor::queued(uuid, kept.into_body(uuid)?, self.held))
+    }
+}
+
+impl QueueChange {
+    /// The message as it is to be kept; `None` when what it says stays.
+    pub(in crate::http) fn body(&self, known: &store::QueuedPrompt) -> Result<Option<String>, ApiError> {
+        if self.text.is_none() && self.content.is_none() {
+            return Ok(None);
+        }
+        let old = kept(&known.body);
+        let kept = Kept {
+            text: self.text.clone(),
+            content: self.content.clone(),
+            priority: old.as_ref().and_then(|old| old.priority),
+            should_query: old.as_ref().and_then(|old| old.should_query),
+        };
+        kept.into_body(known.uuid).map(Some)
+    }
+}
+
+fn kept(body: &str) -> Option<Kept> {
+    serde_json::from_str(body).ok()
+}
+
+fn message(body: &str, uuid: Uuid) -> Result<NewMessage, ApiError> {
+    let request: SendRequest = serde_json::from_str(body).map_err(|_| ErrorCode::InvalidField)?;
+    request.into_message(uuid)
+}
+
+/// The message that was kept; `None` when it is none.
+pub(in crate::http) fn read_queued(body: &str, uuid: Uuid) -> Option<NewMessage> {
+    message(body, uuid).ok()
+}
+
+/// A message that waits in the daemon.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct QueuedPrompt {
+    /// Its id, under which it is in the journal once it is given.
+    uuid: Uuid,
+    /// Its text; `null` for content blocks.
+    text: Option<String>,
+    /// Its content blocks; `null` for text.
+    #[schema(value_type = Option<Vec<Object>>)]
+    content: Option<Box<RawValue>>,
+    /// When it is taken up, should a turn have begun meanwhile.
+    priority: Option<Priority>,
+    /// Whether it starts a turn; `null`: it does.
+    should_query: Option<bool>,
+    /// Whether it waits until somebody lets it go.
+    held: bool,
+    /// When it was queued.
+    #[schema(value_type = String, format = DateTime)]
+    queued_at: Timestamp,
+}
+
+impl From<store::QueuedPrompt> for QueuedPrompt {
+    fn from(prompt: store::QueuedPrompt) -> Self {
+        let kept = kept(&prompt.body);
+        let (text, content, priority, should_query) = kept
+            .map(|kept| (kept.text, kept.content, kept.priority, kept.should_query))
+            .unwrap_or_default();
+        Self {
+            uuid: prompt.uuid,
+            text,
+            content,
+            priority,
+            should_query,
+            held: prompt.held,
+            queued_at: prompt.at,
+        }
+    }
+}
+
+/// The messages of a session that wait in the daemon, in their order.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::http) struct QueuedPromptList {
+    /// The messages.
+    pub(in crate::http) items: Vec<QueuedPrompt>,
+}

@@ -1,0 +1,128 @@
+//! Owns messages that wait in the daemon: given in their order once the session does nothing, and changed, held and taken back
+//! until then.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{
+    bed::{act, of_type, path, plain, records},
+    support::{
+        programs::fake_prompt,
+        rest::Rest,
+        wait::{PATIENCE, wait_for},
+    },
+};
+
+fn says(text: &str) -> String {
+    fake_prompt(&json!([{ "text": text }]))
+}
+
+/// Queues a message; its id.
+async fn queue(rest: &Rest, id: &str, text: &str, held: bool) -> String {
+    let body = json!({ "text": says(text), "held": held });
+    let queued = rest.post(&path(id, "prompts"), body).await.expect(201);
+    assert_eq!(queued["text"], says(text));
+    queued["uuid"].as_str().unwrap().to_owned()
+}
+
+async fn waiting(rest: &Rest, id: &str) -> Vec<Value> {
+    let list = rest.get(&path(id, "prompts")).await.expect(200);
+    list["items"].as_array().unwrap().clone()
+}
+
+/// Waits until the agent has answered so many times; the answers.
+async fn answers(rest: &Rest, id: &str, count: usize) -> Vec<String> {
+    wait_for(&format!("{count} answers"), PATIENCE, async || {
+        let records = records(rest, id).await;
+        let said = of_type(&records, "cli", "assistant").into_iter();
+        let said = said.map(|line| {
+            line["message"]["content"][0]["text"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        });
+        let said: Vec<String> = said.collect();
+        (said.len() >= count).then_some(said)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn messages_wait_for_their_turn_and_can_be_changed_until_then() {
+    let (daemon, rest, id) = plain().await;
+    let gate = daemon.home().join("gate");
+    act(&rest, &id, json!([{ "text": "first" }, { "wait_file": gate }])).await;
+    rest.in_turn(&id).await;
+    let one = queue(&rest, &id, "one", false).await;
+    let two = queue(&rest, &id, "two", false).await;
+    let three = queue(&rest, &id, "three", true).await;
+    let four = queue(&rest, &id, "four", false).await;
+    let order: Vec<_> = waiting(&rest, &id)
+        .await
+        .iter()
+        .map(|it| it["uuid"].clone())
+        .collect();
+    assert_eq!(order, [one.as_str(), &two, &three, &four]);
+    assert_eq!(rest.session(&id).await["queued_prompts"], 4);
+
+    rest.delete(&path(&id, &format!("prompts/{one}")))
+        .await
+        .expect(204);
+    let edit = json!({ "text": says("second") });
+    let changed = rest
+        .patch(&path(&id, &format!("prompts/{two}")), edit)
+        .await
+        .expect(200);
+    assert_eq!(changed["held"], false);
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(answers(&rest, &id, 2).await, ["first", "second"]);
+
+    // What was given is the CLI's. A held one holds those behind it.
+    for reply in [
+        rest.delete(&path(&id, &format!("prompts/{two}"))).await,
+        rest.patch(&path(&id, &format!("prompts/{two}")), json!({ "held": true }))
+            .await,
+    ] {
+        assert_eq!(reply.problem(409), "prompt_given");
+    }
+    let gone = rest.delete(&path(&id, &format!("prompts/{one}"))).await;
+    assert_eq!(gone.problem(404), "prompt_not_found");
+    let left: Vec<_> = waiting(&rest, &id)
+        .await
+        .iter()
+        .map(|it| it["held"].clone())
+        .collect();
+    assert_eq!(left, [true, false]);
+    let release = rest
+        .patch(&path(&id, &format!("prompts/{three}")), json!({ "held": false }))
+        .await;
+    release.expect(200);
+    assert_eq!(answers(&rest, &id, 4).await, ["first", "second", "three", "four"]);
+    assert!(waiting(&rest, &id).await.is_empty());
+}
+
+#[tokio::test]
+async fn messages_wait_over_the_death_of_the_daemon() {
+    let (mut daemon, rest, id) = plain().await;
+    let uuid = Uuid::now_v7();
+    let body = json!({ "text": says("late"), "held": true, "uuid": uuid });
+    rest.post(&path(&id, "prompts"), body.clone()).await.expect(201);
+    rest.post(&path(&id, "prompts"), body).await.expect(201);
+    for (wrong, status, code) in [
+        (json!({ "text": "other", "uuid": uuid }), 409, "prompt_conflict"),
+        (json!({ "text": " " }), 422, "empty_prompt"),
+        (json!({ "text": "a", "content": [] }), 422, "invalid_field"),
+    ] {
+        let refused = rest.post(&path(&id, "prompts"), wrong).await;
+        assert_eq!(refused.problem(status), code);
+    }
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
+    let waits = waiting(&rest, &id).await;
+    assert_eq!((waits.len(), &waits[0]["uuid"]), (1, &json!(uuid)));
+    rest.patch(&path(&id, &format!("prompts/{uuid}")), json!({ "held": false }))
+        .await
+        .expect(200);
+    assert_eq!(answers(&rest, &id, 1).await, ["late"]);
+}
