@@ -13,10 +13,16 @@ use nix::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::support::{daemon::TestDaemon, server::Server};
+use crate::support::{daemon::TestDaemon, programs::fake_prompt, server::Server};
 
 /// A browser takes its time to start on a machine that has much to do.
 pub(crate) const BROWSER_PATIENCE: Duration = Duration::from_secs(120);
+
+/// What `make clients` has installed.
+const MODULES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/target/clients/typescript/node_modules"
+);
 
 /// Uses the API as a front end would, and tells its own server what came of it.
 const PAGE: &str = r#"<!doctype html><meta charset="utf-8"><script>
@@ -91,6 +97,36 @@ use().catch((error) => { told.error = String(error); })
   .finally(() => fetch('/told', { method: 'POST', body: JSON.stringify(told) }));
 </script>"#;
 
+/// Follows a session with our client, whose modules the page's server has as `npm` installed them.
+const CLIENT: &str = r#"<!doctype html><meta charset="utf-8"><script type="importmap">{"imports": {
+  "trunkline-client": "/trunkline-client/dist/index.js",
+  "openapi-fetch": "/openapi-fetch/dist/index.mjs"
+}}</script><script type="module">
+const { daemon, token, cwd, prompt } = SETUP;
+const told = { asked: [], seqs: [] };
+async function use() {
+  const { Trunkline, TrunklineError, cli } = await import('trunkline-client');
+  const trunkline = new Trunkline({
+    url: daemon, token,
+    ticket: async (path) => (await trunkline.rest.POST('/v1/tickets', { body: { path } })).ticket,
+  });
+  const onApproval = ({ subject }) => { told.asked.push(subject); return { decision: 'allow' }; };
+  const agent = await trunkline.start({ cwd, prompt }, { onApproval });
+  // More records come than a loop that has not begun may leave in memory.
+  while ((await agent.session.view()).turns === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+  for await (const record of agent) {
+    told.seqs.push(record.seq);
+    const result = cli(record, 'result');
+    if (result) { told.result = result.subtype; break; }
+  }
+  agent.close();
+  await agent.session.delete();
+  told.gone = await agent.session.view().catch((error) => error instanceof TrunklineError && error.code);
+}
+use().catch((error) => { told.error = String(error.stack); })
+  .finally(() => fetch('/told', { method: 'POST', body: JSON.stringify(told) }));
+</script>"#;
+
 /// A browser, which ends with this.
 pub(crate) struct Browser(Child);
 
@@ -145,7 +181,10 @@ async fn told_by(server: &mut Server, page: &str, setup: &Value) -> Value {
                     asked.answer("204 No Content", "").await;
                     return told;
                 }
-                _ => asked.answer("404 Not Found", "").await,
+                module => match std::fs::read_to_string(format!("{MODULES}{module}")) {
+                    Ok(text) => asked.answer("200 OK\ncontent-type: text/javascript", &text).await,
+                    Err(_) => asked.answer("404 Not Found", "").await,
+                },
             }
         }
     };
@@ -196,4 +235,34 @@ async fn a_page_opens_streams_and_sockets_with_tickets() {
     });
     assert_eq!(told, expected);
     assert!(!daemon.journal(&id).contains("PLANTED"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_follows_a_session_and_decides_with_our_client() {
+    let is_made = std::path::Path::new(MODULES).exists();
+    assert!(is_made, "`make clients` makes what this test needs");
+    let mut server = Server::start().await;
+    let origin = server.url("").to_string();
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_SERVER_ALLOWED_ORIGINS", origin.trim_end_matches('/'))
+        .start()
+        .await;
+    let ask = json!({ "ask": { "tool": "Bash", "input": { "command": "ls" } } });
+    let prompt = fake_prompt(&json!([{ "flood": 6000 }, ask]));
+    let cwd = daemon.work_dir("w");
+    let setup = json!({ "daemon": daemon.url(), "token": daemon.token(), "cwd": cwd, "prompt": prompt });
+    let told = told_by(&mut server, CLIENT, &setup).await;
+    let seqs: Vec<u64> = serde_json::from_value(told["seqs"].clone()).unwrap();
+    let count = seqs.len() as u64;
+    assert!(count > 6000 && seqs.into_iter().eq(1..=count), "{told}");
+    assert_eq!(
+        (&told["asked"], &told["result"], &told["gone"], &told["error"]),
+        (
+            &json!(["Bash"]),
+            &json!("success"),
+            &json!("session_not_found"),
+            &Value::Null
+        ),
+        "{told:#}"
+    );
 }
