@@ -25,8 +25,8 @@ class Generate(BuildHookInterface):  # type: ignore[type-arg]
     """The hook of hatch."""
 
     def initialize(self, version: str, build_data: Dict[str, Any]) -> None:
-        # An sdist is not in the repository, and has the files.
-        if CONTRACT.exists():
+        # An sdist has the files, and nothing of the repository around it.
+        if not (HERE / "PKG-INFO").exists():
             write()
 
 

@@ -10,7 +10,7 @@ import random
 import re
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union, cast
 from urllib.parse import urlencode
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -194,7 +194,7 @@ class Attachment:
         while True:
             try:
                 page = await self.session.trunkline.rest.list_events(self.session.id, after=after, limit=500)
-                return page["items"], page["next_after"]
+                return cast("List[Dict[str, Any]]", page["items"]), page["next_after"]
             except (UnreachableError, TrunklineError) as error:
                 if self._is_closed or (isinstance(error, TrunklineError) and not error.retryable):
                     raise
