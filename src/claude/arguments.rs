@@ -174,6 +174,7 @@ pub fn read(argv: &[String], cwd: &Path) -> Result<HostArguments, BadArgument> {
         options: Map::new(),
         thinking: None,
         display: None,
+        append: None,
         asks_host: false,
         read: HostArguments::default(),
     };
@@ -212,6 +213,10 @@ pub fn read(argv: &[String], cwd: &Path) -> Result<HostArguments, BadArgument> {
             while takes_more && let Some(value) = args.next_if(|next| flag(next).is_none()) {
                 values.push(value);
             }
+        }
+        if name == "debug" && values.is_empty() {
+            // It may have a value, and need not.
+            values.extend(args.next_if(|next| flag(next).is_none()));
         }
         let mut words = vec![arg];
         if joined.is_none() {
@@ -318,6 +323,7 @@ struct Reader<'a> {
     options: Map<String, Value>,
     thinking: Option<String>,
     display: Option<String>,
+    append: Option<String>,
     asks_host: bool,
     read: HostArguments,
 }
@@ -326,6 +332,10 @@ impl Reader<'_> {
     fn take(&mut self, name: &str, kind: Kind, values: &[&str], words: &[&str]) -> Result<(), BadArgument> {
         let one = || values.first().copied().ok_or_else(|| bad(name, "has no value"));
         match kind {
+            // The CLI has two names for its default.
+            Kind::Text("permission_mode") if one()? == "manual" => {
+                self.set("permission_mode", "default".into())
+            }
             Kind::Text(option) => self.set(option, one()?.into()),
             Kind::Number(option) => {
                 let number: Value = one()?
@@ -333,6 +343,9 @@ impl Reader<'_> {
                     .map(Value::Number)
                     .map_err(|_| bad(name, "takes a number"))?;
                 self.set(option, number);
+            }
+            Kind::Switch(_) if !values.is_empty() => {
+                self.read.rest.push(format!("--{name}={}", values.join(",")));
             }
             Kind::Switch(option) => self.set(option, true.into()),
             Kind::List(option) => {
@@ -399,10 +412,7 @@ impl Reader<'_> {
                 self.asks_host = true;
                 self.set("permission_prompt_tool_name", value.into());
             }
-            "append-system-prompt" => self.set(
-                "system_prompt",
-                json!({"type": "preset", "preset": "claude_code", "append": value}),
-            ),
+            "append-system-prompt" => self.append = Some(value.to_owned()),
             "settings" if value.trim_start().starts_with('{') => {
                 let settings = object(name, value)?;
                 self.set("settings", settings);
@@ -489,6 +499,17 @@ impl Reader<'_> {
             }
             (None, None) => None,
         };
+        match self.append {
+            // No option has both.
+            Some(append) if self.options.contains_key("system_prompt") => {
+                self.read.rest.push(format!("--append-system-prompt={append}"));
+            }
+            Some(append) => {
+                let prompt = json!({"type": "preset", "preset": "claude_code", "append": append});
+                self.options.insert("system_prompt".to_owned(), prompt);
+            }
+            None => {}
+        }
         if !self.asks_host && !self.options.contains_key("permission_prompts") {
             // Nobody would hear the question. The CLI knows that without the flag.
             self.read.left_out = Some("--permission-prompts=none");
@@ -620,12 +641,32 @@ mod tests {
         ]);
         let read = read_all(&argv).unwrap();
         assert_eq!(read.of_host, ["calc"]);
+        assert_eq!(read.rest, ["--append-system-prompt=Be kind."]);
         assert_eq!(
             serde_json::to_value(read.options).unwrap(),
             json!({
                 "model": "sonnet", "permission_prompts": "none",
-                "system_prompt": {"type": "preset", "preset": "claude_code", "append": "Be kind."},
+                "system_prompt": "",
             })
+        );
+    }
+
+    #[test]
+    fn nothing_of_two_system_prompts_is_lost() {
+        let read = read_all(&[
+            "--append-system-prompt",
+            "b",
+            "--system-prompt",
+            "a",
+            "--debug",
+            "api",
+        ])
+        .unwrap();
+        assert_eq!(read.rest, ["--debug=api", "--append-system-prompt=b"]);
+        let options = serde_json::to_value(read.options).unwrap();
+        assert_eq!(
+            options,
+            json!({"system_prompt": "a", "permission_prompts": "none"})
         );
     }
 

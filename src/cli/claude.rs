@@ -10,6 +10,7 @@ use std::{
     path::Path,
     process::ExitCode,
     thread,
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -35,6 +36,9 @@ const WAITING: usize = 64;
 const LEVEL: &str = "TRUNKLINE_STAND_IN";
 /// CLIs within CLIs, each of which was started by this program.
 const MOST_LEVELS: u32 = 16;
+
+/// How long a host that has told us to end may take to read the last pieces.
+const LAST_PIECES: Duration = Duration::from_secs(1);
 
 /// The signals that are handed on.
 const HANDED_ON: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
@@ -94,16 +98,26 @@ pub(super) fn run(common: &Common, args: Vec<OsString>) -> Result<ExitCode, CliE
     let (sender, caught) = mpsc::channel(WAITING);
     thread::spawn(move || catch(signals, &sender));
     let (sender, pieces) = mpsc::channel(WAITING);
-    let printing = thread::spawn(move || print(pieces));
+    let (printed, is_printed) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        print(pieces);
+        // The other side may have lost its patience.
+        printed.send(()).ok();
+    });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
     let end = runtime.block_on(relay::run(common, launch, lines, caught, sender));
     runtime.shutdown_background();
-    // What was told is printed before the end.
-    let _ = printing.join();
-    Ok(match end? {
+    // What was told is printed before the end. One that is told to end does not wait for a host that reads nothing.
+    let (end, is_told) = end?;
+    if is_told {
+        is_printed.recv_timeout(LAST_PIECES).ok();
+    } else {
+        is_printed.recv().ok();
+    }
+    Ok(match end {
         End::Code(code) => ExitCode::from(code),
         End::Signal(number) => die(number),
         End::ReaderGone => ExitCode::FAILURE,

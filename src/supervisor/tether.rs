@@ -188,10 +188,7 @@ impl Tethers {
                 return Ok(());
             }
             let supervisor = &self.0.supervisor;
-            if grace.is_zero() {
-                return supervisor.stop_with_host(session, HostEnd::Input, BY).await;
-            }
-            supervisor.stop(session, BY).await.map(drop)
+            supervisor.stop_with_host(session, HostEnd::Input, BY).await
         };
         match stopped.await {
             Ok(()) | Err(SupervisorError::SessionNotFound(_)) => {}
@@ -245,7 +242,7 @@ pub(super) fn mark(dir: &Path) -> io::Result<()> {
     files::replace(&path, &path.with_extension("new"), b"{}\n")
 }
 
-/// Waits until nothing of the session runs any more and nothing is to run.
+/// Waits until nothing of the session runs any more and nothing is to run, or what runs waits for an answer.
 async fn wait_for_rest(session: &SessionHandle) -> Result<(), SupervisorError> {
     // The host's last lines are before these in the session's inbox; the answer to the second comes when the view has shown
     // what became of them.
@@ -270,7 +267,10 @@ fn is_over(view: &LiveView) -> bool {
 fn has_work(view: &LiveView) -> bool {
     match view.state {
         SessionState::Stopping | SessionState::Stopped | SessionState::Failed | SessionState::Parked => false,
-        SessionState::Starting | SessionState::Busy | SessionState::Waiting => true,
+        // What asks its host has no answer at the end of the input: the CLI goes on without one.
+        SessionState::Waiting => false,
+        SessionState::Busy => view.requests.is_empty(),
+        SessionState::Starting => true,
         SessionState::Idle => {
             view.turn.is_some()
                 || !view.open_prompts.is_empty()

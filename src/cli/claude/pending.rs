@@ -12,6 +12,8 @@ use crate::{
 
 /// The beginning of a line about the way of a message.
 const LIFECYCLE: &str = r#"{"type":"command_lifecycle","#;
+/// Requests that do something else when the CLI gets them a second time.
+const ONCE: [&str; 4] = ["interrupt", "mcp_call", "rewind_files", "stop_task"];
 /// Ids of messages that are remembered. The CLI is behind with few.
 const MOST_MINTED: usize = 4096;
 
@@ -43,6 +45,8 @@ pub(super) struct Pending {
     greeting: Option<Greeting>,
     /// The newest ids of messages that the host gave none.
     minted: VecDeque<String>,
+    /// The open requests that must not be sent twice.
+    once: Vec<String>,
 }
 
 impl Pending {
@@ -76,6 +80,9 @@ impl Pending {
                         line: line.clone(),
                         is_greeted: false,
                     });
+                }
+                if glance::request_subtype(&read).is_some_and(|it| ONCE.contains(&it.as_str())) {
+                    self.once.push(id.clone());
                 }
                 (Key::Request(id), line)
             }
@@ -119,6 +126,7 @@ impl Pending {
                     {
                         greeting.is_greeted = true;
                     }
+                    self.once.retain(|id| *id != answer.request_id);
                     self.forget(&Key::Request(answer.request_id));
                 }
             }
@@ -128,6 +136,15 @@ impl Pending {
             (Some("control_cancel_request"), Some(id)) => self.answered(id),
             _ => {}
         }
+    }
+
+    /// Takes out the requests that must not be sent again, although nobody knows what became of them.
+    pub(super) fn take_once(&mut self) -> Vec<String> {
+        let once = std::mem::take(&mut self.once);
+        for id in &once {
+            self.forget(&Key::Request(id.clone()));
+        }
+        once
     }
 
     /// The daemon has a message.

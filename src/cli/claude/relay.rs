@@ -1,20 +1,24 @@
 //! Owns the connection of a stand-in to the daemon: the launch, lines both ways, and the way back after a loss.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 
 use super::{environment, pending::Pending};
-use crate::cli::{
-    CliError,
-    args::Common,
-    attach::socket::{Frame, Gone, Socket},
-    client::{Address, Client},
-    reach, settings,
+use crate::{
+    claude::stdin,
+    cli::{
+        CliError,
+        args::Common,
+        attach::socket::{Frame, Gone, Socket},
+        client::{Address, Client},
+        output::note,
+        reach, settings,
+    },
 };
 
 /// The sub-protocol.
@@ -25,6 +29,10 @@ const OWN: &str = r#"{"type":"trunkline."#;
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// Between two looks for it.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// After this long without a daemon a person is told.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
+/// How long a host that has told us to end is kept waiting by what does not come, or is not read.
+const IMPATIENCE: Duration = Duration::from_secs(2);
 /// Lines that the daemon may not have before no more are read.
 const MOST_PENDING: usize = 1024;
 
@@ -132,17 +140,19 @@ struct Relay<'a> {
     /// The signals that the daemon may not have heard of.
     signals: Vec<i32>,
     pieces: mpsc::Sender<Piece>,
+    /// What is to be printed, and the printer has no room for.
+    unprinted: VecDeque<Piece>,
     end: Option<End>,
 }
 
-/// Relays until the CLI has ended.
+/// Relays until the CLI has ended. Says also whether it was told to end.
 pub(super) async fn run(
     common: &Common,
     mut launch: Launch,
     mut lines: mpsc::Receiver<String>,
     mut signals: mpsc::Receiver<i32>,
     pieces: mpsc::Sender<Piece>,
-) -> Result<End, CliError> {
+) -> Result<(End, bool), CliError> {
     let mut pending = Pending::default();
     launch.line = pending.said(launch.line);
     let mut relay = Relay {
@@ -154,6 +164,7 @@ pub(super) async fn run(
         has_input: true,
         signals: Vec::new(),
         pieces,
+        unprinted: VecDeque::new(),
         end: None,
     };
     // A daemon that is not there at the start is not waited for: the host would not know why nothing happens.
@@ -162,16 +173,32 @@ pub(super) async fn run(
         let mut socket = match relay.connect(&address).await {
             Ok(socket) => socket,
             Err(error) if relay.session.is_none() => return Err(error),
-            Err(_) => {
-                address = relay.wait_for_daemon(&mut signals).await?;
-                continue;
-            }
+            Err(_) => match relay.wait_for_daemon(&mut signals).await? {
+                Some(found) => {
+                    address = found;
+                    continue;
+                }
+                None => return Ok((relay.end_by_signal(), true)),
+            },
         };
         if relay.serve(&mut socket, &mut lines, &mut signals).await? {
             socket.close().await;
-            return Ok(relay.end.unwrap_or(End::Code(1)));
+            relay.print_rest(&mut signals).await;
+            return Ok((relay.end.unwrap_or(End::Code(1)), !relay.signals.is_empty()));
         }
-        address = relay.wait_for_daemon(&mut signals).await?;
+        for id in relay.pending.take_once() {
+            let line = stdin::control_error(
+                &id,
+                "the daemon ended, and nobody knows whether this was done",
+                None,
+            );
+            let line = String::from_utf8_lossy(&line).into_owned() + "\n";
+            relay.unprinted.push_back(Piece::Lines(line));
+        }
+        match relay.wait_for_daemon(&mut signals).await? {
+            Some(found) => address = found,
+            None => return Ok((relay.end_by_signal(), true)),
+        }
     }
 }
 
@@ -235,11 +262,23 @@ impl Relay<'_> {
     ) -> Result<bool, CliError> {
         loop {
             let may_read = self.has_input && self.pending.len() < MOST_PENDING;
+            let is_printing = !self.unprinted.is_empty();
             // All branches are cancel-safe.
             let sent = tokio::select! {
-                frame = socket.next() => match frame {
+                room = self.pieces.clone().reserve_owned(), if is_printing => {
+                    match (room, self.unprinted.pop_front()) {
+                        (Ok(room), Some(piece)) => drop(room.send(piece)),
+                        _ => {
+                            self.end = Some(End::ReaderGone);
+                            return Ok(true);
+                        }
+                    }
+                    continue;
+                }
+                // A host that reads nothing is given no more.
+                frame = socket.next(), if !is_printing => match frame {
                     Frame::Text(text) => {
-                        self.take(&text).await?;
+                        self.take(&text)?;
                         if self.end.is_some() {
                             return Ok(true);
                         }
@@ -275,7 +314,7 @@ impl Relay<'_> {
     }
 
     /// Takes a frame of the daemon: all of it, or nothing.
-    async fn take(&mut self, text: &str) -> Result<(), CliError> {
+    fn take(&mut self, text: &str) -> Result<(), CliError> {
         let mut lines = String::new();
         for line in text.lines() {
             if !line.starts_with(OWN) {
@@ -317,12 +356,12 @@ impl Relay<'_> {
                     lines.push('\n');
                 }
                 Own::Stderr { text } => {
-                    self.print(Piece::Lines(std::mem::take(&mut lines))).await;
-                    self.print(Piece::Errors(text)).await;
+                    self.print(Piece::Lines(std::mem::take(&mut lines)));
+                    self.print(Piece::Errors(text));
                 }
                 Own::Exit { code, signal, reason } => {
                     if let Some(reason) = reason {
-                        self.print(Piece::Errors(format!("trunkline: {reason}\n"))).await;
+                        self.print(Piece::Errors(format!("trunkline: {reason}\n")));
                     }
                     let code = code.map(|code| u8::try_from(code).unwrap_or(1));
                     self.end = Some(match (code, signal) {
@@ -339,29 +378,66 @@ impl Relay<'_> {
                 }
             }
         }
-        self.print(Piece::Lines(lines)).await;
+        self.print(Piece::Lines(lines));
         Ok(())
     }
 
-    async fn print(&mut self, piece: Piece) {
+    fn print(&mut self, piece: Piece) {
         let (Piece::Lines(text) | Piece::Errors(text)) = &piece;
-        if !text.is_empty() && self.pieces.send(piece).await.is_err() {
-            self.end = Some(End::ReaderGone);
+        if !text.is_empty() {
+            self.unprinted.push_back(piece);
         }
     }
 
-    /// Waits until a daemon is there again.
-    async fn wait_for_daemon(&mut self, signals: &mut mpsc::Receiver<i32>) -> Result<Address, CliError> {
+    /// Gives the printer what is left; a host that has told us to end, and reads nothing, not for long.
+    async fn print_rest(&mut self, signals: &mut mpsc::Receiver<i32>) {
+        let mut until = (!self.signals.is_empty()).then(|| Instant::now() + IMPATIENCE);
+        while let Some(piece) = self.unprinted.pop_front() {
+            tokio::select! {
+                sent = self.pieces.send(piece) => if sent.is_err() {
+                    return;
+                },
+                () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => return,
+                Some(number) = signals.recv() => {
+                    self.signals.push(number);
+                    until = Some(Instant::now() + IMPATIENCE);
+                }
+            }
+        }
+    }
+
+    fn end_by_signal(&self) -> End {
+        self.signals
+            .first()
+            .map_or(End::Code(1), |number| End::Signal(*number))
+    }
+
+    /// Waits until a daemon is there again; `None` when the stand-in is told to end first. The next daemon ends the session then.
+    async fn wait_for_daemon(
+        &mut self,
+        signals: &mut mpsc::Receiver<i32>,
+    ) -> Result<Option<Address>, CliError> {
         let until = Instant::now() + PATIENCE;
         let mut pause = PAUSES.0;
+        let mut told = Some(Instant::now() + TOLD_AFTER);
+        let mut end = (!self.signals.is_empty()).then(|| Instant::now() + IMPATIENCE);
         loop {
             tokio::select! {
                 () = sleep(pause) => {}
-                Some(number) = signals.recv() => self.signals.push(number),
+                Some(number) = signals.recv() => {
+                    self.signals.push(number);
+                    end = end.or(Some(Instant::now() + IMPATIENCE));
+                }
+            }
+            if end.is_some_and(|at| at <= Instant::now()) {
+                return Ok(None);
+            }
+            if told.take_if(|at| *at <= Instant::now()).is_some() {
+                note("the daemon is gone; waiting for the next one");
             }
             pause = PAUSES.1.min(pause * 2);
             match find(self.common) {
-                Ok(address) => return Ok(address),
+                Ok(address) => return Ok(Some(address)),
                 Err(error) if Instant::now() >= until => return Err(error),
                 Err(_) => {}
             }

@@ -342,7 +342,44 @@ async fn open(
         text = wait_for_line(state, socket, rest.to_owned(), max_bytes).await?;
     }
     let supervisor_failed = |error: SupervisorError| failed(error.into());
+    let first = text.split_once('\n').and_then(|(line, _)| greeting_in(line));
+    let all = text.clone();
+    let rest = match (&first, text.split_once('\n')) {
+        (Some(_), Some((_, rest))) => rest.to_owned(),
+        _ => text,
+    };
+    let name = params.client_id.clone();
+    let name = name.unwrap_or_else(|| ConnectionId::new().into());
     if let Some(id) = known_session(state, params).await.map_err(supervisor_failed)? {
+        let live = state
+            .supervisor()
+            .session(id)
+            .await
+            .map_err(supervisor_failed)?
+            .live;
+        let has_options = params.profile.is_some() || !params.given().is_empty();
+        if ndjson::is_over(live.state) && (first.is_some() || has_options) {
+            // The process begins with what the address and the client say.
+            let options = has_options.then(|| remembering(params, options, first.as_ref()));
+            let host = host_of(params, &name, first.as_ref());
+            let permit = state.connections().admit(id).map_err(failed)?;
+            let resumed = state.supervisor().resume_for(id, options, host);
+            Box::pin(resumed).await.map_err(supervisor_failed)?;
+            let tether = tether(state, params, id).await?;
+            let mut client = begin(state, id, live.head_seq, &name, first, |relay| relay).await?;
+            client.early = client.dialect.received(rest.into(), live.head_seq)?.lines;
+            return Ok(Open {
+                id,
+                client,
+                tether,
+                permit,
+            });
+        }
+        if has_options {
+            return Err(failed(invalid(
+                "resume: the session runs already, and takes no launch options",
+            )));
+        }
         let attach = AttachParams {
             after: None,
             tail: None,
@@ -355,7 +392,7 @@ async fn open(
             stub_above: None,
         };
         let permit = state.connections().admit(id).map_err(failed)?;
-        let client = relay(state, id, &attach, role, None, text).await?;
+        let client = relay(state, id, &attach, role, None, all).await?;
         let tether = tether(state, params, id).await?;
         return Ok(Open {
             id,
@@ -364,13 +401,6 @@ async fn open(
             permit,
         });
     }
-    let first = text.split_once('\n').and_then(|(line, _)| greeting_in(line));
-    let rest = match (&first, text.split_once('\n')) {
-        (Some(_), Some((_, rest))) => rest.to_owned(),
-        _ => text,
-    };
-    let name = params.client_id.clone();
-    let name = name.unwrap_or_else(|| ConnectionId::new().into());
     // Without a place for the client nothing is made.
     let place = state.connections().admit_any().map_err(failed)?;
     let view = make(state, params, options, &name, first.as_ref())
@@ -417,13 +447,8 @@ async fn known_session(
     }
 }
 
-async fn make(
-    state: &AppState,
-    params: &ConnectParams,
-    options: LaunchOptions,
-    name: &ClientId,
-    first: Option<&Greeting>,
-) -> Result<SessionView, SupervisorError> {
+/// The launch options of the address, with what the client says first.
+fn remembering(params: &ConnectParams, options: LaunchOptions, first: Option<&Greeting>) -> LaunchOptions {
     let mut options = LaunchOptions {
         resume: params.resume,
         ..options
@@ -431,16 +456,32 @@ async fn make(
     if let Some(greeting) = first {
         arguments::remember(&mut options, greeting.request());
     }
-    let host = first.map(|greeting| Host {
+    options
+}
+
+/// The client, as the supervisor knows it.
+fn host_of(params: &ConnectParams, name: &ClientId, first: Option<&Greeting>) -> Host {
+    Host {
         client: name.clone(),
-        initialize: Some(greeting.request().to_owned()),
+        initialize: first.map(|greeting| greeting.request().to_owned()),
         args: Vec::new(),
         extra_args: Vec::new(),
         env: Vec::new(),
         has_whole_env: false,
         is_tied: params.on_close == Some(OnClose::Stop),
         left_out: Vec::new(),
-    });
+    }
+}
+
+async fn make(
+    state: &AppState,
+    params: &ConnectParams,
+    options: LaunchOptions,
+    name: &ClientId,
+    first: Option<&Greeting>,
+) -> Result<SessionView, SupervisorError> {
+    let options = remembering(params, options, first);
+    let host = first.map(|_| host_of(params, name, first));
     let request = CreateSession {
         cwd: params.cwd.clone().unwrap_or_default(),
         prompt: None,

@@ -77,19 +77,17 @@ pub(in crate::http) async fn stand_in(
                 signs,
                 permit,
             }) => {
-                let obeying = obey(state.supervisor(), id, &tether, signs);
-                let serving = socket::run(socket, client, limits, shutdown);
-                tokio::pin!(serving);
-                let ended = tokio::select! {
-                    ended = &mut serving => ended,
-                    // It ends only with the socket.
-                    () = obeying => serving.await,
-                };
-                if !socket::may_return(ended) {
+                // What it has said about its end is done, also when its connection is lost at once.
+                let obeying = obey(state.supervisor().clone(), id, tether, signs);
+                let obeying = state.tracker().spawn(obeying);
+                let ended = socket::run(socket, client, limits, shutdown).await;
+                drop(permit);
+                if let Ok(tether) = obeying.await
+                    && !socket::may_return(ended)
+                {
                     // We did not take what it said.
                     tether.end_of_input();
                 }
-                drop((permit, tether));
                 tracing::info!(session.id = %id, reason = ended, "the socket of a stand-in closed");
                 ended
             }
@@ -350,6 +348,7 @@ impl Launch {
                         after,
                         is_born: true,
                     };
+                    options.resume = resume;
                     Box::pin(supervisor.resume_for(id, Some(options), host)).await?;
                     return Ok(found);
                 }
@@ -477,7 +476,12 @@ async fn reattach(
 }
 
 /// Does what the stand-in says about its end.
-async fn obey(supervisor: &Supervisor, id: SessionId, tether: &Tether, mut signs: mpsc::Receiver<HostSign>) {
+async fn obey(
+    supervisor: Supervisor,
+    id: SessionId,
+    tether: Tether,
+    mut signs: mpsc::Receiver<HostSign>,
+) -> Tether {
     while let Some(sign) = signs.recv().await {
         match sign {
             HostSign::EndOfInput => tether.end_of_input(),
@@ -489,4 +493,5 @@ async fn obey(supervisor: &Supervisor, id: SessionId, tether: &Tether, mut signs
             }
         }
     }
+    tether
 }
