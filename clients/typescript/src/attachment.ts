@@ -1,4 +1,5 @@
 /** Owns a client of one session: records in their order, each once, and answers by callbacks, over a socket that comes back. */
+/// <reference lib="esnext.disposable" preserve="true" />
 import type { components } from './api.js';
 import { Backlog } from './backlog.js';
 import type { Session } from './client.js';

@@ -4,13 +4,21 @@ import type { Approval, Problem, SessionView } from './types.js';
 /** The first frame of a connection: the session at the moment at which the records after `after` begin to follow. */
 export interface SnapshotFrame {
   type: 'trunkline.snapshot';
+  /** The connection's id. */
   connection_id: string;
+  /** The name under which it is attached. */
   client_id: string;
+  /** The last record that is history of this connection. */
   head_seq: number;
+  /** The records after this number follow. */
   after: number;
+  /** The session. */
   session: SessionView;
+  /** What is open of what the agent asks people. */
   pending_approvals: Approval[];
+  /** What else the CLI asked and a client may answer: 256 at most. */
   pending_requests: PendingRequest[];
+  /** How many more of these are open. */
   waiting_requests: number;
 }
 
@@ -46,13 +54,16 @@ export interface JsonRpc {
 /** These records come next and are missing: the journal was damaged. */
 export interface GapFrame {
   type: 'trunkline.gap';
+  /** The first record that is missing. */
   first_seq: number;
+  /** The last one. */
   last_seq: number;
 }
 
 /** The daemon ends or starts again. */
 export interface ShutdownFrame {
   type: 'trunkline.shutdown';
+  /** The pause in milliseconds before another try makes sense. */
   reconnect_after_ms: number;
 }
 

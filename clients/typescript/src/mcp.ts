@@ -33,7 +33,9 @@ export interface McpTool {
 
 /** A server. */
 export interface McpServer {
+  /** Its tools. */
   tools: McpTool[];
+  /** Its version, for the CLI. Default: `0`. */
   version?: string;
   /** What the model is told about it. */
   instructions?: string;

@@ -35,7 +35,9 @@ class McpTool:
 class McpServer:
     """A server."""
 
+    #: Its tools.
     tools: List[McpTool]
+    #: Its version, for the CLI.
     version: str = "0"
     #: What the model is told about it.
     instructions: Optional[str] = None
