@@ -37,7 +37,7 @@ pub use liveness::{Liveness, SilenceAction};
 pub use lobby::{Attention, AttentionReason, LobbyChange, PutOff, PutOffHow};
 pub use money::{ModelUsage, TokenUsage, Usd};
 pub use park::{ParkObstacle, ParkReason, Parked};
-pub use prompt::{PromptState, PromptUuid};
+pub use prompt::{PromptState, PromptUuid, is_from_daemon, prompt_uuid_from_daemon};
 pub use restart::{Restart, RestartOverride, RestartPolicy, RestartTerms, WayOut};
 pub use role::Role;
 pub use rule::{Rule, RuleSet, RuleSpec};

@@ -7,6 +7,19 @@ use serde::{Deserialize, Serialize};
 /// The client's id of a user message: a UUID in its lower-case text form.
 pub type PromptUuid = uuid::Uuid;
 
+/// An id for a user message that came without one, in the order of time. [`is_from_daemon`] knows it again.
+pub fn prompt_uuid_from_daemon() -> PromptUuid {
+    let mut bytes = PromptUuid::now_v7().into_bytes();
+    // Version 8 is for such purposes. Clients draw random ids.
+    bytes[6] = (bytes[6] & 0x0f) | 0x80;
+    PromptUuid::from_bytes(bytes)
+}
+
+/// Whether the client of a user message gave it no id.
+pub fn is_from_daemon(uuid: PromptUuid) -> bool {
+    uuid.get_version_num() == 8
+}
+
 /// How far a prompt has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -47,5 +60,17 @@ impl PromptState {
 impl fmt::Display for PromptState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_the_daemon_is_told_from_those_of_clients() {
+        let ours = prompt_uuid_from_daemon();
+        assert!(is_from_daemon(ours) && ours < prompt_uuid_from_daemon());
+        assert!(!is_from_daemon(PromptUuid::new_v4()) && !is_from_daemon(PromptUuid::now_v7()));
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     },
     domain::{
         Approval, ApprovalId, ApprovalKind, ClientId, ConnectionId, ParkReason, PromptUuid, Resolution, Role,
-        RunId, Seq, SessionState,
+        Seq, SessionState, prompt_uuid_from_daemon,
     },
 };
 
@@ -426,7 +426,7 @@ impl Actor {
                 let (uuid, line) = match uuid {
                     Some(uuid) => (uuid, Bytes::copy_from_slice(line.as_bytes())),
                     None => {
-                        let uuid = *RunId::new().as_uuid();
+                        let uuid = prompt_uuid_from_daemon();
                         (
                             uuid,
                             Bytes::from(stdin::complete_user_line(line, Some(uuid), false)),

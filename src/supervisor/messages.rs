@@ -11,7 +11,7 @@ use crate::{
         control::Fields,
         stdin::{self, UserMessage},
     },
-    domain::{ApprovalId, PromptUuid, RunId, Seq, SessionId},
+    domain::{ApprovalId, PromptUuid, Seq, SessionId, prompt_uuid_from_daemon},
     journal::Source,
     session::{Decision, SessionError, TurnOutcome},
     store::ApprovalRow,
@@ -246,7 +246,7 @@ impl Supervisor {
         if bytes > limit {
             return Err(SupervisorError::PromptTooLarge { bytes, limit });
         }
-        let uuid = message.uuid.unwrap_or_else(|| *RunId::new().as_uuid());
+        let uuid = message.uuid.unwrap_or_else(prompt_uuid_from_daemon);
         let line = stdin::user_message(&UserMessage {
             content,
             uuid,

@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     auth::Tokens,
-    claude::{ControlResponse, Envelope, glance, json, scan, stdin},
-    domain::{ClientId, Seq, SessionState},
+    claude::{ControlResponse, Envelope, facts::Lifecycle, glance, json, scan, stdin},
+    domain::{ClientId, Seq, SessionState, is_from_daemon},
     http::ApiError,
     journal::{Chunk, Cursor, Feed, RecordRef, Source},
     session::{ClientFrame, INITIALIZE_ID, Refused, RefusedLine},
@@ -205,7 +205,9 @@ impl<I: Inbox> Relay<I> {
             None
         };
         let Some(control) = control else {
-            lines.push(line);
+            if !is_receipt_for_daemon(record.data) {
+                lines.push(line);
+            }
             return Ok(());
         };
         match (control.kind.as_deref(), control.request_id.as_deref()) {
@@ -415,6 +417,15 @@ impl Greeting {
     pub(super) fn answered(self, is_answered: bool) -> Self {
         Self { is_answered, ..self }
     }
+}
+
+/// Whether the CLI confirms a prompt that had no id of its own. It says nothing of such a prompt to a host that gives it none.
+fn is_receipt_for_daemon(line: &[u8]) -> bool {
+    let may_be = memmem::find(line, b"\"command_lifecycle\"").is_some();
+    let receipt = may_be.then(|| scan(line)).flatten();
+    receipt
+        .and_then(|line| Lifecycle::read(&line))
+        .is_some_and(|receipt| is_from_daemon(receipt.command_uuid))
 }
 
 fn greeting_of(control: &Envelope<'_>) -> Option<Greeting> {
@@ -632,7 +643,10 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::journal::{Writer, WriterOptions};
+    use crate::{
+        domain::prompt_uuid_from_daemon,
+        journal::{Writer, WriterOptions},
+    };
 
     /// A session in which every request is open, or none.
     #[derive(Clone)]
@@ -689,6 +703,17 @@ mod tests {
         let taken_back = "{\"type\":\"control_cancel_request\",\"request_id\":\"x\"}\n";
         assert_eq!(told_after_news(false, false).as_deref(), Some(taken_back));
         assert_eq!(told_after_news(false, true), None, "the client has decided");
+    }
+
+    #[test]
+    fn a_prompt_without_an_id_is_not_confirmed() {
+        let line = |uuid: uuid::Uuid| {
+            format!(r#"{{"type":"command_lifecycle","command_uuid":"{uuid}","state":"queued","uuid":"x"}}"#)
+        };
+        assert!(is_receipt_for_daemon(line(prompt_uuid_from_daemon()).as_bytes()));
+        assert!(!is_receipt_for_daemon(line(uuid::Uuid::new_v4()).as_bytes()));
+        let quoted = br#"{"type":"assistant","message":{"content":"\"command_lifecycle\""}}"#;
+        assert!(!is_receipt_for_daemon(quoted));
     }
 
     #[test]
