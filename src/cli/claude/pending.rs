@@ -14,6 +14,8 @@ use crate::{
 const LIFECYCLE: &str = r#"{"type":"command_lifecycle","#;
 /// Requests that do something else when the CLI gets them a second time.
 const ONCE: [&str; 4] = ["interrupt", "mcp_call", "rewind_files", "stop_task"];
+/// The subtype of a line about the state of the session.
+const STATES: &str = "session_state_changed";
 /// Ids of messages that are remembered. The CLI is behind with few.
 const MOST_MINTED: usize = 4096;
 
@@ -47,9 +49,19 @@ pub(super) struct Pending {
     minted: VecDeque<String>,
     /// The open requests that must not be sent twice.
     once: Vec<String>,
+    /// The host has not said that it reads the states of its session.
+    is_blind_to_states: bool,
 }
 
 impl Pending {
+    /// For a host that reads the states of its session, or does not.
+    pub(super) fn of_host(reads_states: bool) -> Self {
+        Self {
+            is_blind_to_states: !reads_states,
+            ..Self::default()
+        }
+    }
+
     /// Takes a line of the host, and gives it as it is to be sent: a message with an id, by which it is never sent twice.
     pub(super) fn said(&mut self, line: String) -> String {
         let Some(read) = scan(line.as_bytes()) else {
@@ -102,11 +114,17 @@ impl Pending {
     }
 
     /// The CLI has said a line. Says whether the host hears it: the CLI tells of the way of messages only to those who give
-    /// them ids.
+    /// them ids, and of states only to those who read them, as the daemon does.
     pub(super) fn heard(&mut self, line: &str) -> bool {
         if line.starts_with(LIFECYCLE) {
             let of = glance::member_text(line, "command_uuid");
             return of.is_none_or(|of| !self.minted.contains(&of));
+        }
+        if self.is_blind_to_states
+            && memmem::find(line.as_bytes(), STATES.as_bytes()).is_some()
+            && glance::member_text(line, "subtype").as_deref() == Some(STATES)
+        {
+            return false;
         }
         if memmem::find(line.as_bytes(), b"\"control_").is_some() {
             self.heard_control(line);
@@ -218,6 +236,16 @@ mod tests {
         pending.answered("x");
         assert_eq!(pending.len(), 0);
         assert!(pending.known().is_empty());
+    }
+
+    #[test]
+    fn states_are_for_hosts_that_read_them() {
+        let state =
+            r#"{"type":"system","subtype":"session_state_changed","state":"idle","sdk_host_only":true}"#;
+        let quoted = r#"{"type":"assistant","message":{"content":"session_state_changed"}}"#;
+        assert!(Pending::of_host(true).heard(state));
+        assert!(!Pending::of_host(false).heard(state));
+        assert!(Pending::of_host(false).heard(quoted));
     }
 
     #[test]

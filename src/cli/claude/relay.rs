@@ -21,6 +21,8 @@ use crate::{
     },
 };
 
+/// The variable by which a host says that it reads the states of its session.
+const READS_STATES: &str = "CLAUDE_CODE_SDK_READS_SESSION_STATE";
 /// The sub-protocol.
 const PROTOCOL: &str = "trunkline.stdio";
 /// The beginning of each frame that is no line of the CLI.
@@ -153,7 +155,7 @@ pub(super) async fn run(
     mut signals: mpsc::Receiver<i32>,
     pieces: mpsc::Sender<Piece>,
 ) -> Result<(End, bool), CliError> {
-    let mut pending = Pending::default();
+    let mut pending = Pending::of_host(std::env::var_os(READS_STATES).is_some());
     launch.line = pending.said(launch.line);
     let mut relay = Relay {
         common,
