@@ -1,6 +1,6 @@
 # Everything that is done with this repository. `make help` lists it.
 #
-# Needs Rust (stable), a C compiler, and for the tests Node 20, Python 3.9, curl, chromium, systemd-analyze, unshare and faketime: `.ci/tools` looks for them.
+# Needs Rust (stable), a C compiler, and for the tests Node 20, Python 3.10, curl, chromium, systemd-analyze, unshare and faketime: `.ci/tools` looks for them.
 # `make package` also needs cargo-deb.
 # cargo-nextest is used where it is installed.
 
@@ -107,6 +107,7 @@ lint: ## Check format, lints and documentation
 test-node: tools $(WEB_TEST_READY)
 	node tests/programs/selftest.mjs all
 	node $(WEB_TEST)/options.mjs --check
+	node $(WEB_TEST)/same-stream.mjs --check
 	cd $(WEB_TEST) && REDOCLY_TELEMETRY=off npm exec --no -- redocly lint ../openapi/trunkline.json --config redocly.yaml
 	cd $(WEB_TEST) && npm exec --no -- spectral lint ../openapi/trunkline.json --ruleset spectral.yaml --fail-severity warn
 	cd $(WEB_TEST) && npm exec --no -- spectral lint ../openapi/asyncapi.yaml --ruleset spectral-asyncapi.yaml --fail-severity warn
@@ -166,9 +167,17 @@ $(PYTHON): tools
 	@mkdir -p $(@D)
 	@ln -sf "$$(python3 -c 'import sys; print(sys.executable)')" $@
 
+# The official Python SDK. The TypeScript one comes with the other packages of the tests.
+PYTHON_SDK := target/sdk-venv/.ready
+$(PYTHON_SDK): $(WEB_TEST)/requirements.txt | tools
+	rm -rf $(@D)
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement $<
+	@touch $@
+
 # Nextest gives every test a process of its own and ends one that hangs; plain `cargo test` runs the same tests. Either builds the
 # program, with the features that the tests share with it: a build of the program by itself would compile most of it twice.
-test-rust: tools $(WEB_TEST_READY) $(PYTHON) clients
+test-rust: tools $(WEB_TEST_READY) $(PYTHON) $(PYTHON_SDK) clients
 	$(CARGO) test --locked --doc
 	@export $(WITH_PYTHON); if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run --locked $${CI:+--profile ci}; \

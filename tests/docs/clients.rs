@@ -101,6 +101,26 @@ fn the_first_program_in_python_decides_and_reads_to_the_end() {
 }
 
 #[test]
+fn the_program_with_the_official_sdk_is_answered_through_the_stand_in() {
+    let newcomer = Newcomer::start();
+    let link = blocks(PAGE, "console").remove(0);
+    output(
+        newcomer
+            .command("bash")
+            .args(["-ec", link.trim_start_matches("$ ")]),
+    );
+    // Node looks for the package from here.
+    let mut node = newcomer.command("node");
+    node.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("web-test"))
+        .args(["--input-type=module", "-e", &program("javascript")]);
+    let said = output(&mut node);
+    assert!(said.contains(END), "{said}");
+    let sessions = output(newcomer.command("trunkline").args(["list", "--json"]));
+    assert!(sessions.contains("\"stopped\""), "{sessions}");
+    newcomer.stop();
+}
+
+#[test]
 fn the_program_with_the_official_browser_sdk_decides_and_reads_to_the_end() {
     let newcomer = Newcomer::start();
     let token = output(

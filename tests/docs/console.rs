@@ -82,6 +82,14 @@ const EXAMPLE: Runs = Never("is what an agent runs, in an example of rules");
 
 const COMMANDS: &[(&str, Runs)] = &[
     ("make run", RUN),
+    (
+        r#"mkdir -p ~/bin && ln -s "$(command -v trunkline)" ~/bin/claude"#,
+        Test(
+            "tests/docs/clients.rs",
+            "the_program_with_the_official_sdk_is_answered_through_the_stand_in",
+            None,
+        ),
+    ),
     ("make run PROFILE=dev", RUN),
     ("make test", Suite("test")),
     ("make lint", Suite("lint")),

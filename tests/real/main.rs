@@ -28,6 +28,7 @@ mod login;
 mod mcp;
 mod mcp_controls;
 mod money;
+mod official_sdks;
 mod parity;
 mod park;
 mod permissions;
