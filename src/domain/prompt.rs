@@ -4,12 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::RunId;
+
 /// The client's id of a user message: a UUID in its lower-case text form.
 pub type PromptUuid = uuid::Uuid;
 
 /// An id for a user message that came without one, in the order of time. [`is_from_daemon`] knows it again.
 pub fn prompt_uuid_from_daemon() -> PromptUuid {
-    let mut bytes = PromptUuid::now_v7().into_bytes();
+    let mut bytes = RunId::new().as_uuid().into_bytes();
     // Version 8 is for such purposes. Clients draw random ids.
     bytes[6] = (bytes[6] & 0x0f) | 0x80;
     PromptUuid::from_bytes(bytes)
@@ -71,6 +73,7 @@ mod tests {
     fn an_id_of_the_daemon_is_told_from_those_of_clients() {
         let ours = prompt_uuid_from_daemon();
         assert!(is_from_daemon(ours) && ours < prompt_uuid_from_daemon());
-        assert!(!is_from_daemon(PromptUuid::new_v4()) && !is_from_daemon(PromptUuid::now_v7()));
+        let of_client = "6f1f2c2e-4f0a-4b53-9d0e-6f3a1b2c3d4e".parse().unwrap();
+        assert!(!is_from_daemon(of_client) && !is_from_daemon(*RunId::new().as_uuid()));
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The one session that is there, once it is as wanted.
-async fn only(rest: &Rest, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+async fn only(rest: &Rest, what: &str, is_it: impl Fn(&Value) -> bool + Send + Sync) -> Value {
     wait_for(what, PATIENCE, async || {
         let page = rest.get("/v1/sessions").await.expect(200);
         let items = page["items"].as_array().unwrap();

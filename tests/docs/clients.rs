@@ -74,7 +74,10 @@ fn the_program_on_a_websocket_decides_and_reads_to_the_end() {
 #[test]
 fn the_first_program_in_typescript_decides_and_reads_to_the_end() {
     let program = program("ts");
-    assert_eq!(blocks("clients/typescript/README.md", "ts"), [program.clone()]);
+    assert_eq!(
+        blocks("clients/typescript/README.md", "ts"),
+        std::slice::from_ref(&program)
+    );
     let first = made("typescript/first.mjs");
     assert_eq!(
         fs::read_to_string(&first).unwrap(),
@@ -91,7 +94,10 @@ fn the_first_program_in_typescript_decides_and_reads_to_the_end() {
 #[test]
 fn the_first_program_in_python_decides_and_reads_to_the_end() {
     let program = program("python");
-    assert_eq!(blocks("clients/python/README.md", "python"), [program.clone()]);
+    assert_eq!(
+        blocks("clients/python/README.md", "python"),
+        std::slice::from_ref(&program)
+    );
     assert!(program.lines().count() <= 20);
     let python = made("python/bin/python");
     let newcomer = Newcomer::start();

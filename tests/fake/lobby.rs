@@ -1,9 +1,7 @@
 //! Owns the tests of the lobby: all sessions in one stream, each change once, and what a client gets that comes back.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
 use serde_json::{Value, json};
+use trunkline::domain::Clock;
 
 use crate::{
     bed::{act, act_through, session},
@@ -362,7 +360,7 @@ async fn a_snooze_ends_at_its_time_and_at_another_approval() {
     );
 
     // It comes back by itself.
-    let soon = Timestamp::now() + Duration::from_secs(1);
+    let soon = Clock.now().plus_millis(1_000);
     let snooze = json!({ "how": "snoozed", "until": soon.to_string() });
     rest.put(&path, snooze).await.expect(200);
     let is_off = |data: &Value| data["session"]["put_off"]["how"] == "snoozed";

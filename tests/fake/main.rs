@@ -1,5 +1,9 @@
 //! Owns the tests of a daemon whose CLI misbehaves: each is named by the row of the catalogue of faults that it shows.
-#![expect(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests and their helpers fail by panicking, and tell figures"
+)]
 
 mod adoption;
 mod approvals;

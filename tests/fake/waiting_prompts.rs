@@ -2,7 +2,7 @@
 //! until then.
 
 use serde_json::{Value, json};
-use uuid::Uuid;
+use trunkline::domain::RunId;
 
 use crate::{
     bed::{act, of_type, path, plain, records},
@@ -104,7 +104,7 @@ async fn messages_wait_for_their_turn_and_can_be_changed_until_then() {
 #[tokio::test]
 async fn messages_wait_over_the_death_of_the_daemon() {
     let (mut daemon, rest, id) = plain().await;
-    let uuid = Uuid::now_v7();
+    let uuid = *RunId::new().as_uuid();
     let body = json!({ "text": says("late"), "held": true, "uuid": uuid });
     rest.post(&path(&id, "prompts"), body.clone()).await.expect(201);
     rest.post(&path(&id, "prompts"), body).await.expect(201);

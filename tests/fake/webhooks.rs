@@ -27,7 +27,7 @@ async fn view(rest: &Rest, id: &str) -> Value {
     rest.get(&format!("/v1/webhooks/{id}")).await.expect(200)
 }
 
-async fn until(rest: &Rest, id: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+async fn until(rest: &Rest, id: &str, what: &str, holds: impl Fn(&Value) -> bool + Send + Sync) -> Value {
     wait_for(what, PATIENCE, async || {
         let view = view(rest, id).await;
         holds(&view).then_some(view)

@@ -1,8 +1,10 @@
 //! Owns the tests of the running daemon with the real CLI and the stand-in model API, over REST and WebSocket.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
     clippy::cast_possible_truncation,
-    reason = "helpers of tests fail by panicking; amounts of tests are small"
+    reason = "tests fail by panicking and start programs that use the daemon; their amounts are small"
 )]
 
 #[path = "../support/mod.rs"]

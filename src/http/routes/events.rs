@@ -131,12 +131,9 @@ pub(super) async fn get(
         seq.ok_or_else(|| ApiError::new(ErrorCode::InvalidId).detail("seq: expected a number from 1 on"))?;
     let before = Seq::new(seq.get() - 1);
     let chunk = state.supervisor().page(id, before, 1).await?;
-    let chunk = match chunk {
-        Some(chunk) => chunk,
-        None => {
-            let head = state.supervisor().session(id).await?.live.head_seq;
-            return Err(ApiError::new(ErrorCode::SeqBeyondHead).member("head_seq", head.get()));
-        }
+    let Some(chunk) = chunk else {
+        let head = state.supervisor().session(id).await?.live.head_seq;
+        return Err(ApiError::new(ErrorCode::SeqBeyondHead).member("head_seq", head.get()));
     };
     let record = chunk.records().find(|record| record.seq == seq);
     let line = record.ok_or(ErrorCode::RecordNotFound)?.line.to_vec();
@@ -305,10 +302,10 @@ async fn page_back(state: &AppState, id: SessionId, wanted: &Page) -> Result<Res
     }
     let head = state.supervisor().session(id).await?.live.head_seq;
     let newest = newest.unwrap_or(wanted.after).max(wanted.after);
-    let mut next = format!(r#""next_after":{newest}"#);
-    if at > wanted.after.next() {
-        next.push_str(&format!(r#","next_before":{at}"#));
-    }
+    let next = match at > wanted.after.next() {
+        true => format!(r#""next_after":{newest},"next_before":{at}"#),
+        false => format!(r#""next_after":{newest}"#),
+    };
     Ok(body.finish(&next, head))
 }
 

@@ -711,7 +711,9 @@ mod tests {
             format!(r#"{{"type":"command_lifecycle","command_uuid":"{uuid}","state":"queued","uuid":"x"}}"#)
         };
         assert!(is_receipt_for_daemon(line(prompt_uuid_from_daemon()).as_bytes()));
-        assert!(!is_receipt_for_daemon(line(uuid::Uuid::new_v4()).as_bytes()));
+        assert!(!is_receipt_for_daemon(
+            line(*crate::domain::RunId::new().as_uuid()).as_bytes()
+        ));
         let quoted = br#"{"type":"assistant","message":{"content":"\"command_lifecycle\""}}"#;
         assert!(!is_receipt_for_daemon(quoted));
     }
