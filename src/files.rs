@@ -8,7 +8,11 @@ use std::{
     path::Path,
 };
 
-use nix::{errno::Errno, fcntl::OFlag, sys::statvfs::statvfs};
+use nix::{
+    errno::Errno,
+    fcntl::{self, OFlag},
+    sys::{stat::Mode, statvfs::statvfs},
+};
 
 /// What is in the place of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +39,28 @@ pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
 /// As [`open`].
 pub fn open_own(path: &Path, options: &OpenOptions) -> io::Result<File> {
     open_with(path, options, OFlag::O_NOFOLLOW)
+}
+
+/// Opens a file to read it, by the way to it from a directory. No part of the way may be a link, so that a link that somebody
+/// puts there meanwhile leads nowhere.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_below(dir: &Path, way: &Path) -> io::Result<File> {
+    let (Some(parents), Some(name)) = (way.parent(), way.file_name()) else {
+        return Err(io::Error::other(NotAFile("a directory")));
+    };
+    let step = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut at = fcntl::open(dir, step, Mode::empty())?;
+    for part in parents.components() {
+        at = fcntl::openat(&at, part.as_os_str(), step, Mode::empty())?;
+    }
+    let last = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let file = File::from(fcntl::openat(&at, name, last, Mode::empty())?);
+    match not_a_file(file.metadata()?.file_type()) {
+        Some(error) => Err(error),
+        None => Ok(file),
+    }
 }
 
 fn open_with(path: &Path, options: &OpenOptions, flags: OFlag) -> io::Result<File> {

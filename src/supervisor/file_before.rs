@@ -53,7 +53,6 @@ pub(super) fn read(path: String, cwd: &Path, roots: &[PathBuf]) -> Result<FileBe
         path: path.to_owned(),
         why: why.to_string(),
     };
-    // A link that is put in its place after the check is not followed.
     let real = match cwd.join(&path).canonicalize() {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -65,8 +64,20 @@ pub(super) fn read(path: String, cwd: &Path, roots: &[PathBuf]) -> Result<FileBe
         }
         Err(error) => return Err(unreadable(&path, &error)),
     };
+    // The links may have changed since the check: the file that is found is checked again, and opened without following any.
+    let mut real_roots = roots.iter().filter_map(|root| root.canonicalize().ok());
+    let root = real_roots.find(|root| real.starts_with(root));
+    if root.is_none() && !roots.is_empty() {
+        return Err(SupervisorError::FileOutsideRoots { path });
+    }
     let read = || {
-        let file = files::open_own(&real, File::options().read(true))?;
+        let below = root
+            .as_ref()
+            .and_then(|root| Some((root, real.strip_prefix(root).ok()?)));
+        let file = match below {
+            Some((root, way)) => files::open_below(root, way)?,
+            None => files::open_own(&real, File::options().read(true))?,
+        };
         let bytes = file.metadata()?.len();
         let mut start = Vec::new();
         file.take(MOST_FILE_BYTES).read_to_end(&mut start)?;
