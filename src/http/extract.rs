@@ -280,10 +280,7 @@ impl TryFrom<u32> for StubAbove {
     fn try_from(bytes: u32) -> Result<Self, String> {
         match usize::try_from(bytes) {
             Ok(whole) if bytes >= Self::LEAST_BYTES => Ok(Self(whole)),
-            _ => Err(format!(
-                "stub_above: expected {} or more bytes",
-                Self::LEAST_BYTES
-            )),
+            _ => Err(format!("expected {} or more bytes", Self::LEAST_BYTES)),
         }
     }
 }

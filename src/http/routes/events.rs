@@ -27,6 +27,8 @@ const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 5_000;
 /// A page gets no further record once it has this many bytes.
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Nor once so many bytes were read for it: stubs are small, and the records that they stand for are not.
+const READ_BYTES: usize = 64 * 1024 * 1024;
 
 /// Which part of the journal to read.
 #[derive(Deserialize, utoipa::IntoParams)]
@@ -202,6 +204,8 @@ impl Page {
 /// The body of a page, as it grows.
 struct Items {
     json: Vec<u8>,
+    /// The bytes that were read for it.
+    read: usize,
     count: usize,
     missing: Vec<Missing>,
 }
@@ -210,13 +214,14 @@ impl Items {
     fn new() -> Self {
         Self {
             json: br#"{"items":["#.to_vec(),
+            read: 0,
             count: 0,
             missing: Vec::new(),
         }
     }
 
     fn has_room(&self, limit: usize) -> bool {
-        self.count < limit && self.json.len() < PAGE_BYTES
+        self.count < limit && self.json.len() < PAGE_BYTES && self.read < READ_BYTES
     }
 
     fn room(&self) -> usize {
@@ -253,6 +258,7 @@ async fn page(state: &AppState, id: SessionId, wanted: &Page) -> Result<Response
         if chunk.is_empty() {
             break;
         }
+        body.read += chunk.bytes.len();
         if let Some(gap) = chunk.missing {
             if !wanted.holds(gap.first_seq) {
                 break;
@@ -275,6 +281,10 @@ async fn page(state: &AppState, id: SessionId, wanted: &Page) -> Result<Response
 
 /// A page from its end: the newest record first.
 async fn page_back(state: &AppState, id: SessionId, wanted: &Page) -> Result<Response, ApiError> {
+    if wanted.after > Seq::ZERO {
+        // A number that the session has not given is refused as forwards.
+        state.supervisor().page(id, wanted.after, 1).await?;
+    }
     let mut body = Items::new();
     let mut newest = None;
     let mut at = wanted.before.unwrap_or(Seq::MAX);
@@ -286,9 +296,13 @@ async fn page_back(state: &AppState, id: SessionId, wanted: &Page) -> Result<Res
             break;
         };
         for chunk in chunks.into_iter().rev() {
-            let missing = chunk
-                .missing
-                .filter(|gap| wanted.holds(gap.last_seq) && gap.first_seq < at);
+            body.read += chunk.bytes.len();
+            // A gap may go on beyond what is asked for, or was told in part by the look before.
+            let missing = chunk.missing.map(|gap| Missing {
+                first_seq: gap.first_seq.max(wanted.after.next()),
+                last_seq: gap.last_seq.min(Seq::new(at.get() - 1)),
+            });
+            let missing = missing.filter(|gap| gap.first_seq <= gap.last_seq);
             let chunk = wanted.shown(chunk);
             let records: Vec<_> = chunk.records().collect();
             let records = records.into_iter().rev();
