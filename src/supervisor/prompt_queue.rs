@@ -22,6 +22,8 @@ use super::{NewMessage, Supervisor, SupervisorError};
 const MOST_WAITING: usize = 100;
 /// Between two tries with a session that has no process or takes nothing now.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks whether a session whose first message is held is still there.
+const HELD_PAUSE: Duration = Duration::from_secs(60);
 /// The sender in the journal of a message that waited.
 const BY: &str = "rest";
 
@@ -79,6 +81,10 @@ impl PromptQueue {
     /// # Errors
     /// `SessionNotFound`, `PromptGiven`, `QueueFull`, `Store`; those of a message that cannot be sent.
     pub async fn add(&self, id: SessionId, prompt: QueuedPrompt) -> Result<QueuedPrompt, SupervisorError> {
+        self.supervisor.row(id).await?;
+        let line = self.line(id);
+        // Two that come at once are counted one after the other.
+        let _turn = line.turn.lock().await;
         let waiting = self.list(id).await?;
         if let Some(known) = waiting.iter().find(|known| known.uuid == prompt.uuid) {
             return match known.body == prompt.body {
@@ -99,7 +105,7 @@ impl PromptQueue {
             .queue_prompt(id, prompt.clone())
             .await?;
         self.supervisor.shared.changes.mark(id);
-        self.line(id).changed.notify_one();
+        line.changed.notify_one();
         Ok(prompt)
     }
 
@@ -242,7 +248,8 @@ impl PromptQueue {
                                 tokio::time::sleep(PAUSE).await;
                             }
                         }
-                        None if first.held => std::future::pending().await,
+                        // A session that is deleted tells its line nothing.
+                        None if first.held => tokio::time::sleep(HELD_PAUSE).await,
                         None => tokio::time::sleep(PAUSE).await,
                     }
                 } => {}
