@@ -3,7 +3,15 @@
 
 mod daemon;
 
-use std::{fs, io, path::Path, process::ExitCode, sync::Arc};
+use std::{
+    fs, io,
+    path::Path,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -116,6 +124,10 @@ async fn examine_itself(loaded: Arc<Loaded>, ready: Value) -> Vec<Finding> {
     let look = agent::look(&loaded.config.claude).await;
     let mut checks = vec![configuration(&loaded)];
     checks.extend(running.of_itself(&look));
+    // The program that the daemon found at its start may not run any more.
+    if matches!(look, Look::Broken { .. } | Look::Other { .. }) {
+        checks.push(agent(&look));
+    }
     let dirs = loaded.config.data.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let mut checks = data_directory(&dirs.dir);
@@ -350,7 +362,10 @@ async fn database(dir: &Path, is_open: bool) -> Option<Check> {
 
 /// Permission bits do not tell everything (read-only mounts, quotas), so a file is really written.
 fn probe(dir: &Path) -> io::Result<()> {
-    let file = dir.join(format!(".trunkline-doctor-{}", std::process::id()));
+    // A daemon may examine itself several times at once.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let file = dir.join(format!(".trunkline-doctor-{}-{count}", std::process::id()));
     fs::write(&file, b"x")?;
     fs::remove_file(file)
 }
