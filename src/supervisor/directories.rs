@@ -47,8 +47,7 @@ pub(super) fn complete(prefix: &str, roots: &[PathBuf], home: &Path, limit: usiz
 /// The roots whose paths begin with the text.
 fn below_no_directory(prefix: &str, roots: &[PathBuf]) -> Directories {
     let paths = roots.iter().filter_map(|root| root.to_str());
-    let paths =
-        paths.filter(|root| root.starts_with(prefix) && root.len() > prefix.trim_end_matches('/').len());
+    let paths = paths.filter(|root| root.starts_with(prefix));
     Directories {
         paths: paths.map(str::to_owned).collect(),
         has_more: false,
@@ -149,6 +148,7 @@ mod tests {
         assert_eq!(complete(&of("code/shop/"), 9).0, ["code/shop/src"]);
         assert_eq!(complete("", 9).0, ["code"]);
         assert_eq!(complete(&of("c"), 9).0, ["code"]);
+        assert_eq!(complete(&of("code"), 9).0, ["code"]);
         for outside in ["o", "other/", "code/sneaky/", "code/../other/", "code/../o"] {
             assert_eq!(complete(&of(outside), 9).0, [""; 0], "{outside}");
         }
