@@ -424,7 +424,7 @@ pub(in crate::http) struct UpdateRequest {
 }
 
 /// Takes an object only: a derived type would take its fields from a list too.
-fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(super) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     struct Only<T>(PhantomData<T>);
 
     impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Only<T> {

@@ -24,7 +24,7 @@ pub(in crate::http) struct WebhookRequest {
     #[serde(default)]
     events: Vec<WebhookEvent>,
     /// The sessions that it is told of. Default: all.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::session::object")]
     filter: WebhookFilter,
     /// Whether it is told texts too: title, directory, tag, labels, prompt, what an approval asks, error output. Default: ids, kinds, counts and costs alone.
     #[serde(default)]
@@ -54,7 +54,7 @@ pub(in crate::http) struct WebhookUpdate {
     #[schema(nullable = false)]
     events: Option<Vec<WebhookEvent>>,
     /// The filter, in place of the one before.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_object")]
     #[schema(nullable = false)]
     filter: Option<WebhookFilter>,
     /// Whether it is told texts too.
@@ -74,6 +74,13 @@ pub(in crate::http) struct WebhookUpdate {
 /// A field that is there has a value.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
+}
+
+/// As [`given`], and an object only.
+fn given_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    super::session::object(deserializer).map(Some)
 }
 
 impl WebhookRequest {
