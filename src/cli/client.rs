@@ -349,7 +349,7 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
 }
 
 /// Errors whose standing advice names routes, headers and members, which helps nobody at the command line.
-const WITH_ADVICE_OF_API: [ErrorCode; 12] = [
+const WITH_ADVICE_OF_API: [ErrorCode; 14] = [
     ErrorCode::Unauthorized,
     ErrorCode::TicketInvalid,
     ErrorCode::RouteNotFound,
@@ -362,6 +362,8 @@ const WITH_ADVICE_OF_API: [ErrorCode; 12] = [
     ErrorCode::AlreadyDecided,
     ErrorCode::RuleNotFound,
     ErrorCode::WebhookNotFound,
+    ErrorCode::PromptNotFound,
+    ErrorCode::NothingToPutOff,
 ];
 
 /// Whether a detail is such advice. The words of the daemon about one case are told, whatever they are.

@@ -260,6 +260,7 @@ mod tests {
                 }
                 E::TooManySessions
                 | E::StartQueueFull
+                | E::QueueFull
                 | E::ConversationInUse
                 | E::BudgetSpent
                 | E::SessionNotParkable
