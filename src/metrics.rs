@@ -76,7 +76,7 @@ impl Metrics {
         &self.shared.warm
     }
 
-    /// What is counted of webhooks.
+    /// The counts of webhooks.
     pub fn webhooks(&self) -> &WebhookMetrics {
         &self.shared.webhooks
     }

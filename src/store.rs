@@ -155,7 +155,7 @@ impl Store {
         known(id, found)
     }
 
-    /// A person has seen a session up to this record. What was seen before stays seen.
+    /// A person has seen a session up to this record. Records that were seen before stay seen.
     pub async fn set_seen(&self, id: SessionId, seq: Seq) -> Result<(), StoreError> {
         let found = self.writer.run(Edit::SetSeen { id, seq }).await?;
         known(id, found)
@@ -326,7 +326,7 @@ impl Store {
             .await
     }
 
-    /// Of each webhook that is told anything what it is told next, whether or not that is due.
+    /// The next delivery of each webhook that is told anything, whether or not it is due.
     pub async fn next_deliveries(&self) -> Result<Vec<WebhookDelivery>, StoreError> {
         self.read(move |pool| async move { webhooks::next_deliveries(&pool).await })
             .await

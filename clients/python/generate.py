@@ -60,7 +60,7 @@ from .calls import Calls
 
 
 class Rest(Calls):
-    """Every route of the API. What is no success is raised as a `TrunklineError`."""
+    """Every route of the API. An answer that is no success is raised as a `TrunklineError`."""
 '''
 
 
@@ -116,7 +116,7 @@ def argument(name: str) -> str:
 
 
 def contents(operation: Dict[str, Any]) -> Dict[str, Any]:
-    """What a success may hold, by its media type."""
+    """The contents that a success may have, by media type."""
     success = (answer for status, answer in operation["responses"].items() if status.startswith("2"))
     return dict(next(success, {}).get("content", {}))
 

@@ -39,7 +39,7 @@ pub struct HostArguments {
 pub struct BadArgument {
     /// The flag, with its dashes.
     pub flag: String,
-    /// What is wrong, in words for a person. It never holds the value.
+    /// The fault, in words for a person. It never holds the value.
     pub reason: String,
 }
 
@@ -247,8 +247,10 @@ const SAID_FIRST: &[(&str, &str)] = &[
     ("title", "title"),
 ];
 
-/// Adds what the host's `initialize` says to the options, so that a later process of the session, which another client may start,
-/// is told the same. What no session may be made with is the host's alone.
+/// Adds what the host's `initialize` says to the options.
+///
+/// A later process of the session, which another client may start, is told the same. Options that no session may be made with are
+/// the host's alone.
 pub fn remember(options: &mut LaunchOptions, initialize: &str) {
     let Ok(Value::Object(said)) = serde_json::from_str(initialize) else {
         return;

@@ -110,7 +110,8 @@ pub(super) fn run(common: &Common, args: Vec<OsString>) -> Result<ExitCode, CliE
         .context("cannot start the runtime")?;
     let end = runtime.block_on(relay::run(common, launch, lines, caught, sender));
     runtime.shutdown_background();
-    // What was told is printed before the end. One that is told to end does not wait for a host that reads nothing.
+    // The output that was told is printed before the end. A stand-in that is told to end does not wait for a host that
+    // reads nothing.
     let (end, is_told) = end?;
     if is_told {
         is_printed.recv_timeout(LAST_PIECES).ok();

@@ -118,7 +118,7 @@ pub(super) fn examiner(loaded: &Loaded) -> Examiner {
     Box::new(move |ready| Box::pin(examine_itself(Arc::clone(&loaded), ready)))
 }
 
-/// What a daemon finds out about itself, by what `/readyz` says and by a look of its own.
+/// The findings of a daemon about itself, by what `/readyz` says and by a look of its own.
 async fn examine_itself(loaded: Arc<Loaded>, ready: Value) -> Vec<Finding> {
     let running = daemon::Running::of(ready);
     let look = agent::look(&loaded.config.claude).await;

@@ -57,7 +57,7 @@ fn hidden<S: Serializer>(_: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl WebhookReceiver {
-    /// What it is told.
+    /// The specification of what it is told.
     pub fn spec(&self) -> WebhookSpec {
         WebhookSpec {
             url: self.url.clone(),

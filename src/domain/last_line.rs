@@ -7,7 +7,7 @@ use super::{Seq, Timestamp};
 /// The longest such line, in characters.
 pub const MAX_LAST_LINE_CHARS: usize = 200;
 
-/// What the agent said or did last.
+/// The last thing that the agent said or did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LastLine {
     /// Whether it is something that the agent said, or a call of a tool.

@@ -38,7 +38,7 @@ pub enum AttentionReason {
     Budget,
 }
 
-/// What a person put off of a session: the reasons that it had at that moment. Another reason is not put off.
+/// The reasons of a session that a person put off: those that it had at that moment. Another reason is not put off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutOff {
     /// How.

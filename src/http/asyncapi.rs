@@ -1,4 +1,5 @@
-//! Owns the AsyncAPI document: the sockets and the event streams. What goes over them has the schemas of the OpenAPI document.
+//! Owns the AsyncAPI document: the sockets and the event streams. The messages that go over them have the schemas of
+//! the OpenAPI document.
 
 mod yaml;
 
@@ -8,7 +9,7 @@ use super::openapi::openapi_json;
 
 /// The document without its version and its schemas.
 const FRAME: &str = include_str!("openapi/asyncapi.json");
-/// What a reference to a schema begins with.
+/// The beginning of a reference to a schema.
 const SCHEMAS: &str = "#/components/schemas/";
 /// The members that come first.
 const FIRST: [&str; 7] = [

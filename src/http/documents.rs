@@ -24,7 +24,7 @@ struct Document {
     content_type: &'static str,
     body: Bytes,
     tag: HeaderValue,
-    /// What a browser lets it do; `None`: nothing.
+    /// The things that a browser lets it do; `None`: nothing.
     policy: Option<HeaderValue>,
 }
 

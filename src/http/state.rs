@@ -111,7 +111,7 @@ impl AppState {
         self
     }
 
-    /// What an examination finds.
+    /// The findings of an examination.
     pub(super) async fn examine(&self) -> Vec<Finding> {
         let ready = Readiness::from(self.supervisor().health().await);
         match self.0.examiner.get() {

@@ -75,7 +75,7 @@ impl Kind {
 }
 
 impl Thinning {
-    /// What a client asks for: lists of kinds, separated by commas, and milliseconds.
+    /// The wishes of a client: lists of kinds, separated by commas, and milliseconds.
     ///
     /// # Errors
     /// `InvalidQuery` for kinds that there are not, and for a time that is out of range.
@@ -226,7 +226,7 @@ impl Thin {
         }
     }
 
-    /// What was kept back, for a client that gets no more.
+    /// The pieces that were kept back, for a client that gets no more.
     fn rest(&mut self) -> Option<Vec<Piece>> {
         let mut pieces = Vec::new();
         self.flush(&mut pieces);
@@ -293,7 +293,7 @@ impl Thin {
         }
     }
 
-    /// What is to be given by now.
+    /// The pieces that are due by now.
     fn timed(&mut self, now: Instant) -> Vec<Piece> {
         let mut pieces = Vec::new();
         if self.joined.as_ref().is_some_and(|joined| joined.due <= now) {

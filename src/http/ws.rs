@@ -70,27 +70,27 @@ const MESSAGE_OVERHEAD_BYTES: usize = 1024 * 1024;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AttachParams {
-    /// Begin with the records after this number. Default: new records only. Of `trunkline.v1` only.
+    /// Begin with the records after this number. Default: new records only. For `trunkline.v1` only.
     after: Option<u64>,
     /// The sub-protocol, for clients that cannot set a header: `trunkline.v1` (the default) or `ndjson`.
     protocol: Option<String>,
     /// How the client names itself: 1 to 64 letters, digits, dots, dashes and underscores. Under this name it can come back and
     /// answer what it registered for. Default: the id of its connection.
     client_id: Option<ClientId>,
-    /// Begin with the newest so many records, in the place of `after`. Of `trunkline.v1` only.
+    /// Begin with the newest so many records, in the place of `after`. For `trunkline.v1` only.
     tail: Option<u64>,
     /// Only records of these kinds: sources such as `daemon`, or a source and a type such as `cli.assistant`, separated by commas.
-    /// The client is told of numbers that it does not get by `trunkline.cursor`. Of `trunkline.v1` only.
+    /// The client is told of numbers that it does not get by `trunkline.cursor`. For `trunkline.v1` only.
     only: Option<String>,
-    /// No records of these kinds, such as `cli.stream_event`. Of `trunkline.v1` only.
+    /// No records of these kinds, such as `cli.stream_event`. For `trunkline.v1` only.
     without: Option<String>,
-    /// Join the pieces of a message that come within so many milliseconds, 10 to 10000, to one `trunkline.coalesced`. Of
-    /// `trunkline.v1` only.
+    /// Join the pieces of a message that come within so many milliseconds, 10 to 10000, to one `trunkline.coalesced`.
+    /// For `trunkline.v1` only.
     coalesce: Option<u64>,
-    /// Whether a session that is stopped or has failed is resumed for the client. Of `ndjson` only. Default: `false`.
+    /// Whether a session that is stopped or has failed is resumed for the client. For `ndjson` only. Default: `false`.
     resume: Option<bool>,
-    /// A record of more than this many bytes (1024 at the least) comes as a stub with its size. Of `trunkline.v1` only. Default:
-    /// every record whole.
+    /// A record of more than this many bytes (1024 at the least) comes as a stub with its size. For `trunkline.v1`
+    /// only. Default: every record whole.
     #[param(value_type = Option<u32>, minimum = 1024)]
     stub_above: Option<StubAbove>,
 }

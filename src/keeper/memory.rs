@@ -47,7 +47,7 @@ pub struct ProcessMemory {
     pub parent: i32,
     /// The name of its program, cut short.
     pub name: String,
-    /// What it holds in memory, what it shares with others included.
+    /// The memory that it holds, including what it shares with others.
     pub rss_bytes: u64,
     /// Its share of that: what several processes share counts once in all of them together.
     pub pss_bytes: u64,

@@ -66,7 +66,7 @@ struct Session {
     unknown_cost_turns: u64,
     usage: TokenUsage,
     last_prompt: Option<String>,
-    /// What webhooks may be told of.
+    /// The facts that webhooks may be told of.
     happened: Vec<Happened>,
     last_line: Option<String>,
     last_turn_seq: Seq,

@@ -94,7 +94,8 @@ pub(super) async fn set_options(
     Ok(changed > 0)
 }
 
-/// A person has seen a session up to this record; `false` when it is not there. What was seen before stays seen.
+/// A person has seen a session up to this record; `false` when it is not there. Records that were seen before stay
+/// seen.
 pub(super) async fn set_seen(
     connection: &mut SqliteConnection,
     id: SessionId,

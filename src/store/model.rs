@@ -105,7 +105,7 @@ pub struct SessionRow {
     pub usage: TokenUsage,
     /// The start of the last prompt, at most [`PROMPT_TEXT_CHARS`](super::PROMPT_TEXT_CHARS) characters.
     pub last_prompt: Option<String>,
-    /// What the agent said or did last.
+    /// The last thing that the agent said or did.
     pub last_line: Option<LastLine>,
     /// The last record of the last turn that ended; 0 before the first.
     pub last_turn_seq: Seq,
@@ -113,7 +113,7 @@ pub struct SessionRow {
     pub seen_seq: Seq,
     /// Messages that wait for it in the daemon.
     pub queued_prompts: u64,
-    /// What a person put off.
+    /// The reasons that a person put off.
     pub put_off: Option<PutOff>,
 }
 

@@ -31,7 +31,7 @@ pub struct NewWebhook {
     pub created_at: Timestamp,
 }
 
-/// A change of a webhook. What is `None` stays.
+/// A change of a webhook. A part that is `None` here stays.
 #[derive(Clone, Debug, Default)]
 pub struct WebhookPatch {
     /// Where it is, and what it is told.
@@ -118,7 +118,7 @@ pub enum DeliveryEnd {
 pub struct DeliveryAttempt {
     /// To this webhook.
     pub webhook: WebhookId,
-    /// Of the event at this place.
+    /// The place of the event.
     pub position: i64,
     /// How it ended.
     pub end: DeliveryEnd,
@@ -359,7 +359,7 @@ pub(super) async fn by_id(
     row.as_ref().map(webhook).transpose()
 }
 
-/// Of each webhook that is told anything what it is told next, whether or not that is due.
+/// The next delivery of each webhook that is told anything, whether or not it is due.
 pub(super) async fn next_deliveries(pool: &SqlitePool) -> Result<Vec<WebhookDelivery>, QueryError> {
     let rows = sqlx::query(
         "SELECT d.*, w.spec, w.secret FROM webhooks w JOIN webhook_deliveries d ON d.position = (

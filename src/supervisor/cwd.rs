@@ -64,7 +64,7 @@ impl Supervisor {
             .await
     }
 
-    /// What the file holds that the tool of an open approval is to change.
+    /// The content of the file that the tool of an open approval is to change.
     ///
     /// # Errors
     /// `SessionNotFound`, `ApprovalNotFound`, `ApprovalEnded`, `FileNotNamed`, `FileOutsideRoots`, `FileUnreadable`.

@@ -25,7 +25,7 @@ use crate::{
 
 use super::{Supervisor, SupervisorError, removal::absent};
 
-/// Who stops the session, in its journal.
+/// The one that stops the session, in its journal.
 const BY: &str = "host";
 /// How long a host that was lost may take to come back.
 const GRACE: Duration = Duration::from_secs(30);
@@ -134,7 +134,7 @@ impl Tethers {
         }
         let tethers = self.clone();
         self.0.tracker.spawn(async move {
-            // What was begun is left as it is: a stop goes on by itself.
+            // An end that was begun is left as it is: a stop goes on by itself.
             tokio::select! {
                 () = tethers.end(session, grace) => tethers.untie(session, &cancelled).await,
                 () = cancelled.cancelled() => {}
@@ -267,7 +267,7 @@ fn is_over(view: &LiveView) -> bool {
 fn has_work(view: &LiveView) -> bool {
     match view.state {
         SessionState::Stopping | SessionState::Stopped | SessionState::Failed | SessionState::Parked => false,
-        // What asks its host has no answer at the end of the input: the CLI goes on without one.
+        // A session that asks its host has no answer at the end of the input: the CLI goes on without one.
         SessionState::Waiting => false,
         SessionState::Busy => view.requests.is_empty(),
         SessionState::Starting => true,

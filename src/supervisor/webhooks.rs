@@ -64,7 +64,7 @@ impl WebhooksError {
     }
 }
 
-/// What came of a test.
+/// The outcome of a test.
 #[derive(Clone, Debug)]
 pub struct Tested {
     /// The id under which it was sent.

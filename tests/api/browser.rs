@@ -18,7 +18,7 @@ use crate::support::{daemon::TestDaemon, programs::fake_prompt, server::Server};
 /// A browser takes its time to start on a machine that has much to do.
 pub(crate) const BROWSER_PATIENCE: Duration = Duration::from_secs(120);
 
-/// What `make clients` has installed.
+/// The modules that `make clients` has installed.
 const MODULES: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/target/clients/typescript/node_modules"

@@ -125,7 +125,7 @@ async fn a_session_that_is_kept_is_come_back_to() {
         made["id"].as_str().unwrap(),
         made["cli"]["session_id"].as_str().unwrap(),
     );
-    // Of two that would end it, the last one does; and one that keeps it, keeps it.
+    // The last of two that would end it does; and one that keeps it, keeps it.
     let one = open(&daemon, &format!("session={id}&on_close=stop")).await;
     let mut two = open(&daemon, &format!("session={id}&on_close=stop")).await;
     two.control("1", json!({"subtype": "initialize"})).await;

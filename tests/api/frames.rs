@@ -94,7 +94,7 @@ fn every_example_has_the_schema_of_its_message() {
             }
         }
     }
-    // What people read is as exact: the frames of the page say less than the whole, and nothing else.
+    // The text that people read is as exact: the frames of the page say less than the whole, and nothing else.
     let openapi: Value = serde_json::from_str(&openapi_json().unwrap()).unwrap();
     for (schema, lines) in [
         ("ClientFrame", "json client"),

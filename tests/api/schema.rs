@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// What a `$ref` points at.
+/// The value that a `$ref` points at.
 pub(crate) fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(reference) => resolved(document, document.pointer(&reference[1..]).unwrap()),

@@ -15,7 +15,7 @@ use crate::{
 
 const METHODS: [&str; 4] = ["post", "put", "patch", "delete"];
 
-/// What a member or a whole body may be instead.
+/// The values that a member or a whole body may have instead.
 fn odd_values() -> Vec<Value> {
     vec![
         Value::Null,
@@ -57,7 +57,7 @@ fn example(document: &Value, operation: &Value, schema: &Value) -> Option<Value>
         .or_else(|| resolved(document, named).get("example"));
     let mut example = own?.clone();
     match operation["operationId"].as_str().unwrap() {
-        // What is right and cannot be done is refused for that.
+        // A request that is right and cannot be done is refused for that.
         "create_session" => example["cwd"] = json!("/nonexistent"),
         "restart_daemon" => example["program"] = json!("/nonexistent"),
         _ => {}

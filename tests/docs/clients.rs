@@ -15,7 +15,7 @@ use crate::{daemon::Newcomer, pages::blocks};
 const PAGE: &str = "docs/CLIENTS.md";
 /// The default address, which the page names; a test listens elsewhere.
 const ADDRESS: &str = "http://127.0.0.1:7433";
-/// What the simulated agent says at the end of a turn with a tool.
+/// The words of the simulated agent at the end of a turn with a tool.
 const END: &str = "pretended to run";
 
 /// The one program of the page in this language.
@@ -25,7 +25,7 @@ fn program(language: &str) -> String {
     found.remove(0)
 }
 
-/// What `make clients` has made.
+/// A product of `make clients`.
 fn made(path: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("target/clients")

@@ -67,7 +67,7 @@ async fn watchers_see_every_session_and_then_each_change() {
         data["session"]["turns"] == 1 && data["session"]["state"] == "idle"
     })
     .await;
-    // Of a turn that is over at once the states may be one change, and so none.
+    // The states of a turn that is over at once may be one change, and so none.
     for respect in ["prompt", "turn", "cost"] {
         assert!(
             turn.iter().any(|data| has_changed(data, respect)),

@@ -77,7 +77,7 @@ async fn messages_wait_for_their_turn_and_can_be_changed_until_then() {
     std::fs::write(&gate, "").unwrap();
     assert_eq!(answers(&rest, &id, 2).await, ["first", "second"]);
 
-    // What was given is the CLI's. A held one holds those behind it.
+    // A message that was given is the CLI's. A held one holds those behind it.
     for reply in [
         rest.delete(&path(&id, &format!("prompts/{two}"))).await,
         rest.patch(&path(&id, &format!("prompts/{two}")), json!({ "held": true }))

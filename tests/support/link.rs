@@ -18,7 +18,7 @@ use tokio::{
 
 use super::chance::Chance;
 
-/// What is read at once.
+/// The bytes that are read at once.
 const PIECE: usize = 4 << 10;
 
 /// How bad a link is.
@@ -91,7 +91,7 @@ async fn one_way(
     badness: Badness,
     count: &AtomicU64,
 ) {
-    // What is on the way: as much as a second holds.
+    // The pieces that are on the way: as much as a second holds.
     let (sender, mut way) = mpsc::channel::<(Instant, Vec<u8>)>(16);
     let read = async move {
         loop {

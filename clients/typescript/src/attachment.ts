@@ -14,13 +14,13 @@ import type { Approval, Decision } from './types.js';
 type LaunchOptions = components['schemas']['LaunchOptions'];
 type Awaitable<T> = T | Promise<T>;
 
-/** What a callback about an approval is given. */
+/** The context that a callback about an approval is given. */
 export interface ApprovalContext {
   /** Aborted when somebody else decided, or the CLI asks no longer. */
   signal: AbortSignal;
 }
 
-/** What a hook is given. */
+/** The context that a hook is given. */
 export interface HookContext {
   /** Aborted when the answer is no longer wanted. */
   signal: AbortSignal;
@@ -81,7 +81,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   readonly clientId: string;
   private readonly backlog: Backlog;
   private readonly hooksById = new Map<string, Hook>();
-  /** What callbacks are busy with: by request id, and approvals by theirs. */
+  /** The work that callbacks are busy with: by request id, and approvals by theirs. */
   private readonly busy = new Map<string, AbortController>();
   private readonly offered = new Map<string, AbortController>();
   /** Answers that are not in the journal yet, by request id. */
@@ -228,7 +228,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
       this.lastFrameAt = Date.now();
       timer = setInterval(() => this.ping(), PING_MS);
       const ended = await socket.each((text) => {
-        // What is in a socket that is being left comes again.
+        // A frame in a socket that is being left comes again.
         if (this.isClosed || this.socket !== socket) return;
         this.lastFrameAt = Date.now();
         if (!hasCome) this.tell(this.options.onConnection, true);
@@ -278,7 +278,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     this.socket?.send(JSON.stringify(line));
   }
 
-  // What the daemon says.
+  // The words of the daemon.
 
   private onFrame(frame: Frame | JournalRecord, characters: number): void {
     if (!('type' in frame)) {
@@ -302,7 +302,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     this.backlog.begin(this.cursor);
     this.headSeq = snapshot.head_seq;
     this.register(snapshot.session.options);
-    // What is not open any more was taken back, or answered by others, while this client was away.
+    // Anything that is not open any more was taken back, or answered by others, while this client was away.
     const requests = new Set(snapshot.pending_requests.map((it) => it.request_id));
     if (snapshot.waiting_requests === 0) this.forget((id) => !requests.has(id));
     for (const [id, line] of this.answers) {
@@ -329,7 +329,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     }
     this.cursor = record.seq;
     this.backlog.push(record, characters);
-    // What is open of the history is in the snapshot.
+    // The open requests of the history are in the snapshot.
     if (record.seq <= this.headSeq) return;
     const request = cli(record, 'control_request');
     if (request) this.onRequest(request.request_id, request.request as CliRequest);

@@ -1,4 +1,4 @@
-/** Owns the records between the socket and the loop: a bounded queue. What does not fit is read again from the journal. */
+/** Owns the records between the socket and the loop: a bounded queue. The overflow is read again from the journal. */
 import type { JournalRecord } from './records.js';
 
 /** Records that wait for a loop that is slower than the session, and their characters in JSON. */
@@ -72,7 +72,7 @@ export class Backlog {
         return undefined;
       }
       if (this.queued !== undefined && this.queued < this.head) {
-        // Of several that wait for a record one reads for all.
+        // One of several that wait for a record reads for all.
         this.reading ??= this.read(this.queued).finally(() => { this.reading = undefined; });
         await this.reading;
       } else {

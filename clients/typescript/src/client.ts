@@ -13,7 +13,7 @@ export interface TrunklineOptions {
   token?: string;
   /** Gives a fresh ticket for a path, with which a socket is opened in the place of the token. */
   ticket?: (path: string) => Promise<string>;
-  /** What sends requests. Default: the platform's `fetch`. */
+  /** The function that sends requests. Default: the platform's `fetch`. */
   fetch?: typeof fetch;
 }
 

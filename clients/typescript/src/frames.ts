@@ -14,15 +14,15 @@ export interface SnapshotFrame {
   after: number;
   /** The session. */
   session: SessionView;
-  /** What is open of what the agent asks people. */
+  /** The open questions of the agent to people. */
   pending_approvals: Approval[];
-  /** What else the CLI asked and a client may answer: 256 at most. */
+  /** The other requests of the CLI that a client may answer: 256 at most. */
   pending_requests: PendingRequest[];
   /** How many more of these are open. */
   waiting_requests: number;
 }
 
-/** What the CLI asked and a client may answer. */
+/** A request of the CLI that a client may answer. */
 export interface PendingRequest {
   request_id: string;
   seq: number;

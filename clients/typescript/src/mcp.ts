@@ -1,7 +1,7 @@
 /** Owns the in-process MCP servers: their tools run in this program, and the CLI calls them through the daemon. */
 import type { JsonRpc } from './frames.js';
 
-/** What a tool does to the world, as MCP says it. The CLI heeds it, as when it plans. */
+/** The effect of a tool on the world, as MCP says it. The CLI heeds it, as when it plans. */
 export interface ToolAnnotations {
   title?: string;
   readOnlyHint?: boolean;
@@ -21,7 +21,7 @@ export interface ToolResult {
 export interface McpTool {
   /** Its name; the CLI knows it as `mcp__<server>__<name>`. */
   name: string;
-  /** What it does, for the model. */
+  /** The description of its work, for the model. */
   description?: string;
   /** The JSON Schema of its arguments. Default: an object of anything. */
   inputSchema?: Record<string, unknown>;
@@ -37,7 +37,7 @@ export interface McpServer {
   tools: McpTool[];
   /** Its version, for the CLI. Default: `0`. */
   version?: string;
-  /** What the model is told about it. */
+  /** The words that the model is told about it. */
   instructions?: string;
 }
 

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { UnreachableError } from './errors.js';
 
-/** Where to look for the daemon. What is left out is as for the command line. */
+/** Where to look for the daemon. An option that is left out is as for the command line. */
 export interface FindOptions {
   /** The data directory. Default: `TRUNKLINE_DATA_DIR`, else `~/.local/state/trunkline`. */
   dataDir?: string;

@@ -15,7 +15,7 @@ export interface JournalRecord {
   ts: string;
   /** Where it comes from. */
   src: Source;
-  /** Who wrote a line to the CLI, such as `rest` or `ws:<client id>`. */
+  /** The author of a line to the CLI, such as `rest` or `ws:<client id>`. */
   by?: string;
   /** A message of the CLI or to it, a note of the daemon, or a text. {@link cli} and {@link note} give it its type. */
   data: unknown;

@@ -5,7 +5,7 @@ type Schemas = components['schemas'];
 
 /** Something that the agent asks a person. */
 export type Approval = Schemas['Approval'];
-/** What is decided about an approval. */
+/** The decision about an approval. */
 export type Decision = Schemas['DecisionRequest'];
 /** A session to be made. */
 export type CreateRequest = Schemas['CreateRequest'];
@@ -13,7 +13,7 @@ export type CreateRequest = Schemas['CreateRequest'];
 export type ForkRequest = Schemas['ForkRequest'];
 /** The stable code of a problem. Codes may be added. */
 export type ErrorCode = Schemas['ErrorCode'];
-/** What went wrong (RFC 9457). */
+/** A fault, as a problem (RFC 9457). */
 export type Problem = Schemas['Problem'];
 /** A message to the agent. */
 export type Message = Schemas['SendRequest'];

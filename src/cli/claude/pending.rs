@@ -38,7 +38,7 @@ pub(super) struct Greeting {
     pub(super) is_greeted: bool,
 }
 
-/// What may have to be said again.
+/// The words that may have to be said again.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     lines: VecDeque<(Key, String)>,

@@ -52,7 +52,7 @@ pub(super) struct Launch {
 pub(super) enum Piece {
     /// Whole lines.
     Lines(String),
-    /// Of the standard error.
+    /// A piece of the standard error.
     Errors(String),
 }
 
@@ -142,7 +142,7 @@ struct Relay<'a> {
     /// The signals that the daemon may not have heard of.
     signals: Vec<i32>,
     pieces: mpsc::Sender<Piece>,
-    /// What is to be printed, and the printer has no room for.
+    /// The pieces that are to be printed, and that the printer has no room for.
     unprinted: VecDeque<Piece>,
     end: Option<End>,
 }

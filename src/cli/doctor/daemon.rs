@@ -59,7 +59,7 @@ impl Running {
         }
     }
 
-    /// What it says of itself.
+    /// The checks of what it says of itself.
     pub(super) fn of_itself(&self, look: &Look) -> Vec<Check> {
         let mut checks = vec![self.agent(look)];
         checks.extend(self.problems());

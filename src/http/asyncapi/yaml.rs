@@ -33,7 +33,7 @@ fn member(name: &str, value: &Value, depth: usize, out: &mut String) {
     after(value, depth + 1, out);
 }
 
-/// What stands after a key or a dash.
+/// The text that stands after a key or a dash.
 fn after(value: &Value, depth: usize, out: &mut String) {
     match value {
         Value::Object(members) if !is_short(value) => {

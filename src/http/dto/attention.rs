@@ -65,12 +65,12 @@ impl PutOffRequest {
     }
 }
 
-/// What a session needs of a person.
+/// The needs of a session for a person.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct AttentionState {
     /// Why it needs a person; `null` when it needs nobody, or all of it is put off.
     attention: Option<Attention>,
-    /// What of that is put off.
+    /// The needs that are put off.
     put_off: Option<PutOff>,
 }
 
@@ -83,7 +83,7 @@ impl From<Needs> for AttentionState {
     }
 }
 
-/// What a person put off of what a session needs, by its most urgent reason.
+/// The needs of a session that a person put off, by their most urgent reason.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct PutOff {
     /// How.

@@ -13,7 +13,7 @@ pub(in crate::http) struct FileBefore {
     exists: bool,
     /// Its size; 0 when there is none.
     bytes: u64,
-    /// What it holds; `null` when it is no text, or not there.
+    /// The text that it holds; `null` when it is no text, or not there.
     content: Option<String>,
     /// Whether `content` is its start only: at most 1 MiB is shown.
     truncated: bool,

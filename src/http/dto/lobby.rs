@@ -87,13 +87,13 @@ pub(in crate::http) struct SessionSummary {
     parked: Option<Parked>,
     /// Why it needs a person; `null` when it needs nobody.
     attention: Option<Attention>,
-    /// What of that a person put off, for which `attention` is `null` unless there is another reason.
+    /// The needs that a person put off, for which `attention` is `null` unless there is another reason.
     put_off: Option<PutOff>,
     /// Whether a turn ended that no person has seen.
     unread: bool,
     /// The last record that a person has seen.
     seen_seq: Seq,
-    /// What the agent said or did last.
+    /// The last thing that the agent said or did.
     last_line: Option<LastLine>,
     /// Whether the CLI has been silent for too long.
     is_silent: bool,

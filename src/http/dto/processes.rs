@@ -24,7 +24,7 @@ pub(in crate::http) struct Process {
     role: ProcessRole,
     /// The name of its program, cut to 15 bytes.
     name: String,
-    /// What it holds in memory, in bytes.
+    /// The memory that it holds, in bytes.
     rss_bytes: u64,
     /// Its share of that, in bytes: what several processes share is divided among them.
     pss_bytes: u64,
@@ -64,23 +64,23 @@ impl ProcessList {
     }
 }
 
-/// What an examination of the daemon found.
+/// The findings of an examination of the daemon.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct Examination {
     /// One finding for each thing that was looked at.
     pub(in crate::http) items: Vec<Finding>,
 }
 
-/// What was found out about one thing.
+/// The finding about one thing.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct Finding {
     /// The thing, for people.
     pub name: String,
     /// How good it is.
     pub grade: FindingGrade,
-    /// What was found, for people.
+    /// The finding, for people.
     pub found: String,
-    /// What to do about it; `null` when it is as it should be.
+    /// The advice about it; `null` when it is as it should be.
     pub advice: Option<String>,
 }
 

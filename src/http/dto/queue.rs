@@ -48,7 +48,7 @@ pub(in crate::http) struct QueueChange {
     pub(in crate::http) held: Option<bool>,
 }
 
-/// What is kept of a message that waits.
+/// The parts that are kept of a message that waits.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     #[serde(skip_serializing_if = "Option::is_none")]

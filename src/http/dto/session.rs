@@ -105,7 +105,7 @@ pub(in crate::http) struct Session {
     queued_prompts: u64,
     /// The start of the last prompt.
     last_prompt: Option<String>,
-    /// What the agent said or did last.
+    /// The last thing that the agent said or did.
     last_line: Option<LastLine>,
     /// Whether a turn ended that no person has seen.
     unread: bool,

@@ -84,7 +84,7 @@ fn given_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 impl WebhookRequest {
-    /// What is made.
+    /// The parts of the webhook that is made.
     pub(in crate::http) fn into_parts(self) -> Result<(WebhookSpec, Option<Secret>, bool), ApiError> {
         check(&self.filter, self.secret.as_ref())?;
         let spec = WebhookSpec {
@@ -98,7 +98,7 @@ impl WebhookRequest {
 }
 
 impl WebhookUpdate {
-    /// What becomes of a webhook that is told this now.
+    /// The change of a webhook that is told this now.
     pub(in crate::http) fn into_patch(self, now: WebhookSpec) -> Result<WebhookPatch, ApiError> {
         let spec = WebhookSpec {
             url: self.url.unwrap_or(now.url),

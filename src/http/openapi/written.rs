@@ -31,7 +31,7 @@ struct Parts {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AnySchema {
-    /// That of a type.
+    /// The schema of a type.
     Derived(Box<RefOr<Schema>>),
     /// One of a file.
     Written(Value),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What a reference to a schema begins with.
+/// The beginning of a reference to a schema.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// A text in which nothing is HTML.
@@ -58,7 +58,7 @@ pub(super) fn referred(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.strip_prefix(SCHEMAS)
 }
 
-/// What a value may be, in a line.
+/// The values that a schema allows, in a line.
 pub(super) fn kind(schema: &Value) -> String {
     if let Some(name) = referred(schema) {
         return link(name);

@@ -141,8 +141,8 @@ pub(super) async fn get(
 
 /// Show a file before a tool changes it.
 ///
-/// What the file holds that an open approval of `Write`, `Edit`, `MultiEdit` or `NotebookEdit` is about: its first MiB, if it is
-/// text. Only that file, only while the approval is open, and only inside `sessions.cwd_roots`.
+/// The content of the file that an open approval of `Write`, `Edit`, `MultiEdit` or `NotebookEdit` is about: its first
+/// MiB, if it is text. Only that file, only while the approval is open, and only inside `sessions.cwd_roots`.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/approvals/{approval_id}/file", operation_id = "get_approval_file", tag = "approvals",
     params(("id" = Uuid, Path, description = "The session"), ("approval_id" = Uuid, Path, description = "The approval")),

@@ -35,7 +35,7 @@ pub(super) async fn set_seen(
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/put_off", operation_id = "put_session_off", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session")), request_body = PutOffRequest,
-    responses((status = 200, description = "What the session needs", body = AttentionState)),
+    responses((status = 200, description = "The needs of the session", body = AttentionState)),
 )]
 pub(super) async fn put_off(
     State(state): State<AppState>,
@@ -48,11 +48,11 @@ pub(super) async fn put_off(
 
 /// Put nothing off any more.
 ///
-/// What the session needs ranks again.
+/// The needs of the session rank again.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/put_off", operation_id = "take_session_up", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session")),
-    responses((status = 200, description = "What the session needs", body = AttentionState)),
+    responses((status = 200, description = "The needs of the session", body = AttentionState)),
 )]
 pub(super) async fn take_up(
     State(state): State<AppState>,

@@ -10,7 +10,7 @@ const DEFAULT_LIMIT: usize = 50;
 /// Most directories.
 const MAX_LIMIT: usize = 500;
 
-/// What to complete.
+/// The completion that is wanted.
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -40,11 +40,11 @@ pub(super) struct EventParams {
     /// Begin with the newest so many records, in the place of `after`.
     tail: Option<u64>,
     /// Only records of these kinds: sources such as `daemon`, or a source and a type such as `cli.assistant`, separated by commas.
-    /// Of streams only: they tell of numbers that they leave out.
+    /// Streams only: they tell of numbers that they leave out.
     only: Option<String>,
-    /// No records of these kinds, such as `cli.stream_event`. Of streams only.
+    /// No records of these kinds, such as `cli.stream_event`. Streams only.
     without: Option<String>,
-    /// Join the pieces of a message that come within so many milliseconds, 10 to 10000. Of streams only.
+    /// Join the pieces of a message that come within so many milliseconds, 10 to 10000. Streams only.
     coalesce: Option<u64>,
     /// Only records before this number. Pages only.
     before: Option<u64>,

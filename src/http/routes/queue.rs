@@ -10,8 +10,8 @@ use crate::http::{
 
 /// List the messages that wait.
 ///
-/// Those that wait in the daemon, in the order in which they will be given. What the agent CLI has already is in the session's
-/// `open_prompts`.
+/// Those that wait in the daemon, in the order in which they will be given. Those that the agent CLI has already are in
+/// the session's `open_prompts`.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/prompts", operation_id = "list_queued_prompts", tag = "messages",
     params(("id" = Uuid, Path, description = "The session")),
@@ -49,7 +49,8 @@ pub(super) async fn add(
 
 /// Change a message that waits.
 ///
-/// What it says, and whether it is held. One that the agent CLI was given is refused with `prompt_given`.
+/// The change is to its words, or to whether it is held. One that the agent CLI was given is refused with
+/// `prompt_given`.
 #[utoipa::path(
     patch, path = "/v1/sessions/{id}/prompts/{uuid}", operation_id = "change_queued_prompt", tag = "messages",
     params(("id" = Uuid, Path, description = "The session"), ("uuid" = Uuid, Path, description = "The message")),

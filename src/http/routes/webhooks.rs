@@ -74,7 +74,8 @@ pub(super) async fn get(
 
 /// Change a webhook.
 ///
-/// What was queued before is sent as it is, to the new address. Webhooks of the configuration are changed there.
+/// Events that were queued before are sent as they are, to the new address. Webhooks of the configuration are changed
+/// there.
 #[utoipa::path(
     patch, path = "/v1/webhooks/{webhook_id}", operation_id = "update_webhook", tag = "webhooks",
     params(("webhook_id" = Uuid, Path, description = "The webhook")), request_body = WebhookUpdate,
@@ -92,7 +93,7 @@ pub(super) async fn update(
 
 /// Delete a webhook.
 ///
-/// What waits for it is dropped. Webhooks of the configuration are deleted there.
+/// Events that wait for it are dropped. Webhooks of the configuration are deleted there.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{webhook_id}", operation_id = "delete_webhook", tag = "webhooks",
     params(("webhook_id" = Uuid, Path, description = "The webhook")),

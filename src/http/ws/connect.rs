@@ -33,7 +33,7 @@ use crate::{
 pub(super) const PATH: &str = "/v1/connect";
 /// How long the first line of a host may take: with an `initialize` the process begins with it.
 const FIRST_LINE: Duration = Duration::from_secs(2);
-/// Who made the session, in its journal.
+/// The maker of the session, in its journal.
 const BY: &str = "connect";
 /// The parameters that are no launch options.
 const OWN: [&str; 10] = [
@@ -49,7 +49,7 @@ const OWN: [&str; 10] = [
     "ticket",
 ];
 
-/// What becomes of a session when the connection that it was made for is over.
+/// The fate of a session when the connection that it was made for is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum OnClose {
@@ -78,7 +78,7 @@ pub(in crate::http) struct ConnectParams {
     /// A conversation to come back to, by the CLI's id: in the session that has it, or else in a new one.
     #[param(value_type = Option<uuid::Uuid>)]
     resume: Option<CliSessionId>,
-    /// What becomes of the session when the connection is over. Default: `keep`.
+    /// The fate of the session when the connection is over. Default: `keep`.
     #[param(inline)]
     on_close: Option<OnClose>,
     /// The sub-protocol, for clients that cannot set a header: `ndjson`, which is also the default.
@@ -104,7 +104,7 @@ pub(in crate::http) struct ConnectParams {
     permission_mode: Option<String>,
     /// Makes `bypassPermissions` reachable later on.
     allow_dangerously_skip_permissions: Option<bool>,
-    /// Who answers permission prompts: `host` or `none`.
+    /// The one that answers permission prompts: `host` or `none`.
     permission_prompts: Option<String>,
     /// An MCP tool that answers permission prompts.
     permission_prompt_tool_name: Option<String>,
@@ -184,7 +184,7 @@ impl ConnectParams {
         Ok(options)
     }
 
-    /// What can be said before anybody has shown a token.
+    /// The faults that can be told before anybody has shown a token.
     fn check(&self) -> Result<(), ApiError> {
         if let Some(profile) = &self.profile {
             let is_named = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);

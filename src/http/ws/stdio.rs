@@ -34,7 +34,7 @@ use crate::{
     supervisor::{CreateSession, ForkSession, Host, Supervisor, SupervisorError, Tether},
 };
 
-/// Who makes and ends the session, in its journal.
+/// The one that makes and ends the session, in its journal.
 const BY: &str = "host";
 /// How long the first frame may take.
 const FIRST_FRAME: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ pub(in crate::http) async fn stand_in(
                 signs,
                 permit,
             }) => {
-                // What it has said about its end is done, also when its connection is lost at once.
+                // The host's words about its end are obeyed, also when its connection is lost at once.
                 let obeying = obey(state.supervisor().clone(), id, tether, signs);
                 let obeying = state.tracker().spawn(obeying);
                 let ended = socket::run(socket, client, limits, shutdown).await;

@@ -39,7 +39,7 @@ pub fn own_hooks(client: &ClientId, request: &str) -> Result<Option<Vec<HookMatc
     Ok(Some(own))
 }
 
-/// What records say a client's lines are by.
+/// The author of a client's lines, as records name it.
 pub fn name_of_client(client: &ClientId) -> String {
     format!("{CLIENT_PREFIX}{client}")
 }
@@ -60,7 +60,7 @@ impl Actor {
         }
     }
 
-    /// What records say a client's lines are by.
+    /// The author of a client's lines, as records name it.
     pub(in crate::session) fn name_of(&self, connection: ConnectionId) -> String {
         match self.clients.client(connection) {
             Some(client) => name_of_client(client),

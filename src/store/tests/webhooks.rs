@@ -165,7 +165,7 @@ async fn what_waits_is_bounded_and_what_is_dropped_is_counted() {
     let body: serde_json::Value = serde_json::from_str(oldest.body.get()).unwrap();
     assert_eq!(body["data"]["turn"], 8, "the oldest made room: {body}");
     assert_ne!(oldest.id, DeliveryId::new());
-    // What waits for a session goes with it.
+    // The waiting events of a session go with it.
     test.store.delete_session(id).await.unwrap();
     let row = test.hook(dead).await;
     assert_eq!((row.pending, row.dropped), (0, 7 + most));

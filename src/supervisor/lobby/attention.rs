@@ -10,7 +10,7 @@ use crate::{
     supervisor::SessionView,
 };
 
-/// What a session needs, and was put off.
+/// The needs of a session that were put off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutOffAttention {
     /// How.
@@ -21,12 +21,12 @@ pub struct PutOffAttention {
     pub attention: Attention,
 }
 
-/// What a session needs of a person.
+/// The needs of a session for a person.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Why it needs a person; `None` when it needs nobody, or all of it is put off.
     pub attention: Option<Attention>,
-    /// What of that is put off.
+    /// The needs that are put off.
     pub put_off: Option<PutOffAttention>,
 }
 

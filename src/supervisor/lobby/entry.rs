@@ -17,7 +17,7 @@ pub struct LobbyEntry {
     pub view: SessionView,
     /// Why it needs a person; `None` when it needs nobody, or all of it is put off.
     pub attention: Option<Attention>,
-    /// What of that is put off.
+    /// The needs that are put off.
     pub put_off: Option<PutOffAttention>,
 }
 

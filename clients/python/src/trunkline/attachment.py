@@ -85,7 +85,7 @@ class Attachment:
     """A client of one session. Iterate over it for the records; callbacks are served whether or not somebody does.
 
     Leaving a loop does not end it: :meth:`close` and ``async with`` do. A callback whose answer is no longer wanted, as somebody
-    else decided, is cancelled. What a callback raises goes to ``on_error``, which by default logs it.
+    else decided, is cancelled. An error that a callback raises goes to ``on_error``, which by default logs it.
     """
 
     def __init__(self, session: Session, **options: Unpack[AttachOptions]) -> None:
@@ -103,7 +103,7 @@ class Attachment:
         self._on_error = options.get("on_error")
         self._backlog = Backlog(self._page)
         self._hooks_by_id: Dict[str, Hook] = {}
-        # What callbacks are busy with: by request id, and approvals by theirs.
+        # The work that callbacks are busy with: by request id, and approvals by theirs.
         self._busy: Dict[str, asyncio.Task[None]] = {}
         self._offered: Dict[str, asyncio.Task[None]] = {}
         # Approvals whose decision is on its way.
@@ -279,7 +279,7 @@ class Attachment:
         except ConnectionClosed:
             pass  # It is sent again once the socket is back.
 
-    # What the daemon says.
+    # The words of the daemon.
 
     async def _on_text(self, text: Union[str, bytes]) -> bool:
         """Takes a frame; whether the socket is still good."""
@@ -309,7 +309,7 @@ class Attachment:
         self._backlog.begin(self._cursor or 0)
         self._head = snapshot["head_seq"]
         await self._register(snapshot["session"]["options"])
-        # What is not open any more was taken back, or answered by others, while this client was away.
+        # Anything that is not open any more was taken back, or answered by others, while this client was away.
         requests = {pending["request_id"] for pending in snapshot["pending_requests"]}
         if snapshot["waiting_requests"] == 0:
             self._forget(lambda id: id not in requests)
@@ -334,7 +334,7 @@ class Attachment:
             return False  # A record is missing on the way: it is asked for again.
         self._cursor = record.seq
         self._backlog.push(record, characters)
-        # What is open of the history is in the snapshot.
+        # The open requests of the history are in the snapshot.
         if record.seq <= self._head:
             return True
         request = record.cli("control_request")

@@ -1,4 +1,4 @@
-"""Owns the records between the socket and the loop: a bounded queue. What does not fit is read again from the journal."""
+"""Owns the records between the socket and the loop: a bounded queue. The overflow is read again from the journal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Backlog:
         self._is_over = False
         self._error: Optional[BaseException] = None
         self._wake = asyncio.Event()
-        # Of several that wait for a record one reads for all.
+        # One of several that wait for a record reads for all.
         self._reading = asyncio.Lock()
 
     def begin(self, after: int) -> None:

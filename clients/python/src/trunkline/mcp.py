@@ -17,7 +17,7 @@ class McpTool:
     name: str
     #: Does it with the call's arguments. A text is a result with this text; what is raised is a result that is an error.
     call: Callable[[Dict[str, Any]], Union[ToolResult, Awaitable[ToolResult]]]
-    #: What it does, for the model.
+    #: The description of its work, for the model.
     description: str = ""
     #: The JSON Schema of its arguments.
     input_schema: Dict[str, Any] = field(default_factory=lambda: {"type": "object"})
@@ -39,7 +39,7 @@ class McpServer:
     tools: List[McpTool]
     #: Its version, for the CLI.
     version: str = "0"
-    #: What the model is told about it.
+    #: The words that the model is told about it.
     instructions: Optional[str] = None
 
     async def respond(self, name: str, message: Dict[str, Any]) -> Dict[str, Any]:

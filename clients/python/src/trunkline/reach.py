@@ -25,7 +25,7 @@ class Place:
 
 
 async def find(data_dir: Optional[str] = None, url: Optional[str] = None, token_file: Optional[str] = None) -> Place:
-    """Finds the daemon. What is left out is as for the command line."""
+    """Finds the daemon. An option that is left out is as for the command line."""
     directory = Path(data_dir or os.environ.get("TRUNKLINE_DATA_DIR") or default_dir())
     url = url or os.environ.get("TRUNKLINE_URL") or await url_of(directory)
     token_file = token_file or os.environ.get("TRUNKLINE_TOKEN_FILE") or str(directory / "token")

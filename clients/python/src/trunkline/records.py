@@ -23,7 +23,7 @@ class ContentBlock(TypedDict, total=False):
 
 
 class Said(TypedDict, total=False):
-    """What is said in a message."""
+    """The words of a message."""
 
     id: str
     role: str
@@ -42,7 +42,7 @@ class AssistantMessage(TypedDict, total=False):
 
 
 class Typed(TypedDict, total=False):
-    """What is said to the agent."""
+    """The words to the agent."""
 
     role: str
     content: Union[str, List[ContentBlock]]
@@ -155,7 +155,7 @@ class Record:
     src: str
     #: A message of the CLI or to it, a note of the daemon, or a text. :meth:`cli` and :meth:`note` give it its type.
     data: Any
-    #: Who wrote a line to the CLI, such as ``rest`` or ``ws:<client id>``.
+    #: The author of a line to the CLI, such as ``rest`` or ``ws:<client id>``.
     by: Optional[str] = None
 
     @classmethod

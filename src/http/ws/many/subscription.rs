@@ -85,7 +85,7 @@ pub(super) struct Subscription {
     pub(super) _permit: ConnectionPermit,
 }
 
-/// What was taken of the journal.
+/// The part that was taken of the journal.
 enum Given {
     Chunk(Chunk),
     Pieces(Vec<Piece>),
