@@ -31,7 +31,7 @@ INSTALL ?= install
 STRIP ?= strip
 PROGRAM ?= target/release/trunkline
 
-.PHONY: help run build install uninstall stage package test test-node test-rust clients chaos lint deny fmt clean openapi contract tools
+.PHONY: help run build install uninstall stage package test ready built test-node test-rust clients chaos lint deny fmt clean openapi contract tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
@@ -97,12 +97,19 @@ package: build stage ## Build the Debian package, and the image where docker or 
 	PROGRAM='$(STAGE)/usr/bin/trunkline' sh packaging/image
 	sh packaging/check-compose
 
-test: tools lint test-node test-rust ## Install what the tests need, then run everything
+# The compiler is busy with one crate for most of its time: meanwhile the other core makes ready what is no Rust, and checks it.
+test: tools ## Install what the tests need, then run everything
+	@mkdir -p target; \
+	$(MAKE) --no-print-directory ready test-node > target/ready.log 2>&1 & ready=$$!; \
+	failed=0; $(MAKE) --no-print-directory lint built || failed=1; \
+	wait $$ready || failed=1; cat target/ready.log; exit $$failed
+	@$(MAKE) --no-print-directory test-rust
 
 lint: ## Check format, lints and documentation
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
+	$(CARGO) test --locked --doc
 
 test-node: tools $(WEB_TEST_READY)
 	node tests/programs/selftest.mjs all
@@ -175,10 +182,16 @@ $(PYTHON_SDK): $(WEB_TEST)/requirements.txt | tools
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement $<
 	@touch $@
 
+# All that the tests in Rust need.
+ready: $(WEB_TEST_READY) $(PYTHON) $(PYTHON_SDK) clients
+
+# What nextest runs is built as plain `cargo test` builds it.
+built:
+	$(CARGO) test --locked --lib --tests --no-run
+
 # Nextest gives every test a process of its own and ends one that hangs; plain `cargo test` runs the same tests. Either builds the
 # program, with the features that the tests share with it: a build of the program by itself would compile most of it twice.
-test-rust: tools $(WEB_TEST_READY) $(PYTHON) $(PYTHON_SDK) clients
-	$(CARGO) test --locked --doc
+test-rust: tools ready
 	@export $(WITH_PYTHON); if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run --locked $${CI:+--profile ci}; \
 	else \
