@@ -5,30 +5,10 @@ import { createInterface } from 'node:readline';
 import { createSdkMcpServer, query, tool } from '@anthropic-ai/claude-agent-sdk/browser';
 import { z } from 'zod';
 
+import { prompts } from './prompts.mjs';
+
 const setup = JSON.parse(process.argv[2]);
 const authMessage = { type: 'auth', credential: { type: 'oauth', token: setup.token } };
-const script = (steps) => `SCRIPT:${JSON.stringify(steps)}:END`;
-const user = (text) => ({
-  type: 'user', message: { role: 'user', content: [{ type: 'text', text }] }, parent_tool_use_id: null, session_id: '',
-});
-
-/** Prompts that are sent one by one, each when the story wants it; the stream ends with the story. */
-function prompts() {
-  const waiting = [];
-  let wake = () => {};
-  let isOver = false;
-  return {
-    send(steps) { waiting.push(user(script(steps))); wake(); },
-    end() { isOver = true; wake(); },
-    async *[Symbol.asyncIterator]() {
-      for (;;) {
-        while (waiting.length > 0) yield waiting.shift();
-        if (isOver) return;
-        await new Promise((resolve) => { wake = resolve; });
-      }
-    },
-  };
-}
 
 /** Starts a query whose messages are kept; `result()` waits for the next result. */
 function start(options = {}) {

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 
+import { prompts, script } from './prompts.mjs';
 import { waysOf } from './sdk-ways.mjs';
 
 const setup = JSON.parse(process.argv[2]);
@@ -13,30 +14,8 @@ const way = waysOf(setup, sdk.query);
 /** So many stories run side by side. */
 const ABREAST = 2;
 
-const script = (steps) => `SCRIPT:${JSON.stringify(steps)}:END`;
-const user = (text) => ({
-  type: 'user', message: { role: 'user', content: [{ type: 'text', text }] }, parent_tool_use_id: null, session_id: '',
-});
 const bash = (command) => ({ tool: 'Bash', input: { command } });
 const allow = async (_name, input) => ({ behavior: 'allow', updatedInput: input });
-
-/** Prompts that are sent one by one, each when the story wants it. */
-function prompts() {
-  const waiting = [];
-  let wake = () => {};
-  let isOver = false;
-  return {
-    send(steps) { waiting.push(user(script(steps))); wake(); },
-    end() { isOver = true; wake(); },
-    async *[Symbol.asyncIterator]() {
-      for (;;) {
-        while (waiting.length > 0) yield waiting.shift();
-        if (isOver) return;
-        await new Promise((resolve) => { wake = resolve; });
-      }
-    },
-  };
-}
 
 async function api(path, body) {
   const init = body && { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
