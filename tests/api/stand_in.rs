@@ -45,6 +45,8 @@ async fn a_host_has_the_cli_behind_it_and_everybody_else_a_session() {
         .collect();
     assert_eq!(answers.len(), 1, "{lines:#?}");
     assert_eq!(answers[0]["response"]["request_id"], "init-1");
+    let receipts = lines.iter().filter(|line| line["type"] == "command_lifecycle");
+    assert_eq!(receipts.count(), 0, "the prompt had no id: {lines:#?}");
     assert_eq!(answers[0]["response"]["response"]["claude_code_version"], "9.9.9");
     let dump = lines.iter().find(|line| line["type"] == "fake_dump").unwrap();
     let argv = dump["argv"].to_string();

@@ -7,17 +7,13 @@ use memchr::memmem;
 
 use crate::{
     claude::{ControlResponse, glance, scan, stdin},
-    domain::RunId,
+    domain::prompt_uuid_from_daemon,
 };
 
-/// The beginning of a line about the way of a message.
-const LIFECYCLE: &str = r#"{"type":"command_lifecycle","#;
 /// Requests that do something else when the CLI gets them a second time.
 const ONCE: [&str; 4] = ["interrupt", "mcp_call", "rewind_files", "stop_task"];
 /// The subtype of a line about the state of the session.
 const STATES: &str = "session_state_changed";
-/// Ids of messages that are remembered. The CLI is behind with few.
-const MOST_MINTED: usize = 4096;
 
 /// By what it is known that the daemon has a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +41,6 @@ pub(super) struct Pending {
     /// The open requests of the CLI that the host knows, and whether it has answered.
     known: BTreeMap<String, bool>,
     greeting: Option<Greeting>,
-    /// The newest ids of messages that the host gave none.
-    minted: VecDeque<String>,
     /// The open requests that must not be sent twice.
     once: Vec<String>,
     /// The host has not said that it reads the states of its session.
@@ -72,13 +66,10 @@ impl Pending {
             Some("user") => match glance::member_text(&line, "uuid") {
                 Some(uuid) => (Key::User(uuid), line),
                 None => {
-                    let uuid = *RunId::new().as_uuid();
+                    // By such an id the daemon knows that the host gave none, and leaves the receipts of it out.
+                    let uuid = prompt_uuid_from_daemon();
                     let line = stdin::complete_user_line(&line, Some(uuid), false);
                     let line = String::from_utf8_lossy(&line).into_owned();
-                    if self.minted.len() >= MOST_MINTED {
-                        self.minted.pop_front();
-                    }
-                    self.minted.push_back(uuid.to_string());
                     (Key::User(uuid.to_string()), line)
                 }
             },
@@ -113,13 +104,8 @@ impl Pending {
         line
     }
 
-    /// The CLI has said a line. Says whether the host hears it: the CLI tells of the way of messages only to those who give
-    /// them ids, and of states only to those who read them, as the daemon does.
+    /// The CLI has said a line. Says whether the host hears it: the CLI tells of states only to those who read them.
     pub(super) fn heard(&mut self, line: &str) -> bool {
-        if line.starts_with(LIFECYCLE) {
-            let of = glance::member_text(line, "command_uuid");
-            return of.is_none_or(|of| !self.minted.contains(&of));
-        }
         if self.is_blind_to_states
             && memmem::find(line.as_bytes(), STATES.as_bytes()).is_some()
             && glance::member_text(line, "subtype").as_deref() == Some(STATES)

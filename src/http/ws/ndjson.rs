@@ -711,6 +711,13 @@ mod tests {
             format!(r#"{{"type":"command_lifecycle","command_uuid":"{uuid}","state":"queued","uuid":"x"}}"#)
         };
         assert!(is_receipt_for_daemon(line(prompt_uuid_from_daemon()).as_bytes()));
+        let ours = prompt_uuid_from_daemon();
+        let turned =
+            format!(r#"{{"command_uuid":"{ours}","state":"started","type":"command_lifecycle","uuid":"x"}}"#);
+        assert!(
+            is_receipt_for_daemon(turned.as_bytes()),
+            "the order of members is the CLI's"
+        );
         assert!(!is_receipt_for_daemon(
             line(*crate::domain::RunId::new().as_uuid()).as_bytes()
         ));
