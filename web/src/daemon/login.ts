@@ -1,0 +1,52 @@
+// Owns who this page is to the daemon. A login has two halves: a cookie that scripts cannot read, and a key in this page's
+// own storage, which is per port. Neither opens anything alone.
+import { createSignal } from 'solid-js';
+import { TrunklineError } from 'trunkline-client';
+
+const KEY = 'trunkline.login';
+
+const read = (): string | null => {
+  try {
+    return localStorage.getItem(KEY);
+  } catch {
+    return null;
+  }
+};
+
+const [key, setKey] = createSignal(read());
+
+/** The header that carries the key. */
+export const LOGIN_HEADER = 'trunkline-login';
+
+/** The key of the login, or `null`: this browser is not signed in. */
+export { key as loginKey };
+
+/** Forgets the key: the daemon does not take it any more. */
+export function forgetLogin(): void {
+  try {
+    localStorage.removeItem(KEY);
+  } catch { /* a browser without storage has nothing to forget */ }
+  setKey(null);
+}
+
+/** Signs in with a ticket of `trunkline open`, or with the daemon's token. Throws what the daemon says. */
+export async function signIn(by: { ticket: string } | { token: string }): Promise<void> {
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
+  if ('token' in by) headers.authorization = `Bearer ${by.token}`;
+  const body = JSON.stringify('ticket' in by ? { ticket: by.ticket } : {});
+  const response = await fetch('/v1/logins', { method: 'POST', headers, body });
+  const answer: unknown = await response.json().catch(() => undefined);
+  if (!response.ok) throw TrunklineError.of(response.status, answer);
+  const made = (answer as { key: string }).key;
+  try {
+    localStorage.setItem(KEY, made);
+  } catch { /* without storage the login lasts as long as the page */ }
+  setKey(made);
+}
+
+/** Ends the login at the daemon, and here. */
+export async function signOut(): Promise<void> {
+  const held = key();
+  if (held !== null) await fetch('/v1/logins/current', { method: 'DELETE', headers: { [LOGIN_HEADER]: held } }).catch(() => undefined);
+  forgetLogin();
+}

@@ -1,0 +1,16 @@
+// Owns the short names of the API's shapes that the page uses.
+import type { components } from 'trunkline-client';
+
+type Schemas = components['schemas'];
+export type Session = Schemas['Session'];
+export type SessionSummary = Schemas['SessionSummary'];
+export type Approval = Schemas['Approval'];
+export type ApprovalSummary = Schemas['ApprovalSummary'];
+export type Attention = Schemas['Attention'];
+export type DecisionRequest = Schemas['DecisionRequest'];
+export type QueuedPrompt = Schemas['QueuedPrompt'];
+export type LobbyFrame = Schemas['LobbyFrame'];
+export type LaunchOptions = Schemas['LaunchOptions'];
+export type CreateRequest = Schemas['CreateRequest'];
+export type SessionState = Schemas['SessionState'];
+export type Usage = Schemas['Usage'];

@@ -1,0 +1,115 @@
+// Owns the keys: parts of the page say which ones they take, and the newest layer comes first. Letters count outside of text
+// fields alone, and never with a key of an input method.
+import { createSignal, onCleanup } from 'solid-js';
+
+/** A key and its work. `keys` is such as `a`, `Shift S`, `Ctrl k`, `g s`, `Escape`. */
+export interface Binding {
+  keys: string;
+  /** The word of the button that does the same. */
+  word: string;
+  /** Returns `false` to let the key pass on. */
+  run: (event: KeyboardEvent) => void | boolean;
+  /** Works in text fields too; only for keys that write nothing. */
+  inText?: boolean;
+}
+
+/** Where a set of keys holds: what `?` shows as its heading. */
+export interface Place { name: string; bindings: Binding[] }
+
+const [places, setPlaces] = createSignal<Place[]>([]);
+const [lettersOn, setLettersOn] = createSignal(stored('trunkline.letters') !== 'off');
+const [changed, setChanged] = createSignal<Record<string, string>>(JSON.parse(stored('trunkline.keys') ?? '{}') as Record<string, string>);
+
+function stored(name: string): string | null {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function store(name: string, value: string): void {
+  try {
+    localStorage.setItem(name, value);
+  } catch { /* the choice lasts as long as the page */ }
+}
+
+export { places, lettersOn, changed as changedKeys };
+
+/** Turns single letters on or off. */
+export function useLetters(on: boolean): void {
+  store('trunkline.letters', on ? 'on' : 'off');
+  setLettersOn(on);
+}
+
+/** Gives a piece of work another key; an empty one turns it off, `null` goes back. */
+export function changeKey(word: string, keys: string | null): void {
+  const next = { ...changed() };
+  if (keys === null) delete next[word]; else next[word] = keys;
+  store('trunkline.keys', JSON.stringify(next));
+  setChanged(next);
+}
+
+/** The keys of a binding as the person has them. */
+export const keysOf = (binding: Binding): string => changed()[binding.word] ?? binding.keys;
+
+/** Holds a set of keys as long as the component is there. */
+export function useKeys(name: string, bindings: Binding[]): void {
+  const place: Place = { name, bindings };
+  setPlaces((all) => [...all, place]);
+  onCleanup(() => setPlaces((all) => all.filter((other) => other !== place)));
+}
+
+let lastKeyAt = 0;
+/** When a key was pressed last, in milliseconds of `performance.now()`. */
+export const lastKey = (): number => lastKeyAt;
+
+let prefix: string | null = null;
+let prefixTimer: ReturnType<typeof setTimeout> | undefined;
+
+const isText = (target: EventTarget | null): boolean => target instanceof HTMLElement
+  && (target.isContentEditable || target.matches('textarea, select, input:not([type=checkbox], [type=radio], [type=button])'));
+
+function pressed(event: KeyboardEvent): string {
+  const parts: string[] = [];
+  if (event.ctrlKey || event.metaKey) parts.push('Ctrl');
+  if (event.altKey) parts.push('Alt');
+  const isLetter = event.key.length === 1;
+  if (event.shiftKey && (!isLetter || parts.length > 0 || /[A-Z]/.test(event.key))) parts.push('Shift');
+  parts.push(isLetter && parts.length > 0 ? event.key.toLowerCase() : event.key);
+  return parts.join(' ');
+}
+
+/** `Shift S` and `S` are the same key. */
+const normal = (keys: string): string => keys.replace(/^Shift ([A-Z])$/, '$1').replace(/^Shift ([a-z])$/, (_, letter: string) => letter.toUpperCase());
+
+function onKey(event: KeyboardEvent): void {
+  if (event.isComposing || event.keyCode === 229) return;
+  const before = prefix;
+  prefix = null;
+  clearTimeout(prefixTimer);
+  const inText = isText(event.target);
+  const key = normal(pressed(event));
+  const isLetter = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey;
+  if (!event.defaultPrevented && !(isLetter && !lettersOn())) {
+    const wanted = before === null ? key : `${before} ${key}`;
+    for (const place of [...places()].reverse()) {
+      for (const binding of place.bindings) {
+        const keys = normal(keysOf(binding));
+        if (keys === wanted && (!inText || binding.inText === true)) {
+          if (binding.run(event) !== false) {
+            event.preventDefault();
+            lastKeyAt = performance.now();
+            return;
+          }
+        } else if (!inText && before === null && keys.startsWith(`${key} `)) {
+          prefix = key;
+        }
+      }
+    }
+    if (prefix !== null) prefixTimer = setTimeout(() => { prefix = null; }, 1000);
+  }
+  lastKeyAt = performance.now();
+}
+
+addEventListener('keydown', onKey);
