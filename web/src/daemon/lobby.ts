@@ -1,5 +1,5 @@
 // Owns the page's picture of all sessions: a snapshot, then each change, resumed by event ids.
-import { createMemo, createSignal } from 'solid-js';
+import { createMemo, createRoot, createSignal } from 'solid-js';
 import { createStore, produce, reconcile } from 'solid-js/store';
 import { ride, type Frame } from './link';
 import type { LobbyFrame, SessionSummary } from './types';
@@ -21,7 +21,7 @@ const [lastEventId, setLastEventId] = createSignal<string | null>(null);
 export { lobby };
 
 /** All sessions that the page knows of. */
-export const sessions = createMemo(() => Object.values(lobby.byId));
+export const sessions = createRoot(() => createMemo(() => Object.values(lobby.byId)));
 
 /** Begins to watch; the returned function ends it. */
 export function watchLobby(): () => void {

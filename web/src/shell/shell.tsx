@@ -1,6 +1,6 @@
 // Owns the frame around every page: navigation, the banner about the connection, messages, and the socket's life.
 import { A, useNavigate } from '@solidjs/router';
-import { For, Show, createEffect, createMemo, onCleanup, onMount, type ParentProps } from 'solid-js';
+import { For, Show, createEffect, createMemo, createRoot, onCleanup, onMount, type ParentProps } from 'solid-js';
 import { connect, connection, disconnect } from '../daemon/link';
 import { lobby, sessions, watchLobby } from '../daemon/lobby';
 import { useKeys } from './keys';
@@ -19,7 +19,7 @@ const PAGES = [
 const CALM_MS = 1_500;
 
 /** How many sessions wait for a person, by ranks 1 to 3. */
-export const needing = createMemo(() => sessions().filter((one) => one.attention != null && one.attention.rank <= 3).length);
+export const needing = createRoot(() => createMemo(() => sessions().filter((one) => one.attention != null && one.attention.rank <= 3).length));
 
 /** The frame. */
 export function Shell(props: ParentProps) {
