@@ -4,6 +4,7 @@
 mod approvals;
 mod asked;
 mod backoff;
+mod before;
 mod closing;
 mod copied;
 mod deletions;
