@@ -8,22 +8,19 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use sha2::{Digest as _, Sha256};
 
 use super::{
     asyncapi::{self, asyncapi_yaml},
+    entity_tag::EntityTag,
     openapi::openapi_json,
     page,
 };
-
-/// Bytes of the digest in an entity tag.
-const TAG_BYTES: usize = 16;
 
 /// A document of this build.
 struct Document {
     content_type: &'static str,
     body: Bytes,
-    tag: HeaderValue,
+    tag: EntityTag,
     /// The things that a browser lets it do; `None`: nothing.
     policy: Option<HeaderValue>,
 }
@@ -47,46 +44,29 @@ static PAGE: LazyLock<Document> = LazyLock::new(|| {
 
 impl Document {
     fn new(content_type: &'static str, body: String) -> Self {
-        let digest = Sha256::digest(body.as_bytes());
-        let hex: String = digest
-            .iter()
-            .take(TAG_BYTES)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
         Self {
             content_type,
+            tag: EntityTag::of(body.as_bytes()),
             body: body.into(),
-            // Hexadecimal digits are always a header.
-            tag: HeaderValue::try_from(format!("\"{hex}\"")).unwrap_or(HeaderValue::from_static("\"\"")),
             policy: None,
         }
     }
 
     /// The document, or that the client has it.
     fn answer(&self, headers: &HeaderMap) -> Response {
-        let mut answer = if self.is_known_by(headers) {
+        let mut answer = if self.tag.is_named_in(headers) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
             let content_type = HeaderValue::from_static(self.content_type);
             ([(header::CONTENT_TYPE, content_type)], self.body.clone()).into_response()
         };
         let headers = answer.headers_mut();
-        headers.insert(header::ETAG, self.tag.clone());
+        headers.insert(header::ETAG, self.tag.value());
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         if let Some(policy) = &self.policy {
             headers.insert(header::CONTENT_SECURITY_POLICY, policy.clone());
         }
         answer
-    }
-
-    /// Whether the client has named this document as one that it has.
-    fn is_known_by(&self, headers: &HeaderMap) -> bool {
-        let named = headers.get_all(header::IF_NONE_MATCH).iter();
-        let mut named = named
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(str::trim);
-        named.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == self.tag)
     }
 }
 

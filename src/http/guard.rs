@@ -23,12 +23,18 @@ use super::{
 };
 use crate::domain::Role;
 
-/// The paths that need no token: they hold no data, and look at none.
+/// The paths of the API that need no token: they hold no data, and look at none.
 const OPEN_PATHS: [&str; 4] = ["/asyncapi.yaml", "/docs", "/healthz", "/openapi.json"];
 
-/// Whether a path needs no token.
+/// Whether a path of the API needs no token.
 pub(super) fn is_open(path: &str) -> bool {
     OPEN_PATHS.contains(&path)
+}
+
+/// Whether a request needs no token: the console's files are for anybody, too.
+fn needs_no_token(state: &AppState, request: &Request) -> bool {
+    let route = request.extensions().get::<MatchedPath>();
+    is_open(request.uri().path()) || route.is_some_and(|route| state.console().has_route(route.as_str()))
 }
 
 /// Lets a request through or answers it with a problem. One that has shown a credential has its role as an extension; the
@@ -50,7 +56,7 @@ fn check(state: &AppState, request: &mut Request) -> Result<Option<Response>, Ap
     }
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let is_trusted = peer.is_some_and(|ConnectInfo(peer)| peer.is_our_user());
-    if !is_open(request.uri().path()) {
+    if !needs_no_token(state, request) {
         let role = match credential::take(state, request) {
             Ok(Some(role)) => role,
             Ok(None) if is_trusted => Role::Operator,

@@ -69,6 +69,7 @@ pub fn router(state: AppState) -> Router {
         .split_for_parts();
     // The last layer is the first that sees a request.
     router
+        .merge(state.console().routes())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(state.clone(), behind::mark))

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Finding, HttpConfig, InForce, RestartRequest,
+    Console, Finding, HttpConfig, InForce, RestartRequest,
     connections::Connections,
     dto::{Readiness, read_queued},
     guard::HostPolicy,
@@ -49,6 +49,7 @@ struct Parts {
     restarts: OnceLock<mpsc::Sender<RestartRequest>>,
     in_force: OnceLock<InForce>,
     examiner: OnceLock<Examiner>,
+    console: OnceLock<Console>,
 }
 
 /// Looks at what the daemon needs.
@@ -84,6 +85,7 @@ impl AppState {
             restarts: OnceLock::new(),
             in_force: OnceLock::new(),
             examiner: OnceLock::new(),
+            console: OnceLock::new(),
         }))
     }
 
@@ -109,6 +111,18 @@ impl AppState {
         // The first one stays.
         let _ = self.0.examiner.set(examiner);
         self
+    }
+
+    /// Says which console is served; without a word the one of this build.
+    #[must_use]
+    pub fn with_console(self, console: Console) -> Self {
+        // The first one stays.
+        let _ = self.0.console.set(console);
+        self
+    }
+
+    pub(super) fn console(&self) -> &Console {
+        self.0.console.get_or_init(Console::embedded)
     }
 
     /// The findings of an examination.

@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn every_route_but_the_probe_and_the_documents_needs_the_token() {
+async fn every_route_of_data_needs_the_token() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let id = rest.create_ready(json!({"cwd": daemon.work_dir("w")})).await;
@@ -42,14 +42,7 @@ async fn every_route_but_the_probe_and_the_documents_needs_the_token() {
             problem(reply, 401, "unauthorized");
         }
     }
-    for path in [
-        "/",
-        "/nothing",
-        "/healthz/",
-        "/v1/../healthz/x",
-        "/docs/",
-        "/metrics",
-    ] {
+    for path in ["/nothing", "/healthz/", "/v1/../healthz/x", "/docs/", "/metrics"] {
         problem(rest.with_token(None).get(path).await, 401, "unauthorized");
     }
     // In a query or a cookie it is no token.

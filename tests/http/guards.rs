@@ -8,7 +8,7 @@ use axum::{
 use crate::harness::Bed;
 
 #[tokio::test]
-async fn every_route_but_the_probe_and_the_documents_needs_the_token() {
+async fn every_route_of_data_needs_the_token() {
     let bed = Bed::start().await;
     let anonymous = |path: &str| {
         Request::builder()
@@ -22,7 +22,6 @@ async fn every_route_but_the_probe_and_the_documents_needs_the_token() {
         "/readyz",
         "/metrics",
         "/openapi.json/",
-        "/",
         "/no/such/path",
         "/v1/sessions/x/ws",
         &format!("/v1/sessions?token={}", bed.token),
@@ -202,7 +201,7 @@ async fn what_a_page_can_send_without_asking_is_no_json() {
 #[tokio::test]
 async fn unknown_paths_and_methods_are_problems_too() {
     let bed = Bed::start().await;
-    for path in ["/", "/v1", "/v1/sessions/", "/v2/sessions", "/v1/sessions/a/b/c"] {
+    for path in ["/v1", "/v1/sessions/", "/v2/sessions", "/v1/sessions/a/b/c"] {
         bed.get(path).await.problem(404, "route_not_found");
     }
     let answer = bed.call(Method::DELETE, "/v1/sessions").await;

@@ -19,7 +19,7 @@ use trunkline::{
     domain::{
         CliSessionId, Clock, Liveness, RestartPolicy, SessionId, SessionState, SilenceAction, Timestamp,
     },
-    http::{AppState, HttpConfig, router},
+    http::{AppState, Console, HttpConfig, router},
     journal::{Source, Writer, WriterOptions},
     keeper::KeeperLimits,
     store::{NewSession, Store},
@@ -101,6 +101,15 @@ impl Bed {
     }
 
     pub(crate) async fn with(adjust: impl FnOnce(&mut HttpConfig, &mut SupervisorSettings)) -> Self {
+        Self::made(adjust, Console::embedded()).await
+    }
+
+    /// One with this console, whatever the build has.
+    pub(crate) async fn with_console(console: Console) -> Self {
+        Self::made(|_, _| {}, console).await
+    }
+
+    async fn made(adjust: impl FnOnce(&mut HttpConfig, &mut SupervisorSettings), console: Console) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().canonicalize().unwrap();
         let mut config = HttpConfig {
@@ -172,7 +181,8 @@ impl Bed {
             config,
             shutdown.clone(),
             tracker.clone(),
-        );
+        )
+        .with_console(console);
         Self {
             dir,
             store,

@@ -7,6 +7,7 @@
 
 mod bodies;
 mod compression;
+mod console;
 mod contract;
 mod conversation;
 mod events;
