@@ -1,6 +1,125 @@
-// Owns the page "Health".
+// Owns the page of the daemon's health: what runs with how much memory, limits and queues, and the examination.
+import { A } from '@solidjs/router';
+import { For, Show, createMemo, createResource, createSignal } from 'solid-js';
+import { rest, said } from '../daemon/daemon';
+import { sessions } from '../daemon/lobby';
+import type { SessionSummary } from '../daemon/types';
+import { StateShape, shownAs } from '../shell/state';
+import { ago, bytes, count, exact, many } from '../shell/time';
+import { parse, sum } from './metrics';
+import '../look/usage.css';
+import '../look/health.css';
 
-/** The page. */
+const HAS_PROCESS = new Set(['starting', 'idle', 'busy', 'waiting', 'stopping']);
+/** Reading a session's processes costs some milliseconds, so that few are read at once. */
+const AT_ONCE = 4;
+
+/** The daemon's health. */
 export default function HealthPage() {
-  return <div class="page"><h1>Health</h1></div>;
+  const [ready, { refetch: lookAgain }] = createResource(async () => {
+    const [readiness, metrics] = await Promise.all([rest.GET('/readyz'), rest.GET('/metrics', { parseAs: 'text' })]);
+    return { readiness, samples: parse(String(metrics)) };
+  });
+  const figures = createMemo(() => {
+    if (ready.error || !ready()) return [];
+    const samples = ready()?.samples ?? [];
+    const at = (name: string) => sum(samples, `trunkline_${name}`);
+    return [
+      ['Processes', count(at('processes'))],
+      ['Clients', count(at('clients'))],
+      ['Approvals that wait', count(at('approvals_pending'))],
+      ['Requests that wait', count(at('requests_waiting'))],
+      ['Records behind the database', count(at('projections_waiting'))],
+      ['Memory of the sessions in the daemon', bytes(at('session_memory_bytes'))],
+      ['Records lost', count(at('records_missing_total'))],
+      ['Log lines dropped', count(at('log_lines_dropped_total'))],
+      ['Stray processes ended', count(at('strays_killed_total'))],
+    ] as const;
+  });
+  const live = createMemo(() => sessions().filter((one) => HAS_PROCESS.has(one.state)));
+  return (
+    <div class="page health">
+      <header class="usage-head"><h1>Health</h1><button onClick={() => void lookAgain()} disabled={ready.loading}>Look again</button></header>
+      <Show when={ready.error as unknown}>{(error) => <p class="problem" role="alert">The daemon's health could not be read: {said(error()).text}</p>}</Show>
+      <Show when={!ready.error && ready()}>{(now) => (
+        <>
+          <p>Trunkline {now().readiness.version}, since <time title={exact(now().readiness.started_at)}>{ago(now().readiness.started_at)}</time>.{' '}
+            {now().readiness.cli ? `Agent CLI ${now().readiness.cli?.version}.` : 'No agent CLI was found: sessions are simulated.'}</p>
+          <For each={now().readiness.problems}>{(problem) => <p class="problem">{problem}</p>}</For>
+          <dl class="figures-list">
+            <For each={figures()}>{([word, figure]) => <div><dt>{word}</dt><dd class="figures">{figure}</dd></div>}</For>
+          </dl>
+        </>
+      )}</Show>
+      <Processes live={live()} />
+      <Doctor />
+    </div>
+  );
+}
+
+function Processes(props: { live: SessionSummary[] }) {
+  const [read, setRead] = createSignal<Record<string, { pss: number; processes: number } | { problem: string }>>({});
+  const [isBusy, setBusy] = createSignal(false);
+  const look = async () => {
+    setBusy(true);
+    const rest_ = [...props.live];
+    const one = async () => {
+      for (let next = rest_.shift(); next !== undefined; next = rest_.shift()) {
+        const { id } = next;
+        try {
+          const list = await rest.GET('/v1/sessions/{id}/processes', { params: { path: { id } } });
+          setRead((all) => ({ ...all, [id]: { pss: list.pss_bytes, processes: list.items.length } }));
+        } catch (error) {
+          setRead((all) => ({ ...all, [id]: { problem: said(error).text } }));
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, one));
+    setBusy(false);
+  };
+  const memory = (id: string): string => {
+    const found = read()[id];
+    if (found === undefined) return '';
+    return 'problem' in found ? found.problem : `${bytes(found.pss)} in ${many(found.processes, 'process', 'processes')}`;
+  };
+  const whole = () => Object.values(read()).reduce((all, one) => all + ('pss' in one ? one.pss : 0), 0);
+  return (
+    <section>
+      <header class="usage-head"><h2>{many(props.live.length, 'session')} with a process</h2>
+        <button onClick={() => void look()} disabled={isBusy() || props.live.length === 0}>{isBusy() ? 'Reading…' : 'Read memory'}</button></header>
+      <Show when={whole() > 0}><p class="figures">{bytes(whole())} in all.</p></Show>
+      <ul class="health-list">
+        <For each={props.live}>{(one) => (
+          <li><StateShape shown={shownAs(one)} /><A class="one-line" href={`/s/${one.id}`}>{one.title ?? one.last_prompt ?? one.cwd}</A>
+            <span class="quiet figures">{memory(one.id)}</span></li>
+        )}</For>
+      </ul>
+    </section>
+  );
+}
+
+const GRADES: Record<string, { shape: string; word: string }> = {
+  ok: { shape: '✓', word: 'Good' }, notice: { shape: '◇', word: 'Notice' }, problem: { shape: '▲', word: 'Problem' },
+};
+
+function Doctor() {
+  const [wanted, setWanted] = createSignal(false);
+  const [found, { refetch }] = createResource(wanted, () => rest.GET('/v1/daemon/doctor'));
+  const examine = () => { if (wanted()) void refetch(); else setWanted(true); };
+  return (
+    <section aria-live="polite">
+      <header class="usage-head"><h2>Doctor</h2><button onClick={examine} disabled={found.loading}>{found.loading ? 'Examining…' : 'Examine'}</button></header>
+      <Show when={found.error as unknown}>{(error) => <p class="problem">The examination failed: {said(error()).text}</p>}</Show>
+      <Show when={!found.error}>
+        <ul class="health-list">
+          <For each={found()?.items}>{(one) => (
+            <li class={`finding is-${one.grade}`}>
+              <span role="img" aria-label={GRADES[one.grade]?.word ?? one.grade}>{GRADES[one.grade]?.shape ?? '◇'}</span>
+              <span><strong>{one.name}</strong> {one.found}{one.advice && <span class="advice">{one.advice}</span>}</span>
+            </li>
+          )}</For>
+        </ul>
+      </Show>
+    </section>
+  );
 }

@@ -3,6 +3,7 @@ import { A, useNavigate } from '@solidjs/router';
 import { For, Show, createEffect, createMemo, createRoot, onCleanup, onMount, type ParentProps } from 'solid-js';
 import { connect, connection, disconnect } from '../daemon/link';
 import { lobby, sessions, watchLobby } from '../daemon/lobby';
+import { startNotices } from '../notices/notices';
 import { useKeys } from './keys';
 import { now } from './time';
 import { Toasts } from './toasts';
@@ -27,7 +28,8 @@ export function Shell(props: ParentProps) {
   onMount(() => {
     connect();
     const leave = watchLobby();
-    onCleanup(() => { leave(); disconnect(); });
+    const still = startNotices(navigate);
+    onCleanup(() => { still(); leave(); disconnect(); });
   });
   createEffect(() => {
     const n = needing();

@@ -1,6 +1,81 @@
-// Owns the page "Usage".
+// Owns the page of costs and tokens.
+import { useSearchParams } from '@solidjs/router';
+import { For, Show, createMemo, createResource } from 'solid-js';
+import { said } from '../daemon/daemon';
+import { lobby } from '../daemon/lobby';
+import type { Usage } from '../daemon/types';
+import { saveAs } from '../shell/save';
+import { count, many, money } from '../shell/time';
+import { Bars } from './bars';
+import { ZONE, csv, lastDays, load, startOf, tokensOf, total, withEmptyDays, type GroupBy } from './sums';
+import '../look/usage.css';
 
-/** The page. */
+const SPANS = [7, 30, 90, 365] as const;
+const GROUPS: { by: GroupBy; word: string }[] = [
+  { by: 'day', word: 'Day' }, { by: 'model', word: 'Model' }, { by: 'cwd', word: 'Project' }, { by: 'session', word: 'Session' }, { by: 'tag', word: 'Tag' },
+];
+
+/** Costs and tokens. */
 export default function UsagePage() {
-  return <div class="page"><h1>Usage</h1></div>;
+  const [query, setQuery] = useSearchParams<{ days?: string; by?: string; day?: string }>();
+  const span = () => SPANS.find((days) => String(days) === query.days) ?? 7;
+  const by = (): GroupBy => GROUPS.find((group) => group.by === query.by)?.by ?? 'day';
+  const days = createMemo(() => lastDays(span()));
+  const [loaded, { refetch }] = createResource(() => ({ by: by(), from: startOf(days()[0] ?? '') }), ({ by, from }) => load(by, from));
+  const sums = createMemo((): Usage[] => {
+    if (loaded.state !== 'ready' && loaded.state !== 'refreshing') return [];
+    const all = loaded()?.sums ?? [];
+    return by() === 'day' ? withEmptyDays(all, days()) : [...all].sort((a, b) => b.cost_usd - a.cost_usd || b.turns - a.turns);
+  });
+  const shown = createMemo(() => (by() === 'day' && query.day ? sums().filter((one) => one.key === query.day) : sums()));
+  const name = (one: Usage): string => {
+    if (by() === 'session') return (one.key && (lobby.byId[one.key]?.title ?? lobby.byId[one.key]?.last_prompt)) || (one.key ?? '');
+    return one.key ?? (by() === 'tag' ? 'No tag' : 'Unknown');
+  };
+  const all = createMemo(() => total(shown()));
+  const bars = () => sums().slice(-365).slice(0, by() === 'day' ? 365 : 20).map((one) => ({
+    key: one.key ?? '', value: one.cost_usd, label: by() === 'day' ? (one.key ?? '').slice(5) : name(one).slice(0, 10),
+    says: `${name(one)}: ${money(one.cost_usd)}, ${many(one.turns, 'turn')}, ${count(tokensOf(one))} tokens`,
+  }));
+  return (
+    <div class="page usage">
+      <header class="usage-head">
+        <h1>Usage</h1>
+        <label>Span <select value={String(span())} onChange={(event) => setQuery({ days: event.currentTarget.value, day: null })}>
+          <For each={SPANS}>{(days) => <option value={days}>{days} days</option>}</For>
+        </select></label>
+        <label>By <select value={by()} onChange={(event) => setQuery({ by: event.currentTarget.value, day: null })}>
+          <For each={GROUPS}>{(group) => <option value={group.by}>{group.word}</option>}</For>
+        </select></label>
+        <button onClick={() => saveAs(`usage-by-${by()}.csv`, 'text/csv', csv(by(), shown()))} disabled={shown().length === 0}>CSV</button>
+      </header>
+      <Show when={loaded.error as unknown}>{(error) => (
+        <p class="problem" role="alert">The usage could not be read: {said(error()).text} <button onClick={() => void refetch()}>Try again</button></p>
+      )}</Show>
+      <Show when={!loaded.error}>
+        <p class="usage-sum figures" aria-live="polite">{money(all().cost_usd)} · {many(all().turns, 'turn')} · {count(tokensOf(all()))} tokens</p>
+        <p class="faint">Days of {ZONE}. {all().simulated_turns > 0 && `${many(all().simulated_turns, 'turn')} of the simulated agent, which cost nothing, are not in the sums. `}
+          {all().turns_with_unknown_cost > 0 && `Cost unknown for ${many(all().turns_with_unknown_cost, 'turn')}, not in the sum.`}</p>
+        <Show when={sums().length > 0} fallback={<p>{loaded.loading ? 'Adding up…' : 'No turn has ended in this span.'}</p>}>
+          <Bars bars={bars()} title={`Cost by ${by()}`} onChoose={(key) => { if (by() === 'day') setQuery({ day: query.day === key ? null : key }); }} />
+          <Show when={query.day && by() === 'day'}><p><button onClick={() => setQuery({ day: null })}>All {span()} days</button></p></Show>
+          <div class="usage-table" tabindex="0" role="region" aria-label="Table of usage">
+            <table class="figures">
+              <thead><tr><th scope="col">{GROUPS.find((group) => group.by === by())?.word}</th><th scope="col">Cost</th><th scope="col">Turns</th>
+                <th scope="col">Input</th><th scope="col">Output</th><th scope="col">Cache read</th><th scope="col">Cache written</th></tr></thead>
+              <tbody><For each={by() === 'day' ? [...shown()].reverse() : shown()}>{(one) => (
+                <tr>
+                  <th scope="row">{by() === 'session' && one.key ? <a href={`/s/${one.key}`}>{name(one)}</a> : name(one)}</th>
+                  <td>{money(one.cost_usd)}{one.turns_with_unknown_cost > 0 && <span title={`Cost unknown for ${many(one.turns_with_unknown_cost, 'turn')}`}> + ?</span>}</td>
+                  <td>{count(one.turns)}</td><td>{count(one.usage.input_tokens)}</td><td>{count(one.usage.output_tokens)}</td>
+                  <td>{count(one.usage.cache_read_input_tokens)}</td><td>{count(one.usage.cache_creation_input_tokens)}</td>
+                </tr>
+              )}</For></tbody>
+            </table>
+          </div>
+          <Show when={loaded()?.isWhole === false}><p>Only the first {count(sums().length)} are shown.</p></Show>
+        </Show>
+      </Show>
+    </div>
+  );
 }

@@ -1,0 +1,33 @@
+// Owns the daemon's configuration as the page shows it: each value with its origin, read only.
+import { For, Show, createMemo, createResource, createSignal } from 'solid-js';
+import { rest, said } from '../daemon/daemon';
+
+/** The part "Configuration". */
+export function Configuration() {
+  const [loaded] = createResource(() => rest.GET('/v1/daemon/configuration'));
+  const [filter, setFilter] = createSignal('');
+  const rows = createMemo(() => {
+    if (loaded.error || !loaded()) return [];
+    const wanted = filter().toLowerCase();
+    return Object.entries(loaded()?.values ?? {}).filter(([key]) => key.toLowerCase().includes(wanted)).sort(([a], [b]) => a.localeCompare(b));
+  });
+  return (
+    <div class="choices">
+      <Show when={loaded.error as unknown}>{(error) => <p class="problem" role="alert">The configuration could not be read: {said(error()).text}</p>}</Show>
+      <Show when={!loaded.error && loaded()}>{(configuration) => (
+        <>
+          <p class="quiet">{configuration().file ? <>Read at the daemon's start from <code>{configuration().file}</code>.</> : 'There was no file at the daemon\'s start.'} It is changed there, and not here.</p>
+          <input type="search" placeholder="Filter" aria-label="Filter the configuration" value={filter()} onInput={(event) => setFilter(event.currentTarget.value)} />
+          <div class="usage-table" tabindex="0" role="region" aria-label="The configuration in force">
+            <table><thead><tr><th scope="col">Name</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
+              <tbody><For each={rows()}>{([key, one]) => (
+                <tr><th scope="row"><code>{key}</code></th><td class="config-value"><code>{JSON.stringify(one.value)}</code></td><td class="quiet">{one.origin}</td></tr>
+              )}</For></tbody></table>
+          </div>
+          <Show when={rows().length === 0}><p>No name has "{filter()}".</p></Show>
+          <Show when={configuration().variables.length > 0}><p class="quiet">Sessions get these variables, whose values are not shown: <code>{configuration().variables.join(', ')}</code></p></Show>
+        </>
+      )}</Show>
+    </div>
+  );
+}

@@ -1,0 +1,11 @@
+// Owns how the page gives a person a file.
+
+/** Saves text as a file. */
+export function saveAs(name: string, type: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
