@@ -16,7 +16,7 @@ export function Configuration() {
       <Show when={loaded.error as unknown}>{(error) => <p class="problem" role="alert">The configuration could not be read: {said(error()).text}</p>}</Show>
       <Show when={!loaded.error && loaded()}>{(configuration) => (
         <>
-          <p class="quiet">{configuration().file ? <>Read at the daemon's start from <code>{configuration().file}</code>.</> : 'There was no file at the daemon\'s start.'} It is changed there, and not here.</p>
+          <p class="quiet">{configuration().file ? <>The daemon read it at its start from <code>{configuration().file}</code>, where it is changed.</> : 'The daemon found no configuration file at its start. The defaults hold.'}</p>
           <input type="search" placeholder="Filter" aria-label="Filter the configuration" value={filter()} onInput={(event) => setFilter(event.currentTarget.value)} />
           <div class="usage-table" tabindex="0" role="region" aria-label="The configuration in force">
             <table><thead><tr><th scope="col">Name</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
