@@ -1,16 +1,9 @@
-// Owns the page of all sessions.
-import { A } from '@solidjs/router';
-import { For } from 'solid-js';
-import { sessions } from '../daemon/lobby';
-import { StateShape, shownAs } from '../shell/state';
+// Owns the page "Sessions": the list where the frame has none beside the page, else what a person does first.
+import { Show } from 'solid-js';
+import { hasList } from '../shell/layout';
+import { SessionList } from './list';
 
-/** All sessions. */
+/** The page. */
 export function SessionsPage() {
-  return (
-    <div class="page">
-      <h1>Sessions</h1>
-      <A href="/new">New</A>
-      <ul><For each={sessions()}>{(one) => <li><StateShape shown={shownAs(one)} /> <A href={`/s/${one.id}`}>{one.title ?? one.last_prompt ?? one.cwd}</A></li>}</For></ul>
-    </div>
-  );
+  return <Show when={!hasList()} fallback={<div class="page"><p class="quiet">Choose a session.</p></div>}><SessionList /></Show>;
 }

@@ -14,7 +14,14 @@ export interface Binding {
 }
 
 /** Where a set of keys holds: what `?` shows as its heading. */
-export interface Place { name: string; bindings: Binding[] }
+export interface Place {
+  name: string;
+  bindings: Binding[];
+  /** Whether its keys work now. Without it they work for as long as it is there. */
+  works?: () => boolean;
+  /** Whether it comes before places that are newer, such as a list that has the focus. */
+  isFirst?: () => boolean;
+}
 
 const [places, setPlaces] = createSignal<Place[]>([]);
 const [lettersOn, setLettersOn] = createSignal(stored('trunkline.letters') !== 'off');
@@ -54,10 +61,17 @@ export function changeKey(word: string, keys: string | null): void {
 export const keysOf = (binding: Binding): string => changed()[binding.word] ?? binding.keys;
 
 /** Holds a set of keys as long as the component is there. */
-export function useKeys(name: string, bindings: Binding[]): void {
-  const place: Place = { name, bindings };
+export function useKeys(name: string, bindings: Binding[], when: Pick<Place, 'works' | 'isFirst'> = {}): void {
+  const place: Place = { name, bindings, ...when };
   setPlaces((all) => [...all, place]);
   onCleanup(() => setPlaces((all) => all.filter((other) => other !== place)));
+}
+
+/** The places whose keys work now; of two that take a key the later one gets it. */
+export function placesNow(): Place[] {
+  const working = places().filter((place) => place.works?.() ?? true);
+  const isFirst = (place: Place): boolean => place.isFirst?.() ?? false;
+  return [...working.filter((place) => !isFirst(place)), ...working.filter(isFirst)];
 }
 
 let lastKeyAt = 0;
@@ -93,7 +107,7 @@ function onKey(event: KeyboardEvent): void {
   const isLetter = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey;
   if (!event.defaultPrevented && !(isLetter && !lettersOn())) {
     const wanted = before === null ? key : `${before} ${key}`;
-    for (const place of [...places()].reverse()) {
+    for (const place of placesNow().reverse()) {
       for (const binding of place.bindings) {
         const keys = normal(keysOf(binding));
         if (keys === wanted && (!inText || binding.inText === true)) {

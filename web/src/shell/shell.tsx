@@ -1,32 +1,33 @@
-// Owns the frame around every page: navigation, the banner about the connection, messages, and the socket's life.
-import { A, useNavigate } from '@solidjs/router';
-import { For, Show, createEffect, createMemo, createRoot, onCleanup, onMount, type ParentProps } from 'solid-js';
-import { connect, connection, disconnect } from '../daemon/link';
-import { lobby, sessions, watchLobby } from '../daemon/lobby';
+// Owns the frame around every page: list, page, side panel, the bar between pages, messages, and the socket's life.
+import { useLocation, useNavigate } from '@solidjs/router';
+import { Match, Show, Suspense, Switch, createEffect, createSignal, lazy, onCleanup, onMount, type ParentProps } from 'solid-js';
+import { connect, disconnect } from '../daemon/link';
+import { watchLobby } from '../daemon/lobby';
+import { learnRole } from '../daemon/role';
 import { startNotices } from '../notices/notices';
+import { SessionList } from '../sessions/list';
+import { Rail } from '../sessions/rail';
+import { layer, setLayer, useAnywhere } from './anywhere';
+import { Banner } from './banner';
 import { useKeys } from './keys';
-import { now } from './time';
+import { hasList, layout } from './layout';
+import { Nav } from './nav';
+import { needing } from './needing';
+import { SidePlace, isSideShown } from './side';
 import { Toasts } from './toasts';
 
-const PAGES = [
-  { href: '/', word: 'Sessions', keys: 'g s' },
-  { href: '/needs', word: 'Needs you', keys: 'g n' },
-  { href: '/usage', word: 'Usage', keys: 'g u' },
-  { href: '/health', word: 'Health', keys: 'g h' },
-  { href: '/settings', word: 'Settings', keys: 'g ,' },
-] as const;
-
-/** A loss shorter than this is no news. */
-const CALM_MS = 1_500;
-
-/** How many sessions wait for a person, by ranks 1 to 3. */
-export const needing = createRoot(() => createMemo(() => sessions().filter((one) => one.attention != null && one.attention.rank <= 3).length));
+const KeysSheet = lazy(() => import('./keys-sheet'));
+const MessageLog = lazy(() => import('./log'));
 
 /** The frame. */
 export function Shell(props: ParentProps) {
+  const location = useLocation();
   const navigate = useNavigate();
+  const anywhere = useAnywhere();
+  const [isListOver, setListOver] = createSignal(false);
   onMount(() => {
     connect();
+    void learnRole();
     const leave = watchLobby();
     const still = startNotices(navigate);
     onCleanup(() => { still(); leave(); disconnect(); });
@@ -35,38 +36,36 @@ export function Shell(props: ParentProps) {
     const n = needing();
     document.title = n > 0 ? `(${n}) Needs you · Trunkline` : 'Trunkline';
   });
-  useKeys('Anywhere', PAGES.map(({ href, word, keys }) => ({ keys, word, run: () => navigate(href) })));
+  // A person who opens another page has done with the list that lies over this one.
+  createEffect(() => { void location.pathname; setListOver(false); });
+  useKeys('List over the page', [{ keys: 'Escape', word: 'Close the list', run: () => { setListOver(false); } }], { works: isListOver });
+  const doings = anywhere.filter(({ word }) => ['Palette', 'Messages of this page', 'Keys', 'Theme'].includes(word));
+  const onList = () => location.pathname === '/' || location.pathname === '/new';
   return (
-    <div class="shell">
+    <div class="shell" classList={{ [`is-${layout()}`]: true, 'has-side': isSideShown() }}>
       <Banner />
-      <nav class="pages" aria-label="Pages">
-        <For each={PAGES}>{({ href, word }) => (
-          <A href={href} end={href === '/'} class="plain">
-            {word}<Show when={href === '/needs' && needing() > 0}> <span class="badge figures">{needing()}</span></Show>
-          </A>
-        )}</For>
-      </nav>
-      <main class="content">{props.children}</main>
+      <Show when={hasList()}>
+        <section class="beside" aria-label="List of sessions"><SessionList /></section>
+      </Show>
+      <Show when={layout() === 'middle'}>
+        <section class="beside" aria-label="List of sessions">
+          <Show when={!onList()}>
+            <button type="button" class="plain rail-open" aria-expanded={isListOver()} onClick={() => setListOver(!isListOver())}>List</button>
+            <Rail />
+          </Show>
+        </section>
+        <Show when={isListOver()}><section class="list-over" aria-label="List of sessions, over the page"><SessionList /></section></Show>
+      </Show>
+      <Nav doings={doings.map((one) => ({ word: one.word, keys: one.keys, run: () => { one.run(new KeyboardEvent('keydown')); } }))} />
+      <main class="content"><Suspense>{props.children}</Suspense></main>
+      <SidePlace />
       <Toasts />
-    </div>
-  );
-}
-
-/** Says when the page is not live, once a loss has lasted. */
-function Banner() {
-  const lost = createMemo(() => {
-    const state = connection();
-    return state.kind === 'lost' && now() - state.since >= CALM_MS ? state : undefined;
-  });
-  const asOf = () => new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' }).format(lobby.asOf || lost()?.since || now());
-  return (
-    <div role="status" aria-live="polite" class="banner-place">
-      <Show when={lost()}>{(state) => (
-        <div class="banner">
-          <span><span aria-hidden="true">▲ </span>Offline. As of {asOf()}.</span>
-          <span>Trying again in {Math.max(0, Math.ceil((state().tryAt - now()) / 1000))} s <button class="plain" onClick={connect}>Try now</button></span>
-        </div>
-      )}</Show>
+      <Suspense>
+        <Switch>
+          <Match when={layer() === 'keys'}><KeysSheet onClose={() => setLayer(null)} /></Match>
+          <Match when={layer() === 'log'}><MessageLog onClose={() => setLayer(null)} /></Match>
+        </Switch>
+      </Suspense>
     </div>
   );
 }

@@ -1,0 +1,25 @@
+// Owns what this login may do. A viewer's login only watches: it sees no button that acts.
+import { createSignal } from 'solid-js';
+import { LOGIN_HEADER, loginKey } from './login';
+
+/** A role, as the daemon names it. */
+export type Role = 'operator' | 'viewer';
+
+const [role, setRole] = createSignal<Role>('operator');
+
+export { role };
+
+/** Whether this login may do more than look. The daemon refuses what a viewer tries all the same. */
+export const canAct = (): boolean => role() === 'operator';
+
+/** Asks the daemon who this login is. A daemon that does not say leaves it as it was: it refuses by itself. */
+export async function learnRole(): Promise<void> {
+  const key = loginKey();
+  if (key === null) return;
+  try {
+    const response = await fetch('/v1/logins/current', { headers: { [LOGIN_HEADER]: key }, credentials: 'same-origin' });
+    if (!response.ok) return;
+    const answer = await response.json() as { role?: unknown };
+    if (answer.role === 'viewer' || answer.role === 'operator') setRole(answer.role);
+  } catch { /* the page asks again with its next connection */ }
+}

@@ -1,0 +1,84 @@
+// Owns the order of attention: which session stands where in the list, and why. Ties go by time, then by id.
+import type { SessionSummary } from '../daemon/types';
+import { shownAs } from '../shell/state';
+
+/** A group of the list. */
+export type GroupName = 'needs' | 'to-read' | 'working' | 'ready' | 'at-rest';
+
+/** Groups in their order, with their headings. */
+export const GROUPS: readonly { name: GroupName; word: string }[] = [
+  { name: 'needs', word: 'Needs you' },
+  { name: 'to-read', word: 'To read' },
+  { name: 'working', word: 'Working' },
+  { name: 'ready', word: 'Ready' },
+  { name: 'at-rest', word: 'At rest' },
+];
+
+/** Sessions of one directory inside a group. */
+export interface Project { cwd: string; rows: SessionSummary[] }
+
+/** A group with what is in it. What needs a person is one project without a directory: urgency alone orders it. */
+export interface Group { name: GroupName; word: string; size: number; projects: Project[] }
+
+/** The group of a session. A failure that was left is at rest. */
+export function groupOf(session: SessionSummary): GroupName {
+  if (session.attention != null) return 'needs';
+  switch (shownAs(session)) {
+    case 'working': case 'starting': case 'stopping': return 'working';
+    case 'to-read': return 'to-read';
+    case 'ready': return 'ready';
+    default: return session.unread ? 'to-read' : 'at-rest';
+  }
+}
+
+const time = (at: string | null | undefined): number => (at == null ? Infinity : Date.parse(at));
+const byId = (a: SessionSummary, b: SessionSummary): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+
+/** Which of two needs comes first: the rank; of deadlines the soonest; else who waits longest. */
+export function byNeed(a: SessionSummary, b: SessionSummary): number {
+  const [one, other] = [a.attention, b.attention];
+  if (one == null || other == null) return (one == null ? 1 : 0) - (other == null ? 1 : 0) || byId(a, b);
+  if (one.rank !== other.rank) return one.rank - other.rank;
+  if (one.rank === 1 && one.deadline !== other.deadline) return time(one.deadline) - time(other.deadline);
+  return time(one.since) - time(other.since) || byId(a, b);
+}
+
+/** When a session came into its state, for lists: the newest first. */
+export function stateSince(session: SessionSummary): string {
+  return session.attention?.since ?? session.turn?.started_at ?? session.parked?.since ?? session.updated_at;
+}
+
+const byNews = (a: SessionSummary, b: SessionSummary): number => time(stateSince(b)) - time(stateSince(a)) || byId(a, b);
+
+/** All sessions in groups; a group without a session is left out. */
+export function arrange(sessions: readonly SessionSummary[]): Group[] {
+  const inGroups = new Map<GroupName, SessionSummary[]>();
+  for (const session of sessions) {
+    const name = groupOf(session);
+    const rows = inGroups.get(name);
+    if (rows === undefined) inGroups.set(name, [session]); else rows.push(session);
+  }
+  return GROUPS.flatMap(({ name, word }) => {
+    const rows = inGroups.get(name);
+    if (rows === undefined) return [];
+    const projects = name === 'needs' ? [{ cwd: '', rows: rows.sort(byNeed) }] : inProjects(rows.sort(byNews));
+    return [{ name, word, size: rows.length, projects }];
+  });
+}
+
+/** Rows by directory; the directory of the first row comes first. */
+function inProjects(rows: SessionSummary[]): Project[] {
+  const projects = new Map<string, SessionSummary[]>();
+  for (const row of rows) {
+    const same = projects.get(row.cwd);
+    if (same === undefined) projects.set(row.cwd, [row]); else same.push(row);
+  }
+  return [...projects].map(([cwd, of]) => ({ cwd, rows: of }));
+}
+
+/** The session that needs a person next, after the one that is open. */
+export function nextNeeding(sessions: readonly SessionSummary[], open?: string): SessionSummary | undefined {
+  const needing = sessions.filter((one) => one.attention != null).sort(byNeed);
+  const at = needing.findIndex((one) => one.id === open);
+  return at < 0 ? needing[0] : needing[(at + 1) % needing.length];
+}

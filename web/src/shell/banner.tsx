@@ -1,0 +1,55 @@
+// Owns the line about the connection: nothing in the first 1.5 s of a loss, then what is so, and when the page tries again.
+import { Match, Show, Switch, createEffect, createMemo, createSignal, onCleanup } from 'solid-js';
+import { connect, connection, isLive, ride } from '../daemon/link';
+import { lobby } from '../daemon/lobby';
+import { count, now } from './time';
+
+/** A loss shorter than this is no news. */
+const CALM_MS = 1_500;
+/** A daemon that said good-bye is believed to come back for so long. */
+const RESTART_MS = 30_000;
+
+/** How far a page that catches up has come. */
+export interface Catching { done: number; of: number }
+
+const [catching, setCatching] = createSignal<Catching | null>(null);
+
+/** Says how far the open conversation has caught up; `null` when it has. */
+export const sayCatchingUp = (how: Catching | null): void => { setCatching(how); };
+
+/** The banner. It is a polite region, and empty while all is well. */
+export function Banner() {
+  const [saidBye, setSaidBye] = createSignal(false);
+  onCleanup(ride({ greeting: () => [], takes: (frame) => frame.type === 'trunkline.shutdown', frame: () => { setSaidBye(true); } }));
+  createEffect(() => { if (isLive()) setSaidBye(false); });
+  const lost = createMemo(() => {
+    const state = connection();
+    return state.kind === 'lost' && now() - state.since >= CALM_MS ? state : undefined;
+  });
+  const isRestarting = () => saidBye() && now() - (lost()?.since ?? 0) < RESTART_MS;
+  const asOf = () => new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' }).format(lobby.asOf || lost()?.since || now());
+  const wait = () => Math.max(0, Math.ceil(((lost()?.tryAt ?? 0) - now()) / 1000));
+  return (
+    <div class="banner-place">
+      <div role="status" aria-live="polite">
+        <Switch>
+          <Match when={lost() && isRestarting()}>
+            <p class="banner is-calm"><span aria-hidden="true">◔</span> The daemon is restarting. Your agents go on.</p>
+          </Match>
+          <Match when={lost()}>
+            <p class="banner"><span aria-hidden="true">▲</span> Offline. As of {asOf()}.</p>
+          </Match>
+          <Match when={catching()}>
+            {(how) => <p class="banner is-calm"><span aria-hidden="true">◔</span> Catching up, {count(how().done)} of {count(how().of)}</p>}
+          </Match>
+        </Switch>
+      </div>
+      <Show when={lost()}>
+        <div class="banner-try" classList={{ 'is-calm': isRestarting() }}>
+          <span class="figures">{wait() > 0 ? `Trying again in ${wait()} s` : 'Trying now'}</span>
+          <button type="button" onClick={connect}>Try now</button>
+        </div>
+      </Show>
+    </div>
+  );
+}

@@ -1,0 +1,24 @@
+// Owns the frame of every dialog: title, close button, Esc, and the focus that comes back.
+import { Dialog } from '@kobalte/core/dialog';
+import X from 'lucide-solid/icons/x';
+import type { ParentProps } from 'solid-js';
+
+/** A dialog over the page. It is open as long as it is there; `onClose` takes it away. */
+export function Layer(props: ParentProps<{ title: string; onClose: () => void; kind?: 'wide' | 'top' }>) {
+  return (
+    <Dialog open onOpenChange={(isOpen) => { if (!isOpen) props.onClose(); }}>
+      <Dialog.Portal>
+        <Dialog.Overlay class="layer-back" />
+        <div class="layer-place" classList={{ 'is-top': props.kind === 'top' }}>
+          <Dialog.Content class="layer" classList={{ 'is-wide': props.kind === 'wide' }}>
+            <header class="layer-head">
+              <Dialog.Title class="layer-title">{props.title}</Dialog.Title>
+              <Dialog.CloseButton class="plain" aria-label="Close"><X size={20} stroke-width={1.75} aria-hidden="true" /></Dialog.CloseButton>
+            </header>
+            {props.children}
+          </Dialog.Content>
+        </div>
+      </Dialog.Portal>
+    </Dialog>
+  );
+}
