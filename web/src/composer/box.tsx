@@ -1,0 +1,263 @@
+// Owns the prompt box itself: what a person writes, and how it goes to the agent.
+import AtSign from 'lucide-solid/icons/at-sign';
+import ImageIcon from 'lucide-solid/icons/image';
+import Slash from 'lucide-solid/icons/slash';
+import { Show, batch, createEffect, createSignal, on } from 'solid-js';
+import { interrupt } from '../daemon/acts';
+import type { QueuedPrompt, SessionSummary } from '../daemon/types';
+import { useKeys } from '../shell/keys';
+import { toast } from '../shell/toasts';
+import { Attachments } from './attachments';
+import { completed } from './completion';
+import { CompletionList, rowId } from './completion-list';
+import { createCompleter, type Choice } from './completer';
+import { LONG_PASTE_LINES, bodyOf, draftOf, linesOf, markFor, saysNothing, wholeText, type Draft } from './content';
+import { boxWanted, openDraft } from './draft';
+import { readHistory, remember } from './history';
+import { HistorySearch } from './history-search';
+import { keyMeaning } from './key-meaning';
+import { drop, openOutbox, post, type Outgoing, type Way } from './outbox';
+import { PICTURE_TYPES, readPicture } from './picture';
+import { QueueList } from './queue';
+import { createQueue } from './queue-store';
+import { Unsent } from './unsent';
+
+const TWICE_WITHIN_MS = 1_000;
+const isTouch = (): boolean => matchMedia('(pointer: coarse)').matches;
+
+/** The box, with the messages that wait above it. */
+export function Box(props: { id: string; session: SessionSummary; suggestion: string | null; onSent: () => void }) {
+  const kept = openDraft(props.id);
+  const { draft } = kept;
+  void openOutbox(props.id);
+  const queue = createQueue(() => props.session);
+  const [caret, setCaret] = createSignal(0);
+  const [hasFocus, setFocus] = createSignal(false);
+  const [isSearching, setSearching] = createSignal(false);
+  const [editing, setEditing] = createSignal<{ uuid: string; wasHeld: boolean; before: Draft } | null>(null);
+  const [past, setPast] = createSignal<{ texts: string[]; at: number; before: string } | null>(null);
+  const [escapedAt, setEscapedAt] = createSignal(0);
+  const completer = createCompleter(() => props.session, () => draft.text, caret);
+  let box!: HTMLTextAreaElement;
+  let files!: HTMLInputElement;
+
+  const isWorking = () => ['busy', 'waiting'].includes(props.session.state) || props.session.turn != null;
+  const isAtRest = () => props.session.state === 'stopped' || props.session.state === 'failed';
+  const isEmpty = () => saysNothing(draft);
+  const way = (): Way => (isAtRest() ? 'resume' : isWorking() ? 'queue' : 'send');
+  const sendWord = () => (editing() !== null ? 'Save' : { resume: 'Resume and send', queue: 'Queue', send: 'Send', now: 'Send now' }[way()]);
+
+  const grow = () => {
+    box.style.setProperty('height', 'auto');
+    box.style.setProperty('height', `${box.scrollHeight + 2}px`);
+  };
+  createEffect(on(() => draft.text, () => {
+    if (box.value !== draft.text) box.value = draft.text;
+    grow();
+  }));
+  createEffect(on(boxWanted, (wanted) => { if (wanted?.sessionId === props.id) box.focus(); }, { defer: true }));
+
+  /** Replaces the text, and puts the caret where it belongs. */
+  const write = (text: string, at = text.length) => {
+    kept.change({ text });
+    box.value = text;
+    box.setSelectionRange(at, at);
+    setCaret(at);
+    grow();
+  };
+  const insert = (text: string) => {
+    const { selectionStart: from, selectionEnd: to } = box;
+    write(draft.text.slice(0, from) + text + draft.text.slice(to), from + text.length);
+    box.focus();
+  };
+
+  const send = (how: Way) => {
+    if (isEmpty()) return;
+    const held = editing();
+    if (held !== null) return void saveEdit(held);
+    remember(wholeText(draft));
+    post(props.id, draft, how);
+    batch(() => { kept.clear(); setPast(null); setCaret(0); });
+    props.onSent();
+    if (!isTouch()) box.focus();
+  };
+  const sendNow = () => send(isAtRest() ? 'resume' : isWorking() ? 'now' : 'send');
+
+  const edit = (prompt: QueuedPrompt) => {
+    const held = editing();
+    if (held !== null) void endEdit(held);
+    setEditing({ uuid: prompt.uuid, wasHeld: prompt.held, before: held?.before ?? structuredClone({ ...draft, pictures: [...draft.pictures], pastes: [...draft.pastes] }) });
+    // It waits while it is being changed.
+    if (!prompt.held) void queue.hold(prompt.uuid, true);
+    kept.change(draftOf(prompt));
+    box.focus();
+  };
+  const endEdit = async (held: { uuid: string; wasHeld: boolean; before: Draft }) => {
+    setEditing(null);
+    kept.change(held.before);
+    if (!held.wasHeld) await queue.hold(held.uuid, false);
+  };
+  const saveEdit = async (held: { uuid: string; wasHeld: boolean; before: Draft }) => {
+    const isSaved = await queue.change(held.uuid, bodyOf(draft));
+    // A message that the agent has already cannot be changed: the text stays, as a new one.
+    if (isSaved) await endEdit(held);
+    else setEditing(null);
+  };
+  const editUnsent = (message: Outgoing) => {
+    drop(props.id, message.uuid);
+    kept.change({ text: [draft.text, message.draft.text].filter((one) => one.trim() !== '').join('\n\n'), pictures: [...draft.pictures, ...message.draft.pictures], pastes: [...draft.pastes, ...message.draft.pastes] });
+    box.focus();
+  };
+
+  const addFiles = async (all: Iterable<File>) => {
+    for (const file of all) {
+      try {
+        const picture = await readPicture(file);
+        kept.change({ pictures: [...draft.pictures, picture] });
+      } catch (error) {
+        toast((error as Error).message, { isProblem: true });
+      }
+    }
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    const images = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.startsWith('image/'));
+    const text = event.clipboardData?.getData('text/plain') ?? '';
+    if (images.length > 0 && text === '') {
+      event.preventDefault();
+      void addFiles(images);
+    } else if (linesOf(text) > LONG_PASTE_LINES) {
+      event.preventDefault();
+      const mark = markFor(text, draft.pastes);
+      kept.change({ pastes: [...draft.pastes, { mark, text }] });
+      insert(mark);
+    }
+  };
+  const onDrop = (event: DragEvent) => {
+    const dropped = [...(event.dataTransfer?.files ?? [])];
+    if (dropped.length === 0) return;
+    event.preventDefault();
+    void addFiles(dropped);
+  };
+
+  const choose = (choice: Choice) => {
+    const asked = completer.asked();
+    if (asked === null) return;
+    const next = completed(draft.text, asked, choice.word);
+    write(next.text, next.caret);
+    box.focus();
+  };
+
+  const mayGoBack = () => draft.text === '' || past() !== null;
+  const earlier = async () => {
+    const waiting = queue.items().at(-1);
+    if (past() === null && editing() === null && waiting !== undefined) return edit(waiting);
+    const now = past() ?? { texts: await readHistory(props.id), at: -1, before: draft.text };
+    const text = now.texts[now.at + 1];
+    if (text === undefined) return;
+    write(text);
+    setPast({ ...now, at: now.at + 1 });
+  };
+  const later = () => {
+    const now = past();
+    if (now === null) return;
+    write(now.at === 0 ? now.before : now.texts[now.at - 1] ?? '');
+    setPast(now.at === 0 ? null : { ...now, at: now.at - 1 });
+  };
+  const leave = () => {
+    if (completer.choices().length > 0) return completer.close();
+    const held = editing();
+    if (held !== null) return void endEdit(held);
+    if (draft.text === '' && isWorking()) {
+      if (performance.now() - escapedAt() < TWICE_WITHIN_MS) return void interrupt(props.id);
+      setEscapedAt(performance.now());
+      setTimeout(() => setEscapedAt(0), TWICE_WITHIN_MS);
+      return;
+    }
+    box.blur();
+  };
+
+  const onKey = (event: KeyboardEvent) => {
+    if (event.isComposing || event.keyCode === 229) return;
+    const choice = completer.choices()[completer.active()];
+    if (choice !== undefined && !event.ctrlKey && !event.metaKey && !event.altKey && !event.shiftKey) {
+      if (event.key === 'ArrowDown' || event.key === 'ArrowUp') completer.move(event.key === 'ArrowDown' ? 1 : -1);
+      else if (event.key === 'Tab' || event.key === 'Enter') choose(choice);
+      else return onMeaning(event);
+      event.preventDefault();
+      return;
+    }
+    onMeaning(event);
+  };
+  const onMeaning = (event: KeyboardEvent) => {
+    const meaning = keyMeaning(event, { isTouch: isTouch(), mayGoBack: mayGoBack() });
+    if (meaning === null) return;
+    event.preventDefault();
+    if (meaning === 'send') send(way());
+    else if (meaning === 'send-now') sendNow();
+    else if (meaning === 'leave') leave();
+    else if (meaning === 'earlier') void earlier();
+    else if (meaning === 'later') later();
+    else setSearching(true);
+  };
+
+  useKeys('Prompt box', [
+    { keys: 'i', word: 'Write', run: () => box.focus() },
+    { keys: 'h', word: 'Hold queue', run: () => {
+      const first = queue.items()[0];
+      if (first === undefined) return false;
+      void queue.hold(first.uuid, !queue.isHeld());
+      return true;
+    } },
+    { keys: 'Alt r', word: 'Search what you sent', inText: true, run: () => { setSearching(true); } },
+    { keys: 'Escape', word: 'Interrupt', run: () => {
+      if (!isWorking()) return false;
+      void interrupt(props.id);
+      return true;
+    } },
+  ]);
+
+  return (
+    <>
+      <Unsent sessionId={props.id} edit={editUnsent} />
+      <QueueList queue={queue} editing={editing()?.uuid ?? null} edit={edit} />
+      <Show when={isSearching()}>
+        <HistorySearch sessionId={props.id} choose={(text) => { setSearching(false); write(text); box.focus(); }}
+          close={() => { setSearching(false); box.focus(); }} />
+      </Show>
+      <Show when={props.suggestion !== null && isEmpty() && !isWorking()}>
+        <button type="button" class="suggestion one-line" onClick={() => { write(props.suggestion ?? ''); box.focus(); }}>Next: {props.suggestion}</button>
+      </Show>
+      <form class="box" classList={{ 'has-text': draft.text !== '' || hasFocus() }} onSubmit={(event) => { event.preventDefault(); send(way()); }}
+        onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
+        <CompletionList completer={completer} choose={choose} />
+        <Attachments draft={draft} change={kept.change} />
+        <Show when={editing()}>{(held) => (
+          <div class="strip"><span class="quiet">Editing a message that waits.</span><button type="button" class="plain" onClick={() => void endEdit(held())}>Cancel the edit</button></div>
+        )}</Show>
+        <textarea ref={(node) => { box = node; }} class="box-text" rows="1" aria-label="Message" placeholder="Message…" autocapitalize="sentences"
+          aria-autocomplete="list" aria-controls={completer.choices().length > 0 ? 'completions' : undefined}
+          aria-activedescendant={completer.choices().length > 0 ? rowId(completer.active()) : undefined}
+          onInput={(event) => { setPast(null); kept.change({ text: event.currentTarget.value }); setCaret(event.currentTarget.selectionStart); }}
+          onSelect={(event) => setCaret(event.currentTarget.selectionStart)} onKeyDown={onKey} onPaste={onPaste}
+          onFocus={() => setFocus(true)} onBlur={() => setFocus(false)} />
+        <div class="box-tools">
+          <button type="button" class="plain" title="Commands (/)" aria-label="Commands" onClick={() => { if (draft.text === '') insert('/'); else { write(`/${draft.text}`, 1); box.focus(); } }}><Slash size={16} /></button>
+          <button type="button" class="plain" title="Files (@)" aria-label="Files" onClick={() => insert(/(^|\s)$/.test(draft.text.slice(0, box.selectionStart)) ? '@' : ' @')}><AtSign size={16} /></button>
+          <button type="button" class="plain" title="Image" aria-label="Image" onClick={() => files.click()}><ImageIcon size={16} /></button>
+          <input ref={(node) => { files = node; }} class="only-heard" type="file" tabindex="-1" aria-hidden="true" multiple accept={PICTURE_TYPES.join(',')}
+            onChange={(event) => { void addFiles(event.currentTarget.files ?? []); event.currentTarget.value = ''; }} />
+        </div>
+        <div class="box-ways">
+          <Show when={isWorking()}>
+            <button type="button" title="Interrupt (Esc)" onClick={() => void interrupt(props.id)}><span aria-hidden="true">■ </span>{escapedAt() > 0 ? 'Esc again' : 'Interrupt'}</button>
+            <Show when={!isEmpty() && editing() === null}>
+              <button type="button" title="Send now (Ctrl Shift Enter)" onClick={sendNow}>Send now</button>
+            </Show>
+          </Show>
+          <button class="primary" disabled={isEmpty()} title={isTouch() ? undefined : `${sendWord()} (Enter)`}>{sendWord()}</button>
+        </div>
+      </form>
+    </>
+  );
+}
+

@@ -1,0 +1,27 @@
+// Owns the place of the prompt box: how the session is, and the box where this login may act.
+import { Show } from 'solid-js';
+import { canAct } from '../daemon/role';
+import type { SessionSummary } from '../daemon/types';
+import { Box } from './box';
+import { SessionNotice } from './notice';
+import './composer.css';
+
+/** The box, with the queue and the state of the session above it. */
+export function Composer(props: {
+  session: SessionSummary;
+  /** What the CLI proposes to say next. */
+  suggestion?: string | null | undefined;
+  /** A message was sent: the transcript goes to its end. */
+  onSent?: () => void;
+}) {
+  return (
+    <Show when={props.session.id} keyed>{(id) => (
+      <div class="composer">
+        <SessionNotice session={props.session} />
+        <Show when={canAct()} fallback={<p class="quiet composer-viewer">This login only watches.</p>}>
+          <Box id={id} session={props.session} suggestion={props.suggestion ?? null} onSent={() => props.onSent?.()} />
+        </Show>
+      </div>
+    )}</Show>
+  );
+}

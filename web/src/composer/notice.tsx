@@ -1,0 +1,45 @@
+// Owns the line above the prompt box: how the session is when that matters, with a button for each way on.
+import { useNavigate } from '@solidjs/router';
+import { For, Show, createMemo, createResource } from 'solid-js';
+import { fork, interrupt, leaveIt, resume } from '../daemon/acts';
+import { rest } from '../daemon/daemon';
+import { canAct } from '../daemon/role';
+import type { SessionSummary } from '../daemon/types';
+import { now } from '../shell/time';
+import { ACT_WORDS, noticeOf, type NoticeAct } from './notice-words';
+
+const MARKS = { failed: '▲', need: '◆', quiet: '' } as const;
+
+/** The line. Nothing is drawn while there is nothing to say. */
+export function SessionNotice(props: { session: SessionSummary }) {
+  const navigate = useNavigate();
+  const [waysOut] = createResource(
+    () => (props.session.state === 'failed' ? props.session.id : undefined),
+    async (id) => (await rest.GET('/v1/sessions/{id}', { params: { path: { id } } })).ways_out as NoticeAct[],
+  );
+  const notice = createMemo(() => noticeOf(props.session, now(), waysOut.state === 'ready' ? waysOut() : undefined));
+  const run = async (act: NoticeAct) => {
+    const { id } = props.session;
+    if (act === 'resume') await resume(id);
+    else if (act === 'fresh_start') await resume(id, true);
+    else if (act === 'interrupt') await interrupt(id);
+    else if (act === 'fork') {
+      const made = await fork(id);
+      if (made !== undefined) navigate(`/s/${made.id}`);
+    } else await leaveIt(id);
+  };
+  return (
+    <div role="status" class="session-notice-place">
+      <Show when={notice()}>{(said) => (
+        <div class={`session-notice is-${said().tone}`}>
+          <span><Show when={MARKS[said().tone]}><span aria-hidden="true">{MARKS[said().tone]} </span></Show>{said().text}</span>
+          <Show when={canAct() && said().acts.length > 0}>
+            <span class="session-notice-acts">
+              <For each={said().acts}>{(act) => <button type="button" onClick={() => void run(act)}>{ACT_WORDS[act]}</button>}</For>
+            </span>
+          </Show>
+        </div>
+      )}</Show>
+    </div>
+  );
+}

@@ -1,0 +1,48 @@
+// Owns the messages of a session that wait in the daemon, as far as the page knows them.
+import { createEffect, createResource, on, type Accessor } from 'solid-js';
+import { rest, said } from '../daemon/daemon';
+import type { QueuedPrompt, SessionSummary } from '../daemon/types';
+import { toast } from '../shell/toasts';
+
+/** The queue, and what can be done with it. */
+export interface Queue {
+  items: Accessor<QueuedPrompt[]>;
+  /** Whether nothing of it goes until somebody lets it go. */
+  isHeld: Accessor<boolean>;
+  hold(uuid: string, held: boolean): Promise<boolean>;
+  change(uuid: string, body: { text: string } | { content: Record<string, unknown>[] }): Promise<boolean>;
+  cancel(uuid: string): Promise<boolean>;
+}
+
+/** The queue of a session. It is read again whenever the session's summary says that it is another one. */
+export function createQueue(session: Accessor<SessionSummary>): Queue {
+  const [items, { refetch }] = createResource(
+    () => ({ id: session().id, count: session().queued_prompts }),
+    async ({ id, count }) => (count === 0 ? [] : (await rest.GET('/v1/sessions/{id}/prompts', { params: { path: { id } } })).items),
+    { initialValue: [] as QueuedPrompt[] },
+  );
+  // One goes and another comes between two summaries: the count is the same, and the turn is not.
+  createEffect(on(() => [session().turn?.number, session().last_prompt], () => { if (session().queued_prompts > 0) void refetch(); }, { defer: true }));
+  const latest = () => items.latest ?? [];
+  const act = async (work: () => Promise<unknown>): Promise<boolean> => {
+    try {
+      await work();
+      return true;
+    } catch (error) {
+      const { text, code } = said(error);
+      const isGiven = code === 'prompt_given' || code === 'prompt_not_found';
+      toast(isGiven ? 'The agent has this message already.' : text, { isProblem: true });
+      return false;
+    } finally {
+      void refetch();
+    }
+  };
+  const params = (uuid: string) => ({ path: { id: session().id, uuid } });
+  return {
+    items: latest,
+    isHeld: () => latest()[0]?.held === true,
+    hold: (uuid, held) => act(() => rest.PATCH('/v1/sessions/{id}/prompts/{uuid}', { params: params(uuid), body: { held } })),
+    change: (uuid, body) => act(() => rest.PATCH('/v1/sessions/{id}/prompts/{uuid}', { params: params(uuid), body })),
+    cancel: (uuid) => act(() => rest.DELETE('/v1/sessions/{id}/prompts/{uuid}', { params: params(uuid) })),
+  };
+}
