@@ -14,12 +14,21 @@ ARG RUST_IMAGE=rust:1.95-slim-bookworm
 ARG NODE_IMAGE=node:22-bookworm-slim
 ARG BASE_IMAGE=debian:bookworm-slim
 
+# The console is built where Node is; the program has its files.
+FROM ${NODE_IMAGE} AS web
+WORKDIR /src
+COPY openapi/trunkline.json openapi/
+COPY clients/typescript/src clients/typescript/src
+COPY web web
+RUN cd web && npm ci --no-audit --no-fund --ignore-scripts && npm run build
+
 FROM ${RUST_IMAGE} AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY benches benches
 COPY migrations migrations
 COPY src src
+COPY --from=web /src/web/dist web/dist
 RUN cargo build --release --locked --bin trunkline
 
 FROM ${BASE_IMAGE} AS runtime

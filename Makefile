@@ -1,6 +1,6 @@
 # Everything that is done with this repository. `make help` lists it.
 #
-# Needs Rust (stable), a C compiler, and for the tests Node 20, Python 3.10, curl, chromium, systemd-analyze, unshare and faketime: `.ci/tools` looks for them.
+# Needs Rust (stable), a C compiler, Node 20 for the console, and for the tests Python 3.10, curl, chromium, systemd-analyze, unshare and faketime: `.ci/tools` looks for them.
 # `make package` also needs cargo-deb.
 # cargo-nextest is used where it is installed.
 
@@ -15,6 +15,11 @@ ARGS ?=
 CARGO := cargo
 WEB_TEST := web-test
 WEB_TEST_READY := $(WEB_TEST)/node_modules/.package-lock.json
+TYPESCRIPT := clients/typescript
+WEB := web
+WEB_READY := $(WEB)/node_modules/.package-lock.json
+# The file of the console that its build writes last.
+CONSOLE := $(WEB)/dist/index.html
 
 # Where `make install` puts things: the names and the defaults are GNU's. `PROGRAM` is the program that it installs.
 PREFIX ?= /usr/local
@@ -31,18 +36,41 @@ INSTALL ?= install
 STRIP ?= strip
 PROGRAM ?= target/release/trunkline
 
-.PHONY: help run build install uninstall stage package test ready built test-node test-rust clients chaos lint deny fmt clean openapi contract tools
+.PHONY: help run build console web install uninstall stage package test ready built test-node test-rust clients chaos lint deny fmt clean openapi contract tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## Build and start the daemon in this terminal
+run: console ## Build and start the daemon in this terminal
 	@$(CARGO) run --profile $(PROFILE) --locked --bin trunkline -- serve $(ARGS)
 
-build: ## Build the program for `make install`
+build: console ## Build the program for `make install`
 	$(CARGO) build --release --locked --bin trunkline
+
+# The program has what is in web/dist when it is compiled. Without Node it gets no console, and says so at `/`.
+HAS_NODE := command -v npm >/dev/null 2>&1 && node -e 'process.exit(process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null
+console:
+	@if $(HAS_NODE); then \
+		$(MAKE) --no-print-directory web; \
+	elif [ ! -e $(CONSOLE) ]; then \
+		echo "there is no Node 20 with npm: the program is built without its console"; \
+	fi
+
+web: $(CONSOLE) ## Build the console, which `make run` and `make build` put into the program
+	@:
+
+$(WEB_READY): $(WEB)/package-lock.json
+	cd $(WEB) && npm ci --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+# It uses the client for TypeScript, whose types come from the contract.
+$(CONSOLE): $(WEB_READY) openapi/trunkline.json $(filter-out %/api.ts,$(wildcard $(TYPESCRIPT)/src/*.ts)) \
+		$(shell find $(WEB) -name node_modules -prune -o -name dist -prune -o -type f -print 2>/dev/null)
+	@$(HAS_NODE) || { echo "the console is built by Node 20 or newer, with npm" >&2; exit 1; }
+	cd $(WEB) && npm run build
+	@touch $@
 
 # It compiles nothing, so that `sudo make install` needs no Rust.
 install: ## Install what `make build` built: PREFIX (/usr/local), DESTDIR
@@ -77,6 +105,10 @@ MAINTAINER ?= $(if $(DEBEMAIL),$(or $(DEBFULLNAME),$(DEBEMAIL)) <$(DEBEMAIL)>,Th
 # The files of the Debian package, which Cargo.toml lists.
 STAGE := target/debian-root
 stage:
+	@# A package has the console: its script is known by name.
+	@script=$$(sed -n 's|.* src="/\(assets/[^"]*\)".*|\1|p' $(CONSOLE)); \
+	test -n "$$script" && grep -qaF "$$script" '$(PROGRAM)' || \
+		{ echo "$(PROGRAM) has no console of today: run \`make web build\` first" >&2; exit 1; }
 	rm -rf $(STAGE)
 	@$(MAKE) --no-print-directory install DESTDIR='$(abspath $(STAGE))' PREFIX=/usr PROGRAM='$(PROGRAM)' \
 		zshcompletiondir=/usr/share/zsh/vendor-completions userunitdir=/usr/lib/systemd/user
@@ -90,7 +122,7 @@ stage:
 	done
 
 # Where there is no registry: STANDIN=1, which packaging/image explains.
-package: build stage ## Build the Debian package, and the image where docker or buildah is
+package: web build stage ## Build the Debian package, and the image where docker or buildah is
 	rm -f target/debian/trunkline_*.deb
 	$(CARGO) deb --locked --no-build --no-strip --maintainer '$(MAINTAINER)'
 	sh packaging/check-deb target/debian/trunkline_*.deb $(STAGE)
@@ -98,7 +130,8 @@ package: build stage ## Build the Debian package, and the image where docker or 
 	sh packaging/check-compose
 
 # The compiler is busy with one crate for most of its time: meanwhile the other core makes ready what is no Rust, and checks it.
-test: tools ## Install what the tests need, then run everything
+# The console is built before, as the program has it.
+test: tools web ## Install what the tests need, then run everything
 	@mkdir -p target; \
 	$(MAKE) --no-print-directory ready test-node > target/ready.log 2>&1 & ready=$$!; \
 	failed=0; $(MAKE) --no-print-directory lint built || failed=1; \
@@ -111,7 +144,8 @@ lint: ## Check format, lints and documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 	$(CARGO) test --locked --doc
 
-test-node: tools $(WEB_TEST_READY)
+test-node: tools $(WEB_TEST_READY) $(WEB_READY)
+	cd $(WEB) && npm test
 	node tests/programs/selftest.mjs all
 	node $(WEB_TEST)/options.mjs --check
 	node $(WEB_TEST)/same-stream.mjs --check
@@ -120,7 +154,6 @@ test-node: tools $(WEB_TEST_READY)
 	cd $(WEB_TEST) && npm exec --no -- spectral lint ../openapi/asyncapi.yaml --ruleset spectral-asyncapi.yaml --fail-severity warn
 
 # The clients, as the tests use them: packed, and installed where nothing else is. Their generators come by the lock files.
-TYPESCRIPT := clients/typescript
 PYTHON_CLIENT := clients/python
 CLIENTS := target/clients
 clients: ## Build, pack and install the clients for TypeScript and Python
@@ -229,4 +262,4 @@ contract: ## Cut the contract of a release: clients can rely on what it has from
 
 clean: ## Remove everything that was built or installed
 	$(CARGO) clean
-	rm -rf $(WEB_TEST)/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist
+	rm -rf $(WEB)/node_modules $(WEB)/dist $(WEB_TEST)/node_modules $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist

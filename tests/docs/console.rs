@@ -93,6 +93,7 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("make run PROFILE=dev", RUN),
     ("make test", Suite("test")),
     ("make lint", Suite("lint")),
+    ("make web", Suite("web")),
     ("make help", TARGETS),
     ("make openapi", TARGETS),
     ("make contract", Never("cuts the contract of a release")),

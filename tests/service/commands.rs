@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The files of a checkout that the lines read.
-const CHECKOUT: [&str; 12] = [
+const CHECKOUT: [&str; 13] = [
     ".ci",
     "CHANGELOG.md",
     "Cargo.lock",
@@ -36,6 +36,7 @@ const CHECKOUT: [&str; 12] = [
     "Makefile",
     "README.md",
     "benches",
+    "build.rs",
     "config",
     "packaging",
     "src",
@@ -63,6 +64,19 @@ deb)
 esac
 "#;
 
+/// Stands in for npm: it installs nothing, and the console is the one that the program under test has.
+const NPM: &str = r#"#!/bin/sh
+set -eu
+echo "npm $*" >> 'SAID'
+case "$*" in
+"ci "*) mkdir -p node_modules ;;
+"run build")
+    mkdir -p dist
+    if [ -e 'DIST' ]; then cp -r 'DIST/.' dist; else echo '<!doctype html>' > dist/index.html; fi
+    ;;
+esac
+"#;
+
 /// An engine that builds nothing. It notes what it is asked to do; $0 is its name.
 const ENGINE: &str = r#"#!/bin/sh
 echo "$(basename "$0") $*" >> "$(dirname "$0")/said"
@@ -81,13 +95,16 @@ struct Checkout {
 impl Checkout {
     fn new() -> Self {
         let place = tempfile::Builder::new().prefix("tl-").tempdir().unwrap();
-        for name in ["bin", "home", "run", "checkout/openapi"] {
+        for name in ["bin", "home", "run", "checkout/openapi", "checkout/web"] {
             fs::create_dir_all(place.path().join(name)).unwrap();
         }
         for name in CHECKOUT {
             copy(&repository(name), &place.path().join("checkout").join(name));
         }
         let checkout = Self { place };
+        for name in ["openapi/trunkline.json", "web/package-lock.json"] {
+            fs::write(checkout.dir("checkout").join(name), "{}").unwrap();
+        }
         let bin = checkout.dir("bin");
         let home = std::env::var("HOME").unwrap();
         let cargo = CARGO
@@ -96,6 +113,10 @@ impl Checkout {
             .replace("'HOME_OF_CARGO'", &format!("'{home}'"))
             .replace("'CARGO'", &format!("'{}'", env!("CARGO")));
         executable(&bin.join("cargo"), &cargo);
+        let npm = NPM
+            .replace("SAID", bin.join("said").to_str().unwrap())
+            .replace("DIST", repository("web/dist").to_str().unwrap());
+        executable(&bin.join("npm"), &npm);
         executable(&bin.join("sudo"), SUDO);
         for engine in ["docker", "buildah"] {
             executable(&bin.join(engine), ENGINE);
@@ -267,10 +288,39 @@ fn make_run_says_what_to_try_and_ends_with_ctrl_c() {
         running.0.wait().unwrap();
         assert!(!told.contains("ERROR"), "{told}");
         let started = checkout.said();
+        let (before, started) = started.split_once("cargo ").unwrap();
         assert!(started.contains(&format!("--profile {profile} ")), "{started}");
+        assert!(before.ends_with("npm run build\n"), "{before}");
         let data = checkout.dir("home/.local/state/trunkline");
         assert!(!data.join("daemon.json").exists(), "{told}");
     }
+}
+
+#[test]
+fn the_console_is_built_once_and_a_machine_without_node_goes_on_without_it() {
+    let line = command_of("README.md", "make build");
+    let checkout = Checkout::new();
+    checkout.typed(&line);
+    checkout.typed(&line);
+    assert_eq!(checkout.said().matches("npm run build").count(), 1);
+    fs::write(checkout.dir("checkout/web/page.tsx"), "").unwrap();
+    checkout.typed(&line);
+    assert_eq!(checkout.said().matches("npm run build").count(), 2);
+
+    let checkout = Checkout::new();
+    executable(&checkout.dir("bin/node"), "#!/bin/sh\nexit 1\n");
+    let told = checkout.typed(&line);
+    assert_eq!(told.matches("without its console").count(), 1, "{told}");
+    assert!(checkout.said().starts_with("cargo build"), "{}", checkout.said());
+    let package = checkout
+        .shell(&command_of("README.md", "make package"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&package.stderr);
+    assert!(
+        !package.status.success() && said.contains("the console is built by Node 20"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -18,9 +18,17 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The files that the stage that builds the program copies from the checkout.
-fn copied() -> Vec<PathBuf> {
+/// The Dockerfile from this stage on.
+fn from_stage(name: &str) -> String {
     let text = fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let at = text.find(&format!(" AS {name}\n")).unwrap();
+    text.split_at(at).1.to_owned()
+}
+
+/// The files that a stage copies from the checkout.
+fn copied(stage: &str) -> Vec<PathBuf> {
+    let text = from_stage(stage);
+    let text = text.split("\nFROM ").next().unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("COPY "));
     let lines = lines.filter(|line| !line.starts_with("--from"));
     lines
@@ -49,19 +57,32 @@ fn what_the_image_copies_is_let_through() {
     let text = fs::read_to_string(root().join(".dockerignore")).unwrap();
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     assert_eq!(lines.next(), Some("*"), "nothing else is sent to the engine");
-    let let_through: Vec<PathBuf> = lines.map(|line| line.strip_prefix('!').unwrap().into()).collect();
-    let mut copied = copied();
+    let (let_through, kept): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with('!'));
+    let mut let_through: Vec<PathBuf> = let_through.iter().map(|line| line[1..].into()).collect();
+    let mut copied = [copied("web"), copied("build")].concat();
     copied.sort();
-    let mut sorted = let_through;
-    sorted.sort();
-    assert_eq!(sorted, copied);
+    let_through.sort();
+    assert_eq!(let_through, copied);
+    assert_eq!(kept, ["web/dist", "web/node_modules"], "the image makes its own");
+}
+
+/// The engine stops where there is no console.
+#[test]
+fn the_image_has_the_console() {
+    assert!(copied("web").contains(&PathBuf::from("web")));
+    let text = from_stage("build");
+    let (before, _) = text.split_once("RUN cargo build").unwrap();
+    assert!(
+        before.contains("\nCOPY --from=web /src/web/dist web/dist\n"),
+        "{before}"
+    );
 }
 
 /// As far as the image's first command goes without compiling: each target has its file, and the lock file fits.
 #[test]
 fn what_the_image_copies_is_a_package() {
     let place = tempfile::tempdir().unwrap();
-    for path in copied() {
+    for path in copied("build") {
         copy(&root().join(&path), &place.path().join(&path));
     }
     let read = command(env!("CARGO"))
