@@ -5,6 +5,7 @@ import { scriptUrl } from './trusted-types';
 import './look/tokens.css';
 import './look/base.css';
 import './look/shell.css';
+import './look/conversation.css';
 
 const root = document.getElementById('app');
 if (root !== null) render(() => <App />, root);

@@ -1,0 +1,288 @@
+// Owns one open conversation: its records over the socket and in older pages, folded, and its questions to people. It rides on
+// the link, so that after a loss it goes on at the record that it has.
+import { batch, createContext, createSignal, onCleanup, useContext, type Accessor } from 'solid-js';
+import { rest } from '../daemon/daemon';
+import { ride, send, type Frame } from '../daemon/link';
+import { lobby } from '../daemon/lobby';
+import type { Approval, Session } from '../daemon/types';
+import { Fold, lineOf } from '../fold/fold';
+import type { Folded, Line, Picture, PromptBlock } from '../fold/model';
+import { localPrompt } from '../fold/prompts';
+import { raw, str } from '../fold/raw';
+import { FlushClock } from './flush';
+import { savesData } from './saver';
+
+/** How an approval ended, as the journal says. */
+export interface Decided { state: string; by: string; at: string }
+
+/** An open conversation, as the parts of its page use it. */
+export interface Conversation {
+  readonly id: string;
+  /** What is folded so far; it changes at most once a frame. */
+  folded: Accessor<Folded>;
+  /** The session: the snapshot's, with what the lobby has said since. */
+  session: Accessor<Session | undefined>;
+  /** The open questions to people, oldest first, those of sub-agents too. */
+  approvals: Accessor<Approval[]>;
+  /** How approvals ended since this page was opened, by their ids. */
+  decided: Accessor<ReadonlyMap<string, Decided>>;
+  /** Whether the newest records are there. */
+  isOpened: Accessor<boolean>;
+  /** Records that are still to come before the page shows the present; `null`: none. */
+  catchingUp: Accessor<{ done: number; of: number } | null>;
+  /** The session is gone, or cannot be read: why, in words. */
+  ended: Accessor<string | null>;
+  hasOlder: Accessor<boolean>;
+  /** Loads a page of older records. */
+  loadOlder(limit?: number): Promise<void>;
+  /** Loads older pages until this record is there. */
+  loadTo(seq: number): Promise<void>;
+  /** Loads a record that was left out for its size. */
+  loadWhole(seq: number): Promise<void>;
+  /** Prompts of this page that the journal does not have yet. */
+  echoes: Accessor<PromptBlock[]>;
+  /** Shows a prompt at once, and goes to the end; the journal's takes its place by the uuid. */
+  echo(uuid: string, text: string, pictures?: Picture[]): void;
+  /** It was not sent. */
+  dropEcho(uuid: string): void;
+  /** Whether the journal has the prompt with this uuid. */
+  isInJournal(uuid: string): boolean;
+  /** Frames that are no records, such as acks and errors. The returned function ends it. */
+  onFrame(listener: (frame: Frame) => void): () => void;
+  /** Sends a line for this session over the socket; `false`: it was not sent. */
+  say(line: object): boolean;
+  /** A person has seen everything up to this record. */
+  saw(seq: number): void;
+  /** Rises when the transcript is to go to its end, as after a message was sent. */
+  toEnd: Accessor<number>;
+  goToEnd(): void;
+}
+
+/** The records with which a conversation is opened, and the size of a page of older ones. */
+const PAGE = 200;
+/** A larger record comes on request alone. */
+const STUB_ABOVE = 65_536;
+/** More than so many missed records are not applied one by one: the end is opened anew. */
+const MOST_MISSED = 5_000;
+const COALESCE_MS = 250;
+
+export const ConversationContext = createContext<Conversation>();
+
+/** The conversation of the page. */
+export function useConversation(): Conversation {
+  const found = useContext(ConversationContext);
+  if (found === undefined) throw new Error('outside of a conversation');
+  return found;
+}
+
+/** Opens a conversation for as long as the component is there. */
+export function openConversation(id: string): Conversation {
+  let fold = new Fold();
+  let queue: Line[] = [];
+  let target = 0;
+  let started = 0;
+  let isReopening = false;
+  let seenSeq = 0;
+  let loading: Promise<void> | undefined;
+  const listeners = new Set<(frame: Frame) => void>();
+  const [folded, setFolded] = createSignal<Folded>(fold.folded, { equals: false });
+  const [snapshot, setSnapshot] = createSignal<Session>();
+  const [approvals, setApprovals] = createSignal<Approval[]>([]);
+  const [decided, setDecided] = createSignal<ReadonlyMap<string, Decided>>(new Map());
+  const [isOpened, setOpened] = createSignal(false);
+  const [catchingUp, setCatchingUp] = createSignal<{ done: number; of: number } | null>(null);
+  const [ended, setEnded] = createSignal<string | null>(null);
+  const [hasOlder, setHasOlder] = createSignal(false);
+  const [echoes, setEchoes] = createSignal<PromptBlock[]>([]);
+  const [toEnd, setToEnd] = createSignal(0);
+
+  const subscribe = (): object => ({
+    type: 'trunkline.subscribe', session_id: id, stub_above: STUB_ABOVE,
+    ...(fold.folded.lastSeq > 0 ? { after: fold.folded.lastSeq } : { tail: PAGE }),
+    ...(savesData() ? { coalesce: COALESCE_MS } : {}),
+  });
+
+  const clock = new FlushClock(flush);
+
+  /** Applies what has come. Whether there is more than fits into one frame. */
+  function flush(until: number): boolean {
+    let at = 0;
+    while (at < queue.length) {
+      const end = Math.min(queue.length, at + 256);
+      fold.add(queue.slice(at, end));
+      at = end;
+      if (performance.now() > until) break;
+    }
+    const news = queue.slice(0, at);
+    queue = queue.slice(at);
+    const { lastSeq } = fold.folded;
+    const isBehind = lastSeq < target;
+    batch(() => {
+      for (const line of news) notice(line);
+      if (isBehind) {
+        if (target - started > PAGE) setCatchingUp({ done: lastSeq - started, of: target - started });
+        return;
+      }
+      show();
+    });
+    return queue.length > 0;
+  }
+
+  function show(): void {
+    setCatchingUp(null);
+    setFolded(fold.folded);
+    if (fold.folded.firstSeq > 0) setHasOlder((is) => (isOpened() ? is : fold.folded.firstSeq > 1));
+    setEchoes((all) => (all.some((one) => isInJournal(one.uuid!)) ? all.filter((one) => !isInJournal(one.uuid!)) : all));
+    if (!isOpened()) {
+      setOpened(true);
+      void fillOpenBlock();
+    }
+  }
+
+  /** What the daemon notes about questions to people. */
+  function notice(line: Line): void {
+    if (line.src !== 'daemon') return;
+    const data = raw(line.data);
+    const approvalId = str(data.approval_id);
+    if (data.type === 'approval' && line.seq > target) {
+      void rest.GET('/v1/sessions/{id}/approvals/{approval_id}', { params: { path: { id, approval_id: approvalId } } }).then((approval) => {
+        if (approval.state !== 'pending' || decided().has(approvalId)) return;
+        setApprovals((all) => [...all.filter((one) => one.id !== approvalId), approval].sort((one, other) => one.seq - other.seq));
+      }).catch(() => undefined);
+    } else if (data.type === 'decision') {
+      setDecided((all) => new Map(all).set(approvalId, { state: str(data.state), by: str(data.by), at: line.ts }));
+      setApprovals((all) => all.filter((one) => one.id !== approvalId));
+    }
+  }
+
+  /** An answer whose beginning came before the newest records is loaded whole. */
+  async function fillOpenBlock(): Promise<void> {
+    const lacks = () => folded().blocks.some((block) => (block.kind === 'text' || block.kind === 'thinking') && block.lacksBeginning);
+    for (let page = 0; page < 50 && lacks() && hasOlder(); page += 1) await loadOlder(2_000);
+  }
+
+  function onSnapshot(frame: Frame): void {
+    const session = frame.session as Session;
+    const head = Number(frame.head_seq);
+    const { lastSeq } = fold.folded;
+    if (lastSeq > 0 && head - lastSeq > MOST_MISSED) {
+      isReopening = true;
+      send({ type: 'trunkline.unsubscribe', session_id: id });
+      return;
+    }
+    target = head;
+    started = Math.max(lastSeq, Number(frame.after));
+    seenSeq = Math.max(seenSeq, session.seen_seq);
+    batch(() => {
+      setSnapshot(session);
+      setApprovals((frame.pending_approvals as Approval[] | undefined) ?? []);
+      if (head <= lastSeq || head === 0) show();
+    });
+  }
+
+  function onFrame(frame: Frame): void {
+    switch (frame.type) {
+      case undefined:
+      case 'trunkline.coalesced': {
+        const line = isReopening ? null : lineOf(frame);
+        if (line === null) return;
+        queue.push(line);
+        clock.ask();
+        return;
+      }
+      case 'trunkline.gap':
+        fold.gap(Number(frame.first_seq), Number(frame.last_seq));
+        return;
+      case 'trunkline.snapshot':
+        onSnapshot(frame);
+        break;
+      case 'trunkline.unsubscribed':
+        if (isReopening) {
+          isReopening = false;
+          fold = new Fold();
+          queue = [];
+          setOpened(false);
+          send(subscribe());
+        } else setEnded(frame.code === 4410 ? 'This session was deleted.' : str(frame.reason) || 'The daemon ended this connection.');
+        return;
+      case 'trunkline.error':
+        if (!isOpened() && frame.code === 'session_not_found') setEnded('There is no such session.');
+        break;
+      default:
+    }
+    for (const listener of listeners) listener(frame);
+  }
+
+  const leave = ride({
+    greeting: () => (ended() === null ? [subscribe()] : []),
+    takes: (frame) => frame.session_id === id && frame.type !== 'trunkline.session',
+    frame: onFrame,
+    lost: () => {
+      isReopening = false;
+      fold.add(queue);
+      queue = [];
+    },
+  });
+  onCleanup(() => {
+    leave();
+    clock.stop();
+    send({ type: 'trunkline.unsubscribe', session_id: id });
+  });
+
+  function isInJournal(uuid: string): boolean {
+    const { blocks, waiting } = folded();
+    return waiting.some((one) => one.uuid === uuid) || blocks.some((block) => block.kind === 'prompt' && block.uuid === uuid);
+  }
+
+  function loadOlder(limit = PAGE): Promise<void> {
+    loading ??= (async () => {
+      const mine = fold;
+      const query = { order: 'desc' as const, before: fold.folded.firstSeq, limit, stub_above: STUB_ABOVE };
+      const page = await rest.GET('/v1/sessions/{id}/events', { params: { path: { id }, query } });
+      // The end was opened anew meanwhile.
+      if (mine !== fold) return;
+      for (const gap of page.missing ?? []) fold.gap(gap.first_seq, gap.last_seq);
+      const lines = page.items.map((item) => lineOf(item as unknown as Frame)).filter((line) => line !== null);
+      fold.add(lines);
+      batch(() => {
+        setHasOlder(page.next_before != null && lines.length > 0);
+        setFolded(fold.folded);
+      });
+    })().finally(() => { loading = undefined; });
+    return loading;
+  }
+
+  return {
+    id, folded, approvals, decided, isOpened, catchingUp, ended, hasOlder, echoes, isInJournal, loadOlder, toEnd,
+    session: () => {
+      const base = snapshot();
+      return base === undefined ? undefined : { ...base, ...lobby.byId[id] } as Session;
+    },
+    async loadTo(seq) {
+      while (fold.folded.firstSeq > seq && hasOlder()) await loadOlder(Math.min(5_000, Math.max(PAGE, fold.folded.firstSeq - seq + 20)));
+    },
+    async loadWhole(seq) {
+      const record = await rest.GET('/v1/sessions/{id}/events/{seq}', { params: { path: { id, seq } } });
+      const line = lineOf(record as unknown as Frame);
+      if (line === null) return;
+      fold.replace(line);
+      setFolded(fold.folded);
+    },
+    echo(uuid, text, pictures = []) {
+      if (!isInJournal(uuid)) setEchoes((all) => [...all.filter((one) => one.uuid !== uuid), localPrompt(uuid, text, pictures, new Date().toISOString())]);
+      setToEnd((n) => n + 1);
+    },
+    dropEcho: (uuid) => { setEchoes((all) => all.filter((one) => one.uuid !== uuid)); },
+    onFrame(listener) {
+      listeners.add(listener);
+      return () => { listeners.delete(listener); };
+    },
+    say: (line) => send({ session_id: id, ...line }),
+    saw(seq) {
+      if (seq <= seenSeq) return;
+      seenSeq = seq;
+      void rest.PUT('/v1/sessions/{id}/seen', { params: { path: { id } }, body: { seq } }).catch(() => { seenSeq = 0; });
+    },
+    goToEnd: () => { setToEnd((n) => n + 1); },
+  };
+}

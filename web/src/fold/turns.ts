@@ -1,0 +1,93 @@
+// Owns the ends of turns: how each ended, in words, and what is said there that no answer said before.
+import type { Block, Line } from './model';
+import { list, numOrNull, raw, str, type Raw } from './raw';
+import { closeOpen } from './stream';
+import type { Work } from './work';
+
+const REASONS: Record<string, string> = {
+  error_max_turns: 'It reached its limit of steps.',
+  error_max_budget_usd: 'Its budget is spent.',
+  error_max_structured_output_retries: 'It did not give an answer of the wanted form.',
+};
+
+/** The names of controls that are told in the conversation, in words. */
+const CONTROLS: Record<string, (request: Raw) => string> = {
+  set_model: (request) => `Model: ${str(request.model) || 'the default'}`,
+  rewind_files: (request) => (request.dry_run === true ? '' : 'Files were set back to an earlier message'),
+};
+
+/** Who did something, in words. */
+export function who(by: string | null): string {
+  if (by === null || by === '' || by === 'rest' || by.startsWith('ws:')) return 'you';
+  if (by.startsWith('rule:') || by.startsWith('expiry:')) return `the rule ${by.slice(by.indexOf(':') + 1)}`;
+  if (by.startsWith('covered:')) return 'an earlier choice';
+  if (by.startsWith('webhook:')) return 'a webhook';
+  return by === 'daemon' ? 'the daemon' : by;
+}
+
+/** A control request that was written to the CLI. */
+export function onClientControl(work: Work, line: Line, data: Raw): void {
+  const request = raw(data.request);
+  const subtype = str(request.subtype);
+  if (subtype === 'interrupt') {
+    if (work.folded.workingSince !== null) work.interruptedBy = line.by ?? '';
+    return;
+  }
+  const text = CONTROLS[subtype]?.(request) ?? '';
+  if (text !== '' && line.by !== 'daemon') work.note(line, 'control', text);
+}
+
+/** A turn ended. */
+export function onTurnEnd(work: Work, line: Line, data: Raw): void {
+  const { folded } = work;
+  closeOpen(work);
+  endCalls(folded.blocks, work);
+  const terminal = str(data.terminal_reason);
+  const isError = data.is_error === true || str(data.subtype).startsWith('error');
+  const isInterrupted = terminal.startsWith('aborted') || (isError && work.interruptedBy !== null);
+  const result = str(data.result);
+  const said = folded.blocks.slice(work.turnStart).filter((block) => block.kind === 'text').map((block) => block.text.trim());
+  const isSaid = result.trim() === '' || said.includes(result.trim()) || said.join('\n\n').endsWith(result.trim());
+  const failed = REASONS[str(data.subtype)] ?? (list(data.errors).map(str).filter(Boolean).join('\n') || (isSaid ? 'It failed.' : ''));
+  const usage = raw(data.usage);
+  folded.blocks.push({
+    kind: 'turn', key: `turn:${line.seq}`, seq: line.seq, at: line.ts, version: work.version,
+    outcome: isInterrupted ? 'interrupted' : isError ? 'failed' : 'done',
+    reason: isInterrupted ? `Interrupted by ${who(work.interruptedBy)}` : isError ? failed : '',
+    costUsd: costOf(data), ms: numOrNull(data.duration_ms), text: isSaid || isInterrupted ? '' : result,
+    tokens: numOrNull(usage.output_tokens),
+  });
+  endTurn(work);
+}
+
+/** What this turn alone cost, where the CLI says it; its total is of the whole conversation. */
+function costOf(data: Raw): number | null {
+  const models = data.model_usage_since_last_result;
+  if (models === undefined) return null;
+  const costs = Object.values(raw(models)).map((one) => numOrNull(raw(one).costUSD) ?? 0);
+  return costs.reduce((sum, one) => sum + one, 0);
+}
+
+/** Whatever ran has ended with the turn. */
+export function endTurn(work: Work): void {
+  const { folded } = work;
+  folded.workingSince = null;
+  folded.isCompacting = false;
+  folded.retry = null;
+  work.interruptedBy = null;
+  work.turnStart = folded.blocks.length;
+}
+
+/** Calls that wait for a result get none any more. */
+export function endCalls(blocks: Block[], work: Work): void {
+  for (const block of blocks.slice(work.turnStart)) {
+    if (block.kind !== 'call' || block.result !== null || block.status === 'denied') continue;
+    block.status = 'stopped';
+    block.partialJson = '';
+    if (block.agent?.status === 'running') {
+      block.agent.status = 'stopped';
+      block.agent.current = null;
+    }
+    work.touch(block);
+  }
+}

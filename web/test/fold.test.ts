@@ -1,0 +1,158 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { Fold, lineOf } from '../src/fold/fold';
+import type { Block, CallBlock, Line, TextBlock } from '../src/fold/model';
+
+const RECORDINGS = resolve('../tests/fixtures/recordings') + '/';
+const at = (seq: number) => new Date(Date.UTC(2026, 0, 2, 3, 0, seq)).toISOString();
+const line = (seq: number, src: string, data: unknown, by: string | null = null): Line => ({ seq, lastSeq: seq, ts: at(seq), src, by, data });
+const recording = (name: string): Line[] => readFileSync(RECORDINGS + name, 'utf8').split('\n').filter(Boolean)
+  .map((text, index) => line(index + 1, 'cli', JSON.parse(text)));
+
+function folded(lines: Line[]) {
+  const fold = new Fold();
+  for (const one of lines) fold.add([one]);
+  return fold.folded;
+}
+
+/** The conversation without what only says that something changed. */
+const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value, (key, member: unknown) => (
+  key === 'version' ? undefined : member instanceof Map ? [...member.values()].sort((a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1)) : member)));
+
+const delta = (seq: number, index: number, delta: object, id = 'm1') => line(seq, 'cli', { type: 'stream_event', event: { type: 'content_block_delta', index, delta }, parent_tool_use_id: null, api_message_id: id });
+const said = (seq: number, content: object, more: object = {}) => line(seq, 'cli', { type: 'assistant', message: { id: 'm1', model: 'm', content: [content] }, parent_tool_use_id: null, ...more });
+const result = (seq: number, more: object = {}) => line(seq, 'cli', { type: 'result', subtype: 'success', is_error: false, duration_ms: 5, result: '', ...more });
+
+/** A turn with all that streams: thinking, text, a call with its result, a sub-agent, a question. */
+const TURN: Line[] = [
+  line(1, 'daemon', { type: 'run_started', mode: 'new' }),
+  line(2, 'client', { type: 'user', message: { role: 'user', content: 'Go' }, uuid: 'u1' }, 'rest'),
+  line(3, 'cli', { type: 'command_lifecycle', command_uuid: 'u1', state: 'queued' }),
+  line(4, 'cli', { type: 'command_lifecycle', command_uuid: 'u1', state: 'started' }),
+  line(5, 'cli', { type: 'stream_event', event: { type: 'message_start', message: { id: 'm1' } }, parent_tool_use_id: null }),
+  line(6, 'cli', { type: 'stream_event', event: { type: 'content_block_start', index: 0, content_block: { type: 'thinking', thinking: '' } }, parent_tool_use_id: null }),
+  delta(7, 0, { type: 'thinking_delta', thinking: 'Let me ' }),
+  delta(8, 0, { type: 'thinking_delta', thinking: 'see.' }),
+  said(9, { type: 'thinking', thinking: 'Let me see.' }, { thinking_duration_ms: 1400 }),
+  line(10, 'cli', { type: 'stream_event', event: { type: 'content_block_start', index: 1, content_block: { type: 'text', text: '' } }, parent_tool_use_id: null }),
+  delta(11, 1, { type: 'text_delta', text: '# One\n\nTwo' }),
+  delta(12, 1, { type: 'text_delta', text: '\n\nThree' }),
+  line(13, 'stderr', 'a warning'),
+  said(14, { type: 'text', text: '# One\n\nTwo\n\nThree' }),
+  line(15, 'cli', { type: 'stream_event', event: { type: 'content_block_start', index: 2, content_block: { type: 'tool_use', id: 't1', name: 'Agent', input: {} } }, parent_tool_use_id: null }),
+  delta(16, 2, { type: 'input_json_delta', partial_json: '{"description":"lo' }),
+  delta(17, 2, { type: 'input_json_delta', partial_json: 'ok"}' }),
+  said(18, { type: 'tool_use', id: 't1', name: 'Agent', input: { description: 'look', subagent_type: 'explore' } }),
+  line(19, 'cli', { type: 'stream_event', event: { type: 'message_stop' }, parent_tool_use_id: null }),
+  line(20, 'cli', { type: 'assistant', message: { id: 'm2', model: 'm', content: [{ type: 'tool_use', id: 't2', name: 'Bash', input: { command: 'ls' } }] }, parent_tool_use_id: 't1' }),
+  line(21, 'cli', { type: 'control_request', request_id: 'r1', request: { subtype: 'can_use_tool', tool_name: 'Bash', input: { command: 'ls' }, tool_use_id: 't2' } }),
+  line(22, 'daemon', { type: 'approval', approval_id: 'a1', request_id: 'r1', seq: 21, kind: 'tool', subject: 'Bash' }),
+  line(23, 'daemon', { type: 'decision', approval_id: 'a1', state: 'allowed', by: 'rest' }),
+  line(24, 'cli', { type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't2', content: 'a.md' }] }, parent_tool_use_id: 't1', tool_use_result: { stdout: 'a.md' } }),
+  line(25, 'cli', { type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't1', content: [{ type: 'text', text: 'one file' }] }] }, parent_tool_use_id: null }),
+  line(26, 'cli', { type: 'assistant', message: { id: 'm3', model: 'm', content: [{ type: 'text', text: 'There is one.' }] }, parent_tool_use_id: null }),
+  result(27, { result: 'There is one.' }),
+  line(28, 'cli', { type: 'prompt_suggestion', suggestion: 'And now?' }),
+];
+
+const kinds = (blocks: Block[]) => blocks.map((block) => block.kind);
+const callOf = (blocks: Block[]) => blocks.find((block): block is CallBlock => block.kind === 'call')!;
+
+test('a turn is folded to its blocks, and what was streamed is there once', () => {
+  const { blocks, suggestion, workingSince } = folded(TURN);
+  expect(kinds(blocks)).toEqual(['prompt', 'thinking', 'note', 'text', 'call', 'text', 'turn']);
+  expect(blocks[1]).toMatchObject({ text: 'Let me see.', ms: 1400, isOpen: false });
+  expect((blocks[3] as TextBlock).parts.map((part) => part.text)).toEqual(['# One\n\n', 'Two\n\n', 'Three']);
+  const call = callOf(blocks);
+  expect(call).toMatchObject({ name: 'Agent', status: 'done', result: { text: 'one file' }, agent: { kind: 'explore', task: 'look', steps: 1, status: 'done' } });
+  expect(callOf(call.agent!.blocks)).toMatchObject({ name: 'Bash', status: 'done', result: { text: 'a.md', typed: { stdout: 'a.md' } }, asked: { approvalId: 'a1', state: 'allowed', by: 'rest' } });
+  expect(blocks.at(-1)).toMatchObject({ outcome: 'done', text: '' });
+  expect([suggestion, workingSince]).toEqual(['And now?', null]);
+});
+
+test('cuts, repeats and reordered pages give what one undisturbed pass gives', () => {
+  const whole = plain(folded(TURN));
+  const slices = fc.array(fc.record({ from: fc.nat(TURN.length), length: fc.integer({ min: 1, max: 9 }) }), { maxLength: 20 });
+  fc.assert(fc.property(slices, fc.boolean(), (cuts, isForward) => {
+    const fold = new Fold();
+    for (const { from, length } of cuts) fold.add(TURN.slice(from, from + length));
+    const rest = isForward ? TURN : TURN.toReversed();
+    for (const one of rest) fold.add([one]);
+    expect(plain(fold.folded)).toEqual(whole);
+  }), { numRuns: 100 });
+});
+
+test('joined pieces give what single ones give, at each moment', () => {
+  for (let end = 11; end <= 13; end += 1) {
+    const single = folded(TURN.slice(0, end)).blocks.find((block) => block.kind === 'text') as TextBlock;
+    expect(single.isOpen).toBe(true);
+    const fold = new Fold();
+    fold.add(TURN.slice(0, 10));
+    const text = TURN.slice(10, Math.min(end, 12)).map((one) => (one.data as { event: { delta: { text: string } } }).event.delta.text).join('');
+    fold.add([lineOf({ type: 'trunkline.coalesced', first_seq: 11, last_seq: Math.min(end, 12), ts: at(11), src: 'cli', data: { type: 'stream_event', event: { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text } }, parent_tool_use_id: null } })!]);
+    expect((fold.folded.blocks.find((block) => block.kind === 'text') as TextBlock).parts).toEqual(single.parts);
+  }
+});
+
+test('an answer that is entered in its middle says so, and is whole once its line comes', () => {
+  const fold = new Fold();
+  fold.add(TURN.slice(11, 12));
+  expect(fold.folded.blocks[0]).toMatchObject({ kind: 'text', text: '\n\nThree', lacksBeginning: true });
+  fold.add(TURN.slice(12, 14));
+  expect(fold.folded.blocks.filter((block) => block.kind === 'text')).toMatchObject([{ text: '# One\n\nTwo\n\nThree', lacksBeginning: false }]);
+});
+
+test('an interruption, a denial and a failure are told apart', () => {
+  const use = (seq: number, id: string) => said(seq, { type: 'tool_use', id, name: 'Bash', input: {} });
+  const back = (seq: number, id: string, more: object = {}) => line(seq, 'cli', { type: 'user', message: { content: [{ type: 'tool_result', tool_use_id: id, content: 'no', is_error: true }] }, parent_tool_use_id: null, ...more });
+  const { blocks } = folded([
+    use(1, 'a'), back(2, 'a'),
+    use(3, 'b'), back(4, 'b', { tool_result_meta: [{ id: 'b', permission_decision: { decision: 'reject' } }] }),
+    use(5, 'c'),
+    line(6, 'client', { type: 'control_request', request_id: 'i', request: { subtype: 'interrupt' } }, 'rest'),
+    line(7, 'cli', { type: 'user', message: { content: [{ type: 'text', text: '[Request interrupted by user for tool use]' }] }, parent_tool_use_id: null }),
+    result(8, { subtype: 'error_during_execution', is_error: true }),
+  ]);
+  expect(blocks.map((block) => (block.kind === 'call' ? block.status : block.kind))).toEqual(['failed', 'denied', 'stopped', 'turn']);
+  expect(blocks.at(-1)).toMatchObject({ outcome: 'interrupted', reason: 'Interrupted by you' });
+});
+
+test('a prompt that waits is no part of the conversation until its turn begins', () => {
+  const prompt = (seq: number, uuid: string) => line(seq, 'client', { type: 'user', message: { content: uuid }, uuid }, 'rest');
+  const life = (seq: number, uuid: string, state: string) => line(seq, 'cli', { type: 'command_lifecycle', command_uuid: uuid, state });
+  const lines = [prompt(1, 'u1'), life(2, 'u1', 'queued'), life(3, 'u1', 'started'), prompt(4, 'u2'), life(5, 'u2', 'queued'), prompt(6, 'u3'), life(7, 'u3', 'queued')];
+  const before = folded(lines);
+  expect([kinds(before.blocks), before.waiting.map((one) => one.text)]).toEqual([['prompt'], ['u2', 'u3']]);
+  const after = folded([...lines, life(8, 'u2', 'cancelled'), said(9, { type: 'text', text: 'Yes' }), result(10), life(11, 'u3', 'started')]);
+  expect([kinds(after.blocks), after.waiting]).toEqual([['prompt', 'text', 'turn', 'prompt'], []]);
+});
+
+test('a large result is offered, and takes its place when it is loaded', () => {
+  const fold = new Fold();
+  const user = { type: 'user', message: { content: [{ type: 'tool_result', tool_use_id: 't', content: 'long' }] }, parent_tool_use_id: null };
+  fold.add([said(1, { type: 'tool_use', id: 't', name: 'Bash', input: {} }), line(2, 'cli', { type: 'user', parent_tool_use_id: null, 'trunkline.stub': { bytes: 12_000_000 } })]);
+  expect(callOf(fold.folded.blocks)).toMatchObject({ status: 'done', result: { leftOutBytes: 12_000_000, seq: 2 } });
+  fold.replace(line(2, 'cli', user));
+  expect(callOf(fold.folded.blocks)).toMatchObject({ status: 'done', result: { leftOutBytes: null, text: 'long' } });
+});
+
+test('everything that the CLI was recorded to say is known', () => {
+  const unknown: string[] = [];
+  for (const name of readdirSync(RECORDINGS).filter((one) => one.endsWith('.ndjson') && !one.includes('.stdin.'))) {
+    const lines = recording(name);
+    const { blocks } = folded(lines);
+    unknown.push(...blocks.filter((block) => block.kind === 'note' && block.code === 'unknown').map((block) => `${name}: ${block.kind === 'note' ? block.text : ''}`));
+    expect(new Set(blocks.map((block) => block.key)).size, name).toBe(blocks.length);
+    const fold = new Fold();
+    fold.add(lines.slice(lines.length / 2));
+    fold.add(lines);
+    expect(plain(fold.folded), name).toEqual(plain(folded(lines)));
+  }
+  expect(unknown).toEqual([]);
+});
+
+test('a kind that is not known is a hairline that shows it', () => {
+  expect(folded([line(1, 'cli', { type: 'from_the_future', x: 1 })]).blocks).toMatchObject([{ kind: 'note', code: 'unknown', detail: expect.stringContaining('"x": 1') }]);
+});
