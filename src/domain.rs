@@ -10,6 +10,7 @@ pub mod ids;
 pub mod last_line;
 pub mod liveness;
 pub mod lobby;
+pub mod login;
 pub mod money;
 pub mod park;
 pub mod prompt;
@@ -31,10 +32,13 @@ pub use client::{BadClientId, ClientId};
 pub use clock::{Clock, Timestamp};
 pub use error_code::ErrorCode;
 pub use fact::{Chosen, Fact, MAX_TITLE_BYTES, Projection};
-pub use ids::{ApprovalId, CliSessionId, ConnectionId, DeliveryId, RequestId, RunId, SessionId, WebhookId};
+pub use ids::{
+    ApprovalId, CliSessionId, ConnectionId, DeliveryId, LoginId, RequestId, RunId, SessionId, WebhookId,
+};
 pub use last_line::{LastLine, LastLineKind};
 pub use liveness::{Liveness, SilenceAction};
 pub use lobby::{Attention, AttentionReason, LobbyChange, PutOff, PutOffHow};
+pub use login::{LOGIN_LIFE_MS, LOGIN_USE_STEP_MS, Login, MAX_LOGINS};
 pub use money::{ModelUsage, TokenUsage, Usd};
 pub use park::{ParkObstacle, ParkReason, Parked};
 pub use prompt::{PromptState, PromptUuid, is_from_daemon, prompt_uuid_from_daemon};

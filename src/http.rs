@@ -18,6 +18,7 @@ mod extract;
 mod guard;
 mod idempotency;
 mod lobby;
+mod logins;
 mod observe;
 mod openapi;
 mod page;

@@ -11,6 +11,7 @@ mod edit;
 mod error;
 mod history;
 mod idempotency;
+mod logins;
 mod model;
 mod outbox;
 mod page;
@@ -38,6 +39,7 @@ use tokio_util::task::TaskTracker;
 pub use connect::Blank;
 pub use error::StoreError;
 pub use idempotency::{EndedRequest, KeptAnswer, KeyedEnd, KeyedRequest, RequestDigest, RequestKey};
+pub use logins::LoginRow;
 pub use model::{
     ApprovalFilter, ApprovalRow, CliSessionSpan, MetaPatch, NewSession, PromptRow, RunEnd, RunRow,
     SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
@@ -47,10 +49,12 @@ pub use queue::QueuedPrompt;
 pub use webhooks::{DeliveryAttempt, DeliveryEnd, NewWebhook, WebhookDelivery, WebhookPatch, WebhookRow};
 
 use crate::domain::{
-    Approval, ApprovalId, AttentionReason, CliSessionId, FailReason, Projection, PromptState, PromptUuid,
-    PutOff, RuleSpec, Seq, SessionId, SessionState, Timestamp, TurnEnd, WebhookId, fact::CliTotals,
+    Approval, ApprovalId, AttentionReason, CliSessionId, FailReason, LoginId, Projection, PromptState,
+    PromptUuid, PutOff, RuleSpec, Seq, SessionId, SessionState, Timestamp, TurnEnd, WebhookId,
+    fact::CliTotals,
 };
 use connect::Identity;
+use logins::LoginEdit;
 use queue::QueueEdit;
 use unreadable::Unreadable;
 use webhooks::WebhookEdit;
@@ -336,6 +340,31 @@ impl Store {
     pub async fn deliveries_waiting(&self) -> Result<u64, StoreError> {
         self.read(move |pool| async move { webhooks::pending(&pool).await })
             .await
+    }
+
+    /// All logins that were used since `from`; older ones are forgotten.
+    pub async fn logins(&self, from: Timestamp) -> Result<Vec<LoginRow>, StoreError> {
+        self.writer.run(Edit::Login(LoginEdit::Prune(from))).await?;
+        self.read(|pool| async move { logins::list(&pool).await }).await
+    }
+
+    /// Adds a login.
+    pub async fn insert_login(&self, login: LoginRow) -> Result<(), StoreError> {
+        let edit = LoginEdit::Insert(Box::new(login));
+        self.writer.run(Edit::Login(edit)).await.map(drop)
+    }
+
+    /// Notes that a login was used.
+    pub async fn login_used(&self, id: LoginId, at: Timestamp) -> Result<(), StoreError> {
+        self.writer
+            .run(Edit::Login(LoginEdit::Used(id, at)))
+            .await
+            .map(drop)
+    }
+
+    /// Deletes a login; `false` when it was not there.
+    pub async fn delete_login(&self, id: LoginId) -> Result<bool, StoreError> {
+        self.writer.run(Edit::Login(LoginEdit::Delete(id))).await
     }
 
     /// Writes down that the request with this key begins. `None`: it is new, and may run. Else what is known of the one

@@ -235,6 +235,7 @@ async fn serve(
     .restarted_by(asking)
     .begun_with(in_force)
     .examined_by(doctor::examiner(loaded));
+    state.take_up_logins().await.context("cannot read the logins")?;
     state.go_on().await;
     let no_more_requests = CancellationToken::new();
     for listener in listeners.tcp {

@@ -66,6 +66,9 @@ codes! {
     TooManyTickets, "too_many_tickets", retry, none,
         "As many tickets wait for their use as may",
         "Use them, or wait: each ends 30 seconds after it was made.";
+    LoginInvalid, "login_invalid", final, none,
+        "The login does not hold",
+        "It was ended, or not used for 30 days, or the request is of no page of this daemon. 'trunkline open' makes another.";
     HostForbidden, "host_forbidden", final, none,
         "The Host header names a host that this daemon does not serve",
         "Use a loopback address, or add the name to server.allowed_hosts.";
@@ -364,6 +367,10 @@ codes! {
     TooManyWebhooks, "too_many_webhooks", final, none,
         "There are as many webhooks as there may be",
         "Delete one, or make one that is told more.";
+    // Logins.
+    LoginNotFound, "login_not_found", final, none,
+        "There is no such login",
+        "GET /v1/logins lists the logins; a viewer sees its own.";
     // The daemon.
     ShuttingDown, "shutting_down", retry, effect,
         "The daemon is shutting down",

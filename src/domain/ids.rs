@@ -84,6 +84,10 @@ uuid_id!(
     WebhookId
 );
 uuid_id!(
+    /// A browser that a person let in.
+    LoginId
+);
+uuid_id!(
     /// One event on its way to a webhook; the same in all repeats.
     DeliveryId
 );

@@ -1,5 +1,7 @@
 //! Owns the extractors: bodies, queries and path ids that answer with a problem when they are wrong.
 
+use std::convert::Infallible;
+
 use axum::{
     body::Bytes,
     extract::{
@@ -12,7 +14,8 @@ use serde_json::{Value, error::Category};
 
 use super::{ApiError, AppState, ErrorCode, guard};
 use crate::{
-    domain::{ApprovalId, RequestId, SessionId, WebhookId},
+    auth::Tenure,
+    domain::{ApprovalId, LoginId, RequestId, SessionId, WebhookId},
     journal::Chunk,
     store::PageRequest,
 };
@@ -191,6 +194,29 @@ impl FromRequestParts<AppState> for OfWebhook {
             Ok(Ok(id)) => Ok(Self(id)),
             _ => Err(ErrorCode::InvalidId.into()),
         }
+    }
+}
+
+/// The login that the path names.
+pub(super) struct OfLogin(pub(super) LoginId);
+
+impl FromRequestParts<AppState> for OfLogin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let id = Path::<String>::from_request_parts(parts, state).await;
+        match id.map(|Path(text)| text.parse()) {
+            Ok(Ok(id)) => Ok(Self(id)),
+            _ => Err(ErrorCode::InvalidId.into()),
+        }
+    }
+}
+
+impl FromRequestParts<AppState> for Tenure {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &AppState) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
     PROBLEM_JSON,
     dto::Problem,
     guard, idempotency,
-    routes::{self, tickets, webhooks},
+    routes::{self, logins, tickets, webhooks},
 };
 
 /// The name of the security scheme.
@@ -38,13 +38,13 @@ const PROBLEM: &str = "Problem";
 const ANY_STATUS: [&str; 3] = ["400", "403", "421"];
 /// Problems that every route that needs a token may answer besides: the guard of the token, the daemon's own failures.
 const GUARDED_STATUS: [&str; 3] = ["401", "500", "503"];
-/// Problems that routes of one session, or of one webhook, may answer besides.
+/// Problems that routes of one session, webhook or login may answer besides.
 const ONE_STATUS: [&str; 1] = ["404"];
 /// Problems that routes that change something may answer besides.
 const BODY_STATUS: [&str; 4] = ["409", "413", "415", "422"];
 
 /// The POSTs that take no idempotency key: their answers hold a secret, which is kept nowhere.
-const UNKEYED: [&str; 2] = [tickets::PATH, webhooks::PATH];
+const UNKEYED: [&str; 3] = [tickets::PATH, logins::PATH, webhooks::PATH];
 
 /// Problems that requests which may carry an idempotency key may answer besides.
 const KEYED_STATUS: [&str; 2] = ["409", "410"];
@@ -134,7 +134,9 @@ fn document() -> OpenApi {
     components.responses.insert(PROBLEM.to_owned(), problem.into());
     for (path, item) in &mut document.paths.paths {
         let guarded = !guard::is_open(path);
-        let of_one = path.contains("{id}") || path.contains("{webhook_id}");
+        let of_one = ["{id}", "{webhook_id}", "{login_id}", logins::CURRENT]
+            .iter()
+            .any(|of_one| path.contains(of_one));
         if let Some(operation) = item.post.as_mut().filter(|_| !UNKEYED.contains(&path.as_str())) {
             add_key(operation);
         }

@@ -8,6 +8,7 @@ mod directories;
 mod events;
 mod health;
 mod lobby;
+pub(super) mod logins;
 mod messages;
 mod metrics;
 mod queue;
@@ -47,6 +48,9 @@ const SMALL_BODY_BYTES: usize = 1024 * 1024;
 /// What a body with a prompt may have beyond the prompt, in bytes.
 const PROMPT_OVERHEAD_BYTES: usize = 1024 * 1024;
 
+/// Largest body that makes a login, in bytes: a stranger may send it.
+const LOGIN_BODY_BYTES: usize = 4 * 1024;
+
 /// Smaller answers are not worth compressing: they are a packet or two.
 const LEAST_COMPRESSED_BYTES: u64 = 4096;
 
@@ -66,6 +70,7 @@ pub fn router(state: AppState) -> Router {
         .merge(limited(surround(with_prompt()), prompt_bytes))
         .merge(limited(surround(without_prompt()), SMALL_BODY_BYTES))
         .merge(limited(with_secret().layer(held.clone()), SMALL_BODY_BYTES))
+        .merge(limited(of_logins().layer(held), LOGIN_BODY_BYTES))
         .split_for_parts();
     // The last layer is the first that sees a request.
     router
@@ -119,6 +124,7 @@ pub(super) fn document() -> OpenApi {
         .merge(with_prompt())
         .merge(without_prompt())
         .merge(with_secret())
+        .merge(of_logins())
         .into_openapi()
 }
 
@@ -218,6 +224,14 @@ fn with_secret() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(tickets::create))
         .routes(routes!(webhooks::list, webhooks::create))
+}
+
+/// Routes that are asked by whom nobody has let in, and set cookies.
+fn of_logins() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(logins::list, logins::create))
+        .routes(routes!(logins::current, logins::log_out))
+        .routes(routes!(logins::delete))
 }
 
 async fn not_found() -> ApiError {

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use futures_util::future::BoxFuture;
@@ -17,12 +17,13 @@ use super::{
     dto::{Readiness, read_queued},
     guard::HostPolicy,
     idempotency::Running,
+    logins::Logins,
     serve::Strangers,
     ws::Waiting,
 };
 use crate::{
-    auth::{Tickets, Tokens},
-    domain::Role,
+    auth::{Shown, Tenure, Tickets, Tokens},
+    store::StoreError,
     supervisor::{Lobby, PromptQueue, Supervisor, Tethers, Webhooks},
 };
 
@@ -38,6 +39,7 @@ struct Parts {
     prompt_queue: PromptQueue,
     tokens: Tokens,
     tickets: Tickets,
+    logins: Logins,
     config: HttpConfig,
     hosts: HostPolicy,
     connections: Connections,
@@ -72,7 +74,8 @@ impl AppState {
             strangers: Strangers::new(config.max_unauthenticated_connections),
             first_lines: Waiting::default(),
             running: Running::default(),
-            tickets: Tickets::new(Duration::from_millis(config.ticket_ms)),
+            tickets: Tickets::default(),
+            logins: Logins::new(supervisor.store().clone(), tracker.clone()),
             tethers: Tethers::new(supervisor.clone(), shutdown.clone(), tracker.clone()),
             prompt_queue: PromptQueue::new(supervisor.clone(), read_queued),
             webhooks: Webhooks::new(&supervisor, lobby.clone()),
@@ -182,9 +185,29 @@ impl AppState {
         &self.0.tickets
     }
 
-    /// The role with which a ticket opens a path. The ticket is used up.
-    pub(super) fn redeem(&self, ticket: &str, path: &str) -> Option<Role> {
+    /// Takes up the logins of before.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn take_up_logins(&self) -> Result<(), StoreError> {
+        self.0.logins.load().await
+    }
+
+    pub(super) fn logins(&self) -> &Logins {
+        &self.0.logins
+    }
+
+    /// How a ticket opens a path. The ticket is used up.
+    pub(super) fn redeem(&self, ticket: &str, path: &str) -> Option<Shown> {
         self.0.tickets.redeem(ticket, path, Instant::now())
+    }
+
+    /// What a token, or a ticket for this path, opens. A ticket is used up.
+    pub(super) fn opened_by(&self, credential: &str, path: &str) -> Option<Shown> {
+        let tenure = Tenure::default();
+        let of_token = self.0.tokens.role_of(credential);
+        let of_token = of_token.map(|role| Shown { role, tenure });
+        of_token.or_else(|| self.redeem(credential, path))
     }
 
     pub(super) fn config(&self) -> &HttpConfig {

@@ -17,6 +17,7 @@ use super::{
     thin::{Piece, Thin, Thinning},
 };
 use crate::{
+    auth::Tenure,
     domain::{Seq, SessionId},
     journal::{Chunk, Cursor, Missing},
 };
@@ -29,6 +30,8 @@ const CHUNK_BYTES: usize = 256 * 1024;
 const BEAT: Duration = Duration::from_secs(15);
 /// The first bytes of an event stream: how long a browser waits before it comes back.
 const PREAMBLE: &[u8] = b"retry: 2000\n\n";
+/// The last event of a stream whose login has ended.
+const LOGIN_ENDED: &[u8] = b"event: login_ended\ndata: {\"type\":\"trunkline.login_ended\"}\n\n";
 /// A comment that clients ignore.
 const BEAT_COMMENT: &[u8] = b": beat\n\n";
 
@@ -152,6 +155,7 @@ pub(super) async fn open(
     format: Format,
     follow: bool,
     thinning: Thinning,
+    tenure: Tenure,
 ) -> Result<Response, ApiError> {
     let permit = state.connections().admit(id)?;
     let cursor = state.supervisor().cursor(id, after).await?;
@@ -163,7 +167,7 @@ pub(super) async fn open(
         until: (!follow).then_some(head),
         format,
     };
-    Ok(respond(state, records, format, permit))
+    Ok(respond(state, records, format, permit, tenure))
 }
 
 /// Where a stream comes from.
@@ -180,6 +184,7 @@ pub(super) fn respond<S: Source>(
     source: S,
     format: Format,
     permit: ConnectionPermit,
+    tenure: Tenure,
 ) -> Response {
     let mut beat = interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -191,6 +196,7 @@ pub(super) fn respond<S: Source>(
         beat,
         shutdown: state.shutdown().clone(),
         reconnect_after_ms: state.config().reconnect_after_ms,
+        tenure,
         ended: false,
         _permit: permit,
     };
@@ -256,6 +262,7 @@ struct Stream<S> {
     beat: Interval,
     shutdown: CancellationToken,
     reconnect_after_ms: u64,
+    tenure: Tenure,
     /// Whether the last event was sent.
     ended: bool,
     /// Gives the place back when the client is gone.
@@ -275,6 +282,10 @@ impl<S: Source> Stream<S> {
             () = self.shutdown.cancelled() => {
                 self.ended = true;
                 (self.format == Format::EventStream).then(|| Ok(closing::event(self.reconnect_after_ms)))
+            }
+            () = self.tenure.over() => {
+                self.ended = true;
+                (self.format == Format::EventStream).then(|| Ok(Bytes::from_static(LOGIN_ENDED)))
             }
             part = self.source.next() => part,
             _ = self.beat.tick(), if self.format == Format::EventStream => Some(Ok(Bytes::from_static(BEAT_COMMENT))),

@@ -40,7 +40,7 @@ use super::{
     thin::Thinning,
 };
 use crate::{
-    auth::Tokens,
+    auth::{Shown, Tenure, Tokens},
     domain::{ClientId, Role, SessionId},
     session::{Attachment, ClientInbox},
 };
@@ -48,7 +48,7 @@ use client::{Client, Inbox};
 use close::Close;
 use dialect::{Dialect, Received};
 use ndjson::{Earlier, Relay};
-use socket::Limits;
+use socket::{Limits, Until};
 use v1::Records;
 
 /// The beginning of a sub-protocol that carries a token. It is never chosen.
@@ -197,6 +197,7 @@ pub(super) async fn attach(
     Params(params): Params<AttachParams>,
     role: Option<Extension<Role>>,
     visit: Option<Extension<Arc<Visit>>>,
+    tenure: Tenure,
     (uri, headers): (Uri, HeaderMap),
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -209,7 +210,10 @@ pub(super) async fn attach(
         check_role(role, &params)?;
     }
     match (protocol, role) {
-        (Protocol::Records, Some(role)) => attach_records(state, id, params, role, upgrade).await,
+        (Protocol::Records, Some(role)) => {
+            let shown = Shown { role, tenure };
+            attach_records(state, id, params, shown, upgrade).await
+        }
         (Protocol::Records, None) => Err(ErrorCode::Unauthorized.into()),
         (Protocol::Ndjson, _) if params.of_records().is_some() => {
             let name = params.of_records().unwrap_or_default();
@@ -234,7 +238,7 @@ pub(super) async fn attach(
                 id,
                 params,
                 upgrade,
-                Proof::Shown(Box::new(client)),
+                Proof::Shown(Box::new(client), tenure),
             ))
         }
         (Protocol::Ndjson, None) => {
@@ -298,7 +302,7 @@ async fn attach_records(
     state: AppState,
     id: SessionId,
     params: AttachParams,
-    role: Role,
+    Shown { role, tenure }: Shown,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, ApiError> {
     if params.resume.is_some() {
@@ -334,10 +338,10 @@ async fn attach_records(
         role,
     };
     let limits = Limits::of(state.config());
-    let shutdown = state.shutdown().clone();
+    let until = Until::of(&state, tenure);
     let tracked = state.tracker().token();
     Ok(upgrade.on_upgrade(move |socket| async move {
-        let ended = socket::run(socket, client, limits, shutdown).await;
+        let ended = socket::run(socket, client, limits, until).await;
         tracing::info!(session.id = %id, conn.id = %connection, reason = ended, "WebSocket closed");
         drop((permit, tracked));
     }))
@@ -348,7 +352,7 @@ type RelayClient = Client<ClientInbox, Relay<ClientInbox>>;
 /// Whether a client has shown the token.
 enum Proof {
     /// It has, and is attached, or cannot be.
-    Shown(Box<Result<(ConnectionPermit, RelayClient), Close>>),
+    Shown(Box<Result<(ConnectionPermit, RelayClient), Close>>, Tenure),
     /// Its first line is to show it, or a ticket for the path.
     ToCome { visit: Option<Arc<Visit>>, path: String },
 }
@@ -362,18 +366,20 @@ fn attach_relay(
     proof: Proof,
 ) -> Response {
     let limits = Limits::of(state.config());
-    let shutdown = state.shutdown().clone();
     let tracked = state.tracker().token();
     upgrade.on_upgrade(move |mut socket| async move {
         let attached = match proof {
-            Proof::Shown(attached) => *attached,
+            Proof::Shown(attached, tenure) => attached.map(|(permit, client)| (permit, client, tenure)),
             Proof::ToCome { visit, path } => {
                 let ask = (id, path.as_str(), &params);
                 prove_and_attach(&state, ask, &mut socket, visit.as_ref()).await
             }
         };
         let (ended, permit) = match attached {
-            Ok((permit, client)) => (socket::run(socket, client, limits, shutdown).await, Some(permit)),
+            Ok((permit, client, tenure)) => {
+                let until = Until::of(&state, tenure);
+                (socket::run(socket, client, limits, until).await, Some(permit))
+            }
             Err(close) => {
                 socket::refuse(socket, &close, limits.close_timeout).await;
                 (close.as_str(), None)
@@ -390,20 +396,19 @@ async fn prove_and_attach(
     (id, path, params): (SessionId, &str, &AttachParams),
     socket: &mut WebSocket,
     visit: Option<&Arc<Visit>>,
-) -> Result<(ConnectionPermit, RelayClient), Close> {
+) -> Result<(ConnectionPermit, RelayClient, Tenure), Close> {
     let place = state.first_lines().take().ok_or(Close::Unproven)?;
-    let role_of = |credential: &str| {
-        let of_token = state.tokens().role_of(credential);
-        of_token.or_else(|| state.redeem(credential, path))
-    };
-    let (role, rest) = first_line::prove(socket, role_of, visit, state.shutdown()).await?;
+    let opens = |credential: &str| state.opened_by(credential, path);
+    let (shown, rest) = first_line::prove(socket, opens, visit, state.shutdown()).await?;
+    let Shown { role, tenure } = shown;
     drop(place);
     check_role(role, params).map_err(|_| Close::Forbidden)?;
     let permit = state
         .connections()
         .admit(id)
         .map_err(|error| Close::Unattached(error.into()))?;
-    Ok((permit, relay(state, id, params, role, None, rest).await?))
+    let client = relay(state, id, params, role, None, rest).await?;
+    Ok((permit, client, tenure))
 }
 
 /// Attaches a client that has shown the token. `rest` is what it has sent already.

@@ -9,7 +9,7 @@ use prometheus_client::{
 };
 
 use super::WarmLevel;
-use crate::domain::{ApprovalKind, SessionState};
+use crate::domain::{ApprovalKind, Role, SessionState};
 
 /// The levels at a moment.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Levels {
     pub processes: u64,
     /// Open sockets and streams.
     pub clients: u64,
+    /// The role of each login that holds.
+    pub logins: Vec<Role>,
     /// The kind of each approval that somebody has to decide.
     pub approvals: Vec<ApprovalKind>,
     /// Requests of CLIs that open once others are closed.
@@ -48,12 +50,18 @@ struct KindLabels {
     kind: &'static str,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RoleLabels {
+    role: &'static str,
+}
+
 /// Gauges that are set before they are read.
 #[derive(Debug)]
 pub(super) struct LevelMetrics {
     sessions: Family<StateLabels, Gauge>,
     processes: Gauge,
     clients: Gauge,
+    logins: Family<RoleLabels, Gauge>,
     approvals: Family<KindLabels, Gauge>,
     requests_waiting: Gauge,
     projections: Gauge,
@@ -69,6 +77,7 @@ impl LevelMetrics {
             sessions: Family::default(),
             processes: Gauge::default(),
             clients: Gauge::default(),
+            logins: Family::default(),
             approvals: Family::default(),
             requests_waiting: Gauge::default(),
             projections: Gauge::default(),
@@ -80,6 +89,7 @@ impl LevelMetrics {
         registry.register("sessions", "Sessions by state", levels.sessions.clone());
         registry.register("processes", "CLI processes that live", levels.processes.clone());
         registry.register("clients", "Open WebSockets and streams", levels.clients.clone());
+        registry.register("logins", "Browsers that are let in", levels.logins.clone());
         registry.register(
             "approvals_pending",
             "Open approvals that nobody has decided",
@@ -138,6 +148,11 @@ impl LevelMetrics {
             self.approvals
                 .get_or_create(&labels)
                 .set(i64::try_from(of_kind).unwrap_or(i64::MAX));
+        }
+        for role in [Role::Viewer, Role::Operator] {
+            let of_role = now.logins.iter().filter(|of| **of == role).count();
+            let labels = RoleLabels { role: role.as_str() };
+            self.logins.get_or_create(&labels).set(signed(of_role as u64));
         }
         self.requests_waiting.set(signed(now.requests_waiting));
         self.processes.set(signed(now.processes));

@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::{
     EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit,
     idempotency,
+    logins::{self, LoginEdit},
     queue::{self, QueueEdit},
     webhooks::{self, WebhookEdit},
 };
@@ -19,7 +20,7 @@ const QUEUE: usize = 256;
 /// Most requests in one transaction, so that the first of them does not wait long.
 const BATCH: usize = 64;
 
-/// One thing to write. Its answer is whether the session, request or webhook that it names was there (for a new one: was not);
+/// One thing to write. Its answer is whether the session, request, webhook or login that it names was there (for a new one: was not);
 /// of facts whether a webhook is to be told of them.
 pub(super) enum Edit {
     InsertSession(Box<NewSession>),
@@ -61,6 +62,7 @@ pub(super) enum Edit {
     EndRequest(Box<EndedRequest>),
     ForgetRequest(RequestKey),
     Webhook(Box<WebhookEdit>),
+    Login(LoginEdit),
     Ping,
     /// Close the connection after everything that came before.
     Close,
@@ -231,6 +233,7 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
         Edit::EndRequest(ended) => idempotency::end(connection, &ended).await.map(|()| true),
         Edit::ForgetRequest(key) => idempotency::forget(connection, &key).await,
         Edit::Webhook(edit) => webhooks::write(connection, *edit).await,
+        Edit::Login(edit) => logins::edit(connection, edit).await,
         Edit::Ping => edit::probe(connection).await.map(|()| true),
         Edit::Close => Ok(true),
     }

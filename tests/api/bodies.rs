@@ -17,6 +17,8 @@ use crate::{
 const PROMPT_BYTES: usize = 64 * 1024;
 /// What a body may have that holds no prompt, and what one that does may have beyond it: see `docs/PROTOCOL.md`.
 const BODY_BYTES: usize = 1024 * 1024;
+/// What may be sent about logins, which a stranger does.
+const LOGIN_BYTES: usize = 4 * 1024;
 /// The operations whose bodies may hold a prompt, a tool's input or a file.
 const LARGE: [&str; 8] = [
     "create_session",
@@ -31,9 +33,10 @@ const LARGE: [&str; 8] = [
 ];
 
 fn limit(operation: &Operation) -> usize {
-    match LARGE.contains(&operation.id.as_str()) {
-        true => PROMPT_BYTES + BODY_BYTES,
-        false => BODY_BYTES,
+    match operation.id.as_str() {
+        id if LARGE.contains(&id) => PROMPT_BYTES + BODY_BYTES,
+        _ if operation.path.starts_with("/v1/logins") => LOGIN_BYTES,
+        _ => BODY_BYTES,
     }
 }
 

@@ -53,6 +53,7 @@ impl Operation {
             .replace("{id}", session)
             .replace("{approval_id}", approval)
             .replace("{webhook_id}", session)
+            .replace("{login_id}", session)
             .replace("{server}", "a%2Fb")
             .replace("{task_id}", "task")
             .replace("{rule_id}", "a-rule")
@@ -64,6 +65,7 @@ impl Operation {
     pub(crate) fn body(&self) -> Option<Value> {
         Some(match self.id.as_str() {
             "create_session" => json!({"cwd": "/"}),
+            "create_login" => json!({}),
             "create_ticket" => json!({"path": "/v1/sessions"}),
             "create_webhook" => json!({"url": "http://127.0.0.1:9/"}),
             "update_webhook" => json!({"content": true}),

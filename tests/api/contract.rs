@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
     common::{Operation, asking, call, id_of, operations},
     schema::{faults, resolved},
-    support::daemon::TestDaemon,
+    support::{daemon::TestDaemon, login::Page},
 };
 
 #[tokio::test]
@@ -127,6 +128,8 @@ async fn answers_are_as_documented() {
         "get_readiness",
         "get_daemon_configuration",
         "create_ticket",
+        "create_login",
+        "list_logins",
         "fork_session",
         "park_session",
         "get_session",
@@ -157,6 +160,10 @@ async fn answers_are_as_documented() {
         check(&document, name, 200, &body);
         checked.insert(name);
     }
+    let page = Page::let_in(&rest, "viewer").await;
+    let own = page.call(Method::GET, "/v1/logins/current").await.expect(200);
+    check(&document, "get_current_login", 200, &own);
+    checked.insert("get_current_login");
     let failed = rest.ask_failing(&id).await;
     check(&document, "send_message", 200, &failed);
     for operation in operations
@@ -189,6 +196,8 @@ async fn answers_are_as_documented() {
             "create_session",
             "create_webhook",
             "delete_webhook",
+            "delete_login",
+            "delete_current_login",
             // It needs an approval about a file.
             "get_approval_file",
             // Its answer to a request that it takes is looked at where daemons are started again.

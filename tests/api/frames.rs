@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use trunkline::http::{asyncapi_document, openapi_json};
 
@@ -14,7 +15,8 @@ use crate::{
     common::{asking, id_of},
     schema::faults,
     support::{
-        daemon::TestDaemon, event_stream::EventStream, programs::fake_prompt, programs::repository, ws::Ws,
+        daemon::TestDaemon, event_stream::EventStream, login::Page, programs::fake_prompt,
+        programs::repository, ws::Ws,
     },
 };
 
@@ -430,6 +432,15 @@ async fn every_frame_that_a_daemon_sends_is_one_of_the_contract() {
     }
     let mut lobby = EventStream::open(&rest, "/v1/events", None).await;
     contract.check("lobbyEvents", &lobby.next().await.data);
+
+    let page = Page::let_in(&rest, "viewer").await;
+    let path = format!("/v1/events?ticket={}", page.ticket("/v1/events").await);
+    let mut of_login = EventStream::open(&rest.with_token(None), &path, None).await;
+    page.call(Method::DELETE, "/v1/logins/current").await.expect(204);
+    let is_last = |data: &Value| data["type"] == "trunkline.login_ended";
+    for event in of_login.until("the end of the login", is_last).await {
+        contract.check("lobbyEvents", &event.data);
+    }
 
     daemon.stop();
     let is_end = |frame: &Value| frame["type"] == "trunkline.shutdown";

@@ -25,6 +25,7 @@ mod frames;
 mod idempotency;
 mod input;
 mod lifecycle;
+mod logins;
 mod ndjson;
 mod options;
 mod prompts;

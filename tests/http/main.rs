@@ -14,6 +14,7 @@ mod events;
 mod guards;
 mod harness;
 mod idempotency;
+mod logins;
 mod protocol;
 mod roles;
 mod sessions;

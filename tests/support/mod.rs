@@ -16,6 +16,7 @@ pub(crate) mod daemon;
 pub(crate) mod event_stream;
 pub(crate) mod lines;
 pub(crate) mod link;
+pub(crate) mod login;
 pub(crate) mod model_api;
 pub(crate) mod pages;
 pub(crate) mod proc;

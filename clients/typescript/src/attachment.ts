@@ -66,7 +66,7 @@ const LONGEST_PAUSE_MS = 10_000;
 /** A socket that says nothing for so long, with pings, is dead. */
 const PING_MS = 20_000;
 /** After these closes nothing is better the next time. */
-const FINAL_CLOSES = new Set([1002, 1003, 1009, 1011, 4400, 4403, 4410]);
+const FINAL_CLOSES = new Set([1002, 1003, 1009, 1011, 4400, 4401, 4403, 4410]);
 /** Somebody else was first, or the CLI asks no longer. */
 const LATE = new Set<string>(['already_decided', 'approval_not_pending', 'approval_not_found', 'request_not_pending', 'request_not_owned']);
 /** No process is there to be told of hooks; the next one will be. */

@@ -24,7 +24,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::InvalidDecision
         | E::UnknownTimeZone
         | E::UnknownFrame => StatusCode::BAD_REQUEST,
-        E::Unauthorized | E::TicketInvalid => StatusCode::UNAUTHORIZED,
+        E::Unauthorized | E::TicketInvalid | E::LoginInvalid => StatusCode::UNAUTHORIZED,
         E::OriginForbidden | E::RoleForbidden | E::CwdOutsideRoots | E::FileOutsideRoots => {
             StatusCode::FORBIDDEN
         }
@@ -37,7 +37,8 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::MessageNotFound
         | E::ApprovalNotFound
         | E::RuleNotFound
-        | E::WebhookNotFound => StatusCode::NOT_FOUND,
+        | E::WebhookNotFound
+        | E::LoginNotFound => StatusCode::NOT_FOUND,
         E::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         E::IdempotencyConflict
         | E::IdempotencyInProgress

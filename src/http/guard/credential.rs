@@ -10,9 +10,10 @@ use axum::{
     },
 };
 
+use super::login::{self, Login};
 use crate::{
-    domain::Role,
-    http::{ApiError, AppState, ErrorCode, ws},
+    auth::{Shown, Tenure},
+    http::{ApiError, AppState, ErrorCode, routes::logins, ws},
 };
 
 /// The query parameter with a ticket.
@@ -25,32 +26,43 @@ enum Credential {
     Ticket(String),
 }
 
-/// The credential of a request, and its role. A ticket is used up, and leaves the query: nothing behind sees it.
+/// What the credential of a request opens: a token, else a ticket, else a login. A ticket is used up, and leaves the query:
+/// nothing behind sees it. `host` is the one that was asked.
 ///
 /// # Errors
-/// `unauthorized` and `ticket_invalid` for a credential that is none; no error and no role when there is none at all.
-pub(super) fn take(state: &AppState, request: &mut Request) -> Result<Option<Role>, ApiError> {
+/// `unauthorized`, `ticket_invalid` and `login_invalid` for a credential that is none; no error when there is none at all.
+pub(super) fn take(state: &AppState, request: &mut Request, host: &str) -> Result<Option<Login>, ApiError> {
     let in_query = take_from_query(request);
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let credential = from_authorization(request.headers())
         .or_else(|| from_protocols(request.headers()))
         .or(in_query)
         .filter(|credential| reads || matches!(credential, Credential::Token(_)));
-    let (role, code) = match credential {
+    let (shown, code) = match credential {
         // A header of another scheme proves nothing, and its client is not waited for at the socket.
         None if request.headers().contains_key(header::AUTHORIZATION) => (None, ErrorCode::Unauthorized),
-        None => return Ok(None),
-        Some(Credential::Token(token)) => (state.tokens().role_of(&token), ErrorCode::Unauthorized),
+        // A login makes no login, and one that has ended keeps nobody from making another.
+        None if logins::is_made_by(request) => return Ok(None),
+        None => return login::take(state, request.headers(), host),
+        Some(Credential::Token(token)) => {
+            let role = state.tokens().role_of(&token);
+            let tenure = Tenure::default();
+            (role.map(|role| Shown { role, tenure }), ErrorCode::Unauthorized)
+        }
         Some(Credential::Ticket(ticket)) => {
-            let role = state.redeem(&ticket, request.uri().path());
-            (role, ErrorCode::TicketInvalid)
+            let path = request.uri().path();
+            // A ticket for a login makes one, and does nothing else.
+            let shown = state.redeem(&ticket, path).filter(|_| path != logins::PATH);
+            (shown, ErrorCode::TicketInvalid)
         }
     };
-    role.map(Some).ok_or_else(|| refusal(code))
+    let renewed = None;
+    let login = shown.map(|shown| Login { shown, renewed });
+    login.map(Some).ok_or_else(|| refusal(code))
 }
 
 /// The refusal of a request that has shown no credential, or one that is none.
-pub(super) fn refusal(code: ErrorCode) -> ApiError {
+pub(in crate::http) fn refusal(code: ErrorCode) -> ApiError {
     ApiError::new(code).header(
         header::WWW_AUTHENTICATE,
         HeaderValue::from_static("Bearer realm=\"trunkline\""),

@@ -7,7 +7,10 @@
 
 use axum::http::Method;
 
-use crate::{domain::Role, http::routes::tickets};
+use crate::{
+    domain::Role,
+    http::routes::{logins, tickets},
+};
 
 /// The routes that a viewer may read.
 const SEEN_BY_VIEWERS: &[&str] = &[
@@ -17,6 +20,8 @@ const SEEN_BY_VIEWERS: &[&str] = &[
     "/openapi.json",
     "/v1/approvals",
     "/v1/events",
+    "/v1/logins",
+    "/v1/logins/current",
     "/v1/rules",
     "/v1/sessions",
     "/v1/sessions/{id}",
@@ -44,8 +49,10 @@ pub(in crate::http) fn needed(method: &Method, route: &str) -> Role {
     match *method {
         // HEAD is answered by the handler of GET.
         Method::GET | Method::HEAD if SEEN_BY_VIEWERS.contains(&route) => Role::Viewer,
-        // A viewer's tickets are viewers.
-        Method::POST if route == tickets::PATH => Role::Viewer,
+        // A viewer's tickets and logins are viewers.
+        Method::POST if [tickets::PATH, logins::PATH].contains(&route) => Role::Viewer,
+        // It ends its own.
+        Method::DELETE if [logins::CURRENT, logins::ONE].contains(&route) => Role::Viewer,
         _ => Role::Operator,
     }
 }

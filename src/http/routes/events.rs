@@ -10,6 +10,7 @@ use axum::{
 use serde::Deserialize;
 
 use crate::{
+    auth::Tenure,
     domain::{Seq, SessionId},
     http::{
         ApiError, AppState, ErrorCode,
@@ -76,6 +77,7 @@ pub(super) async fn list(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Params(params): Params<EventParams>,
+    tenure: Tenure,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let thinning = Thinning::of(params.only.as_deref(), params.without.as_deref(), params.coalesce)?;
@@ -112,7 +114,7 @@ pub(super) async fn list(
         return wrong("before and order are of pages only: accept application/json");
     }
     let follow = format == Format::EventStream || params.follow.unwrap_or(false);
-    stream::open(&state, id, after, format, follow, thinning).await
+    stream::open(&state, id, after, format, follow, thinning, tenure).await
 }
 
 /// Read one record.

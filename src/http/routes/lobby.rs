@@ -4,12 +4,15 @@ use std::io;
 
 use axum::{body::Bytes, extract::State, http::HeaderMap, response::Response};
 
-use crate::http::{
-    ApiError, AppState,
-    dto::LobbyFrame,
-    extract::Params,
-    lobby::{LobbyView, WatchParams},
-    stream::{self, Format, LAST_EVENT_ID, Source},
+use crate::{
+    auth::Tenure,
+    http::{
+        ApiError, AppState,
+        dto::LobbyFrame,
+        extract::Params,
+        lobby::{LobbyView, WatchParams},
+        stream::{self, Format, LAST_EVENT_ID, Source},
+    },
 };
 
 /// Watch all sessions.
@@ -26,6 +29,7 @@ use crate::http::{
 pub(super) async fn watch(
     State(state): State<AppState>,
     Params(mut params): Params<WatchParams>,
+    tenure: Tenure,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if let Some(seen) = headers.get(LAST_EVENT_ID) {
@@ -33,7 +37,7 @@ pub(super) async fn watch(
     }
     let permit = state.connections().admit_any()?;
     let view = LobbyView::open(&state, params).await?;
-    Ok(stream::respond(&state, view, Format::EventStream, permit))
+    Ok(stream::respond(&state, view, Format::EventStream, permit, tenure))
 }
 
 impl Source for LobbyView {

@@ -25,6 +25,12 @@ pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, A
     let supervisor = state.supervisor();
     let levels = Levels {
         clients: state.connections().total() as u64,
+        logins: state
+            .logins()
+            .list()
+            .into_iter()
+            .map(|login| login.role)
+            .collect(),
         ..supervisor.levels().await
     };
     // A store that cannot be read says so elsewhere.

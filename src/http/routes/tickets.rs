@@ -1,6 +1,6 @@
 //! Owns the route that makes tickets, for clients that can send no header.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::{
     Extension, Json,
@@ -10,13 +10,15 @@ use axum::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    auth::TicketError,
+    auth::{NewTicket, Tenure, TicketError},
     domain::{Clock, Role, Timestamp},
-    http::{ApiError, AppState, ErrorCode, extract::Body, guard, openapi},
+    http::{ApiError, AppState, ErrorCode, extract::Body, guard, openapi, routes::logins},
 };
 
 /// Where tickets are made.
 pub(in crate::http) const PATH: &str = "/v1/tickets";
+/// How long a ticket for a login lives: a browser may have to be started first, or a phone unlocked.
+const LOGIN_LIFE: Duration = Duration::from_secs(60);
 /// Most bytes of a path.
 const MAX_PATH: usize = 1024;
 
@@ -50,7 +52,7 @@ pub(super) struct MadeTicket {
 /// Make a ticket.
 ///
 /// It opens one path once, within 30 seconds: as `?ticket=` of a GET, such as that of an `EventSource`; as the WebSocket
-/// sub-protocol `ticket.<ticket>`; or as `credential.token` in the first line of `ndjson`. `Host` and `Origin` are checked as
+/// sub-protocol `ticket.<ticket>`; or as `credential.token` in the first line of `ndjson`. One for `/v1/logins` makes a login, within 60 seconds. `Host` and `Origin` are checked as
 /// ever. Idempotency keys are ignored here, as no answer is kept.
 #[utoipa::path(
     post, path = "/v1/tickets", operation_id = "create_ticket", tag = "daemon", request_body = TicketRequest,
@@ -59,6 +61,7 @@ pub(super) struct MadeTicket {
 pub(super) async fn create(
     State(state): State<AppState>,
     Extension(own): Extension<Role>,
+    tenure: Tenure,
     Body(request): Body<TicketRequest>,
 ) -> Result<(StatusCode, Json<MadeTicket>), ApiError> {
     let TicketRequest { path, role } = request;
@@ -74,7 +77,19 @@ pub(super) async fn create(
             .detail("the path needs an operator, and the ticket would be a viewer's")
             .member("role", role.as_str()));
     }
-    let made = state.tickets().issue(path.clone(), role, own, Instant::now());
+    let life = if path == logins::PATH {
+        LOGIN_LIFE
+    } else {
+        Duration::from_millis(state.config().ticket_ms)
+    };
+    let wanted = NewTicket {
+        path: path.clone(),
+        role,
+        asked_by: own,
+        tenure,
+        life,
+    };
+    let made = state.tickets().issue(wanted, Instant::now());
     let ticket = made.map_err(|error| match error {
         TicketError::TooMany { free_in } => {
             let seconds = HeaderValue::from(free_in.as_secs() + 1);
@@ -82,7 +97,7 @@ pub(super) async fn create(
         }
         error => ApiError::new(ErrorCode::Internal).caused_by(error),
     })?;
-    let life = u64::try_from(state.tickets().life().as_millis()).unwrap_or(u64::MAX);
+    let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
     let answer = MadeTicket {
         ticket: ticket.expose().to_owned(),
         path,

@@ -23,6 +23,8 @@ pub(super) enum Close {
     Binary,
     /// A message is over the limit.
     TooBig,
+    /// The login that opened it has ended.
+    LoginEnded,
     /// A viewer sent something.
     Forbidden,
     /// What came is no WebSocket frame.
@@ -79,6 +81,7 @@ impl Close {
             Self::Journal => 1011,
             Self::CutShort => 1012,
             Self::Refused(_) => 4400,
+            Self::LoginEnded => 4401,
             Self::Forbidden => 4403,
             Self::Unattached(_) => 4404,
             Self::Slow => 4408,
@@ -102,6 +105,7 @@ impl Close {
             Self::Journal => "journal unreadable",
             Self::Unproven => "not authenticated",
             Self::Forbidden => ErrorCode::RoleForbidden.as_str(),
+            Self::LoginEnded => ErrorCode::LoginInvalid.as_str(),
             Self::Refused(fault) | Self::Unattached(fault) => fault.code.as_str(),
             Self::NotLive(state) => state.as_str(),
         }
@@ -122,6 +126,7 @@ impl Close {
             Self::TooBig => "the message is over server.max_prompt_bytes".to_owned(),
             Self::Journal => "the journal cannot be read".to_owned(),
             Self::Forbidden => format!("{}: a viewer may look, and send nothing", self.as_str()),
+            Self::LoginEnded => format!("{}: the login has ended", self.as_str()),
             Self::Slow => again("too slow"),
             Self::Silent => again("no answer to pings"),
             Self::Deleted => "the session was deleted".to_owned(),
@@ -165,6 +170,7 @@ mod tests {
             Close::Journal,
             Close::Unproven,
             Close::Forbidden,
+            Close::LoginEnded,
             Close::Refused(fault.clone()),
             Close::Unattached(fault),
             Close::NotLive(SessionState::Stopped),

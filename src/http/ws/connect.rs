@@ -20,9 +20,11 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     AttachParams, Client, Close, Dialect as _, Limits, Protocol, RelayClient, asked, first_line,
     ndjson::{self, Greeting, Relay, greeting_in},
-    prepared, relay, socket,
+    prepared, relay,
+    socket::{self, Until},
 };
 use crate::{
+    auth::{Shown, Tenure},
     claude::{LaunchOptions, arguments, options::Settings},
     domain::{CliSessionId, ClientId, ConnectionId, Role, Seq, SessionId},
     http::{ApiError, AppState, ErrorCode, connections::ConnectionPermit, extract::Params, serve::Visit},
@@ -245,6 +247,7 @@ pub(in crate::http) async fn connect(
     State(state): State<AppState>,
     role: Option<Extension<Role>>,
     visit: Option<Extension<Arc<Visit>>>,
+    tenure: Tenure,
     (uri, headers): (Uri, HeaderMap),
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     Params(params): Params<ConnectParams>,
@@ -262,15 +265,18 @@ pub(in crate::http) async fn connect(
     let (shutdown, tracked) = (state.shutdown().clone(), state.tracker().token());
     let path = uri.path().to_owned();
     Ok(upgrade.on_upgrade(move |mut socket| async move {
-        let proof = Proof { role, visit, path };
+        let shown = role.map(|role| Shown { role, tenure });
+        let proof = Proof { shown, visit, path };
         let ended = match open(&state, &params, &proof, &mut socket).await {
             Ok(Open {
                 id,
                 client,
                 tether,
                 permit,
+                tenure,
             }) => {
-                let ended = socket::run(socket, client, limits, shutdown.clone()).await;
+                let until = Until::of(&state, tenure);
+                let ended = socket::run(socket, client, limits, until).await;
                 if let Some(tether) = tether
                     && !shutdown.is_cancelled()
                 {
@@ -292,8 +298,8 @@ pub(in crate::http) async fn connect(
 
 /// How a client proves itself.
 struct Proof {
-    /// The role that it has shown; without one its first line is to show it.
-    role: Option<Role>,
+    /// The credential that it has shown; without one its first line is to show it.
+    shown: Option<Shown>,
     visit: Option<Arc<Visit>>,
     path: String,
 }
@@ -304,6 +310,7 @@ struct Open {
     client: RelayClient,
     tether: Option<Tether>,
     permit: ConnectionPermit,
+    tenure: Tenure,
 }
 
 async fn open(
@@ -312,15 +319,12 @@ async fn open(
     proof: &Proof,
     socket: &mut WebSocket,
 ) -> Result<Open, Close> {
-    let (role, text) = match proof.role {
-        Some(role) => (role, String::new()),
+    let (Shown { role, tenure }, text) = match &proof.shown {
+        Some(shown) => (shown.clone(), String::new()),
         None => {
             let place = state.first_lines().take().ok_or(Close::Unproven)?;
-            let role_of = |credential: &str| {
-                let of_token = state.tokens().role_of(credential);
-                of_token.or_else(|| state.redeem(credential, &proof.path))
-            };
-            let shown = first_line::prove(socket, role_of, proof.visit.as_ref(), state.shutdown()).await?;
+            let opens = |credential: &str| state.opened_by(credential, &proof.path);
+            let shown = first_line::prove(socket, opens, proof.visit.as_ref(), state.shutdown()).await?;
             drop(place);
             shown
         }
@@ -332,7 +336,7 @@ async fn open(
     let options = params.options(state).map_err(failed)?;
     let max_bytes = Limits::of(state.config()).message_bytes;
     let mut text = wait_for_line(state, socket, text, max_bytes).await?;
-    if proof.role.is_some()
+    if proof.shown.is_some()
         && let Some((line, rest)) = text.split_once('\n')
         && first_line::is_auth(line.as_bytes())
     {
@@ -373,6 +377,7 @@ async fn open(
                 client,
                 tether,
                 permit,
+                tenure,
             });
         }
         if has_options {
@@ -399,6 +404,7 @@ async fn open(
             client,
             tether,
             permit,
+            tenure,
         });
     }
     // Without a place for the client nothing is made.
@@ -417,6 +423,7 @@ async fn open(
         client,
         tether,
         permit,
+        tenure,
     })
 }
 

@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::close::Close;
-use crate::{domain::Role, http::serve::Visit};
+use crate::{auth::Shown, http::serve::Visit};
 
 /// Connections that may wait for their first line at once.
 const MOST_WAITING: usize = 32;
@@ -47,16 +47,16 @@ pub(super) fn bound(visit: Option<&Arc<Visit>>) {
     }
 }
 
-/// Reads the first line of a client and checks it: `role_of` knows credentials. Gives the role, and the text that came behind it.
+/// Reads the first line of a client and checks it: `opens` knows credentials. Gives what it opens, and the text that came behind it.
 ///
 /// # Errors
 /// The close that follows when it is not the token.
 pub(super) async fn prove(
     socket: &mut WebSocket,
-    role_of: impl FnOnce(&str) -> Option<Role>,
+    opens: impl FnOnce(&str) -> Option<Shown>,
     visit: Option<&Arc<Visit>>,
     shutdown: &CancellationToken,
-) -> Result<(Role, String), Close> {
+) -> Result<(Shown, String), Close> {
     let evicted = async {
         match visit {
             Some(visit) => visit.evicted().cancelled().await,
@@ -71,12 +71,12 @@ pub(super) async fn prove(
         () = evicted => return Err(Close::Unproven),
     };
     let (line, rest) = text.split_once('\n').ok_or(Close::Unproven)?;
-    let role = credential(line).and_then(|credential| role_of(&credential));
-    let role = role.ok_or(Close::Unproven)?;
+    let shown = credential(line).and_then(|credential| opens(&credential));
+    let shown = shown.ok_or(Close::Unproven)?;
     if let Some(visit) = visit {
         visit.shown();
     }
-    Ok((role, rest.to_owned()))
+    Ok((shown, rest.to_owned()))
 }
 
 /// The text up to a first line that is whole, and the rest of its frame.

@@ -31,9 +31,10 @@ use super::{
     client::MAX_FORBIDDEN,
     close::Close,
     frames,
-    socket::{self, Limits, Outgoing, Peer, Taken, Work},
+    socket::{self, Limits, Outgoing, Peer, Taken, Until, Work},
 };
 use crate::{
+    auth::Tenure,
     domain::{Role, SessionId},
     http::{
         ApiError, AppState, ErrorCode, closing,
@@ -73,6 +74,7 @@ pub(in crate::http) async fn attach(
     State(state): State<AppState>,
     Params(params): Params<AttachManyParams>,
     Extension(role): Extension<Role>,
+    tenure: Tenure,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -84,10 +86,10 @@ pub(in crate::http) async fn attach(
     let permit = state.connections().admit_any()?;
     let tracked = state.tracker().token();
     let limits = Limits::of(state.config());
-    let shutdown = state.shutdown().clone();
+    let until = Until::of(&state, tenure);
     let many = Many::new(state, role);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        let ended = socket::serve(socket, many, limits, shutdown).await;
+        let ended = socket::serve(socket, many, limits, until).await;
         tracing::info!(reason = ended, "WebSocket of many sessions closed");
         drop((permit, tracked));
     }))

@@ -22,7 +22,10 @@ use super::{
     dialect::Dialect,
     wire::{Event, Wire},
 };
-use crate::http::HttpConfig;
+use crate::{
+    auth::Tenure,
+    http::{AppState, HttpConfig},
+};
 
 /// Answers that may wait for a client before no more of its frames are read.
 const MAX_ANSWERS_WAITING: usize = 256;
@@ -115,29 +118,40 @@ impl Limits {
     }
 }
 
+/// The ends that come from elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct Until {
+    /// The daemon ends.
+    pub(super) shutdown: CancellationToken,
+    /// The login that opened the socket ends.
+    pub(super) tenure: Tenure,
+}
+
+impl Until {
+    pub(super) fn of(state: &AppState, tenure: Tenure) -> Self {
+        let shutdown = state.shutdown().clone();
+        Self { shutdown, tenure }
+    }
+}
+
 /// Serves a client of one session until one side ends it, and says why it ended.
 pub(super) async fn run<S, I, D>(
     socket: S,
     client: Client<I, D>,
     limits: Limits,
-    shutdown: CancellationToken,
+    until: Until,
 ) -> &'static str
 where
     S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
     I: Inbox,
     D: Dialect,
 {
-    let peer = Served::new(client, shutdown.clone());
-    serve(socket, peer, limits, shutdown).await
+    let peer = Served::new(client, until.shutdown.clone());
+    serve(socket, peer, limits, until).await
 }
 
 /// Serves a client until one side ends it, and says why it ended.
-pub(super) async fn serve<S, P>(
-    socket: S,
-    mut peer: P,
-    limits: Limits,
-    shutdown: CancellationToken,
-) -> &'static str
+pub(super) async fn serve<S, P>(socket: S, mut peer: P, limits: Limits, until: Until) -> &'static str
 where
     S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin,
     P: Peer,
@@ -160,7 +174,8 @@ where
         let send_deadline = wire.progress() + limits.send_timeout;
         // Every branch is cancel-safe: the wire, the work and the peer keep their state outside of it.
         let taken = tokio::select! {
-            () = shutdown.cancelled() => break Ended::Shutdown,
+            () = until.shutdown.cancelled() => break Ended::Shutdown,
+            () = until.tenure.over() => break Ended::Close(Close::LoginEnded),
             event = poll_fn(|context| wire.poll(context, reading)) => match event {
                 Event::Drained => continue,
                 Event::Ended => break Ended::Gone,

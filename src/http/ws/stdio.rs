@@ -20,9 +20,11 @@ use super::{
     connect::begin,
     host::{self, First, HostSide, HostSign},
     ndjson::{self, Earlier, Greeting, Relay, greeting_in},
-    prepared, socket,
+    prepared,
+    socket::{self, Until},
 };
 use crate::{
+    auth::Tenure,
     claude::{
         arguments::{self, HostArguments},
         environment,
@@ -55,6 +57,7 @@ const MAX_VALUE_BYTES: usize = 64 * 1024;
 pub(in crate::http) async fn stand_in(
     State(state): State<AppState>,
     Extension(role): Extension<Role>,
+    tenure: Tenure,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -66,7 +69,7 @@ pub(in crate::http) async fn stand_in(
         return Err(ErrorCode::RoleForbidden.into());
     }
     let upgrade = prepared(upgrade, host::PROTOCOL, &state);
-    let (shutdown, tracked) = (state.shutdown().clone(), state.tracker().token());
+    let (until, tracked) = (Until::of(&state, tenure), state.tracker().token());
     let limits = Limits::of(state.config());
     Ok(upgrade.on_upgrade(move |mut socket| async move {
         let ended = match open(&state, &mut socket, limits).await {
@@ -80,7 +83,7 @@ pub(in crate::http) async fn stand_in(
                 // The host's words about its end are obeyed, also when its connection is lost at once.
                 let obeying = obey(state.supervisor().clone(), id, tether, signs);
                 let obeying = state.tracker().spawn(obeying);
-                let ended = socket::run(socket, client, limits, shutdown).await;
+                let ended = socket::run(socket, client, limits, until).await;
                 drop(permit);
                 if let Ok(tether) = obeying.await
                     && !socket::may_return(ended)

@@ -36,7 +36,7 @@ LONGEST_PAUSE = 10.0
 #: A socket that does not answer a ping for so long is dead.
 PING = 20.0
 #: After these closes nothing is better the next time.
-FINAL_CLOSES = frozenset({1002, 1003, 1009, 1011, 4400, 4403, 4410})
+FINAL_CLOSES = frozenset({1002, 1003, 1009, 1011, 4400, 4401, 4403, 4410})
 #: Somebody else was first, or the CLI asks no longer.
 LATE = frozenset({"already_decided", "approval_not_pending", "approval_not_found", "request_not_pending", "request_not_owned"})
 #: No process is there to be told of hooks; the next one will be.

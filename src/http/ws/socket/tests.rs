@@ -142,7 +142,15 @@ fn bed(records: usize, limits: Limits) -> (Bed, impl Future<Output = &'static st
         early: Vec::new(),
         role: Role::Operator,
     };
-    let running = run(socket, client, limits, shutdown.clone());
+    let running = run(
+        socket,
+        client,
+        limits,
+        Until {
+            shutdown: shutdown.clone(),
+            tenure: Tenure::default(),
+        },
+    );
     let bed = Bed {
         dir,
         incoming,

@@ -1,0 +1,46 @@
+//! Owns how long a credential opens anything: as long as the login that stands behind it.
+
+use std::future::pending;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::{LoginId, Role};
+
+/// A credential that was accepted.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The role of its holder.
+    pub role: Role,
+    /// How long all holds that it opens.
+    pub tenure: Tenure,
+}
+
+/// How long something holds that a credential has opened. By default, and for a token, that is without an end.
+#[derive(Clone, Debug, Default)]
+pub struct Tenure(Option<(LoginId, CancellationToken)>);
+
+impl Tenure {
+    pub(super) const fn of(login: LoginId, ended: CancellationToken) -> Self {
+        Self(Some((login, ended)))
+    }
+
+    /// The login that it ends with.
+    pub fn login(&self) -> Option<LoginId> {
+        self.0.as_ref().map(|(login, _)| *login)
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|(_, ended)| ended.is_cancelled())
+    }
+
+    /// Waits for its end.
+    ///
+    /// CANCEL-SAFETY: nothing is lost when the future is dropped.
+    pub async fn over(&self) {
+        match &self.0 {
+            Some((_, ended)) => ended.cancelled().await,
+            None => pending().await,
+        }
+    }
+}

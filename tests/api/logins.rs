@@ -1,0 +1,118 @@
+//! Owns logins at the running daemon: what ends with one, what outlasts the daemon, and that no half is written anywhere.
+
+use std::fs;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::{
+    daemon::TestDaemon,
+    event_stream::EventStream,
+    lines::{LineSocket, auth_line},
+    login::Page,
+    ws::Ws,
+};
+
+const SESSIONS: &str = "/v1/sessions";
+
+#[tokio::test]
+async fn the_end_of_a_login_closes_its_sockets_and_streams_and_no_others() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = rest.create_ready(json!({"cwd": daemon.work_dir("w")})).await;
+    let (page, other) = (
+        Page::let_in(&rest, "operator").await,
+        Page::let_in(&rest, "viewer").await,
+    );
+    let session = format!("/v1/sessions/{id}/ws");
+    let open = async |page: &Page, path: &str| {
+        let ticket = page.ticket(path).await;
+        let offer = [format!("ticket.{ticket}"), "trunkline.v1".to_owned()];
+        let offer: Vec<&str> = offer.iter().map(String::as_str).collect();
+        Ws::try_connect(daemon.url(), path, &offer, None).await.unwrap()
+    };
+    let mut sockets = [open(&page, &session).await, open(&page, "/v1/ws").await];
+    let mut others = open(&other, &session).await;
+    let with_query = format!("{session}?protocol=ndjson&ticket={}", page.ticket(&session).await);
+    let by_first_line = page.ticket(&session).await;
+    let mut lines = [
+        LineSocket::open(&daemon, &with_query, &[]).await.unwrap(),
+        LineSocket::open(&daemon, &format!("{session}?protocol=ndjson"), &[])
+            .await
+            .unwrap(),
+    ];
+    lines[1].send(&auth_line(&by_first_line)).await;
+    let events = format!("/v1/events?ticket={}", page.ticket("/v1/events").await);
+    let mut events = EventStream::open(&rest.with_token(None), &events, None).await;
+    events.next().await;
+
+    for (number, socket) in lines.iter_mut().enumerate() {
+        let request = json!({"subtype": "initialize"});
+        socket.control(&format!("{number}"), request).await;
+    }
+
+    let path = format!("/v1/logins/{}", page.id);
+    page.call(Method::DELETE, &path).await.expect(204);
+    for socket in &mut sockets {
+        let (code, reason) = socket.close_frame().await;
+        assert_eq!(code, 4401, "{reason}");
+        assert!(reason.starts_with("login_invalid: "), "{reason}");
+    }
+    for socket in &mut lines {
+        assert_eq!(socket.close_frame().await.0, 4401);
+    }
+    let last = events
+        .until("the end", |data| data["type"] == "trunkline.login_ended")
+        .await;
+    assert_eq!(last.last().unwrap().name, "login_ended");
+    assert_eq!(
+        page.call(Method::GET, SESSIONS).await.problem(401),
+        "login_invalid"
+    );
+
+    others.send(&json!({"type": "trunkline.ping"})).await;
+    others
+        .find("a pong", |frame| frame["type"] == "trunkline.pong")
+        .await;
+    other.call(Method::GET, SESSIONS).await.expect(200);
+}
+
+#[tokio::test]
+async fn logins_outlast_the_daemon_and_their_halves_are_written_nowhere() {
+    let mut daemon = TestDaemon::with_fake().arg("--log-level=trace").start().await;
+    let rest = daemon.rest();
+    let (page, ended) = (
+        Page::let_in(&rest, "operator").await,
+        Page::let_in(&rest, "operator").await,
+    );
+    ended.call(Method::DELETE, "/v1/logins/current").await.expect(204);
+    page.call(Method::GET, SESSIONS).await.expect(200);
+    daemon.stop();
+    let log = daemon.log();
+    assert!(log.contains(" TRACE "), "the log is not at level trace: {log}");
+    let secret = page.cookie.split_once('=').unwrap().1;
+    for half in [secret, page.key.as_str()] {
+        assert!(!log.contains(half), "{log}");
+        for name in ["trunkline.db", "trunkline.db-wal"] {
+            let bytes = fs::read(daemon.data_dir().join(name)).unwrap_or_default();
+            assert!(memchr::memmem::find(&bytes, half.as_bytes()).is_none(), "{name}");
+        }
+    }
+    daemon.start().await;
+    // Another port, and so another cookie's name: the browser of this test follows.
+    let follow = async |page: &Page, method: Method, path: &str| {
+        let rest = daemon.rest().with_token(None);
+        let port = daemon.url().rsplit(':').next().unwrap();
+        let secret = page.cookie.split_once('=').unwrap().1;
+        let request = rest
+            .builder(method, path)
+            .header("cookie", format!("trunkline_{port}={secret}"))
+            .header("trunkline-login", &page.key)
+            .header("sec-fetch-site", "same-origin");
+        rest.send(request).await
+    };
+    let own: Value = follow(&page, Method::GET, "/v1/logins/current").await.expect(200);
+    assert_eq!(own["id"], page.id.as_str());
+    let gone = follow(&ended, Method::GET, SESSIONS).await;
+    assert_eq!(gone.problem(401), "login_invalid");
+}
