@@ -45,6 +45,7 @@ export default defineConfig({
     ],
   },
   build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false }, reportCompressedSize: false },
+  worker: { format: 'es' },
   server: {
     port: 5173,
     strictPort: false,
