@@ -29,11 +29,19 @@ export function forgetLogin(): void {
   setKey(null);
 }
 
+/** The name of this browser in the list of logins, from what it says about itself. */
+export function browserName(agent: string): string {
+  const browser = [['Edg/', 'Edge'], ['OPR/', 'Opera'], ['Firefox/', 'Firefox'], ['Chrome/', 'Chrome'], ['Safari/', 'Safari']].find(([mark]) => agent.includes(mark ?? ''));
+  const system = [['iPhone', 'iPhone'], ['iPad', 'iPad'], ['Android', 'Android'], ['Mac OS', 'macOS'], ['Windows', 'Windows'], ['CrOS', 'ChromeOS'], ['Linux', 'Linux']]
+    .find(([mark]) => agent.includes(mark ?? ''));
+  return `${browser?.[1] ?? 'A browser'} on ${system?.[1] ?? 'a system without a name'}`;
+}
+
 /** Signs in with a ticket of `trunkline open`, or with the daemon's token. Throws what the daemon says. */
 export async function signIn(by: { ticket: string } | { token: string }): Promise<void> {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if ('token' in by) headers.authorization = `Bearer ${by.token}`;
-  const body = JSON.stringify('ticket' in by ? { ticket: by.ticket } : {});
+  const body = JSON.stringify({ name: browserName(navigator.userAgent), ...('ticket' in by ? { ticket: by.ticket } : {}) });
   const response = await fetch('/v1/logins', { method: 'POST', headers, body });
   const answer: unknown = await response.json().catch(() => undefined);
   if (!response.ok) throw TrunklineError.of(response.status, answer);

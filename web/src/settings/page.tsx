@@ -3,6 +3,7 @@ import { A, useParams } from '@solidjs/router';
 import { For, Match, Switch } from 'solid-js';
 import { Configuration } from './configuration';
 import { Keys } from './keys';
+import { Logins } from './logins';
 import { Look } from './look';
 import { Notices } from './notices';
 import '../look/usage.css';
@@ -10,7 +11,7 @@ import '../look/health.css';
 import '../look/settings.css';
 
 const PARTS = [
-  { part: 'look', word: 'Look' }, { part: 'keys', word: 'Keys' }, { part: 'notices', word: 'Notices' }, { part: 'configuration', word: 'Configuration' },
+  { part: 'look', word: 'Look' }, { part: 'keys', word: 'Keys' }, { part: 'notices', word: 'Notices' }, { part: 'logins', word: 'Logins' }, { part: 'configuration', word: 'Configuration' },
 ] as const;
 
 /** The settings. */
@@ -27,6 +28,7 @@ export default function SettingsPage() {
         <Match when={part() === 'look'}><Look /></Match>
         <Match when={part() === 'keys'}><Keys /></Match>
         <Match when={part() === 'notices'}><Notices /></Match>
+        <Match when={part() === 'logins'}><Logins /></Match>
         <Match when={part() === 'configuration'}><Configuration /></Match>
       </Switch>
     </div>
