@@ -197,7 +197,7 @@ async fn a_browser_that_has_a_file_is_told_so() {
     let bed = bed().await;
     for path in ["/", "/s/0198", SCRIPT] {
         let takes = (header::ACCEPT_ENCODING, "br");
-        let first = ask(&bed, Method::GET, path, &[takes.clone()]).await;
+        let first = ask(&bed, Method::GET, path, std::slice::from_ref(&takes)).await;
         let tag = first.header("etag");
         assert!(tag.starts_with('"') && tag.len() > 20, "{tag}");
         let known = (header::IF_NONE_MATCH, tag);
