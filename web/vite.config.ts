@@ -1,4 +1,6 @@
 // Owns how the console is built: hashed names, no inline script, templates through one Trusted Types policy.
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import type { Plugin } from 'vite';
@@ -16,15 +18,16 @@ function compressed(): Plugin {
   return {
     name: 'compressed',
     apply: 'build',
-    enforce: 'post',
-    generateBundle(_, bundle) {
-      for (const [fileName, file] of Object.entries(bundle)) {
-        const text = file.type === 'chunk' ? file.code : file.source;
-        const bytes = typeof text === 'string' ? Buffer.from(text) : Buffer.from(text);
-        if (!/\.(?:css|html|js|json|svg|webmanifest)$/.test(fileName) || bytes.length < 1024) continue;
+    // Only what is written is final: Vite itself changes scripts after every other plugin.
+    async writeBundle({ dir = '' }, bundle) {
+      for (const fileName of Object.keys(bundle)) {
+        if (!/\.(?:css|html|js|json|svg|webmanifest)$/.test(fileName)) continue;
+        const path = join(dir, fileName);
+        const bytes = await readFile(path);
+        if (bytes.length < 1024) continue;
         const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length };
-        this.emitFile({ type: 'asset', fileName: `${fileName}.br`, source: brotliCompressSync(bytes, { params }) });
-        this.emitFile({ type: 'asset', fileName: `${fileName}.gz`, source: gzipSync(bytes, { level: 9 }) });
+        await writeFile(`${path}.br`, brotliCompressSync(bytes, { params }));
+        await writeFile(`${path}.gz`, gzipSync(bytes, { level: 9 }));
       }
     },
   };
