@@ -6,6 +6,7 @@ import './look/tokens.css';
 import './look/base.css';
 import './look/shell.css';
 import './look/conversation.css';
+import './look/transcript.css';
 
 const root = document.getElementById('app');
 if (root !== null) render(() => <App />, root);

@@ -81,7 +81,7 @@ test('cuts, repeats and reordered pages give what one undisturbed pass gives', (
     const rest = isForward ? TURN : TURN.toReversed();
     for (const one of rest) fold.add([one]);
     expect(plain(fold.folded)).toEqual(whole);
-  }), { numRuns: 100 });
+  }), { numRuns: 60 });
 });
 
 test('joined pieces give what single ones give, at each moment', () => {

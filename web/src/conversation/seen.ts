@@ -1,0 +1,24 @@
+// Owns when a conversation counts as read: the end of a turn was in view for a second, in a page that was looked at.
+import { createEffect, createSignal, onCleanup, type Accessor } from 'solid-js';
+import type { Conversation } from './store';
+
+const LOOK_MS = 1_000;
+
+/** Marks the conversation as seen while its end is in view. */
+export function watchSeen(conversation: Conversation, isAtEnd: Accessor<boolean>): void {
+  const isLooking = () => document.visibilityState === 'visible' && document.hasFocus();
+  const [looks, setLooks] = createSignal(isLooking());
+  const look = () => { setLooks(isLooking()); };
+  for (const name of ['focus', 'blur']) addEventListener(name, look);
+  document.addEventListener('visibilitychange', look);
+  onCleanup(() => {
+    for (const name of ['focus', 'blur']) removeEventListener(name, look);
+    document.removeEventListener('visibilitychange', look);
+  });
+  createEffect(() => {
+    const { workingSince, lastSeq } = conversation.folded();
+    if (!conversation.isOpened() || workingSince !== null || !isAtEnd() || !looks() || conversation.session()?.unread !== true) return;
+    const timer = setTimeout(() => conversation.saw(lastSeq), LOOK_MS);
+    onCleanup(() => clearTimeout(timer));
+  });
+}
