@@ -1,9 +1,39 @@
 // Owns the page "Sessions": the list where the frame has none beside the page, else what a person does first.
-import { Show } from 'solid-js';
+import { A } from '@solidjs/router';
+import { Match, Show, Switch } from 'solid-js';
+import { lobby, sessions } from '../daemon/lobby';
 import { hasList } from '../shell/layout';
+import { many } from '../shell/time';
+import { needing } from '../shell/needing';
 import { SessionList } from './list';
+import { nextNeeding } from './order';
+import { QuickStart } from './quick-start';
+import { titleOf } from './words';
 
 /** The page. */
 export function SessionsPage() {
-  return <Show when={!hasList()} fallback={<div class="page"><p class="quiet">Choose a session.</p></div>}><SessionList /></Show>;
+  return <Show when={!hasList()} fallback={<Home />}><SessionList /></Show>;
+}
+
+/** Beside the list: what needs a person, and a new session. */
+function Home() {
+  const next = () => nextNeeding(sessions());
+  return (
+    <div class="home">
+      <Show when={lobby.isThere}>
+        <div class="home-say">
+          <Switch fallback={<><h1>Nothing needs you.</h1><p class="quiet">{many(lobby.total, 'session')}. <kbd>Ctrl</kbd> <kbd>K</kbd> goes anywhere, <kbd>?</kbd> shows the keys.</p></>}>
+            <Match when={lobby.total === 0}><h1>Nothing runs yet.</h1><p class="quiet">Say where, and what it should do.</p></Match>
+            <Match when={needing() > 0 && next()}>{(one) => (
+              <>
+                <h1>{needing() === 1 ? 'One session needs you.' : `${needing()} sessions need you.`}</h1>
+                <p><A class="button" href={`/s/${one().id}`}>{titleOf(one())} <kbd>.</kbd></A></p>
+              </>
+            )}</Match>
+          </Switch>
+        </div>
+        <QuickStart />
+      </Show>
+    </div>
+  );
 }

@@ -5,7 +5,7 @@ import { sessions } from '../daemon/lobby';
 import { canAct } from '../daemon/role';
 import { nextNeeding } from '../sessions/order';
 import { choices, choose, type Choices } from '../settings/choices';
-import { useKeys, type Binding } from './keys';
+import { placesNow, useKeys, type Binding, type Place } from './keys';
 import { toast } from './toasts';
 
 /** A layer over the page that belongs to no address. */
@@ -13,7 +13,10 @@ export type OpenLayer = 'palette' | 'keys' | 'log' | null;
 
 const [layer, setLayer] = createSignal<OpenLayer>(null);
 
-export { layer, setLayer };
+/** The places whose keys worked when `?` was pressed. */
+const [placesHere, setPlacesHere] = createSignal<Place[]>([]);
+
+export { layer, placesHere, setLayer };
 
 const THEMES: readonly Choices['theme'][] = ['system', 'light', 'dark'];
 
@@ -54,7 +57,7 @@ export function useAnywhere(): Binding[] {
     { keys: '.', word: 'Next that needs you', run: goNext },
     { keys: ',', word: 'Last place', run: () => navigate(last) },
     { keys: 't', word: 'Theme', run: changeTheme },
-    { keys: '?', word: 'Keys', run: () => { setLayer('keys'); } },
+    { keys: '?', word: 'Keys', run: () => { setPlacesHere(placesNow()); setLayer('keys'); } },
   ];
   useKeys('Anywhere', bindings);
   return bindings;

@@ -21,6 +21,8 @@ export interface Place {
   works?: () => boolean;
   /** Whether it comes before places that are newer, such as a list that has the focus. */
   isFirst?: () => boolean;
+  /** Whether it is a layer: keys of places before it do nothing while it works. */
+  isLayer?: boolean;
 }
 
 const [places, setPlaces] = createSignal<Place[]>([]);
@@ -61,7 +63,7 @@ export function changeKey(word: string, keys: string | null): void {
 export const keysOf = (binding: Binding): string => changed()[binding.word] ?? binding.keys;
 
 /** Holds a set of keys as long as the component is there. */
-export function useKeys(name: string, bindings: Binding[], when: Pick<Place, 'works' | 'isFirst'> = {}): void {
+export function useKeys(name: string, bindings: Binding[], when: Pick<Place, 'works' | 'isFirst' | 'isLayer'> = {}): void {
   const place: Place = { name, bindings, ...when };
   setPlaces((all) => [...all, place]);
   onCleanup(() => setPlaces((all) => all.filter((other) => other !== place)));
@@ -69,7 +71,9 @@ export function useKeys(name: string, bindings: Binding[], when: Pick<Place, 'wo
 
 /** The places whose keys work now; of two that take a key the later one gets it. */
 export function placesNow(): Place[] {
-  const working = places().filter((place) => place.works?.() ?? true);
+  const all = places().filter((place) => place.works?.() ?? true);
+  const layer = all.findLastIndex((place) => place.isLayer === true);
+  const working = layer < 0 ? all : all.slice(layer);
   const isFirst = (place: Place): boolean => place.isFirst?.() ?? false;
   return [...working.filter((place) => !isFirst(place)), ...working.filter(isFirst)];
 }

@@ -1,10 +1,17 @@
 // Owns the frame of every dialog: title, close button, Esc, and the focus that comes back.
 import { Dialog } from '@kobalte/core/dialog';
 import X from 'lucide-solid/icons/x';
-import type { ParentProps } from 'solid-js';
+import { onCleanup, type ParentProps } from 'solid-js';
+import { useKeys } from './keys';
 
 /** A dialog over the page. It is open as long as it is there; `onClose` takes it away. */
 export function Layer(props: ParentProps<{ title: string; onClose: () => void; kind?: 'wide' | 'top' }>) {
+  useKeys(props.title, [], { isLayer: true });
+  const before = document.activeElement;
+  onCleanup(() => setTimeout(() => {
+    const isFree = document.activeElement === null || document.activeElement === document.body;
+    if (isFree && before instanceof HTMLElement && before.isConnected) before.focus();
+  }));
   return (
     <Dialog open onOpenChange={(isOpen) => { if (!isOpen) props.onClose(); }}>
       <Dialog.Portal>

@@ -7,7 +7,7 @@ import { learnRole } from '../daemon/role';
 import { startNotices } from '../notices/notices';
 import { SessionList } from '../sessions/list';
 import { Rail } from '../sessions/rail';
-import { layer, setLayer, useAnywhere } from './anywhere';
+import { layer, placesHere, setLayer, useAnywhere } from './anywhere';
 import { Banner } from './banner';
 import { useKeys } from './keys';
 import { hasList, layout } from './layout';
@@ -39,6 +39,7 @@ export function Shell(props: ParentProps) {
   // A person who opens another page has done with the list that lies over this one.
   createEffect(() => { void location.pathname; setListOver(false); });
   useKeys('List over the page', [{ keys: 'Escape', word: 'Close the list', run: () => { setListOver(false); } }], { works: isListOver });
+  useKeys('Layer', [], { works: () => layer() !== null, isLayer: true });
   const doings = anywhere.filter(({ word }) => ['Palette', 'Messages of this page', 'Keys', 'Theme'].includes(word));
   const onList = () => location.pathname === '/' || location.pathname === '/new';
   return (
@@ -62,7 +63,7 @@ export function Shell(props: ParentProps) {
       <Toasts />
       <Suspense>
         <Switch>
-          <Match when={layer() === 'keys'}><KeysSheet onClose={() => setLayer(null)} /></Match>
+          <Match when={layer() === 'keys'}><KeysSheet places={placesHere()} onClose={() => setLayer(null)} /></Match>
           <Match when={layer() === 'log'}><MessageLog onClose={() => setLayer(null)} /></Match>
         </Switch>
       </Suspense>

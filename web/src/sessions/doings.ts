@@ -1,0 +1,38 @@
+// Owns which actions the sessions that are meant offer, with their words and keys: for keys, the menu of a row, and many rows.
+import type { useNavigate } from '@solidjs/router';
+import { lobby } from '../daemon/lobby';
+import { canAct } from '../daemon/role';
+import type { SessionSummary } from '../daemon/types';
+import { toast } from '../shell/toasts';
+import { fork, leaveIt, markRead, park, remove, resume, setAsking, stop, takeUp } from './actions';
+
+/** Something that can be done with sessions. */
+export interface Doing { word: string; keys: string; isDanger?: boolean; forMany: boolean; suits: (one: SessionSummary) => boolean; run: (ids: string[]) => void }
+
+const RESTS = new Set(['stopped', 'failed', 'parked']);
+
+/** All actions, in the order of the menu. */
+export function doings(navigate: ReturnType<typeof useNavigate>): Doing[] {
+  const all: Doing[] = [
+    { word: 'Mark as read', keys: 'u', forMany: true, suits: (one) => one.unread, run: (ids) => void markRead(ids) },
+    { word: 'Rename', keys: 'r', forMany: false, suits: () => true, run: (ids) => { setAsking({ kind: 'rename', ids }); } },
+    { word: 'Tag', keys: 'l', forMany: true, suits: () => true, run: (ids) => { setAsking({ kind: 'tag', ids }); } },
+    { word: 'Snooze', keys: 'z', forMany: true, suits: (one) => one.attention != null, run: (ids) => { setAsking({ kind: 'snooze', ids }); } },
+    { word: 'Leave it', keys: 'Z', forMany: true, suits: (one) => (one.attention?.rank ?? 0) >= 3, run: (ids) => void leaveIt(ids) },
+    { word: 'Take up again', keys: 'U', forMany: true, suits: (one) => one.put_off != null, run: (ids) => void takeUp(ids) },
+    { word: 'Park', keys: 'p', forMany: true, suits: (one) => one.state === 'idle', run: (ids) => void park(ids) },
+    { word: 'Resume', keys: 'R', forMany: true, suits: (one) => RESTS.has(one.state), run: (ids) => void resume(ids) },
+    { word: 'Start afresh', keys: '', forMany: false, suits: (one) => one.state === 'failed', run: (ids) => void resume(ids, true) },
+    { word: 'Fork', keys: 'F', forMany: false, suits: (one) => one.turns > 0, run: ([id]) => { if (id !== undefined) void fork(id).then((made) => { if (made !== undefined) navigate(`/s/${made}`); }); } },
+    { word: 'Stop', keys: 'Shift S', forMany: true, suits: (one) => one.state !== 'stopped' && one.state !== 'stopping', run: (ids) => void stop(ids) },
+    { word: 'Delete', keys: '#', forMany: true, isDanger: true, suits: () => true, run: remove },
+  ];
+  return canAct() ? all : [];
+}
+
+/** Does it with those that it suits; says so when it suits none. */
+export function doWith(doing: Doing, ids: readonly string[]): void {
+  const suited = ids.filter((id) => { const one = lobby.byId[id]; return one !== undefined && doing.suits(one); });
+  if (suited.length > 0) doing.run(doing.forMany ? suited : suited.slice(0, 1));
+  else if (ids.length > 0) toast(`${doing.word}: not possible in this state`);
+}

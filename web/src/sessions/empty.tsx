@@ -1,0 +1,28 @@
+// Owns what a list without a row says.
+import { Match, Show, Switch } from 'solid-js';
+import { isLive } from '../daemon/link';
+import { lobby } from '../daemon/lobby';
+import { hasList } from '../shell/layout';
+import { NO_FILTER, inWords, isEmpty } from './filter';
+import { QuickStart } from './quick-start';
+import { filter, useFilter } from './view';
+
+/** The empty list: nothing runs yet, nothing is found, or nothing is known. */
+export function EmptyList() {
+  const change = useFilter();
+  return (
+    <div class="list-empty">
+      <Switch>
+        <Match when={!lobby.isThere}><p class="quiet">{isLive() ? 'Reading the sessions…' : 'Waiting for the daemon…'}</p></Match>
+        <Match when={!isEmpty(filter())}>
+          <p>No session has {inWords(filter())}.</p>
+          <button type="button" onClick={() => change(NO_FILTER)}>Clear filters</button>
+        </Match>
+        <Match when={lobby.total === 0}>
+          <h2>Nothing runs yet.</h2>
+          <Show when={!hasList()}><QuickStart /></Show>
+        </Match>
+      </Switch>
+    </div>
+  );
+}

@@ -1,0 +1,43 @@
+// Owns the short way to a session: where, what, Start. The dialog of a new session has the rest.
+import { useNavigate } from '@solidjs/router';
+import { Show, createSignal } from 'solid-js';
+import { rest, said } from '../daemon/daemon';
+import { canAct } from '../daemon/role';
+import { DirectoryField } from './directory';
+import { PAGE_OPTIONS } from './launch';
+
+/** The form. */
+export function QuickStart() {
+  const navigate = useNavigate();
+  const [cwd, setCwd] = createSignal('');
+  const [prompt, setPrompt] = createSignal('');
+  const [problem, setProblem] = createSignal('');
+  const [isBusy, setBusy] = createSignal(false);
+  const start = async () => {
+    setBusy(true);
+    setProblem('');
+    try {
+      const made = await rest.POST('/v1/sessions', { body: { cwd: cwd().trim(), ...(prompt().trim() === '' ? {} : { prompt: prompt() }), options: PAGE_OPTIONS } });
+      navigate(`/s/${made.id}`);
+    } catch (error) {
+      setProblem(said(error).text);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && !event.isComposing) { event.preventDefault(); void start(); }
+  };
+  return (
+    <Show when={canAct()}>
+      <form class="quick-start" onSubmit={(event) => { event.preventDefault(); void start(); }} onKeyDown={onKeyDown}>
+        <DirectoryField value={cwd()} onInput={setCwd} />
+        <label class="field">What should it do?
+          <textarea rows={3} value={prompt()} onInput={(event) => setPrompt(event.currentTarget.value)} />
+        </label>
+        <Show when={problem()}>{(text) => <p class="problem" role="alert">{text()}</p>}</Show>
+        <div class="form-end"><span class="faint">Ctrl Enter</span><button class="primary" disabled={isBusy() || cwd().trim() === ''}>Start</button></div>
+      </form>
+    </Show>
+  );
+}

@@ -1,0 +1,80 @@
+// Owns the decision in a row: Allow and Deny where the whole command is to be seen, else the way to the decision; and the ways
+// out of a failure.
+import { A } from '@solidjs/router';
+import { Match, Show, Switch, createEffect, createSignal, on, onCleanup } from 'solid-js';
+import { rest, said } from '../daemon/daemon';
+import { isLive } from '../daemon/link';
+import { canAct } from '../daemon/role';
+import type { Approval, SessionSummary } from '../daemon/types';
+import { lastKey } from '../shell/keys';
+import { toast } from '../shell/toasts';
+import { leaveIt, resume } from './actions';
+import { commandInFull } from './in-full';
+
+/** Buttons are dead for so long after a decision came or a key was pressed, so that no sentence decides anything. */
+const QUIET_MS = 400;
+
+/** Decides an approval; another person may have been first. */
+async function decide(session: string, approval: string, decision: 'allow' | 'deny'): Promise<void> {
+  try {
+    const path = { id: session, approval_id: approval };
+    await rest.POST('/v1/sessions/{id}/approvals/{approval_id}', { params: { path }, body: { decision } });
+  } catch (error) {
+    toast(said(error).text, { isProblem: true });
+  }
+}
+
+/** The decision of a row. */
+export function RowDecision(props: { session: SessionSummary; asked: Approval | undefined; isCursor: boolean }) {
+  const first = () => props.session.pending_approvals[0];
+  const [cameAt, setCameAt] = createSignal(performance.now());
+  const [isReady, setReady] = createSignal(false);
+  const [isSent, setSent] = createSignal(false);
+  createEffect(on(() => first()?.id, () => {
+    setCameAt(performance.now());
+    setReady(false);
+    setSent(false);
+    const timer = setTimeout(() => setReady(true), QUIET_MS);
+    onCleanup(() => clearTimeout(timer));
+  }));
+  const command = () => commandInFull(props.asked);
+  const act = async (decision: 'allow' | 'deny', event: MouseEvent) => {
+    const approval = first();
+    const at = performance.now();
+    // A click of the keyboard is a key itself; the key before it counts.
+    const isByKey = event.detail === 0;
+    if (approval === undefined || !isReady() || at - cameAt() < QUIET_MS || (!isByKey && at - lastKey() < QUIET_MS)) return;
+    setSent(true);
+    await decide(props.session.id, approval.id, decision);
+    setSent(false);
+  };
+  const isOff = () => !isLive() || isSent();
+  const tab = () => (props.isCursor ? 0 : -1);
+  const reviewWord = () => (first()?.kind === 'question' || first()?.kind === 'elicitation' ? 'Answer' : 'Review');
+  return (
+    <Switch>
+      <Match when={props.session.attention?.reason === 'failed' && canAct()}>
+        <div class="row-acts">
+          <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void leaveIt([props.session.id])}>Leave it</button>
+          <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void resume([props.session.id])}>Resume</button>
+        </div>
+      </Match>
+      <Match when={first() !== undefined && canAct() && command()}>
+        {(text) => (
+          <>
+            <pre class="row-command">{text()}</pre>
+            <div class="row-acts">
+              <button type="button" tabindex={tab()} disabled={isOff()} title={isLive() ? '' : 'You can\'t decide while offline.'} data-decides="deny" onClick={(event) => void act('deny', event)}><kbd>d</kbd> Deny</button>
+              <button type="button" tabindex={tab()} disabled={isOff()} title={isLive() ? '' : 'You can\'t decide while offline.'} data-decides="allow" onClick={(event) => void act('allow', event)}><kbd>a</kbd> Allow</button>
+            </div>
+          </>
+        )}
+      </Match>
+      <Match when={first()}>
+        <div class="row-acts">
+          <A class="button" tabindex={tab()} href={`/s/${props.session.id}`}><Show when={canAct()} fallback="Look">{reviewWord()}</Show></A>
+        </div>
+      </Match>
+    </Switch>
+  );
+}

@@ -1,0 +1,24 @@
+// Owns the menu of a row: everything that its keys do, in words.
+import { DropdownMenu } from '@kobalte/core/dropdown-menu';
+import { For } from 'solid-js';
+
+/** An entry of the menu, with its key. */
+export interface Entry { word: string; keys: string; run: () => void; isDanger?: boolean }
+
+/** The menu, at the button that opened it. */
+export default function RowMenu(props: { at: HTMLElement; entries: Entry[]; onClose: () => void }) {
+  return (
+    <DropdownMenu open onOpenChange={(isOpen) => { if (!isOpen) props.onClose(); }} placement="bottom-end"
+      getAnchorRect={() => props.at.getBoundingClientRect()}>
+      <DropdownMenu.Portal>
+        <DropdownMenu.Content class="menu" onCloseAutoFocus={(event) => { event.preventDefault(); props.at.focus(); }}>
+          <For each={props.entries}>{(entry) => (
+            <DropdownMenu.Item class="menu-entry" classList={{ 'is-danger': entry.isDanger === true }} onSelect={entry.run}>
+              {entry.word} <kbd>{entry.keys}</kbd>
+            </DropdownMenu.Item>
+          )}</For>
+        </DropdownMenu.Content>
+      </DropdownMenu.Portal>
+    </DropdownMenu>
+  );
+}
