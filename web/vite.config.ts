@@ -1,6 +1,5 @@
 // Owns how the console is built: hashed names, no inline script, templates through one Trusted Types policy.
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import type { Plugin } from 'vite';
@@ -13,21 +12,21 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const daemon = process.env.TRUNKLINE_URL ?? 'http://127.0.0.1:7433';
 const token = process.env.TRUNKLINE_TOKEN;
 
-/** Puts compressed forms beside each file that gains by it: the daemon only chooses. */
+/** Puts compressed forms beside each file that gains by it: the daemon only chooses. They are made of what was written, since the
+ * text of a file may change up to then. */
 function compressed(): Plugin {
   return {
     name: 'compressed',
     apply: 'build',
-    // Only what is written is final: Vite itself changes scripts after every other plugin.
-    async writeBundle({ dir = '' }, bundle) {
-      for (const fileName of Object.keys(bundle)) {
-        if (!/\.(?:css|html|js|json|svg|webmanifest)$/.test(fileName)) continue;
-        const path = join(dir, fileName);
-        const bytes = await readFile(path);
+    writeBundle({ dir }, bundle) {
+      for (const name of Object.keys(bundle)) {
+        const path = `${dir}/${name}`;
+        if (!/\.(?:css|html|js|json|svg|webmanifest)$/.test(name) || !existsSync(path)) continue;
+        const bytes = readFileSync(path);
         if (bytes.length < 1024) continue;
         const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length };
-        await writeFile(`${path}.br`, brotliCompressSync(bytes, { params }));
-        await writeFile(`${path}.gz`, gzipSync(bytes, { level: 9 }));
+        writeFileSync(`${path}.br`, brotliCompressSync(bytes, { params }));
+        writeFileSync(`${path}.gz`, gzipSync(bytes, { level: 9 }));
       }
     },
   };
