@@ -16,7 +16,7 @@ import { boxWanted, openDraft } from './draft';
 import { readHistory, remember } from './history';
 import { HistorySearch } from './history-search';
 import { keyMeaning } from './key-meaning';
-import { drop, openOutbox, post, type Outgoing, type Way } from './outbox';
+import { drop, openOutbox, outgoing, post, type Outgoing, type Way } from './outbox';
 import { PICTURE_TYPES, readPicture } from './picture';
 import { QueueList } from './queue';
 import { createQueue } from './queue-store';
@@ -26,7 +26,10 @@ const TWICE_WITHIN_MS = 1_000;
 const isTouch = (): boolean => matchMedia('(pointer: coarse)').matches;
 
 /** The box, with the messages that wait above it. */
-export function Box(props: { id: string; session: SessionSummary; suggestion: string | null; onSent: () => void }) {
+export function Box(props: {
+  id: string; session: SessionSummary; suggestion: string | null;
+  onSent: (uuid: string, draft: Draft) => void; onNotSent: (uuid: string) => void;
+}) {
   const kept = openDraft(props.id);
   const { draft } = kept;
   void openOutbox(props.id);
@@ -55,6 +58,7 @@ export function Box(props: { id: string; session: SessionSummary; suggestion: st
     if (box.value !== draft.text) box.value = draft.text;
     grow();
   }));
+  createEffect(() => { for (const one of outgoing(props.id)) if (one.state === 'failed') props.onNotSent(one.uuid); });
   createEffect(on(boxWanted, (wanted) => { if (wanted?.sessionId === props.id) box.focus(); }, { defer: true }));
 
   /** Replaces the text, and puts the caret where it belongs. */
@@ -76,9 +80,9 @@ export function Box(props: { id: string; session: SessionSummary; suggestion: st
     const held = editing();
     if (held !== null) return void saveEdit(held);
     remember(wholeText(draft));
-    post(props.id, draft, how);
+    const uuid = post(props.id, draft, how);
+    if (how !== 'queue') props.onSent(uuid, draft);
     batch(() => { kept.clear(); setPast(null); setCaret(0); });
-    props.onSent();
     if (!isTouch()) box.focus();
   };
   const sendNow = () => send(isAtRest() ? 'resume' : isWorking() ? 'now' : 'send');
@@ -105,6 +109,7 @@ export function Box(props: { id: string; session: SessionSummary; suggestion: st
   };
   const editUnsent = (message: Outgoing) => {
     drop(props.id, message.uuid);
+    props.onNotSent(message.uuid);
     kept.change({ text: [draft.text, message.draft.text].filter((one) => one.trim() !== '').join('\n\n'), pictures: [...draft.pictures, ...message.draft.pictures], pastes: [...draft.pastes, ...message.draft.pastes] });
     box.focus();
   };
@@ -218,7 +223,7 @@ export function Box(props: { id: string; session: SessionSummary; suggestion: st
 
   return (
     <>
-      <Unsent sessionId={props.id} edit={editUnsent} />
+      <Unsent sessionId={props.id} edit={editUnsent} onDrop={props.onNotSent} />
       <QueueList queue={queue} editing={editing()?.uuid ?? null} edit={edit} />
       <Show when={isSearching()}>
         <HistorySearch sessionId={props.id} choose={(text) => { setSearching(false); write(text); box.focus(); }}

@@ -57,11 +57,12 @@ export async function openOutbox(sessionId: string): Promise<void> {
   void flush(sessionId);
 }
 
-/** Sends a message. It is in the outbox until the daemon has it. */
-export function post(sessionId: string, draft: Draft, way: Way): void {
+/** Sends a message. It is in the outbox until the daemon has it. Returns its id. */
+export function post(sessionId: string, draft: Draft, way: Way): string {
   const made: Outgoing = { uuid: crypto.randomUUID(), draft: structuredClone(unwrap(draft)), way, state: 'waiting' };
   change(sessionId, (all) => [...all, made]);
   void flush(sessionId);
+  return made.uuid;
 }
 
 /** Sends a message again that was not taken. */

@@ -1,9 +1,16 @@
 // Owns the page of one conversation: where its parts stand. The header, the dock with decisions, tasks and queue, the box and
 // the side panel are of other folders.
 import { useParams } from '@solidjs/router';
-import { Show } from 'solid-js';
+import { Show, Suspense, lazy } from 'solid-js';
+import { Composer } from '../composer/composer';
+import { wholeText } from '../composer/content';
+import { SidePanel } from '../side/side-panel';
+import { TasksStrip } from '../side/tasks';
+import { Header } from './header';
 import { ConversationContext, openConversation } from './store';
 import { Transcript } from './transcript';
+
+const ChangesPage = lazy(() => import('../side/changes-page'));
 
 /** One conversation. Another session is another page. */
 export function ConversationPage() {
@@ -12,17 +19,24 @@ export function ConversationPage() {
 }
 
 function One(props: { id: string }) {
+  const params = useParams();
   const conversation = openConversation(props.id);
   return (
     <ConversationContext.Provider value={conversation}>
       <div class="conversation">
         <section class="conversation-main" aria-label="Conversation">
-          <header class="conversation-head"><h1 class="one-line">{conversation.session()?.title ?? conversation.session()?.last_prompt ?? 'Conversation'}</h1></header>
-          <Transcript />
-          <div class="conversation-dock" />
-          <div class="conversation-box" />
+          <Header conversation={conversation} />
+          <Show when={params.rest === 'changes'} fallback={<Transcript />}><Suspense><ChangesPage conversation={conversation} /></Suspense></Show>
+          <div class="conversation-dock"><TasksStrip conversation={conversation} /></div>
+          <div class="conversation-box">
+            <Show when={conversation.session()}>{(session) => (
+              <Composer session={session()} suggestion={conversation.folded().suggestion}
+                onSent={(uuid, draft) => conversation.echo(uuid, wholeText(draft), draft.pictures.map(({ mediaType, data }) => ({ mediaType, base64: data })))}
+                onNotSent={conversation.dropEcho} />
+            )}</Show>
+          </div>
         </section>
-        <div class="conversation-side" />
+        <SidePanel conversation={conversation} />
       </div>
     </ConversationContext.Provider>
   );

@@ -1,0 +1,106 @@
+// Owns the menu of everything else that can be done to a conversation, and its keys.
+import { useNavigate } from '@solidjs/router';
+import Ellipsis from 'lucide-solid/icons/ellipsis';
+import { attempt, deleteLater, fork, park, resume, stop } from '../daemon/acts';
+import { rest, said } from '../daemon/daemon';
+import { canAct } from '../daemon/role';
+import type { Session } from '../daemon/types';
+import { titleOf } from '../sessions/words';
+import { useKeys } from '../shell/keys';
+import { Menu, type MenuGroup } from '../shell/menu';
+import { saveBlob } from '../shell/save';
+import { openSide } from '../shell/side';
+import { count } from '../shell/time';
+import { toast } from '../shell/toasts';
+import { showPanel, type PanelName } from '../side/panels';
+import type { Conversation } from './store';
+
+/** What may lie over the page. */
+export type HeaderLayer = 'find' | 'rewind' | null;
+
+/** The menu. */
+export function HeaderMore(props: { conversation: Conversation; session: Session; rename: () => void; open: (layer: HeaderLayer) => void }) {
+  const navigate = useNavigate();
+  const id = () => props.session.id;
+  const isRunning = () => ['starting', 'idle', 'busy', 'waiting'].includes(props.session.state);
+  const isAtRest = () => ['stopped', 'failed', 'parked'].includes(props.session.state);
+
+  const forkHere = async () => {
+    const made = await fork(id());
+    if (made !== undefined) navigate(`/s/${made.id}`);
+  };
+  const toBackground = () => attempt(rest.POST('/v1/sessions/{id}/tasks/background', { params: { path: { id: id() } }, body: {} }));
+  const raw = () => navigate(`/s/${id()}/r/${Math.max(1, props.conversation.folded().lastSeq)}/raw`);
+  const copyLink = async () => {
+    try {
+      await navigator.clipboard.writeText(new URL(`/s/${id()}`, location.origin).href);
+      toast('The link is copied.');
+    } catch {
+      toast('This browser did not let the page copy.', { isProblem: true });
+    }
+  };
+  const exportAs = async (kind: 'md' | 'json') => {
+    const stopper = new AbortController();
+    const name = titleOf(props.session).replace(/[^\p{L}\p{N}._-]+/gu, '-').slice(0, 60) || 'conversation';
+    const away = toast('Reading the whole conversation…', { ms: 600_000, act: { word: 'Cancel', run: () => stopper.abort() } });
+    try {
+      const { exportJson, exportMarkdown } = await import('./export');
+      let done = 0;
+      const blob = kind === 'md'
+        ? await exportMarkdown(id(), titleOf(props.session), stopper.signal, (at) => { done = at; })
+        : await exportJson(id(), stopper.signal, (at) => { done = at; });
+      if (stopper.signal.aborted) return;
+      saveBlob(`${name}.${kind}`, blob);
+      toast(`Saved ${name}.${kind}: ${count(done)} records.`);
+    } catch (error) {
+      if (!stopper.signal.aborted) toast(said(error).text, { isProblem: true });
+    } finally {
+      away();
+    }
+  };
+  const remove = () => {
+    deleteLater(id());
+    navigate('/');
+  };
+  const panel = (name: PanelName) => () => { showPanel(name); openSide(); };
+
+  useKeys('Conversation', [
+    { keys: 'F', word: 'Fork', run: () => { if (!canAct()) return false; void forkHere(); return; } },
+    { keys: 'b', word: 'Rewind', run: () => { if (!canAct()) return false; props.open('rewind'); return; } },
+    { keys: 'B', word: 'To background', run: () => { if (!canAct() || props.session.state !== 'busy') return false; void toBackground(); return; } },
+    { keys: 'P', word: 'Plan', run: panel('plan') },
+    { keys: 'C', word: 'Changes', run: panel('changes') },
+    { keys: 'T', word: 'Tasks', run: panel('tasks') },
+  ]);
+
+  const groups = (): MenuGroup[] => [
+    { items: [
+      { word: 'Plan', keys: 'P', run: panel('plan') },
+      { word: 'Changes', keys: 'C', run: panel('changes') },
+      { word: 'Agents', run: panel('agents') },
+      { word: 'Tasks', keys: 'T', run: panel('tasks') },
+      { word: 'Context', run: panel('context') },
+      { word: 'About', run: panel('about') },
+    ] },
+    { items: [
+      { word: 'Find', keys: 'Ctrl F', run: () => props.open('find') },
+      { word: 'Copy link', run: () => void copyLink() },
+      { word: 'Raw records', keys: 'w', run: raw },
+      { word: 'Export as Markdown', run: () => void exportAs('md') },
+      { word: 'Export as JSON', run: () => void exportAs('json') },
+    ] },
+    { items: canAct() ? [
+      { word: 'Rename', keys: 'r', run: props.rename },
+      { word: 'Fork', keys: 'F', about: 'A copy that goes on by itself', run: () => void forkHere() },
+      { word: 'Rewind files…', keys: 'b', isOff: !isRunning(), run: () => props.open('rewind') },
+      ...(props.session.state === 'busy' ? [{ word: 'To background', keys: 'B', about: 'What runs now goes on beside the conversation', run: () => void toBackground() }] : []),
+    ] : [] },
+    { items: canAct() ? [
+      ...(isAtRest() ? [{ word: 'Resume', run: () => void resume(id()) }] : []),
+      ...(props.session.state === 'idle' ? [{ word: 'Park', about: 'Ends its process; the next message starts it', run: () => void park(id()) }] : []),
+      ...(isRunning() || props.session.state === 'parked' ? [{ word: 'Stop', about: 'Ends its process; it can be resumed', run: () => void stop(id()) }] : []),
+      { word: 'Delete', isDangerous: true, run: remove },
+    ] : [] },
+  ];
+  return <Menu label="More" groups={groups()}><Ellipsis size={20} aria-hidden="true" /></Menu>;
+}

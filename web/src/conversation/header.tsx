@@ -1,0 +1,84 @@
+// Owns the header of a conversation: its title, how it is, and the acts on the whole of it.
+import { A } from '@solidjs/router';
+import ChevronLeft from 'lucide-solid/icons/chevron-left';
+import { Show, Suspense, createSignal, lazy } from 'solid-js';
+import { interrupt, rename, stop } from '../daemon/acts';
+import { canAct } from '../daemon/role';
+import type { Session } from '../daemon/types';
+import { titleOf } from '../sessions/words';
+import { useKeys } from '../shell/keys';
+import { openSide } from '../shell/side';
+import { StateShape, shownAs, wordOf } from '../shell/state';
+import { clock, now } from '../shell/time';
+import { showPanel } from '../side/panels';
+import { ContextGauge } from './context-gauge';
+import { HeaderMenus } from './header-menus';
+import { HeaderMore, type HeaderLayer } from './header-more';
+import type { Conversation } from './store';
+import './header.css';
+
+const FindLayer = lazy(() => import('./header-find'));
+const RewindLayer = lazy(() => import('./header-rewind'));
+
+/** The header. */
+export function Header(props: { conversation: Conversation }) {
+  return <Show when={props.conversation.session()}>{(session) => <Filled conversation={props.conversation} session={session()} />}</Show>;
+}
+
+function Filled(props: { conversation: Conversation; session: Session }) {
+  const [isRenaming, setRenaming] = createSignal(false);
+  const [layer, setLayer] = createSignal<HeaderLayer>(null);
+  const shown = () => shownAs(props.session);
+  const isWorking = () => props.session.turn != null || props.session.state === 'busy';
+  const isRunning = () => ['starting', 'idle', 'busy', 'waiting'].includes(props.session.state);
+  const state = () => {
+    const { turn } = props.session;
+    return turn != null && shown() === 'working' ? `${wordOf(shown())} ${clock(now() - Date.parse(turn.started_at))}` : wordOf(shown());
+  };
+  useKeys('Conversation', [
+    { keys: 'r', word: 'Rename', run: () => { if (!canAct()) return false; setRenaming(true); return; } },
+    { keys: 'Ctrl f', word: 'Find', inText: true, run: () => {
+      // The second time it is the browser's own.
+      if (layer() === 'find') return false;
+      setLayer('find');
+      return;
+    } },
+  ]);
+  const save = (title: string) => {
+    setRenaming(false);
+    if (title.trim() !== (props.session.title ?? '')) void rename(props.session.id, title);
+  };
+  return (
+    <header class="conversation-header">
+      <A class="header-back" href="/" aria-label="All sessions" title="All sessions (g s)"><ChevronLeft size={20} aria-hidden="true" /></A>
+      <Show when={isRenaming()} fallback={
+        <h1 class="header-title"><button type="button" class="plain one-line" disabled={!canAct()} title={`${titleOf(props.session)}\nRename (r)`} onClick={() => setRenaming(true)}>{titleOf(props.session)}</button></h1>
+      }>
+        <input class="header-title" aria-label="Title" value={props.session.title ?? ''} placeholder={titleOf(props.session)} maxlength="1024"
+          ref={(node) => queueMicrotask(() => { node.focus(); node.select(); })} onBlur={(event) => { if (isRenaming()) save(event.currentTarget.value); }}
+          onKeyDown={(event) => {
+            if (event.isComposing) return;
+            if (event.key === 'Enter') save(event.currentTarget.value);
+            if (event.key === 'Escape') { event.stopPropagation(); setRenaming(false); }
+          }} />
+      </Show>
+      <div class="header-state">
+        <span class="header-how"><StateShape shown={shown()} /> <span class="figures">{state()}</span></span>
+        <ContextGauge session={props.session} open={() => { showPanel('context'); openSide(); }} />
+        <Show when={canAct()}><HeaderMenus session={props.session} /></Show>
+      </div>
+      <div class="header-acts">
+        <Show when={canAct() && isRunning()}>
+          <Show when={isWorking()} fallback={<button type="button" title="Stop" onClick={() => void stop(props.session.id)}><span aria-hidden="true">■</span> Stop</button>}>
+            <button type="button" title="Interrupt (Esc)" onClick={() => void interrupt(props.session.id)}><span aria-hidden="true">■</span> Interrupt</button>
+          </Show>
+        </Show>
+        <HeaderMore conversation={props.conversation} session={props.session} rename={() => setRenaming(true)} open={setLayer} />
+      </div>
+      <Suspense>
+        <Show when={layer() === 'find'}><FindLayer sessionId={props.session.id} close={() => setLayer(null)} /></Show>
+        <Show when={layer() === 'rewind'}><RewindLayer conversation={props.conversation} session={props.session} close={() => setLayer(null)} /></Show>
+      </Suspense>
+    </header>
+  );
+}

@@ -1,0 +1,58 @@
+// Owns the MCP servers of a session: how each is, on and off, and connecting again.
+import { For, Show, createResource } from 'solid-js';
+import { attempt } from '../daemon/acts';
+import { rest } from '../daemon/daemon';
+import { canAct } from '../daemon/role';
+import { many } from '../shell/time';
+import { SafeText } from '../text/safe';
+
+interface Server { name?: string | null; status?: string | null; error?: string | null; scope?: string | null; transport?: string | null; tools?: unknown[] | null }
+
+const WORDS: Record<string, [shape: string, word: string]> = {
+  connected: ['○', 'connected'], failed: ['▲', 'failed'], 'needs-auth': ['◆', 'needs a sign-in'], pending: ['◔', 'connecting'], disabled: ['□', 'off'],
+};
+
+/** The list. It is asked for when it is looked at. */
+export function McpServers(props: { sessionId: string; isRunning: boolean }) {
+  const [servers, { refetch }] = createResource(
+    () => (props.isRunning && canAct() ? props.sessionId : undefined),
+    async (id) => {
+      const payload = (await rest.GET('/v1/sessions/{id}/mcp', { params: { path: { id } } })).response as { mcpServers?: (Server | null)[] | null } | null;
+      return (payload?.mcpServers ?? []).filter((one): one is Server => one?.name != null);
+    },
+  );
+  const path = (server: Server) => ({ path: { id: props.sessionId, server: server.name ?? '' } });
+  const turn = async (server: Server, enabled: boolean) => {
+    await attempt(rest.PUT('/v1/sessions/{id}/mcp/{server}', { params: path(server), body: { enabled } }));
+    void refetch();
+  };
+  const reconnect = async (server: Server) => {
+    await attempt(rest.POST('/v1/sessions/{id}/mcp/{server}/reconnect', { params: path(server) }));
+    void refetch();
+  };
+  const words = (server: Server): [string, string] => WORDS[server.status ?? ''] ?? ['○', server.status ?? ''];
+  return (
+    <Show when={servers.error === undefined ? servers.latest : undefined} fallback={<p class="quiet">{props.isRunning ? 'Asking the agent…' : 'They are known while the session runs.'}</p>}>
+      <Show when={(servers.latest?.length ?? 0) > 0} fallback={<p class="quiet">It uses none.</p>}>
+        <ul class="side-rows">
+          <For each={servers.latest}>{(server) => (
+            <li class="side-row">
+              <span class="plan-shape" aria-hidden="true">{words(server)[0]}</span>
+              <span class="side-row-words">
+                <span class="one-line"><SafeText text={server.name ?? ''} /> <span class="faint">{words(server)[1]}</span></span>
+                <span class="faint">{[server.transport, server.scope, many(server.tools?.length ?? 0, 'tool')].filter(Boolean).join(' · ')}</span>
+                <Show when={server.error}>{(error) => <span class="mcp-error"><SafeText text={error()} /></span>}</Show>
+              </span>
+              <Show when={server.status === 'disabled'} fallback={
+                <>
+                  <button type="button" class="plain" onClick={() => void reconnect(server)}>Connect again</button>
+                  <button type="button" class="plain" onClick={() => void turn(server, false)}>Turn off</button>
+                </>
+              }><button type="button" class="plain" onClick={() => void turn(server, true)}>Turn on</button></Show>
+            </li>
+          )}</For>
+        </ul>
+      </Show>
+    </Show>
+  );
+}

@@ -1,0 +1,94 @@
+// Owns the background tasks of a conversation: the list, the live output of one that is looked at, and the strip above the box.
+import { For, Show, createResource, createSignal, onCleanup } from 'solid-js';
+import type { Conversation } from '../conversation/store';
+import { attempt } from '../daemon/acts';
+import { rest } from '../daemon/daemon';
+import { canAct } from '../daemon/role';
+import type { Folded, Task } from '../fold/model';
+import { openSide } from '../shell/side';
+import { bytes, clock, count, many, now } from '../shell/time';
+import { Output } from '../text/output';
+import { SafeText } from '../text/safe';
+import { calm } from './calm';
+import { showPanel } from './panels';
+
+const OUTPUT_MS = 2_000;
+const isOver = (task: Task): boolean => task.endedAt !== null;
+/** The output of a running task is asked for again and again only while somebody looks at it. */
+const isLookedAt = (): boolean => document.visibilityState === 'visible';
+
+/** The tasks that run in the background. */
+export const runningTasks = (folded: Folded): Task[] => [...folded.tasks.values()].filter((task) => task.isInBackground && !isOver(task));
+
+/** All tasks in the background, those that run first, then the newest. */
+export const backgroundTasks = (folded: Folded): Task[] => [...folded.tasks.values()].filter((task) => task.isInBackground)
+  .sort((a, b) => Number(isOver(a)) - Number(isOver(b)) || b.startedAt.localeCompare(a.startedAt));
+
+/** The strip above the box. It is there while a task runs. */
+export function TasksStrip(props: { conversation: Conversation }) {
+  const folded = calm(() => props.conversation.folded());
+  const running = () => runningTasks(folded());
+  return (
+    <Show when={running().length > 0}>
+      <button type="button" class="plain tasks-strip" title="Tasks (T)" onClick={() => { showPanel('tasks'); openSide(); }}>
+        <span aria-hidden="true">≡</span>
+        <span class="one-line">{many(running().length, 'task')} in the background<Show when={running()[0]}>{(first) => <>: <SafeText text={first().description} /></>}</Show></span>
+        <span aria-hidden="true">▸</span>
+      </button>
+    </Show>
+  );
+}
+
+/** The list. */
+export function Tasks(props: { conversation: Conversation }) {
+  const folded = calm(() => props.conversation.folded());
+  return (
+    <Show when={backgroundTasks(folded()).length > 0} fallback={<p class="quiet">Nothing runs in the background.</p>}>
+      <ul class="side-rows"><For each={backgroundTasks(folded()).map((task) => task.id)}>{(id) => (
+        <Show when={folded().tasks.get(id)}>{(task) => <Row conversation={props.conversation} task={task()} />}</Show>
+      )}</For></ul>
+    </Show>
+  );
+}
+
+function Row(props: { conversation: Conversation; task: Task }) {
+  const [isOpen, setOpen] = createSignal(false);
+  const state = () => (isOver(props.task) ? props.task.status : `running ${clock(now() - Date.parse(props.task.startedAt))}`);
+  const stop = () => attempt(rest.POST('/v1/sessions/{id}/tasks/{task_id}/stop', { params: { path: { id: props.conversation.id, task_id: props.task.id } } }));
+  return (
+    <li class="task">
+      <div class="side-row">
+        <span class="plan-shape" aria-hidden="true">{isOver(props.task) ? '✓' : '≡'}</span>
+        <span class="side-row-words">
+          <span class="one-line" title={props.task.description}><SafeText text={props.task.description || props.task.kind} /></span>
+          <Show when={props.task.current}>{(step) => <span class="quiet one-line"><SafeText text={step()} /></span>}</Show>
+          <span class="faint figures">{[state(), props.task.tokens === null ? '' : `${count(props.task.tokens)} tokens`].filter(Boolean).join(' · ')}</span>
+        </span>
+        <button type="button" class="plain" aria-expanded={isOpen()} onClick={() => setOpen(!isOpen())}>Output</button>
+        <Show when={!isOver(props.task) && canAct()}><button type="button" onClick={() => void stop()}>Stop</button></Show>
+      </div>
+      <Show when={isOpen()}><TaskOutput sessionId={props.conversation.id} taskId={props.task.id} isOver={isOver(props.task)} name={props.task.description} /></Show>
+    </li>
+  );
+}
+
+interface Printed { output?: string | null; total_bytes?: number | null; truncated?: boolean | null }
+
+/** What a task printed, as it prints it. */
+export function TaskOutput(props: { sessionId: string; taskId: string; isOver: boolean; name: string }) {
+  const [printed, { refetch }] = createResource(
+    () => props.taskId,
+    async (taskId) => (await rest.GET('/v1/sessions/{id}/tasks/{task_id}/output', { params: { path: { id: props.sessionId, task_id: taskId } } })
+      .catch(() => null))?.response as Printed | null | undefined,
+  );
+  const timer = setInterval(() => { if (!props.isOver && isLookedAt() && !printed.loading) void refetch(); }, OUTPUT_MS);
+  onCleanup(() => clearInterval(timer));
+  return (
+    <Show when={printed.latest} fallback={<p class="quiet">{printed.loading ? 'Asking for its output…' : 'Its output is not there any more.'}</p>}>{(now) => (
+      <>
+        <Show when={now().truncated}><p class="faint">The end of {bytes(now().total_bytes ?? 0)}</p></Show>
+        <Show when={(now().output ?? '') !== ''} fallback={<p class="quiet">It has printed nothing.</p>}><Output text={now().output ?? ''} name={props.name} /></Show>
+      </>
+    )}</Show>
+  );
+}
