@@ -42,7 +42,7 @@ pub struct NewLogin {
 /// A login that let a request in.
 #[derive(Debug)]
 pub struct Entered {
-    /// What it opens.
+    /// The role and the tenure of the request.
     pub shown: Shown,
     /// The login.
     pub login: LoginId,

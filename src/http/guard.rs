@@ -95,7 +95,7 @@ fn check(state: &AppState, request: &mut Request) -> Result<Passed, ApiError> {
     Ok(Passed::Through { renewed })
 }
 
-/// What the request has shown; nothing of one that may show its credential later on.
+/// The credential that the request has shown; none of one that may show it later on.
 fn credential(state: &AppState, request: &mut Request, host: &str) -> Result<Option<Login>, ApiError> {
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let is_trusted = peer.is_some_and(|ConnectInfo(peer)| peer.is_our_user());

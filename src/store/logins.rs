@@ -13,9 +13,9 @@ const TABLE: &str = "logins";
 pub struct LoginRow {
     /// The login.
     pub login: Login,
-    /// Of the half in the cookie.
+    /// The hash of the half in the cookie.
     pub cookie_digest: [u8; 32],
-    /// Of the half that the page keeps.
+    /// The hash of the half that the page keeps.
     pub key_digest: [u8; 32],
 }
 

@@ -5,12 +5,16 @@ use std::fs;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{
-    daemon::TestDaemon,
-    event_stream::EventStream,
-    lines::{LineSocket, auth_line},
-    login::Page,
-    ws::Ws,
+use crate::{
+    browser::{BROWSER_PATIENCE, Browser},
+    support::{
+        daemon::TestDaemon,
+        event_stream::EventStream,
+        lines::{LineSocket, auth_line},
+        login::Page,
+        server::Server,
+        ws::Ws,
+    },
 };
 
 const SESSIONS: &str = "/v1/sessions";
@@ -115,4 +119,97 @@ async fn logins_outlast_the_daemon_and_their_halves_are_written_nowhere() {
     assert_eq!(own["id"], page.id.as_str());
     let gone = follow(&ended, Method::GET, SESSIONS).await;
     assert_eq!(gone.problem(401), "login_invalid");
+}
+
+/// Has the cookie of a login, as its server is on another port of the daemon's host, and tries all that a page can.
+const OTHER_PORT: &str = r#"<!doctype html><meta charset="utf-8"><script>
+const { daemon, key } = SETUP;
+const told = {};
+const credentials = 'include';
+async function tried(name, attempt) {
+  told[name] = await attempt().then((it) => it, () => 'refused');
+}
+function opened(target) {
+  return new Promise((resolve, reject) => {
+    target.addEventListener('open', () => resolve('opened'), { once: true });
+    target.addEventListener('error', () => reject(new Error('no')), { once: true });
+  });
+}
+const status = (answer) => answer.status;
+async function use() {
+  await fetch('/v1/probe', { credentials });
+  await tried('read', () => fetch(`${daemon}/v1/sessions`, { credentials }).then(status));
+  await tried('unseen', () => fetch(`${daemon}/v1/sessions`, { credentials, mode: 'no-cors' }).then(() => 'unseen'));
+  const headers = { 'trunkline-login': key, 'content-type': 'application/json' };
+  await tried('key', () => fetch(`${daemon}/v1/sessions`, { credentials, headers }).then(status));
+  const body = JSON.stringify({ path: '/v1/ws' });
+  await tried('ticket', () => fetch(`${daemon}/v1/tickets`, { method: 'POST', credentials, headers, body }).then(status));
+  await tried('simple', () => fetch(`${daemon}/v1/tickets`, { method: 'POST', credentials, body, mode: 'no-cors' }).then(() => 'unseen'));
+  await tried('out', () => fetch(`${daemon}/v1/logins/current`, { method: 'DELETE', credentials, headers }).then(status));
+  await tried('socket', () => opened(new WebSocket(`${daemon.replace('http', 'ws')}/v1/ws`)));
+  await tried('events', () => opened(new EventSource(`${daemon}/v1/events`, { withCredentials: true })));
+}
+use().catch((error) => { told.error = String(error); })
+  .finally(() => fetch('/told', { method: 'POST', body: JSON.stringify(told) }));
+</script>"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_another_port_has_the_cookie_and_can_do_nothing_with_it() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let page = Page::let_in(&rest, "operator").await;
+    let mut server = Server::start().await;
+    let profile = tempfile::tempdir().unwrap();
+    let _browser = Browser::open(&server.url("/page").to_string(), profile.path());
+    // Even one that has learnt the key is a page of another origin.
+    let setup = json!({"daemon": daemon.url(), "key": page.key});
+    let text = OTHER_PORT.replace("SETUP", &setup.to_string());
+    let mut sent = String::new();
+    let told = async {
+        loop {
+            let asked = server.next().await;
+            match asked.path.as_str() {
+                // The cookie is set here as the daemon sets it: a browser keeps no ports.
+                "/page" => {
+                    let head = format!(
+                        "200 OK\ncontent-type: text/html\nset-cookie: {}; HttpOnly; SameSite=Strict; Path=/v1",
+                        page.cookie
+                    );
+                    asked.answer(&head, &text).await;
+                }
+                "/v1/probe" => {
+                    sent = asked.header("cookie").unwrap_or_default().to_owned();
+                    asked.answer("204 No Content", "").await;
+                }
+                "/told" => {
+                    let told: Value = serde_json::from_str(&asked.body).unwrap();
+                    asked.answer("204 No Content", "").await;
+                    return told;
+                }
+                _ => asked.answer("404 Not Found", "").await,
+            }
+        }
+    };
+    let told = tokio::time::timeout(BROWSER_PATIENCE, told).await.unwrap();
+    let refused = ["read", "key", "ticket", "out", "socket", "events"];
+    for name in refused {
+        assert_eq!(told[name], "refused", "{name}: {told:#}");
+    }
+    assert!(told.get("error").is_none(), "{told:#}");
+    assert!(
+        sent.contains(&page.cookie),
+        "the other server has the cookie: {sent}"
+    );
+    // Its server is a program, which can say what it likes of its origin, and lacks the key.
+    let stolen = rest
+        .with_token(None)
+        .builder(Method::GET, SESSIONS)
+        .header("cookie", &sent)
+        .header("origin", daemon.url())
+        .header("sec-fetch-site", "same-origin");
+    assert_eq!(rest.send(stolen).await.problem(401), "unauthorized");
+    // All is as it was.
+    page.call(Method::GET, SESSIONS).await.expect(200);
+    let logins = rest.get("/v1/logins").await.expect(200);
+    assert_eq!(logins["items"].as_array().unwrap().len(), 1, "{logins:#}");
 }

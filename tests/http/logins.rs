@@ -213,6 +213,7 @@ async fn the_cookie_alone_and_the_key_alone_open_nothing() {
 #[tokio::test]
 async fn only_a_page_of_the_daemon_has_a_login() {
     let bed = Bed::with(|config, _| {
+        config.allowed_hosts = vec!["192.168.1.5".to_owned()];
         config.allowed_origins = vec![
             "https://app.example".to_owned(),
             "http://127.0.0.1:5173".to_owned(),
@@ -251,6 +252,21 @@ async fn only_a_page_of_the_daemon_has_a_login() {
         from(none_of_ours).await.problem(401, "login_invalid");
     }
     from(&[("origin", OURS)]).await.expect(200);
+    // A browser says nothing to another machine without TLS, and so nothing is asked for there with a GET.
+    let secret = page.cookie.split_once('=').unwrap().1;
+    let far = |method: Method| {
+        Request::builder()
+            .method(method)
+            .uri(CURRENT)
+            .header(header::HOST, "192.168.1.5:7433")
+            .header(header::COOKIE, format!("trunkline_7433={secret}"))
+    };
+    let with_key = |method| far(method).header("trunkline-login", &page.key);
+    send(&bed, with_key(Method::GET)).await.expect(200);
+    send(&bed, with_key(Method::DELETE))
+        .await
+        .problem(401, "login_invalid");
+    send(&bed, far(Method::GET)).await.problem(401, "unauthorized");
     // No page of another origin learns that it may send the key.
     let preflight = plain(Method::OPTIONS, SESSIONS)
         .header(header::ORIGIN, "https://app.example")
@@ -386,7 +402,7 @@ async fn logging_out_takes_the_cookie_back_and_ends_the_login() {
         .call(&bed, Method::GET, SESSIONS)
         .await
         .problem(401, "login_invalid");
-    // One who has an ended login can log in again with it at hand.
+    // A browser with an ended login at hand can log in again.
     let again = ticket(&bed, LOGINS, "viewer").await;
     page_again(
         &other

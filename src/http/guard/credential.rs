@@ -26,7 +26,7 @@ enum Credential {
     Ticket(String),
 }
 
-/// What the credential of a request opens: a token, else a ticket, else a login. A ticket is used up, and leaves the query:
+/// Takes the credential of a request: a token, else a ticket, else a login. A ticket is used up, and leaves the query:
 /// nothing behind sees it. `host` is the one that was asked.
 ///
 /// # Errors
@@ -43,7 +43,7 @@ pub(super) fn take(state: &AppState, request: &mut Request, host: &str) -> Resul
         None if request.headers().contains_key(header::AUTHORIZATION) => (None, ErrorCode::Unauthorized),
         // A login makes no login, and one that has ended keeps nobody from making another.
         None if logins::is_made_by(request) => return Ok(None),
-        None => return login::take(state, request.headers(), host),
+        None => return login::take(state, request, host),
         Some(Credential::Token(token)) => {
             let role = state.tokens().role_of(&token);
             let tenure = Tenure::default();

@@ -88,7 +88,7 @@ impl HostPolicy {
 }
 
 /// Loopback under any port: a tunnel may give us another one.
-fn is_loopback(host: &str) -> bool {
+pub(super) fn is_loopback(host: &str) -> bool {
     let bare = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))

@@ -4,8 +4,12 @@
 
 use std::fmt::Write as _;
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header, uri::Authority};
+use axum::{
+    extract::Request,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, header, uri::Authority},
+};
 
+use super::hosts::is_loopback;
 use crate::{
     auth::Shown,
     domain::LOGIN_LIFE_MS,
@@ -23,7 +27,7 @@ const COOKIE_PATH: &str = "/v1";
 /// Cookies of our name that are compared. A server of another port can add some, of narrower paths, in front of ours.
 const MOST_COOKIES: usize = 8;
 
-/// What a request showed, and the cookie to be sent again so that the browser keeps it.
+/// A credential that was shown, and the cookie to be sent again so that the browser keeps it.
 pub(super) struct Login {
     pub(super) shown: Shown,
     pub(super) renewed: Option<HeaderValue>,
@@ -33,12 +37,13 @@ pub(super) struct Login {
 ///
 /// # Errors
 /// `login_invalid` when it does not hold, or the request is of no page of ours.
-pub(super) fn take(state: &AppState, headers: &HeaderMap, host: &str) -> Result<Option<Login>, ApiError> {
+pub(super) fn take(state: &AppState, request: &Request, host: &str) -> Result<Option<Login>, ApiError> {
+    let headers = request.headers();
     let Some(key) = headers.get(KEY) else {
         return Ok(None);
     };
     let invalid = || super::credential::refusal(ErrorCode::LoginInvalid);
-    if !is_of_our_page(headers, host) {
+    if !is_of_our_page(request.method(), headers, host) {
         return Err(invalid().detail("the request is of no page of this daemon"));
     }
     let cookies = cookies(headers, &cookie_name(host));
@@ -52,17 +57,27 @@ pub(super) fn take(state: &AppState, headers: &HeaderMap, host: &str) -> Result<
 }
 
 /// Whether the browser says that the page that asks is ours: by the Origin, or, where it sends none, as for a GET of the page's own
-/// origin, by `Sec-Fetch-Site`.
-fn is_of_our_page(headers: &HeaderMap, host: &str) -> bool {
+/// origin, by `Sec-Fetch-Site`. To another machine without TLS browsers say neither with a GET. Then it is the key's header that says
+/// it: no browser sends that for a page of another origin, as preflights do not allow it.
+fn is_of_our_page(method: &Method, headers: &HeaderMap, host: &str) -> bool {
     let mut sites = headers.get_all(FETCH_SITE).iter();
     let site = sites.next();
     let is_same = site.is_some_and(|site| site == "same-origin") && sites.next().is_none();
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
         (Some(origin), None) => is_ours(origin, host) && (site.is_none() || is_same),
+        (None, _) if site.is_none() => {
+            matches!(*method, Method::GET | Method::HEAD) && !is_this_machine(host)
+        }
         (None, _) => is_same,
         (Some(_), Some(_)) => false,
     }
+}
+
+/// Whether a browser takes the host for one that nobody can listen to on the way.
+fn is_this_machine(host: &str) -> bool {
+    let authority = host.parse::<Authority>();
+    authority.is_ok_and(|authority| is_loopback(authority.host()))
 }
 
 /// Whether an Origin is that of the host that was asked.
@@ -138,7 +153,10 @@ mod tests {
 
     #[test]
     fn only_a_browser_that_names_our_page_is_let_in() {
-        let is_ours = |pairs: &[(HeaderName, &str)]| is_of_our_page(&headers(pairs), HOST);
+        let of = |method: Method, pairs: &[(HeaderName, &str)], host: &str| {
+            is_of_our_page(&method, &headers(pairs), host)
+        };
+        let is_ours = |pairs: &[(HeaderName, &str)]| of(Method::GET, pairs, HOST);
         for ours in [
             &[(header::ORIGIN, "http://127.0.0.1:7433")][..],
             &[(header::ORIGIN, "https://127.0.0.1:7433")],
@@ -171,6 +189,16 @@ mod tests {
         ] {
             assert!(!is_ours(other), "{other:?}");
         }
+        // Browsers tell nothing of a GET to another machine without TLS.
+        let far = "192.168.1.5:7433";
+        assert!(of(Method::GET, &[], far) && of(Method::HEAD, &[], far));
+        assert!(!of(Method::DELETE, &[], far));
+        assert!(!of(Method::GET, &[(FETCH_SITE, "cross-site")], far));
+        assert!(!of(
+            Method::GET,
+            &[(header::ORIGIN, "http://192.168.1.5:3000")],
+            far
+        ));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(in crate::http) fn is_made_by(request: &Request) -> bool {
     request.method() == Method::POST && request.uri().path() == PATH
 }
 
-/// What makes a login.
+/// The credential that makes a login, and its name.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"ticket": "kT0mC3…", "name": "Firefox on the laptop"}))]
