@@ -11,8 +11,10 @@ mod daemon_file;
 mod doctor;
 mod error;
 mod log;
+mod logins;
 mod manual;
 mod messages;
+mod open;
 mod output;
 mod reach;
 mod request;
@@ -124,6 +126,8 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::Rm(rm) => sessions::rm(&client, &rm).await,
         Command::Restart => restart::restart(&client, output).await,
         Command::Upgrade(upgrade) => restart::upgrade(&client, output, &upgrade).await,
+        Command::Open(open) => open::open(common, &client, output, &open).await,
+        Command::Logins(logins) => logins::logins(&client, output, &logins).await,
         Command::Usage(usage) => usage::usage(&client, output, &usage).await,
         Command::Serve(_)
         | Command::Doctor

@@ -19,6 +19,7 @@ mod leftovers;
 mod limits;
 mod link;
 mod memory;
+mod opener;
 mod os;
 mod outsiders;
 mod plan;
@@ -46,6 +47,7 @@ pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
 pub use memory::{ProcessMemory, give_back_free_pages, give_back_large_buffers, memory, processes};
+pub use opener::Opened;
 pub use outsiders::{Outsider, Sign, outsiders, take_own_name};
 pub use plan::{
     DATA_MARKER, KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path,

@@ -1,5 +1,6 @@
 //! Owns the command line: subcommands, flags and their help.
 
+mod browsers;
 mod deciding;
 mod values;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::domain::Timestamp;
 
+pub(super) use self::browsers::{Logins, LoginsChange, LoginsRevoke, Open};
 pub(super) use self::deciding::{Approvals, Approve, Deny, Rules, RulesAdd, RulesChange, RulesRm};
 use self::values::{conversation, count, dollars, instant, key_value, message_id, whole};
 
@@ -19,6 +21,7 @@ Examples:
   trunkline ls                                 list sessions
   trunkline send last --wait \"And the tests?\"  ask the newest session and print its answer
   trunkline attach 0196                        watch a session; the beginning of its id is enough
+  trunkline open                               see all sessions in a browser
   trunkline restart                            start the daemon again; sessions run on
   trunkline doctor                             find out why something does not work
 
@@ -51,6 +54,13 @@ an installation, run `upgrade` of the new version.
 The program is asked first whether it would start with the daemon's arguments, environment and configuration, whether \
 it can read the database, and whether it can talk to the processes that keep the sessions. If not, the daemon that runs \
 goes on, and the reason is printed.";
+
+const OPEN_HELP: &str = "\
+Open the console in a browser, and sign that in: $BROWSER, or the browser of the desktop. Where none is, the address is \
+printed. It signs one browser in, within a minute; a login ends 30 days after its last use, or with `trunkline logins revoke`.
+
+With --qr the address is a code for the camera of a phone. The daemon must be in reach of the phone, by an address of the \
+network or behind a TLS proxy or a tunnel; what is missing is said.";
 
 const CLAUDE_HELP: &str = "\
 Stand in for the `claude` program, for a program that starts it: the official SDKs (`pathToClaudeCodeExecutable`, \
@@ -176,6 +186,11 @@ pub(super) enum Command {
     Rm(Rm),
     /// Show costs and tokens.
     Usage(Usage),
+    /// Open the console in a browser, and sign that in.
+    #[command(long_about = OPEN_HELP)]
+    Open(Open),
+    /// List the browsers that are signed in, or sign them out.
+    Logins(Logins),
     /// Show the daemon: where it is, since when, how many sessions live and wait for you.
     Status,
     /// Start the daemon again with the program at its path; sessions run on.

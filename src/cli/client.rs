@@ -349,7 +349,7 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
 }
 
 /// Errors whose standing advice names routes, headers and members, which helps nobody at the command line.
-const WITH_ADVICE_OF_API: [ErrorCode; 14] = [
+const WITH_ADVICE_OF_API: [ErrorCode; 15] = [
     ErrorCode::Unauthorized,
     ErrorCode::TicketInvalid,
     ErrorCode::RouteNotFound,
@@ -364,6 +364,7 @@ const WITH_ADVICE_OF_API: [ErrorCode; 14] = [
     ErrorCode::WebhookNotFound,
     ErrorCode::PromptNotFound,
     ErrorCode::NothingToPutOff,
+    ErrorCode::LoginNotFound,
 ];
 
 /// Whether a detail is such advice. The words of the daemon about one case are told, whatever they are.
@@ -376,6 +377,7 @@ fn list_of(code: ErrorCode) -> Option<&'static str> {
     match code {
         ErrorCode::SessionNotFound => Some(resolve::LIST),
         ErrorCode::ApprovalNotFound => Some(resolve::LIST_APPROVALS),
+        ErrorCode::LoginNotFound => Some(resolve::LIST_LOGINS),
         ErrorCode::RuleNotFound => Some("`trunkline rules SESSION` lists its rules"),
         ErrorCode::ConversationNotFound => {
             Some("`claude --resume` lists those of a directory; --cwd names the one that it began in")

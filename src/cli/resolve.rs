@@ -13,6 +13,9 @@ pub(super) const LIST: &str = "`trunkline ls` lists the sessions";
 /// How a person finds the name of an approval.
 pub(super) const LIST_APPROVALS: &str = "`trunkline approvals` lists what waits for a person";
 
+/// How a person finds the name of a login.
+pub(super) const LIST_LOGINS: &str = "`trunkline logins` lists the browsers that are signed in";
+
 /// The id of the session that `name` means.
 pub(super) async fn session(client: &Client, name: &str) -> Result<String, CliError> {
     if name.parse::<uuid::Uuid>().is_ok() {
@@ -106,6 +109,16 @@ fn check_beginning(name: &str) -> Result<(), CliError> {
     )))
 }
 
+/// The id of the login that `name` means, among these.
+pub(super) fn login(name: &str, logins: &[Value]) -> Result<String, CliError> {
+    if name.parse::<uuid::Uuid>().is_ok() {
+        return Ok(name.to_lowercase());
+    }
+    only("login", name, logins, |login| {
+        one_line(view::text(login, &["name"]))
+    })
+}
+
 fn only(
     what: &str,
     name: &str,
@@ -121,7 +134,11 @@ fn only(
         .collect();
     match matches.as_slice() {
         [] => {
-            let hint = if what == "session" { LIST } else { LIST_APPROVALS };
+            let hint = match what {
+                "session" => LIST,
+                "login" => LIST_LOGINS,
+                _ => LIST_APPROVALS,
+            };
             Err(CliError::not_found(
                 format!("no {what} begins with {name}"),
                 Some(hint),

@@ -247,6 +247,11 @@ async fn serve(
         tracker.spawn(until_it_ends(served, lifecycle.soft()));
     }
     tracker.spawn(lifecycle.soft().run_until_cancelled_owned(state.deliver()));
+    // Into a file or a journal goes no ticket.
+    let ticket = io::stderr()
+        .is_terminal()
+        .then(|| state.ticket_for_the_terminal());
+    let ticket = ticket.and_then(Result::ok);
     drop(state);
 
     let file = DaemonFile {
@@ -263,7 +268,7 @@ async fn serve(
         &file,
         &config.data.dir,
         &supervisor.health().await,
-        &command,
+        &ready::Ways { command, ticket },
     );
     manager.ready(&format!("Listening on {}", file.url)).await;
     tracker.spawn(lifecycle.soft().run_until_cancelled_owned(give_back_memory()));

@@ -18,11 +18,12 @@ use super::{
     guard::HostPolicy,
     idempotency::Running,
     logins::Logins,
+    routes::tickets,
     serve::Strangers,
     ws::Waiting,
 };
 use crate::{
-    auth::{Shown, Tenure, Tickets, Tokens},
+    auth::{Secret, Shown, Tenure, TicketError, Tickets, Tokens},
     store::StoreError,
     supervisor::{Lobby, PromptQueue, Supervisor, Tethers, Webhooks},
 };
@@ -191,6 +192,14 @@ impl AppState {
     /// The store cannot be read.
     pub async fn take_up_logins(&self) -> Result<(), StoreError> {
         self.0.logins.load().await
+    }
+
+    /// A ticket for a login of the person at the daemon's terminal, for a quarter of an hour.
+    ///
+    /// # Errors
+    /// There can be none now.
+    pub fn ticket_for_the_terminal(&self) -> Result<Secret, TicketError> {
+        tickets::for_the_terminal(self)
     }
 
     pub(super) fn logins(&self) -> &Logins {

@@ -185,6 +185,9 @@ async fn ctrl_c_of_the_daemon_says_what_it_waits_for() {
     ];
     let mut terminal = Terminal::new(&other, &serve);
     terminal.shows("stop:   Ctrl-C").await;
+    // On a terminal a person reads the ticket.
+    terminal.shows("open:   http://127.0.0.1:").await;
+    terminal.shows("/open#").await;
     let asks = fake_prompt(&json!([{"ask": {"input": {"command": "make"}}}]));
     let id = tl(&other, &["new", "--data-dir", dir, &asks]).line();
     let shows_waiting = async || {

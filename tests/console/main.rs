@@ -11,6 +11,7 @@ mod support;
 
 mod attach;
 mod beginnings;
+mod browsers;
 mod common;
 mod configuration;
 mod daily;

@@ -54,6 +54,11 @@ const COMMANDS: &[(&str, &str, i32, &str)] = &[
         4,
         "conversation",
     ),
+    ("trunkline open", "", 0, "/open#"),
+    ("trunkline open --print", "", 0, "/open#"),
+    ("trunkline open --qr", "", 5, "server.allowed_hosts"),
+    ("trunkline logins", "", 0, "no browser is signed in"),
+    ("trunkline logins revoke --all", "", 0, "revoked 0 logins"),
     ("trunkline restart", "", 0, "runs now"),
     ("trunkline upgrade", "", 0, "runs now"),
 ];

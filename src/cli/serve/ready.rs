@@ -10,14 +10,23 @@ use super::super::{
     output::{Output, note},
 };
 use crate::{
+    auth::Secret,
     config::{Config, Loaded, OnShutdown, Origin},
     domain::SessionState,
     supervisor::Health,
 };
 
+/// The ways of a person to go on.
+pub(super) struct Ways {
+    /// This program, as another terminal takes it.
+    pub(super) command: String,
+    /// A ticket with which a browser is let in, where a person reads it.
+    pub(super) ticket: Option<Secret>,
+}
+
 /// Prints the ready line; scripts may wait for it. A daemon serves also where nobody reads it, as after `serve | head -1` and a
 /// restart.
-pub(super) fn print(output: &Output, file: &DaemonFile, data_dir: &Path, health: &Health, command: &str) {
+pub(super) fn print(output: &Output, file: &DaemonFile, data_dir: &Path, health: &Health, ways: &Ways) {
     let token = data_dir.join("token");
     let cli = health.cli.as_ref().ok();
     let line = if output.is_json() {
@@ -40,7 +49,7 @@ pub(super) fn print(output: &Output, file: &DaemonFile, data_dir: &Path, health:
     if let Err(error) = output.line(&line) {
         tracing::warn!(error = %error.chain(), "the ready line could not be printed");
     }
-    for line in hints(file, &token, health, command) {
+    for line in hints(file, &token, health, ways) {
         note(&line);
     }
 }
@@ -78,7 +87,8 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-fn hints(file: &DaemonFile, token: &Path, health: &Health, command: &str) -> Vec<String> {
+fn hints(file: &DaemonFile, token: &Path, health: &Health, ways: &Ways) -> Vec<String> {
+    let command = &ways.command;
     let (agent, works) = match &health.cli {
         Ok(cli) if cli.simulated => (
             format!(
@@ -112,6 +122,10 @@ fn hints(file: &DaemonFile, token: &Path, health: &Health, command: &str) -> Vec
         file.url
     ));
     hints.push("stop:   Ctrl-C".into());
+    hints.push(match &ways.ticket {
+        Some(ticket) => format!("open:   {}/open#{} (15 minutes, once)", file.url, ticket.expose()),
+        None => format!("open:   {command} open"),
+    });
     hints
 }
 

@@ -10,7 +10,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    auth::{NewTicket, Tenure, TicketError},
+    auth::{NewTicket, Secret, Tenure, TicketError},
     domain::{Clock, Role, Timestamp},
     http::{ApiError, AppState, ErrorCode, extract::Body, guard, openapi, routes::logins},
 };
@@ -19,6 +19,8 @@ use crate::{
 pub(in crate::http) const PATH: &str = "/v1/tickets";
 /// How long a ticket for a login lives: a browser may have to be started first, or a phone unlocked.
 const LOGIN_LIFE: Duration = Duration::from_secs(60);
+/// How long the one lives that the daemon prints at its start, for somebody who reads on first.
+const TERMINAL_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Most bytes of a path.
 const MAX_PATH: usize = 1024;
 
@@ -105,6 +107,18 @@ pub(super) async fn create(
         expires_at: Clock.now().plus_millis(life),
     };
     Ok((StatusCode::CREATED, Json(answer)))
+}
+
+/// A ticket for the person who reads what the daemon prints at its start: for an operator's login, and a quarter of an hour.
+pub(in crate::http) fn for_the_terminal(state: &AppState) -> Result<Secret, TicketError> {
+    let ticket = NewTicket {
+        path: logins::PATH.to_owned(),
+        role: Role::Operator,
+        asked_by: Role::Operator,
+        tenure: Tenure::default(),
+        life: TERMINAL_LIFE,
+    };
+    state.tickets().issue(ticket, Instant::now())
 }
 
 /// The role that a GET of this path needs.
