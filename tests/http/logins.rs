@@ -109,10 +109,7 @@ async fn a_ticket_makes_a_login_that_needs_no_token() {
     let cookie = made.header(header::SET_COOKIE).to_owned();
     let (name, attributes) = cookie.split_once(';').unwrap();
     assert!(name.starts_with("trunkline_7433="), "{cookie}");
-    assert_eq!(
-        attributes,
-        " HttpOnly; SameSite=Strict; Path=/v1; Max-Age=2592000"
-    );
+    assert_eq!(attributes, " HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000");
     let page = page(&made);
     assert!(!name.contains(&page.key), "the halves differ");
     let login = &made.json["login"];

@@ -22,8 +22,8 @@ const KEY: HeaderName = HeaderName::from_static("trunkline-login");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The beginning of the cookie's name.
 const COOKIE: &str = "trunkline";
-/// The paths that the cookie is for.
-const COOKIE_PATH: &str = "/v1";
+/// The paths that the cookie is for: the page also reads `/readyz` and `/metrics`.
+const COOKIE_PATH: &str = "/";
 /// Cookies of our name that are compared. A server of another port can add some, of narrower paths, in front of ours.
 const MOST_COOKIES: usize = 8;
 
@@ -225,7 +225,7 @@ mod tests {
             headers.insert(header::HOST, HeaderValue::from_static(HOST));
             let value = set_cookie(&headers, "secret").unwrap();
             let text = value.to_str().unwrap().to_owned();
-            let plain = "trunkline_7433=secret; HttpOnly; SameSite=Strict; Path=/v1; Max-Age=2592000";
+            let plain = "trunkline_7433=secret; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000";
             assert!(text.starts_with(plain), "{text}");
             text.ends_with("; Secure")
         };
