@@ -283,6 +283,10 @@ fn content_type(path: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
     use super::*;
 
     #[test]
@@ -341,6 +345,11 @@ mod tests {
             let is_text = [".js", ".css"].iter().any(|end| file.path.ends_with(end));
             if is_text && is_asset(&format!("/{}", file.path)) && file.plain.len() > 4096 {
                 assert!(file.gzip.is_some() && file.brotli.is_some(), "{file:?}");
+            }
+            if let Some(form) = file.gzip {
+                let mut content = Vec::new();
+                GzDecoder::new(form).read_to_end(&mut content).unwrap();
+                assert!(content == file.plain, "{} is another file when zipped", file.path);
             }
         }
     }
