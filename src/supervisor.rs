@@ -49,7 +49,7 @@ use crate::{
     journal::{Chunk, Cursor, ReadError, Reader},
     metrics::Metrics,
     outbound::Outbound,
-    session::{Admission, LiveView, Looks, SessionHandle},
+    session::{Admission, Attachment, LiveView, Looks, Newcomer, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
@@ -324,9 +324,31 @@ impl Supervisor {
         after: Option<Seq>,
         client: Option<ClientId>,
         role: Role,
-    ) -> Result<crate::session::Attachment, SupervisorError> {
-        let session = self.handle(id).await?;
-        Ok(session.attach(after, client, role).await?)
+    ) -> Result<Attachment, SupervisorError> {
+        let newcomer = Newcomer {
+            client,
+            role,
+            is_host: false,
+        };
+        Ok(self.handle(id).await?.attach(after, newcomer).await?)
+    }
+
+    /// Attaches the program that the process was started for.
+    ///
+    /// # Errors
+    /// Those of [`Self::attach`].
+    pub async fn attach_host(
+        &self,
+        id: SessionId,
+        after: Seq,
+        client: ClientId,
+    ) -> Result<Attachment, SupervisorError> {
+        let newcomer = Newcomer {
+            client: Some(client),
+            role: Role::Operator,
+            is_host: true,
+        };
+        Ok(self.handle(id).await?.attach(Some(after), newcomer).await?)
     }
 
     async fn row(&self, id: SessionId) -> Result<crate::store::SessionRow, SupervisorError> {

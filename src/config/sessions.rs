@@ -30,6 +30,8 @@ pub struct Sessions {
     pub offer_ms: u64,
     /// How long the client that answers a hook may be away.
     pub return_grace_ms: u64,
+    /// How long the program that a session was made for may be away before the session ends with it.
+    pub host_grace_ms: u64,
     /// Whether a session may be created in the mode that asks nobody.
     pub allow_bypass_permissions: bool,
     /// Whether a session may pass flags to the CLI that the daemon does not know.
@@ -51,6 +53,7 @@ impl Default for Sessions {
             sync_interval_ms: 1_000,
             offer_ms: 10_000,
             return_grace_ms: 15_000,
+            host_grace_ms: 30_000,
             allow_bypass_permissions: false,
             allow_extra_args: false,
             profiles: BTreeMap::new(),

@@ -63,6 +63,8 @@ pub enum ParkObstacle {
     Timers,
     /// A client serves hooks or MCP servers; the next process would not know of them.
     ClientCallbacks,
+    /// The program that the process was started for is attached; the next process would lack its arguments and variables.
+    HostAttached,
     /// The CLI keeps no conversation; all that was said would end with the process.
     ConversationNotKept,
     /// It was used a moment ago.
@@ -83,6 +85,7 @@ impl ParkObstacle {
             Self::BackgroundTasks => "background_tasks",
             Self::Timers => "timers",
             Self::ClientCallbacks => "client_callbacks",
+            Self::HostAttached => "host_attached",
             Self::ConversationNotKept => ErrorCode::ConversationNotKept.as_str(),
             Self::RecentlyUsed => "recently_used",
         }
@@ -102,6 +105,9 @@ impl ParkObstacle {
             Self::Timers => "has timers or watches that end with its process",
             Self::ClientCallbacks => {
                 "has hooks or MCP servers that a client serves and that end with its process"
+            }
+            Self::HostAttached => {
+                "has a host, the program that its process was started for, which the next process would not be"
             }
             Self::ConversationNotKept => "keeps no conversation, which would be lost with its process",
             Self::RecentlyUsed => "was used a moment ago",

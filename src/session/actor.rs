@@ -15,8 +15,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::{
-        ApprovalId, FailReason, Liveness, ParkObstacle, Projection, PromptState, PromptUuid, Seq, SessionId,
-        SessionState, Timestamp, fact::CliTotals, rule::Rules,
+        ApprovalId, Clock, FailReason, Liveness, ParkObstacle, Projection, PromptState, PromptUuid, Seq,
+        SessionId, SessionState, Timestamp, fact::CliTotals, rule::Rules,
     },
     journal::{Chunk, Feed, Head, Position, ReadError, Reader},
     keeper::{KeeperEvent, KeeperEvents, Link, LinkHandle, StartSweep},
@@ -92,6 +92,8 @@ pub struct SessionParts {
     pub wakes: mpsc::Sender<SessionId>,
     /// Whether the CLI keeps the conversation, so that a later process can go on with it.
     pub keeps_conversation: bool,
+    /// Whether it had a host when the last daemon ended, which may come back.
+    pub awaits_host: bool,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,
     /// Tracks the tasks of the session.
@@ -250,6 +252,9 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     let machine = Machine::at_rest(rest);
     let view = watch::Sender::new(Arc::new(machine.view(None)));
     let (desk, outside) = Desk::new(parts.routes, parts.settings.desk, parts.outbound);
+    let host_until = parts
+        .awaits_host
+        .then(|| Clock.now().plus_millis(parts.settings.desk.host_grace_ms));
     let feed = Feed::new(&parts.journal_dir, head, parts.settings.ring_bytes);
     let mut actor = Actor {
         id,
@@ -263,7 +268,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         deciding: Deciding::default(),
         ruling,
         looks,
-        clients: Clients::default(),
+        clients: Clients::new(host_until),
         desk,
         outside,
         turn_waiters: HashMap::new(),

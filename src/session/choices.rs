@@ -18,7 +18,7 @@ use std::{
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlResponse, glance, hooks::HookMatcher},
+    claude::{ControlResponse, LaunchOptions, glance, hooks::HookMatcher},
     domain::{ClientId, ErrorCode, PromptUuid, RunId, Seq, TurnEnd},
     journal::{read_beside, replace_beside},
 };
@@ -309,6 +309,11 @@ impl Choices {
         self.written = bytes;
         self.is_there = true;
         Ok(())
+    }
+
+    /// A process is to have these launch options: what was set about the same before counts no more.
+    pub(super) fn give_way(&mut self, options: &LaunchOptions) {
+        self.change(|kept| kept.give_way(options));
     }
 
     /// Whether the file cannot be read, or is gone.

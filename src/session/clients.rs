@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     claude::ControlResponse,
-    domain::{ClientId, ConnectionId, PromptUuid, Role},
+    domain::{ClientId, ConnectionId, PromptUuid, Role, Timestamp},
 };
 
 use super::{
@@ -24,6 +24,8 @@ pub(super) struct Clients {
     cut: Vec<ConnectionId>,
     /// The questions of clients about requests of the CLI. Each asks one at a time.
     questions: Vec<Question>,
+    /// Until when a host that has left may come back.
+    host_until: Option<Timestamp>,
 }
 
 /// The question of a client whether an open request of the CLI is for it.
@@ -43,16 +45,40 @@ struct Seat {
     /// Whether it named itself, and so can be known again.
     is_named: bool,
     role: Role,
+    is_host: bool,
+}
+
+/// A client that comes.
+#[derive(Clone, Debug)]
+pub struct Newcomer {
+    /// How it names itself.
+    pub client: Option<ClientId>,
+    /// Its right.
+    pub role: Role,
+    /// Whether the process was started for it.
+    pub is_host: bool,
 }
 
 impl Clients {
+    /// None, but a host of an earlier daemon may come back until then.
+    pub(super) fn new(host_until: Option<Timestamp>) -> Self {
+        Self {
+            host_until,
+            ..Self::default()
+        }
+    }
+
     /// Adds a client; its name is returned as well.
     pub(super) fn attach(
         &mut self,
         connection: ConnectionId,
-        named: Option<ClientId>,
-        role: Role,
+        newcomer: Newcomer,
     ) -> (mpsc::Receiver<ClientFrame>, ClientId) {
+        let Newcomer {
+            client: named,
+            role,
+            is_host,
+        } = newcomer;
         let (direct, receiver) = mpsc::channel(DIRECT_FRAMES);
         let is_named = named.is_some();
         let client = named.unwrap_or_else(|| connection.into());
@@ -61,15 +87,34 @@ impl Clients {
             client: client.clone(),
             is_named,
             role,
+            is_host,
         };
         self.attached.insert(connection, seat);
         (receiver, client)
     }
 
-    /// Removes a client; its name, and whether it gave that to itself. `None` when it was removed before.
-    pub(super) fn detach(&mut self, connection: ConnectionId) -> Option<(ClientId, bool)> {
+    /// Removes a client; its name, and whether it gave that to itself. `None` when it was removed before. A host may come back
+    /// until `host_until`.
+    pub(super) fn detach(
+        &mut self,
+        connection: ConnectionId,
+        host_until: Timestamp,
+    ) -> Option<(ClientId, bool)> {
         let seat = self.attached.remove(&connection)?;
+        if seat.is_host {
+            self.host_until = Some(host_until);
+        }
         Some((seat.client, seat.is_named))
+    }
+
+    /// Whether the program is attached that the process was started for, or may come back.
+    pub(super) fn has_host(&self, now: Timestamp) -> bool {
+        self.attached.values().any(|seat| seat.is_host) || self.next_host_given_up(now).is_some()
+    }
+
+    /// When a host that has left is waited for no longer.
+    pub(super) fn next_host_given_up(&self, now: Timestamp) -> Option<Timestamp> {
+        self.host_until.filter(|until| *until > now)
     }
 
     /// A client that is to be let go because it did not take what it was sent.

@@ -13,13 +13,13 @@ use crate::{
         stdin::{self, ClientError},
     },
     domain::{
-        Approval, ApprovalId, ApprovalKind, ClientId, ConnectionId, ParkReason, PromptUuid, Resolution, Role,
-        Seq, SessionState, prompt_uuid_from_daemon,
+        Approval, ApprovalId, ApprovalKind, ConnectionId, ParkReason, PromptUuid, Resolution, Seq,
+        SessionState, prompt_uuid_from_daemon,
     },
 };
 
 use super::{
-    Kept, RefusedLine, SessionError,
+    Kept, Newcomer, RefusedLine, SessionError,
     actor::Actor,
     approvals,
     control::Asker,
@@ -63,6 +63,11 @@ impl Actor {
                 // The asker may have left.
                 reply.send(self.choices(fresh)).ok();
             }
+            Command::GiveWay { options, reply } => {
+                self.controls.choices.give_way(&options);
+                // The asker may have left.
+                reply.send(Ok(())).ok();
+            }
             Command::SetRules { rules, reply } => {
                 self.ruling.set(rules);
                 // The asker may have left.
@@ -73,13 +78,12 @@ impl Actor {
             Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
             Command::Attach {
                 after,
-                client,
-                role,
+                newcomer,
                 sender,
                 reply,
             } => {
                 // The asker may have left; then the attachment is dropped, which ends it.
-                reply.send(self.attach(after, client, role, sender)).ok();
+                reply.send(self.attach(after, newcomer, sender)).ok();
             }
             Command::Detach { connection } => self.detach(connection),
             Command::Line {
@@ -370,14 +374,13 @@ impl Actor {
     fn attach(
         &mut self,
         after: Option<Seq>,
-        client: Option<ClientId>,
-        role: Role,
+        newcomer: Newcomer,
         commands: mpsc::Sender<Command>,
     ) -> Result<Attachment, SessionError> {
         let connection = ConnectionId::new();
         let after = after.unwrap_or_else(|| self.feed.head().seq);
         let cursor = self.feed.cursor(after).map_err(SessionError::Journal)?;
-        let (direct, client) = self.clients.attach(connection, client, role);
+        let (direct, client) = self.clients.attach(connection, newcomer);
         self.desk.came(&client);
         let present = CancellationToken::new();
         self.tracker

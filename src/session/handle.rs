@@ -9,21 +9,21 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     claude::{
-        BadAnswer, ControlResponse,
+        BadAnswer, ControlResponse, LaunchOptions,
         answer::{self, QuestionAnswers},
         options::PermissionMode,
     },
     domain::{
-        AgentKind, ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, Resolution,
-        RestartTerms, Role, RuleSet, Seq, SessionId, SessionState, TurnEnd,
+        AgentKind, ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid,
+        Resolution, RestartTerms, RuleSet, Seq, SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
 };
 
 use super::{
-    Claim, ClientFrame, Kept, LiveView, Roots, Routes, SessionError, admission::Admitted, clients::Question,
-    park::WakeFailure,
+    Claim, ClientFrame, Kept, LiveView, Newcomer, Roots, Routes, SessionError, admission::Admitted,
+    clients::Question, park::WakeFailure,
 };
 
 /// Commands that may wait for the actor.
@@ -173,6 +173,10 @@ pub(super) enum Command {
         fresh: bool,
         reply: Reply<Kept>,
     },
+    GiveWay {
+        options: Box<LaunchOptions>,
+        reply: Reply<()>,
+    },
     SetRules {
         rules: Arc<RuleSet>,
         reply: Reply<()>,
@@ -190,9 +194,7 @@ pub(super) enum Command {
     },
     Attach {
         after: Option<Seq>,
-        /// How the client names itself.
-        client: Option<ClientId>,
-        role: Role,
+        newcomer: Newcomer,
         /// Where the lines of the client go.
         sender: mpsc::Sender<Command>,
         reply: Reply<Attachment>,
@@ -480,6 +482,15 @@ impl SessionHandle {
         self.ask(|reply| Command::Choices { fresh, reply }).await
     }
 
+    /// A host goes on with these launch options: they count and no earlier choice does that is about the same.
+    ///
+    /// # Errors
+    /// `Ended` when the session is gone.
+    pub async fn give_way(&self, options: LaunchOptions) -> Result<(), SessionError> {
+        let options = Box::new(options);
+        self.ask(|reply| Command::GiveWay { options, reply }).await
+    }
+
     /// Puts these in the place of the session's own rules. What is pending is looked at again.
     ///
     /// # Errors
@@ -624,17 +635,11 @@ impl SessionHandle {
     ///
     /// # Errors
     /// `Journal` when the records after `after` can't be given.
-    pub async fn attach(
-        &self,
-        after: Option<Seq>,
-        client: Option<ClientId>,
-        role: Role,
-    ) -> Result<Attachment, SessionError> {
+    pub async fn attach(&self, after: Option<Seq>, newcomer: Newcomer) -> Result<Attachment, SessionError> {
         let sender = self.commands.clone();
         self.ask(|reply| Command::Attach {
             after,
-            client,
-            role,
+            newcomer,
             sender,
             reply,
         })

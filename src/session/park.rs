@@ -170,6 +170,9 @@ impl Actor {
         if self.serves_callbacks() {
             return Err(ParkObstacle::ClientCallbacks);
         }
+        if self.clients.has_host(Clock.now()) {
+            return Err(ParkObstacle::HostAttached);
+        }
         if self.is_input_under_way() || !self.turn_waiters.is_empty() {
             return Err(ParkObstacle::InputUnderWay);
         }

@@ -65,7 +65,7 @@ impl Supervisor {
             .as_ref()
             .map(|message| self.check_prompt(message, &request.options))
             .transpose()?;
-        let id = SessionId::new();
+        let id = request.id.unwrap_or_else(SessionId::new);
         let adopted = request.options.resume;
         let fresh = request.conversation.unwrap_or_else(CliSessionId::new);
         let start = match (adopted, request.copies) {
@@ -139,6 +139,7 @@ impl Supervisor {
         if request.at.is_none() {
             self.refuse_without_turn(&row).await?;
         }
+        let first_has_options = request.host.is_some() && request.options.is_some();
         let cwd = self.check_cwd(&row.cwd).await?;
         if let Some(asked) = &request.cwd {
             // The CLI finds a conversation only from the directory that it began in.
@@ -172,7 +173,7 @@ impl Supervisor {
         let cli_session = request.conversation.unwrap_or_else(CliSessionId::new);
         let (conversation, at) = self.fork_point(&row, request.at).await?;
         let new = NewSession {
-            id: SessionId::new(),
+            id: request.id.unwrap_or_else(SessionId::new),
             cwd: cwd.display().to_string(),
             title: request.title.or(row.title),
             tag: row.tag,
@@ -193,7 +194,10 @@ impl Supervisor {
             id: cli_session,
             at,
         };
-        let choices = self.choices(&self.handle(parent).await?, false).await?;
+        let mut choices = self.choices(&self.handle(parent).await?, false).await?;
+        if first_has_options {
+            choices.give_way(&read_options(&new.options)?);
+        }
         let (supervisor, by) = (self.clone(), by.to_owned());
         let first = (prompt, request.host);
         self.to_the_end(async move {
@@ -262,6 +266,7 @@ impl Supervisor {
             self.shared.store.set_options(id, row.options.clone()).await?;
             // The options say in which mode it goes on.
             row.permission_mode = None;
+            session.give_way(options).await?;
         }
         refuse_spent(&row)?;
         self.agent_of(&row).await?;
@@ -283,9 +288,20 @@ impl Supervisor {
         let prompt = self.queued_prompt(&row).await?;
         let was_queued = prompt.is_some();
         let admitted = self.admit(id, &row.cwd).await?;
+        let dir = self.shared.settings.session_dir(id);
+        let tied = host.as_ref().filter(|host| host.is_tied);
+        let is_tied = tied.is_some();
+        if let Some(host) = tied {
+            tether::mark(&dir, &host.mark(view.head_seq)).map_err(SupervisorError::files(&dir))?;
+        }
         let opening = Opening { host, prompt };
-        self.start_process(&session, &row, start, opening, terms, admitted)
-            .await?;
+        let started = self.start_process(&session, &row, start, opening, terms, admitted);
+        if let Err(error) = started.await {
+            if is_tied {
+                tether::unmark(&dir).await.map_err(SupervisorError::files(&dir))?;
+            }
+            return Err(error);
+        }
         if was_queued {
             self.forget_queued_once_started(session.clone());
         }
@@ -531,8 +547,8 @@ impl Supervisor {
             absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
             return Err(SupervisorError::files(&dir)(error));
         }
-        if opening.host.as_ref().is_some_and(|host| host.is_tied)
-            && let Err(error) = tether::mark(&dir)
+        if let Some(host) = opening.host.as_ref().filter(|host| host.is_tied)
+            && let Err(error) = tether::mark(&dir, &host.mark(Seq::ZERO))
         {
             absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
             return Err(SupervisorError::files(&dir)(error));
@@ -775,6 +791,7 @@ impl Supervisor {
             restarts: self.shared.restarts.clone(),
             wakes: self.shared.wakes.clone(),
             keeps_conversation: keeps_conversation(&options),
+            awaits_host: !fresh && tether::is_marked(&settings.session_dir(row.id)),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),

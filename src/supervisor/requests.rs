@@ -7,9 +7,11 @@ use uuid::Uuid;
 
 use crate::{
     claude::{LaunchOptions, stdin::Priority},
-    domain::{CliSessionId, ClientId, PromptUuid, RestartOverride, RuleSpec, Seq},
+    domain::{CliSessionId, ClientId, PromptUuid, RestartOverride, RuleSpec, Seq, SessionId},
     keeper::StdinLine,
 };
+
+use super::tether::Mark;
 
 /// The program for which a process is started, and that speaks to it first.
 #[derive(Clone)]
@@ -30,6 +32,16 @@ pub struct Host {
     pub is_tied: bool,
     /// Arguments of the options that the process is started without, as the host would.
     pub left_out: Vec<String>,
+}
+
+impl Host {
+    /// The words about it in the folder of its session, whose process begins behind this record.
+    pub(super) fn mark(&self, after: Seq) -> Mark {
+        Mark {
+            client: Some(self.client.clone()),
+            after,
+        }
+    }
 }
 
 /// Shows no arguments and no values: they may be secret.
@@ -57,6 +69,8 @@ impl From<Option<StdinLine>> for Opening {
 /// A session to be made.
 #[derive(Clone, Debug)]
 pub struct CreateSession {
+    /// Its id; minted when absent.
+    pub id: Option<SessionId>,
     /// Where the CLI works: an absolute path.
     pub cwd: String,
     /// The first prompt.
@@ -84,6 +98,8 @@ pub struct CreateSession {
 /// A fork to be made.
 #[derive(Clone, Debug, Default)]
 pub struct ForkSession {
+    /// The id of the new session; minted when absent.
+    pub id: Option<SessionId>,
     /// The last message to copy; all when absent.
     pub at: Option<Uuid>,
     /// The directory, which must be the parent's.

@@ -6,7 +6,7 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -14,10 +14,11 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    domain::{SessionId, SessionState},
+    domain::{ClientId, Seq, SessionId, SessionState},
     files,
     session::{HostEnd, LiveView, SessionHandle},
     telemetry,
@@ -27,8 +28,6 @@ use super::{Supervisor, SupervisorError, removal::absent};
 
 /// The one that stops the session, in its journal.
 const BY: &str = "host";
-/// How long a host that was lost may take to come back.
-const GRACE: Duration = Duration::from_secs(30);
 /// How long the CLI may take to begin a turn with what came of a task.
 const TASK_TURN: Duration = Duration::from_millis(500);
 /// In the folder of a session.
@@ -79,7 +78,7 @@ impl Tethers {
         }));
         for session in tethers.of_earlier_daemons() {
             tethers.tied().entry(session).or_default();
-            tethers.begin_end(session, GRACE);
+            tethers.begin_end(session, tethers.grace());
         }
         tethers
     }
@@ -90,7 +89,9 @@ impl Tethers {
     /// The file that says so cannot be written.
     pub fn tie(&self, session: SessionId) -> Result<Tether, SupervisorError> {
         let dir = self.0.supervisor.shared.settings.session_dir(session);
-        mark(&dir).map_err(SupervisorError::files(&dir))?;
+        if !is_marked(&dir) {
+            mark(&dir, &Mark::default()).map_err(SupervisorError::files(&dir))?;
+        }
         let number = self.0.hosts.fetch_add(1, Ordering::Relaxed);
         let mut tied = self.tied();
         let tie = tied.entry(session).or_default();
@@ -103,6 +104,20 @@ impl Tethers {
             session,
             number,
         })
+    }
+
+    /// The last record before the process that was started for this client, if one was: its launch is asked for again then, as
+    /// the answer was lost. `Seq::ZERO` for a session that was made for it.
+    pub fn launched_after(&self, session: SessionId, client: &ClientId) -> Option<Seq> {
+        let dir = self.0.supervisor.shared.settings.session_dir(session);
+        let text = std::fs::read(dir.join(FILE)).ok()?;
+        let mark: Mark = serde_json::from_slice(&text).ok()?;
+        (mark.client.as_ref() == Some(client)).then_some(mark.after)
+    }
+
+    /// How long a host that was lost may take to come back.
+    fn grace(&self) -> Duration {
+        Duration::from_millis(self.0.supervisor.shared.settings.desk.host_grace_ms)
     }
 
     /// Whether the host of a session was lost a moment ago and may come back.
@@ -168,7 +183,7 @@ impl Tethers {
     }
 
     async fn unmark(&self, session: SessionId) {
-        if let Err(error) = absent(tokio::fs::remove_file(self.file(session)).await) {
+        if let Err(error) = unmark(&self.0.supervisor.shared.settings.session_dir(session)).await {
             tracing::warn!(session.id = %session, %error, "the file of a tether stays");
         }
     }
@@ -203,11 +218,8 @@ impl Tethers {
         let dir = self.0.supervisor.shared.settings.data_dir.join("sessions");
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        ids.filter(|id| self.file(*id).exists()).collect()
-    }
-
-    fn file(&self, session: SessionId) -> PathBuf {
-        self.0.supervisor.shared.settings.session_dir(session).join(FILE)
+        let settings = &self.0.supervisor.shared.settings;
+        ids.filter(|id| is_marked(&settings.session_dir(*id))).collect()
     }
 
     fn tied(&self) -> MutexGuard<'_, HashMap<SessionId, Tie>> {
@@ -232,14 +244,36 @@ impl Tether {
 
 impl Drop for Tether {
     fn drop(&mut self) {
-        self.tethers.leave(self.session, self.number, GRACE);
+        let grace = self.tethers.grace();
+        self.tethers.leave(self.session, self.number, grace);
     }
 }
 
+/// The words of the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Mark {
+    /// The host that the newest process was started for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) client: Option<ClientId>,
+    /// The last record before that process.
+    #[serde(default)]
+    pub(super) after: Seq,
+}
+
 /// Says in the folder of a session that it ends with its host.
-pub(super) fn mark(dir: &Path) -> io::Result<()> {
+pub(super) fn mark(dir: &Path, mark: &Mark) -> io::Result<()> {
     let path = dir.join(FILE);
-    files::replace(&path, &path.with_extension("new"), b"{}\n")
+    files::replace(&path, &path.with_extension("new"), &serde_json::to_vec(mark)?)
+}
+
+/// Whether a session ends with its host.
+pub(super) fn is_marked(dir: &Path) -> bool {
+    dir.join(FILE).exists()
+}
+
+/// The session does not end with a host.
+pub(super) async fn unmark(dir: &Path) -> io::Result<()> {
+    absent(tokio::fs::remove_file(dir.join(FILE)).await)
 }
 
 /// Waits until nothing of the session runs any more and nothing is to run, or what runs waits for an answer.

@@ -22,6 +22,7 @@ mod cwd;
 mod docs_page;
 mod first_line;
 mod frames;
+mod hosts;
 mod idempotency;
 mod input;
 mod lifecycle;

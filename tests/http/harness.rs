@@ -133,6 +133,7 @@ impl Bed {
             desk: DeskTimes {
                 offer_ms: 10_000,
                 return_grace_ms: 15_000,
+                host_grace_ms: 30_000,
             },
             restart: RestartPolicy {
                 max_restarts: 0,

@@ -126,9 +126,18 @@ impl StandIn {
         self.stdin = None;
     }
 
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id().expect("it runs")).unwrap()
+    }
+
     pub(crate) fn signal(&self, number: Signal) {
-        let pid = self.child.id().expect("it runs");
-        proc::signal(i32::try_from(pid).unwrap(), number);
+        proc::signal(self.pid(), number);
+    }
+
+    /// Waits for the end of one of whose output nobody reads any more.
+    pub(crate) async fn end_unread(&mut self) -> ExitStatus {
+        let status = timeout(PATIENCE, self.child.wait()).await;
+        status.expect("it ends").unwrap()
     }
 
     /// Waits for the end; how it ended, the lines left, and what it said on standard error.

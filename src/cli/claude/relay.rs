@@ -19,6 +19,7 @@ use crate::{
         output::note,
         reach, settings,
     },
+    domain::{ConnectionId, SessionId},
 };
 
 /// The variable by which a host says that it reads the states of its session.
@@ -76,6 +77,8 @@ enum First<'a> {
         env: serde_json::Map<String, serde_json::Value>,
         is_whole_env: bool,
         line: &'a str,
+        session: SessionId,
+        client: ConnectionId,
     },
     #[serde(rename = "trunkline.reattach")]
     Reattach {
@@ -130,12 +133,39 @@ struct Session {
     is_born: bool,
 }
 
+/// The wait for the next daemon.
+struct Wait {
+    /// Then it is given up.
+    until: Instant,
+    pause: Duration,
+    /// When a person is told.
+    told: Option<Instant>,
+    /// When a stand-in that is told to end does so.
+    end: Option<Instant>,
+}
+
+impl Wait {
+    fn new(is_told_to_end: bool) -> Self {
+        let now = Instant::now();
+        Self {
+            until: now + PATIENCE,
+            pause: PAUSES.0,
+            told: Some(now + TOLD_AFTER),
+            end: is_told_to_end.then(|| now + IMPATIENCE),
+        }
+    }
+}
+
 /// The state that outlives a connection.
 struct Relay<'a> {
     common: &'a Common,
     launch: Launch,
     pending: Pending,
     session: Option<Session>,
+    /// Of the session, and of this client. A launch that is said again, as its answer was lost, is known by them.
+    ids: (SessionId, ConnectionId),
+    /// Whether a daemon may know of the launch.
+    has_launched: bool,
     /// The last record that was told whole.
     cursor: u64,
     has_input: bool,
@@ -162,6 +192,8 @@ pub(super) async fn run(
         launch,
         pending,
         session: None,
+        ids: (SessionId::new(), ConnectionId::new()),
+        has_launched: false,
         cursor: 0,
         has_input: true,
         signals: Vec::new(),
@@ -171,11 +203,15 @@ pub(super) async fn run(
     };
     // A daemon that is not there at the start is not waited for: the host would not know why nothing happens.
     let mut address = reach::address(common).await?;
+    let mut wait = None;
     loop {
         let mut socket = match relay.connect(&address).await {
-            Ok(socket) => socket,
-            Err(error) if relay.session.is_none() => return Err(error),
-            Err(_) => match relay.wait_for_daemon(&mut signals).await? {
+            Ok(socket) => {
+                wait = None;
+                socket
+            }
+            Err(error) if !relay.has_launched => return Err(error),
+            Err(_) => match relay.wait_for_daemon(&mut signals, &mut wait).await? {
                 Some(found) => {
                     address = found;
                     continue;
@@ -183,6 +219,7 @@ pub(super) async fn run(
                 None => return Ok((relay.end_by_signal(), true)),
             },
         };
+        relay.has_launched = true;
         if relay.serve(&mut socket, &mut lines, &mut signals).await? {
             socket.close().await;
             relay.print_rest(&mut signals).await;
@@ -197,7 +234,7 @@ pub(super) async fn run(
             let line = String::from_utf8_lossy(&line).into_owned() + "\n";
             relay.unprinted.push_back(Piece::Lines(line));
         }
-        match relay.wait_for_daemon(&mut signals).await? {
+        match relay.wait_for_daemon(&mut signals, &mut wait).await? {
             Some(found) => address = found,
             None => return Ok((relay.end_by_signal(), true)),
         }
@@ -226,6 +263,8 @@ impl Relay<'_> {
                     .collect(),
                 is_whole_env: is_local,
                 line: &self.launch.line,
+                session: self.ids.0,
+                client: self.ids.1,
             },
             Some(session) => First::Reattach {
                 session: &session.id,
@@ -262,6 +301,8 @@ impl Relay<'_> {
         lines: &mut mpsc::Receiver<String>,
         signals: &mut mpsc::Receiver<i32>,
     ) -> Result<bool, CliError> {
+        // When a host that has told us to end, and takes nothing, is waited for no longer.
+        let mut stuck = (!self.signals.is_empty()).then(|| Instant::now() + IMPATIENCE);
         loop {
             let may_read = self.has_input && self.pending.len() < MOST_PENDING;
             let is_printing = !self.unprinted.is_empty();
@@ -269,7 +310,10 @@ impl Relay<'_> {
             let sent = tokio::select! {
                 room = self.pieces.clone().reserve_owned(), if is_printing => {
                     match (room, self.unprinted.pop_front()) {
-                        (Ok(room), Some(piece)) => drop(room.send(piece)),
+                        (Ok(room), Some(piece)) => {
+                            drop(room.send(piece));
+                            stuck = stuck.map(|_| Instant::now() + IMPATIENCE);
+                        }
                         _ => {
                             self.end = Some(End::ReaderGone);
                             return Ok(true);
@@ -277,10 +321,15 @@ impl Relay<'_> {
                     }
                     continue;
                 }
+                () = sleep_until(stuck.unwrap_or_else(Instant::now)), if is_printing && stuck.is_some() => {
+                    self.end = Some(self.end_by_signal());
+                    return Ok(true);
+                }
                 // A host that reads nothing is given no more.
                 frame = socket.next(), if !is_printing => match frame {
                     Frame::Text(text) => {
                         self.take(&text)?;
+                        stuck = stuck.map(|_| Instant::now() + IMPATIENCE);
                         if self.end.is_some() {
                             return Ok(true);
                         }
@@ -306,6 +355,7 @@ impl Relay<'_> {
                 },
                 Some(number) = signals.recv() => {
                     self.signals.push(number);
+                    stuck.get_or_insert(Instant::now() + IMPATIENCE);
                     socket.send(signal(number)).await
                 }
             };
@@ -414,33 +464,38 @@ impl Relay<'_> {
             .map_or(End::Code(1), |number| End::Signal(*number))
     }
 
-    /// Waits until a daemon is there again; `None` when the stand-in is told to end first. The next daemon ends the session then.
+    /// Waits for an address at which a daemon may be again; `None` when the stand-in is told to end first. The next daemon ends
+    /// the session then. One that was killed leaves its address behind, so `wait` is kept until a daemon has answered.
     async fn wait_for_daemon(
         &mut self,
         signals: &mut mpsc::Receiver<i32>,
+        wait: &mut Option<Wait>,
     ) -> Result<Option<Address>, CliError> {
-        let until = Instant::now() + PATIENCE;
-        let mut pause = PAUSES.0;
-        let mut told = Some(Instant::now() + TOLD_AFTER);
-        let mut end = (!self.signals.is_empty()).then(|| Instant::now() + IMPATIENCE);
+        let wait = wait.get_or_insert_with(|| Wait::new(!self.signals.is_empty()));
         loop {
             tokio::select! {
-                () = sleep(pause) => {}
+                () = sleep(wait.pause) => {}
                 Some(number) = signals.recv() => {
                     self.signals.push(number);
-                    end = end.or(Some(Instant::now() + IMPATIENCE));
+                    wait.end.get_or_insert(Instant::now() + IMPATIENCE);
                 }
             }
-            if end.is_some_and(|at| at <= Instant::now()) {
+            if wait.end.is_some_and(|at| at <= Instant::now()) {
                 return Ok(None);
             }
-            if told.take_if(|at| *at <= Instant::now()).is_some() {
+            if wait.told.take_if(|at| *at <= Instant::now()).is_some() {
                 note("the daemon is gone; waiting for the next one");
             }
-            pause = PAUSES.1.min(pause * 2);
+            wait.pause = PAUSES.1.min(wait.pause * 2);
             match find(self.common) {
+                Ok(_) if Instant::now() >= wait.until => {
+                    return Err(CliError::Agent {
+                        message: "the daemon does not come back".to_owned(),
+                        hint: None,
+                    });
+                }
                 Ok(address) => return Ok(Some(address)),
-                Err(error) if Instant::now() >= until => return Err(error),
+                Err(error) if Instant::now() >= wait.until => return Err(error),
                 Err(_) => {}
             }
         }

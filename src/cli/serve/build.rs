@@ -101,6 +101,7 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
         desk: DeskTimes {
             offer_ms: sessions.offer_ms,
             return_grace_ms: sessions.return_grace_ms,
+            host_grace_ms: sessions.host_grace_ms,
         },
         restart: RestartPolicy {
             max_restarts: config.restart.max_restarts,

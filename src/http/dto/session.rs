@@ -344,6 +344,7 @@ impl CreateRequest {
         meta::check_text("tag", self.tag.as_deref())?;
         meta::check_labels(&self.labels)?;
         Ok(CreateSession {
+            id: None,
             cwd: self.cwd,
             prompt: self
                 .prompt
@@ -390,6 +391,7 @@ impl ForkRequest {
     pub(in crate::http) fn into_fork(self, prompt_uuid: Uuid) -> Result<ForkSession, ApiError> {
         meta::check_text("title", self.title.as_deref())?;
         Ok(ForkSession {
+            id: None,
             at: self.at,
             cwd: self.cwd,
             title: self.title,

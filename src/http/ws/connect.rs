@@ -370,7 +370,8 @@ async fn open(
             let resumed = state.supervisor().resume_for(id, options, host);
             Box::pin(resumed).await.map_err(supervisor_failed)?;
             let tether = tether(state, params, id).await?;
-            let mut client = begin(state, id, live.head_seq, &name, first, |relay| relay).await?;
+            let shape = |relay: Relay<_>| relay.of_next_process();
+            let mut client = begin(state, id, live.head_seq, &name, first, shape).await?;
             client.early = client.dialect.received(rest.into(), live.head_seq)?.lines;
             return Ok(Open {
                 id,
@@ -490,6 +491,7 @@ async fn make(
     let options = remembering(params, options, first);
     let host = first.map(|_| host_of(params, name, first));
     let request = CreateSession {
+        id: None,
         cwd: params.cwd.clone().unwrap_or_default(),
         prompt: None,
         title: params.title.clone(),
@@ -517,7 +519,7 @@ pub(super) async fn begin(
     let failed = |error: SupervisorError| Close::Unattached(ApiError::from(error).into());
     let attachment = state
         .supervisor()
-        .attach(id, Some(after), Some(name.clone()), Role::Operator)
+        .attach_host(id, after, name.clone())
         .await
         .map_err(failed)?;
     let earlier = ndjson::Earlier {

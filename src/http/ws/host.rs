@@ -36,6 +36,12 @@ pub(super) enum First {
         is_whole_env: bool,
         /// The first line of its input.
         line: String,
+        /// The id of the session that is made, so that a launch which is said again makes no other.
+        #[serde(default)]
+        session: Option<SessionId>,
+        /// Its name as a client.
+        #[serde(default)]
+        client: Option<ClientId>,
     },
     /// Its connection was lost.
     #[serde(rename = "trunkline.reattach")]

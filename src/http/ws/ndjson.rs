@@ -111,6 +111,8 @@ pub(super) struct Relay<I> {
     born: Option<String>,
     /// Set for a stand-in of the CLI's program.
     host: Option<HostSide>,
+    /// Whether the end of an earlier process may still be told before the client's own one begins.
+    may_be_stale: bool,
     /// The greeting of a later process, on its way.
     regreeting: Option<Delivery>,
     /// The end of the process, to be told once all before it is written.
@@ -141,6 +143,7 @@ impl<I: Inbox> Relay<I> {
             greeting: None,
             born: None,
             host: None,
+            may_be_stale: false,
             regreeting: None,
             end: None,
         }
@@ -150,6 +153,12 @@ impl<I: Inbox> Relay<I> {
     pub(super) fn greeted_by(mut self, greeting: Greeting, is_born: bool) -> Self {
         self.born = (is_born && !greeting.is_answered).then(|| greeting.request_id.clone());
         self.greeting = Some(greeting);
+        self
+    }
+
+    /// The client comes to a process that is started for it in the place of an earlier one.
+    pub(super) fn of_next_process(mut self) -> Self {
+        self.may_be_stale = true;
         self
     }
 
@@ -273,6 +282,9 @@ impl<I: Inbox> Relay<I> {
             Some("state") => {
                 let state = glance::member_text(note, "state");
                 let state = state.as_deref().and_then(SessionState::parse);
+                if state.is_some_and(is_over) && std::mem::take(&mut self.may_be_stale) {
+                    return;
+                }
                 self.end = state.filter(|state| is_over(*state));
                 if let (Some(_), Some(host)) = (self.end, &mut self.host) {
                     lines.push(&host.farewell(note));
@@ -283,7 +295,10 @@ impl<I: Inbox> Relay<I> {
                     host.exited(note);
                 }
             }
+            // Nothing is stale behind it.
+            Some("stop_requested") => self.may_be_stale = false,
             Some("run_started") => {
+                self.may_be_stale = false;
                 self.known.clear();
                 self.earlier.open.clear();
                 if let Some(host) = &mut self.host {

@@ -13,7 +13,10 @@ use axum::{
 };
 use futures_util::{Sink, Stream};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
-use tokio_tungstenite::tungstenite::{self, error::CapacityError};
+use tokio_tungstenite::tungstenite::{
+    self,
+    error::{CapacityError, ProtocolError},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -306,6 +309,8 @@ impl Ended {
             Some(tungstenite::Error::Capacity(CapacityError::MessageTooLong { .. })) => {
                 Self::CloseUnread(Close::TooBig)
             }
+            // A program that is killed says no farewell.
+            Some(tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => Self::Gone,
             Some(tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_)) => {
                 Self::CloseUnread(Close::Protocol)
             }

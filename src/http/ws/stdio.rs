@@ -26,9 +26,11 @@ use super::{
 use crate::{
     auth::Tenure,
     claude::{
+        LaunchOptions,
         arguments::{self, HostArguments},
+        control::Fields,
         environment,
-        options::{McpTarget, SdkMcpServer},
+        options::{McpTarget, PermissionMode, SdkMcpServer},
     },
     domain::{ClientId, ConnectionId, RestartOverride, Role, Seq, SessionId, SessionState},
     http::{ApiError, AppState, ErrorCode, connections::ConnectionPermit},
@@ -159,14 +161,16 @@ async fn open(state: &AppState, socket: &mut WebSocket, limits: Limits) -> Resul
             env,
             is_whole_env,
             line,
+            session,
+            client,
         } => {
-            let name = ClientId::from(ConnectionId::new());
             let launch = Launch {
+                session: session.unwrap_or_else(SessionId::new),
                 argv,
                 cwd,
                 env: env.into_iter().collect(),
                 is_whole_env,
-                name,
+                name: client.unwrap_or_else(|| ConnectionId::new().into()),
                 greeting: greeting_in(&line),
                 line,
             };
@@ -213,6 +217,8 @@ async fn first_frame(socket: &mut WebSocket, max_bytes: usize) -> Result<(First,
 
 /// A start of the CLI's program.
 struct Launch {
+    /// The id of a new session.
+    session: SessionId,
     argv: Vec<String>,
     cwd: String,
     env: Vec<(String, String)>,
@@ -231,6 +237,13 @@ struct Found {
     is_born: bool,
 }
 
+/// The session of a launch that is said again.
+struct Again {
+    found: Found,
+    /// Whether there was a process.
+    has_begun: bool,
+}
+
 impl Launch {
     async fn open(self, state: &AppState, socket: &mut WebSocket, rest: String) -> Result<Open, Refusal> {
         let cwd = Path::new(&self.cwd);
@@ -240,6 +253,7 @@ impl Launch {
         let place = state.connections().admit_any()?;
         let found = self.find_or_make(state, arguments).await?;
         let Found { id, after, is_born } = found;
+        let is_next = is_born && after > Seq::ZERO;
         let tether = state.tethers().tie(id)?;
         drop(place);
         let permit = state.connections().admit(id)?;
@@ -252,7 +266,10 @@ impl Launch {
         };
         let (sender, signs) = mpsc::channel(SIGNS);
         let greeting = self.greeting.filter(|_| is_born);
-        let shape = |relay: Relay<_>| relay.for_host(HostSide::new(sender), []);
+        let shape = |relay: Relay<_>| {
+            let relay = relay.for_host(HostSide::new(sender), []);
+            if is_next { relay.of_next_process() } else { relay }
+        };
         let mut client = begin(state, id, after, &self.name, greeting, shape).await?;
         let told = host::session(id, &self.name, after, is_born) + "\n";
         socket
@@ -325,9 +342,19 @@ impl Launch {
             after: Seq::ZERO,
             is_born: true,
         };
+        let goes_on = owner.filter(|_| resume.is_some() && !is_fork);
+        let again = self.made_before(state, goes_on.unwrap_or(self.session)).await?;
+        if let Some(Again { found, has_begun }) = again {
+            if !has_begun {
+                // The daemon died before it had a process.
+                Box::pin(supervisor.resume_for(found.id, Some(options), host)).await?;
+            }
+            return Ok(found);
+        }
         match (owner, resume, is_fork) {
             (Some(parent), Some(_), true) => {
                 let fork = ForkSession {
+                    id: Some(self.session),
                     at,
                     cwd: Some(self.cwd.clone()),
                     options: Some(options),
@@ -360,12 +387,14 @@ impl Launch {
                         SupervisorError::Session(SessionError::AlreadyLive { state: live.state }).into(),
                     );
                 }
+                self.set_anew(state, id, &options).await?;
                 let is_born = false;
                 Ok(Found { id, after, is_born })
             }
             (_, _, is_copy) => {
                 options.resume = resume.filter(|_| !is_copy);
                 let request = CreateSession {
+                    id: Some(self.session),
                     cwd: self.cwd.clone(),
                     prompt: None,
                     title: None,
@@ -386,6 +415,47 @@ impl Launch {
                 Ok(made(view.row.id))
             }
         }
+    }
+
+    /// The session of this very launch, which is said again because nobody has heard what became of it.
+    async fn made_before(&self, state: &AppState, id: SessionId) -> Result<Option<Again>, Refusal> {
+        let after = state.tethers().launched_after(id, &self.name);
+        let view = match state.supervisor().session(id).await {
+            Ok(view) => view,
+            Err(SupervisorError::SessionNotFound(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(after) = after else {
+            if id != self.session {
+                return Ok(None);
+            }
+            return Err(ApiError::new(ErrorCode::InvalidLine)
+                .detail("another program has a session of this id")
+                .into());
+        };
+        let has_begun = view.live.state.is_live() || view.row.run_seq > after;
+        let after = if has_begun { after } else { view.live.head_seq };
+        let is_born = true;
+        let found = Found { id, after, is_born };
+        Ok(Some(Again { found, has_begun }))
+    }
+
+    /// A host that comes to a process which runs already gets the model and the permission mode that it asks for.
+    async fn set_anew(
+        &self,
+        state: &AppState,
+        id: SessionId,
+        options: &LaunchOptions,
+    ) -> Result<(), Refusal> {
+        let model = options.model.as_deref().map(|it| ("set_model", "model", it));
+        let mode = options.permission_mode.map(PermissionMode::as_str);
+        let mode = mode.map(|it| ("set_permission_mode", "mode", it));
+        for (subtype, member, value) in model.into_iter().chain(mode) {
+            let mut fields = Fields::new();
+            fields.set(member, &value);
+            state.supervisor().control(id, subtype, &fields, BY).await?;
+        }
+        Ok(())
     }
 
     /// The variables of the protocol, and those that a session may have.
@@ -419,10 +489,7 @@ async fn reattach(
     known: Vec<(String, bool)>,
     rest: String,
 ) -> Result<Open, Refusal> {
-    let attachment = state
-        .supervisor()
-        .attach(id, Some(after), Some(name), Role::Operator)
-        .await?;
+    let attachment = state.supervisor().attach_host(id, after, name).await?;
     let Attachment {
         client,
         by,

@@ -5,11 +5,10 @@
 
 use crate::domain::PromptUuid;
 
-use super::kept::EFFORT;
+use super::kept::{EFFORT, ULTRACODE};
 
 /// The command.
 const COMMAND: &str = "/effort";
-const ULTRACODE: &str = "ultracode";
 /// Most commands that wait for their answers.
 const MOST_OPEN: usize = 64;
 /// Longest name of an effort.

@@ -11,7 +11,9 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{
-        LaunchOptions, answer, glance,
+        LaunchOptions, answer,
+        control::Fields,
+        glance,
         hooks::{self, HookMatcher},
         json,
         options::{Settings, Thinking, ThinkingDisplay},
@@ -27,6 +29,10 @@ use super::{FILE, rules::SessionRules};
 const VERSION: u32 = 1;
 /// Taking back the effort gives the CLI's own default and not that of the launch, so this must be said again.
 pub(super) const EFFORT: &str = "effortLevel";
+/// The setting of the highest effort.
+pub(super) const ULTRACODE: &str = "ultracode";
+const PERMISSIONS: &str = "permissions";
+const DEFAULT_MODE: &str = "defaultMode";
 
 /// Raw values by their names.
 type Raw = BTreeMap<String, Box<RawValue>>;
@@ -312,6 +318,32 @@ impl Kept {
         self.servers = Some(servers);
     }
 
+    /// Forgets what was set about the model, its effort and thinking, and the permission mode, as far as the options of a process
+    /// that is to come say it.
+    pub fn give_way(&mut self, options: &LaunchOptions) {
+        if options.model.is_some() {
+            self.settings.remove("model");
+        }
+        if options.effort.is_some() {
+            self.settings.remove(EFFORT);
+            self.settings.remove(ULTRACODE);
+        }
+        if options.thinking.is_some() || options.max_thinking_tokens.is_some() {
+            self.thinking = None;
+        }
+        if options.permission_mode.is_some()
+            && let Some(permissions) = self.settings.remove(PERMISSIONS)
+            && let Some(mut others) = Fields::of_object(permissions.get())
+        {
+            others.remove(DEFAULT_MODE);
+            if !others.is_empty()
+                && let Some(others) = others.to_object()
+            {
+                self.settings.insert(PERMISSIONS.to_owned(), others);
+            }
+        }
+    }
+
     /// The file of settings that must be read before [`Self::shape`], as rules that no flag can say join them.
     pub fn settings_to_read<'o>(&self, options: &'o LaunchOptions) -> Option<&'o str> {
         match &options.settings {
@@ -322,7 +354,7 @@ impl Kept {
 
     /// The directories that the settings add which were set.
     pub fn directories_of_settings(&self) -> Vec<String> {
-        let permissions = self.settings.get("permissions");
+        let permissions = self.settings.get(PERMISSIONS);
         permissions.map_or_else(Vec::new, |it| answer::directories_of_permissions(it.get()))
     }
 

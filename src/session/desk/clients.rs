@@ -47,7 +47,8 @@ pub fn name_of_client(client: &ClientId) -> String {
 impl Actor {
     /// A client's connection is over.
     pub(in crate::session) fn detach(&mut self, connection: ConnectionId) {
-        let Some((client, is_named)) = self.clients.detach(connection) else {
+        let host_until = Clock.now().plus_millis(self.settings.desk.host_grace_ms);
+        let Some((client, is_named)) = self.clients.detach(connection, host_until) else {
             return;
         };
         let heir = self.clients.connection_of(&client);
@@ -135,13 +136,14 @@ impl Actor {
         })
     }
 
-    /// When the next client that registered something is waited for no longer.
+    /// When the next client that registered something, or the host, is waited for no longer.
     pub(super) fn next_given_up(&self) -> Option<Timestamp> {
         let now = Clock.now();
+        let host = self.clients.next_host_given_up(now);
         let clients = self.machine.desk().registrations().clients();
         let away = clients.filter(|client| !self.clients.is_attached(client));
         let until = away.filter_map(|client| self.awaited_until(client));
-        until.filter(|until| *until > now).min()
+        until.filter(|until| *until > now).chain(host).min()
     }
 
     /// Until when a client that is not there is waited for; `None` when it cannot come back.

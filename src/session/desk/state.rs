@@ -24,6 +24,8 @@ pub struct DeskTimes {
     pub offer_ms: u64,
     /// How long the owner of a request may stay away.
     pub return_grace_ms: u64,
+    /// How long a host that was lost may take to come back.
+    pub host_grace_ms: u64,
 }
 
 impl DeskTimes {

@@ -11,6 +11,7 @@ use crate::{
 const TIMES: DeskTimes = DeskTimes {
     offer_ms: 10_000,
     return_grace_ms: 15_000,
+    host_grace_ms: 30_000,
 };
 /// When the CLI asks, in seconds.
 const ASKED: i64 = 1_000;
