@@ -41,7 +41,7 @@ pub use lobby::{Attention, AttentionReason, LobbyChange, PutOff, PutOffHow};
 pub use login::{LOGIN_LIFE_MS, LOGIN_USE_STEP_MS, Login, MAX_LOGINS};
 pub use money::{ModelUsage, TokenUsage, Usd};
 pub use park::{ParkObstacle, ParkReason, Parked};
-pub use prompt::{PromptState, PromptUuid, is_from_daemon, prompt_uuid_from_daemon};
+pub use prompt::{PromptState, PromptUuid, QueuedPrompt, is_from_daemon, prompt_uuid_from_daemon};
 pub use restart::{Restart, RestartOverride, RestartPolicy, RestartTerms, WayOut};
 pub use role::Role;
 pub use rule::{Rule, RuleSet, RuleSpec};

@@ -45,12 +45,11 @@ pub use model::{
     SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
 };
 pub use page::{BadLimit, Page, PageRequest};
-pub use queue::QueuedPrompt;
 pub use webhooks::{DeliveryAttempt, DeliveryEnd, NewWebhook, WebhookDelivery, WebhookPatch, WebhookRow};
 
 use crate::domain::{
     Approval, ApprovalId, AttentionReason, CliSessionId, FailReason, LoginId, Projection, PromptState,
-    PromptUuid, PutOff, RuleSpec, Seq, SessionId, SessionState, Timestamp, TurnEnd, WebhookId,
+    PromptUuid, PutOff, QueuedPrompt, RuleSpec, Seq, SessionId, SessionState, Timestamp, TurnEnd, WebhookId,
     fact::CliTotals,
 };
 use connect::Identity;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::RunId;
+use super::{RunId, Timestamp};
 
 /// The client's id of a user message: a UUID in its lower-case text form.
 pub type PromptUuid = uuid::Uuid;
@@ -20,6 +20,19 @@ pub fn prompt_uuid_from_daemon() -> PromptUuid {
 /// Whether the client of a user message gave it no id.
 pub fn is_from_daemon(uuid: PromptUuid) -> bool {
     uuid.get_version_num() == 8
+}
+
+/// A message that waits in the daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedPrompt {
+    /// The client's id of it.
+    pub uuid: PromptUuid,
+    /// The request that brought it, as JSON text.
+    pub body: String,
+    /// Whether it waits until somebody lets it go.
+    pub held: bool,
+    /// When it came.
+    pub at: Timestamp,
 }
 
 /// How far a prompt has come.

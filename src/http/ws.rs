@@ -328,7 +328,10 @@ async fn attach_records(
         inbox,
     } = attachment;
     let head = live.head_seq;
-    let snapshot = frames::snapshot(view, live, (connection, client_id), cursor.position());
+    // What changes from here on is told by a frame.
+    let queue = state.prompt_queue().list(id).await?;
+    let names = (connection, client_id);
+    let snapshot = frames::snapshot(view, live, names, cursor.position(), &queue);
     let client = Client {
         dialect: Records::new(snapshot, head, thinning),
         cursor,

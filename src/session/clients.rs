@@ -1,12 +1,12 @@
 //! Owns the side channels of attached clients: what is meant for one of them only.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     claude::ControlResponse,
-    domain::{ClientId, ConnectionId, PromptUuid, Role, Timestamp},
+    domain::{ClientId, ConnectionId, PromptUuid, QueuedPrompt, Role, Timestamp},
 };
 
 use super::{
@@ -189,6 +189,14 @@ impl Clients {
     pub(super) fn control_response(&mut self, connection: ConnectionId, id: &str, answer: ControlResponse) {
         let (request_id, answer) = (id.to_owned(), Box::new(answer));
         self.send(connection, ClientFrame::Response { request_id, answer });
+    }
+
+    /// Tells each client which messages wait in the daemon now.
+    pub(super) fn tell_queue(&mut self, queue: &Arc<[QueuedPrompt]>) {
+        let attached: Vec<_> = self.attached.keys().copied().collect();
+        for connection in attached {
+            self.send(connection, ClientFrame::Queue(Arc::clone(queue)));
+        }
     }
 
     /// Keeps the question of a client whether a request of the CLI is for it, until that is known.

@@ -63,6 +63,7 @@ impl Actor {
                 // The asker may have left.
                 reply.send(self.choices(fresh)).ok();
             }
+            Command::TellQueue { queue } => self.clients.tell_queue(&queue),
             Command::GiveWay { options, reply } => {
                 self.controls.choices.give_way(&options);
                 // The asker may have left.

@@ -1,13 +1,15 @@
 //! Owns what a session tells one of its clients alone. Each sub-protocol writes it in its own way.
 
+use std::sync::Arc;
+
 use crate::{
     claude::ControlResponse,
-    domain::{ApprovalId, PromptUuid, Resolution},
+    domain::{ApprovalId, PromptUuid, QueuedPrompt, Resolution},
 };
 
 use super::{Sent, SessionError};
 
-/// Something for one client.
+/// Something for one client, or for each.
 #[derive(Debug)]
 pub enum ClientFrame {
     /// A prompt of the client is in the journal.
@@ -26,6 +28,8 @@ pub enum ClientFrame {
     Refused(Box<Refused>),
     /// A decision of the client came after the end of its approval.
     Late(Box<LateAnswer>),
+    /// The messages of the session that wait in the daemon, which have changed.
+    Queue(Arc<[QueuedPrompt]>),
     /// The CLI's answer to a control request of the client.
     Response {
         /// The client's own id of the request.

@@ -14,7 +14,7 @@ use crate::{
         options::PermissionMode,
     },
     domain::{
-        AgentKind, ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid,
+        AgentKind, ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, QueuedPrompt,
         Resolution, RestartTerms, RuleSet, Seq, SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
@@ -172,6 +172,10 @@ pub(super) enum Command {
     Choices {
         fresh: bool,
         reply: Reply<Kept>,
+    },
+    /// The messages that wait in the daemon have changed.
+    TellQueue {
+        queue: Arc<[QueuedPrompt]>,
     },
     GiveWay {
         options: Box<LaunchOptions>,
@@ -480,6 +484,11 @@ impl SessionHandle {
     /// `Choices`.
     pub async fn choices(&self, fresh: bool) -> Result<Kept, SessionError> {
         self.ask(|reply| Command::Choices { fresh, reply }).await
+    }
+
+    /// Tells the attached clients which messages wait in the daemon now. A session that has ended has none.
+    pub async fn tell_queue(&self, queue: Arc<[QueuedPrompt]>) {
+        self.commands.send(Command::TellQueue { queue }).await.ok();
     }
 
     /// A host goes on with these launch options: they count and no earlier choice does that is about the same.

@@ -3,20 +3,7 @@
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{QueryError, column::Columns};
-use crate::domain::{PromptUuid, SessionId, Timestamp};
-
-/// A message that waits in the daemon.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueuedPrompt {
-    /// The client's id of it.
-    pub uuid: PromptUuid,
-    /// The request that brought it, as JSON text.
-    pub body: String,
-    /// Whether it waits until somebody lets it go.
-    pub held: bool,
-    /// When it came.
-    pub at: Timestamp,
-}
+use crate::domain::{PromptUuid, QueuedPrompt, SessionId};
 
 /// A change of the messages that wait.
 #[derive(Clone, Debug)]

@@ -10,9 +10,8 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    domain::{Clock, PromptUuid, Seq, SessionId, SessionState},
+    domain::{Clock, PromptUuid, QueuedPrompt, Seq, SessionId, SessionState},
     session::LiveView,
-    store::QueuedPrompt,
     telemetry,
 };
 
@@ -104,7 +103,7 @@ impl PromptQueue {
             .store
             .queue_prompt(id, prompt.clone())
             .await?;
-        self.supervisor.shared.changes.mark(id);
+        self.tell(id).await;
         line.changed.notify_one();
         Ok(prompt)
     }
@@ -128,7 +127,7 @@ impl PromptQueue {
         let store = &self.supervisor.shared.store;
         let is_there = store.change_queued_prompt(id, uuid, body, held).await?;
         let waiting = store.queued_prompts(id).await?;
-        self.supervisor.shared.changes.mark(id);
+        self.tell(id).await;
         line.changed.notify_one();
         match waiting.into_iter().find(|prompt| is_there && prompt.uuid == uuid) {
             Some(prompt) => Ok(prompt),
@@ -146,7 +145,7 @@ impl PromptQueue {
         if !self.supervisor.shared.store.unqueue_prompt(id, uuid).await? {
             return Err(self.not_waiting(id, uuid).await?);
         }
-        self.supervisor.shared.changes.mark(id);
+        self.tell(id).await;
         line.changed.notify_one();
         Ok(())
     }
@@ -266,8 +265,26 @@ impl PromptQueue {
             .store
             .unqueue_prompt(id, prompt.uuid)
             .await?;
-        self.supervisor.shared.changes.mark(id);
+        self.tell(id).await;
         Ok(accepted.seq)
+    }
+
+    /// Tells the lobby and the clients of a session that the messages have changed. The caller has the turn of the line, so that
+    /// nobody is told of an older state after a newer one.
+    async fn tell(&self, id: SessionId) {
+        let shared = &self.supervisor.shared;
+        shared.changes.mark(id);
+        // A session that nobody has opened has no clients.
+        let Some(handle) = shared.registry.get(id) else {
+            return;
+        };
+        match shared.store.queued_prompts(id).await {
+            Ok(waiting) => handle.tell_queue(waiting.into()).await,
+            Err(error) => {
+                let error = telemetry::chain(&error);
+                tracing::warn!(session.id = %id, error, "clients are not told of the messages that wait");
+            }
+        }
     }
 }
 

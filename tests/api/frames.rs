@@ -301,6 +301,18 @@ async fn one_session(contract: &mut Contract, daemon: &TestDaemon, id: &str) -> 
         .await;
     let is_end = |frame: &Value| frame["data"]["type"] == "result";
     contract.check_all(CHANNEL, &client.until("the result", is_end).await);
+    let queued = daemon
+        .rest()
+        .post(
+            &format!("/v1/sessions/{id}/prompts"),
+            json!({"text": "later", "held": true}),
+        )
+        .await
+        .expect(201);
+    let is_queue = |frame: &Value| frame["type"] == "trunkline.queue";
+    contract.check_all(CHANNEL, &client.until("the queue", is_queue).await);
+    let path = format!("/v1/sessions/{id}/prompts/{}", queued["uuid"].as_str().unwrap());
+    daemon.rest().delete(&path).await.expect(204);
     client
 }
 

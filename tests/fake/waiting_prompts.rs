@@ -10,6 +10,7 @@ use crate::{
         programs::fake_prompt,
         rest::Rest,
         wait::{PATIENCE, wait_for},
+        ws::Ws,
     },
 };
 
@@ -125,4 +126,80 @@ async fn messages_wait_over_the_death_of_the_daemon() {
         .await
         .expect(200);
     assert_eq!(answers(&rest, &id, 1).await, ["late"]);
+}
+
+#[tokio::test]
+async fn every_client_is_told_of_the_messages_that_wait() {
+    let (daemon, rest, id) = plain().await;
+    let gate = daemon.home().join("gate");
+    act(&rest, &id, json!([{ "text": "first" }, { "wait_file": gate }])).await;
+    rest.in_turn(&id).await;
+    let mut one = daemon.attach(&id, None).await;
+    let snapshot = one.next().await;
+    assert_eq!(snapshot["queue"], json!([]), "{snapshot:#}");
+    let mut many = Ws::try_connect(daemon.url(), "/v1/ws", &["trunkline.v1"], Some(daemon.token()))
+        .await
+        .unwrap();
+    many.send(&json!({"type": "trunkline.subscribe", "session_id": id}))
+        .await;
+    many.find("the snapshot", |frame| frame["queue"] == json!([]))
+        .await;
+
+    let first = queue(&rest, &id, "one", false).await;
+    let second = queue(&rest, &id, "two", true).await;
+    let change = async |body: Value| {
+        let path = path(&id, &format!("prompts/{first}"));
+        rest.patch(&path, body).await
+    };
+    change(json!({ "text": says("changed") })).await.expect(200);
+    change(json!({ "held": true })).await.expect(200);
+    let third = queue(&rest, &id, "three", false).await;
+    rest.delete(&path(&id, &format!("prompts/{third}")))
+        .await
+        .expect(204);
+    change(json!({ "held": false })).await.expect(200);
+    std::fs::write(&gate, "").unwrap();
+    let told = [
+        json!([[first, says("one"), false]]),
+        json!([[first, says("one"), false], [second, says("two"), true]]),
+        json!([[first, says("changed"), false], [second, says("two"), true]]),
+        json!([[first, says("changed"), true], [second, says("two"), true]]),
+        json!([
+            [first, says("changed"), true],
+            [second, says("two"), true],
+            [third, says("three"), false]
+        ]),
+        json!([[first, says("changed"), true], [second, says("two"), true]]),
+        json!([[first, says("changed"), false], [second, says("two"), true]]),
+        // It was given to the agent.
+        json!([[second, says("two"), true]]),
+    ];
+    for client in [&mut one, &mut many] {
+        for expected in &told {
+            let is_told = |frame: &Value| frame["type"] == "trunkline.queue";
+            let frame = client.find("the queue", is_told).await;
+            let queue = frame["queue"].as_array().unwrap();
+            let queue = queue.iter().map(|it| json!([it["uuid"], it["text"], it["held"]]));
+            assert_eq!(&queue.collect::<Value>(), expected, "{frame:#}");
+        }
+    }
+
+    // A long one is shortened, as are those behind it; who comes now sees the same.
+    for letter in ["a", "b"] {
+        let body = json!({ "text": letter.repeat(50_000), "held": true });
+        rest.post(&path(&id, "prompts"), body).await.expect(201);
+    }
+    let is_long = |frame: &Value| frame["type"] == "trunkline.queue" && frame["queue"][2].is_object();
+    let frame = one.find("both", is_long).await;
+    let snapshot = daemon.attach(&id, None).await.next().await;
+    for queue in [&frame["queue"], &snapshot["queue"]] {
+        let sizes = [1, 2].map(|at| queue[at]["text"].as_str().unwrap().len());
+        assert_eq!(sizes, [50_000, 1024]);
+        assert_eq!(
+            (&queue[1]["truncated"], &queue[2]["truncated"]),
+            (&json!(false), &json!(true))
+        );
+    }
+    let whole = waiting(&rest, &id).await.pop().unwrap();
+    assert_eq!(whole["text"].as_str().unwrap().len(), 50_000);
 }

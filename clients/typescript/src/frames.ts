@@ -1,5 +1,5 @@
 /** Owns the frames of `trunkline.v1` that are no records. */
-import type { Approval, Problem, SessionView } from './types.js';
+import type { Approval, Problem, QueuedPrompt, SessionView } from './types.js';
 
 /** The first frame of a connection: the session at the moment at which the records after `after` begin to follow. */
 export interface SnapshotFrame {
@@ -20,6 +20,8 @@ export interface SnapshotFrame {
   pending_requests: PendingRequest[];
   /** How many more of these are open. */
   waiting_requests: number;
+  /** The messages that wait in the daemon, in their order. */
+  queue: QueuedPrompt[];
 }
 
 /** A request of the CLI that a client may answer. */
@@ -67,6 +69,13 @@ export interface ShutdownFrame {
   reconnect_after_ms: number;
 }
 
+/** The messages that wait in the daemon have changed. */
+export interface QueueFrame {
+  type: 'trunkline.queue';
+  /** Those that wait now, in their order. */
+  queue: QueuedPrompt[];
+}
+
 /** A line of ours is in the journal. */
 export interface AckFrame {
   type: 'trunkline.ack';
@@ -88,4 +97,4 @@ export interface ResponseFrame {
 
 /** A frame that is no record. More types may be added. */
 export type Frame =
-  | SnapshotFrame | GapFrame | ShutdownFrame | AckFrame | ErrorFrame | ResponseFrame | { type: 'trunkline.pong' };
+  | SnapshotFrame | GapFrame | ShutdownFrame | AckFrame | QueueFrame | ErrorFrame | ResponseFrame | { type: 'trunkline.pong' };

@@ -5,6 +5,7 @@ type Schemas = components['schemas'];
 
 /** Something that the agent asks a person. */
 export type Approval = Schemas['Approval'];
+export type QueuedPrompt = Schemas['QueuedPrompt'];
 /** The decision about an approval. */
 export type Decision = Schemas['DecisionRequest'];
 /** A session to be made. */

@@ -7,9 +7,8 @@ use uuid::Uuid;
 use super::SendRequest;
 use crate::{
     claude::stdin::Priority,
-    domain::Timestamp,
+    domain::{self, Timestamp},
     http::{ApiError, ErrorCode},
-    store,
     supervisor::NewMessage,
 };
 
@@ -73,7 +72,7 @@ impl Kept {
 
 impl QueueRequest {
     /// The message as it is kept. One without an id gets `uuid`.
-    pub(in crate::http) fn into_prompt(self, uuid: Uuid) -> Result<store::QueuedPrompt, ApiError> {
+    pub(in crate::http) fn into_prompt(self, uuid: Uuid) -> Result<domain::QueuedPrompt, ApiError> {
         let uuid = self.uuid.unwrap_or(uuid);
         let kept = Kept {
             text: self.text,
@@ -87,7 +86,7 @@ impl QueueRequest {
 
 impl QueueChange {
     /// The message as it is to be kept; `None` when what it says stays.
-    pub(in crate::http) fn body(&self, known: &store::QueuedPrompt) -> Result<Option<String>, ApiError> {
+    pub(in crate::http) fn body(&self, known: &domain::QueuedPrompt) -> Result<Option<String>, ApiError> {
         if self.text.is_none() && self.content.is_none() {
             return Ok(None);
         }
@@ -135,10 +134,40 @@ pub(in crate::http) struct QueuedPrompt {
     /// When it was queued.
     #[schema(value_type = String, format = DateTime)]
     queued_at: Timestamp,
+    /// Whether it is longer than what is shown: `text` is then its beginning, and `content` is `null`. Only frames of sockets
+    /// shorten; the route that lists the messages has all of each.
+    truncated: bool,
 }
 
-impl From<store::QueuedPrompt> for QueuedPrompt {
-    fn from(prompt: store::QueuedPrompt) -> Self {
+/// The bytes of messages in a frame from which on no more than the beginning of another one is shown.
+const FRAME_BYTES: usize = 64 * 1024;
+/// The size of such a beginning.
+const STUB_BYTES: usize = 1024;
+
+impl QueuedPrompt {
+    /// The messages as a frame shows them, with as much of each as there is room for.
+    pub(in crate::http) fn within_frame(queue: &[domain::QueuedPrompt]) -> Vec<Self> {
+        let mut room = FRAME_BYTES;
+        let shown = queue.iter().cloned().map(|prompt| {
+            let size = prompt.body.len();
+            let mut shown = Self::from(prompt);
+            if size <= STUB_BYTES || size <= room {
+                room = room.saturating_sub(size);
+                return shown;
+            }
+            shown.truncated = true;
+            shown.content = None;
+            if let Some(text) = &mut shown.text {
+                text.truncate(text.floor_char_boundary(STUB_BYTES));
+            }
+            shown
+        });
+        shown.collect()
+    }
+}
+
+impl From<domain::QueuedPrompt> for QueuedPrompt {
+    fn from(prompt: domain::QueuedPrompt) -> Self {
         let kept = kept(&prompt.body);
         let (text, content, priority, should_query) = kept
             .map(|kept| (kept.text, kept.content, kept.priority, kept.should_query))
@@ -151,6 +180,7 @@ impl From<store::QueuedPrompt> for QueuedPrompt {
             should_query,
             held: prompt.held,
             queued_at: prompt.at,
+            truncated: false,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     domain::{self, ClientId, ConnectionId, Seq, Timestamp},
     http::{
         ApiError, ErrorCode,
-        dto::{Approval, Session},
+        dto::{Approval, QueuedPrompt, Session},
     },
     session::{ClientFrame, LateAnswer, LiveView, MOST_BYTES, RefusedLine, excerpt},
     supervisor::{SessionView, build_id},
@@ -33,6 +33,7 @@ pub(super) fn snapshot(
     live: LiveView,
     client: (ConnectionId, ClientId),
     after: Seq,
+    queue: &[domain::QueuedPrompt],
 ) -> String {
     #[derive(Serialize)]
     struct Request<'a> {
@@ -58,6 +59,7 @@ pub(super) fn snapshot(
         pending_approvals: Vec<Approval>,
         pending_requests: Vec<Request<'a>>,
         waiting_requests: usize,
+        queue: Vec<QueuedPrompt>,
         session: Session,
     }
     let session = view.row.id;
@@ -106,6 +108,7 @@ pub(super) fn snapshot(
             })
             .collect(),
         waiting_requests,
+        queue: QueuedPrompt::within_frame(queue),
         session: Session::from(SessionView { live, ..view }),
     };
     // Plain data with string keys always has a JSON form.
@@ -173,6 +176,9 @@ pub(super) fn direct(frame: ClientFrame) -> String {
         .to_string(),
         ClientFrame::Answered { request_id } => {
             json!({"type": "trunkline.ack", "for": "control_response", "request_id": request_id}).to_string()
+        }
+        ClientFrame::Queue(queue) => {
+            json!({"type": "trunkline.queue", "queue": QueuedPrompt::within_frame(&queue)}).to_string()
         }
         ClientFrame::Refused(refused) => refusal(refused.line, &refused.error.into()),
         ClientFrame::Late(late) => late_answer(*late),

@@ -375,7 +375,9 @@ async fn join(state: &AppState, wanted: Subscribe, role: Role) -> Result<Join, A
         inbox,
         ..
     } = attachment;
-    let snapshot = frames::snapshot(view, live, (connection, client), cursor.position());
+    let queue = state.prompt_queue().list(id).await?;
+    let names = (connection, client);
+    let snapshot = frames::snapshot(view, live, names, cursor.position(), &queue);
     Ok(Join {
         inbox,
         subscription: Subscription {
