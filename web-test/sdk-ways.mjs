@@ -9,6 +9,8 @@ const AT_CREATION = {
   includePartialMessages: 'include_partial_messages',
   model: 'model',
 };
+/** The profile of the configuration that has `allowedTools: ['Write']`: an address has no lists. */
+const WRITING = 'writing';
 /** Options that it has itself. */
 const OF_BROWSER = ['abortController', 'canUseTool', 'hooks', 'onElicitation', 'onUserDialog', 'supportedDialogKinds'];
 
@@ -42,27 +44,35 @@ export function waysOf(setup, query) {
     const path = `/v1/sessions/${browser.made.get(resume)}`;
     return post(setup.daemon, `${path}/${forkSession ? 'fork' : 'resume'}?wait=ready`, {});
   };
+  /** The options that the browser's transport has itself, and those with which its session is made. */
+  const divided = (options) => {
+    const atCreation = { permission_prompts: options.canUseTool ? 'host' : 'none' };
+    const own = {};
+    for (const [name, value] of Object.entries(options)) {
+      if (OF_BROWSER.includes(name)) own[name] = value;
+      else if (name === 'mcpServers') {
+        const inProcess = Object.entries(value).filter(([, server]) => server.type === 'sdk');
+        if (inProcess.length > 0) own.mcpServers = Object.fromEntries(inProcess);
+        const others = Object.entries(value).filter(([, server]) => server.type !== 'sdk');
+        if (others.length > 0) atCreation.mcp_servers = Object.fromEntries(others);
+      } else if (name === 'outputFormat') atCreation.json_schema = value.schema;
+      else if (name === 'resume' || name === 'forkSession') continue;
+      else if (name in AT_CREATION) atCreation[AT_CREATION[name]] = value;
+      else throw new Error(`/browser has no ${name}`);
+    }
+    return { own, atCreation };
+  };
+  const attached = (prompt, path, own) => {
+    const url = `${setup.daemon.url.replace('http', 'ws')}${path}`;
+    const authMessage = { type: 'auth', credential: { type: 'oauth', token: setup.daemon.token } };
+    return browserQuery({ prompt, websocket: { url, authMessage }, ...own });
+  };
   const browser = {
     async start(prompt, { cwd, ...options }) {
       mkdirSync(cwd, { recursive: true });
-      const atCreation = { permission_prompts: options.canUseTool ? 'host' : 'none' };
-      const own = {};
-      for (const [name, value] of Object.entries(options)) {
-        if (OF_BROWSER.includes(name)) own[name] = value;
-        else if (name === 'mcpServers') {
-          const inProcess = Object.entries(value).filter(([, server]) => server.type === 'sdk');
-          if (inProcess.length > 0) own.mcpServers = Object.fromEntries(inProcess);
-          const others = Object.entries(value).filter(([, server]) => server.type !== 'sdk');
-          if (others.length > 0) atCreation.mcp_servers = Object.fromEntries(others);
-        } else if (name === 'outputFormat') atCreation.json_schema = value.schema;
-        else if (name === 'resume' || name === 'forkSession') continue;
-        else if (name in AT_CREATION) atCreation[AT_CREATION[name]] = value;
-        else throw new Error(`/browser has no ${name}`);
-      }
+      const { own, atCreation } = divided(options);
       const session = await sessionFor(cwd, options, atCreation);
-      const url = `${setup.daemon.url.replace('http', 'ws')}/v1/sessions/${session.id}/ws?protocol=ndjson`;
-      const authMessage = { type: 'auth', credential: { type: 'oauth', token: setup.daemon.token } };
-      const running = browserQuery({ prompt, websocket: { url, authMessage }, ...own });
+      const running = attached(prompt, `/v1/sessions/${session.id}/ws?protocol=ndjson`, own);
       const over = async (cliSession) => {
         browser.made.set(cliSession, session.id);
         await post(setup.daemon, `/v1/sessions/${session.id}/stop`, {});
@@ -73,11 +83,25 @@ export function waysOf(setup, query) {
     made: new Map(),
     isRemote: true,
   };
+  /** A session that is made for the connection, with what its address says. */
+  const connect = {
+    async start(prompt, { cwd, ...options }) {
+      mkdirSync(cwd, { recursive: true });
+      const { own, atCreation: { allowed_tools: tools, ...plain } } = divided(options);
+      const params = new URLSearchParams({ cwd, on_close: 'stop', ...plain });
+      if (tools) params.set('profile', WRITING);
+      if (options.resume) params.set('resume', options.resume);
+      const running = attached(prompt, `/v1/connect?${params}`, own);
+      return { running, over: async () => {} };
+    },
+    isRemote: true,
+  };
   const ways = {
     direct: () => local({ pathToClaudeCodeExecutable: setup.claude }),
     stand_in: () => local({ pathToClaudeCodeExecutable: setup.standIn }),
     spawned: () => local({ pathToClaudeCodeExecutable: setup.claude, spawnClaudeCodeProcess: spawned(setup.trunkline) }),
     browser: () => browser,
+    connect: () => connect,
   };
   return ways[setup.way]();
 }

@@ -19,7 +19,10 @@ use tokio::{
 
 use crate::{
     elicitation::ASKING_SERVER,
-    support::programs::{clean_env, real_claude, repository, trunkline},
+    support::{
+        daemon::TestDaemonBuilder,
+        programs::{clean_env, real_claude, repository, trunkline},
+    },
     world::{World, text},
 };
 
@@ -65,7 +68,12 @@ impl Stage {
     async fn new() -> Self {
         // A daemon that keeps permission checks on says so to the CLI, which then lists a plugin more.
         let bypass = "TRUNKLINE_SESSIONS_ALLOW_BYPASS_PERMISSIONS";
-        let world = World::with(|daemon| daemon.env(bypass, "true")).await;
+        let profiles = r#"{writing = {allowed_tools = ["Write"]}}"#;
+        let with = |daemon: TestDaemonBuilder| {
+            let daemon = daemon.env(bypass, "true");
+            daemon.env("TRUNKLINE_SESSIONS_PROFILES", profiles)
+        };
+        let world = World::with(with).await;
         world.write("asking.cjs", ASKING_SERVER);
         // The SDKs take a program without arguments.
         symlink(trunkline(), world.dir().join("claude")).unwrap();
@@ -198,6 +206,7 @@ async fn a_typescript_program_is_given_the_same_through_a_daemon() {
         ("`pathToClaudeCodeExecutable`", "stand_in"),
         ("`spawnClaudeCodeProcess`", "spawned"),
         ("`/browser`", "browser"),
+        ("`/browser` and `/v1/connect`", "connect"),
     ];
     compare(Sdk::TypeScript, &ways).await;
 }
