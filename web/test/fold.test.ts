@@ -138,6 +138,17 @@ test('a large result is offered, and takes its place when it is loaded', () => {
   expect(callOf(fold.folded.blocks)).toMatchObject({ status: 'done', result: { leftOutBytes: null, text: 'long' } });
 });
 
+test('a large answer is what its pieces said, or is offered', () => {
+  const stub = line(14, 'cli', { type: 'assistant', parent_tool_use_id: null, 'trunkline.stub': { bytes: 99_000 } });
+  const streamed = folded([...TURN.slice(0, 12), stub]);
+  expect(streamed.blocks.at(-1)).toMatchObject({ kind: 'text', isOpen: false, text: '# One\n\nTwo\n\nThree', seq: 14 });
+  const entered = new Fold();
+  entered.add([TURN[11]!, stub]);
+  expect(entered.folded.blocks).toMatchObject([{ kind: 'note', leftOutBytes: 99_000 }]);
+  entered.replace(TURN[13]!);
+  expect(entered.folded.blocks).toMatchObject([{ kind: 'text', text: '# One\n\nTwo\n\nThree', lacksBeginning: false }]);
+});
+
 test('everything that the CLI was recorded to say is known', () => {
   const unknown: string[] = [];
   for (const name of readdirSync(RECORDINGS).filter((one) => one.endsWith('.ndjson') && !one.includes('.stdin.'))) {

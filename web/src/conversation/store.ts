@@ -65,6 +65,8 @@ const STUB_ABOVE = 65_536;
 /** More than so many missed records are not applied one by one: the end is opened anew. */
 const MOST_MISSED = 5_000;
 const COALESCE_MS = 250;
+/** What the agent said is loaded up to this size unasked; what a tool printed is not. */
+const LARGEST_ANSWER = 1_000_000;
 
 export const ConversationContext = createContext<Conversation>();
 
@@ -84,6 +86,7 @@ export function openConversation(id: string): Conversation {
   let isReopening = false;
   let seenSeq = 0;
   let loading: Promise<void> | undefined;
+  const asked = new Set<number>();
   const listeners = new Set<(frame: Frame) => void>();
   const [folded, setFolded] = createSignal<Folded>(fold.folded, { equals: false });
   const [snapshot, setSnapshot] = createSignal<Session>();
@@ -137,6 +140,24 @@ export function openConversation(id: string): Conversation {
       setOpened(true);
       void fillOpenBlock();
     }
+    loadAnswers();
+  }
+
+  /** Loads large answers, each once. */
+  function loadAnswers(): void {
+    for (const block of fold.folded.blocks) {
+      if (block.kind !== 'note' || block.leftOutBytes === null || block.leftOutBytes > LARGEST_ANSWER || block.code !== 'left_out' || asked.has(block.seq)) continue;
+      asked.add(block.seq);
+      void loadWhole(block.seq).catch(() => undefined);
+    }
+  }
+
+  async function loadWhole(seq: number): Promise<void> {
+    const record = await rest.GET('/v1/sessions/{id}/events/{seq}', { params: { path: { id, seq } } });
+    const line = lineOf(record as unknown as Frame);
+    if (line === null) return;
+    fold.replace(line);
+    setFolded(fold.folded);
   }
 
   /** What the daemon notes about questions to people. */
@@ -248,25 +269,19 @@ export function openConversation(id: string): Conversation {
         setHasOlder(page.next_before != null && lines.length > 0);
         setFolded(fold.folded);
       });
+      loadAnswers();
     })().finally(() => { loading = undefined; });
     return loading;
   }
 
   return {
-    id, folded, approvals, decided, isOpened, catchingUp, ended, hasOlder, echoes, isInJournal, loadOlder, toEnd,
+    id, folded, approvals, decided, isOpened, catchingUp, ended, hasOlder, echoes, isInJournal, loadOlder, loadWhole, toEnd,
     session: () => {
       const base = snapshot();
       return base === undefined ? undefined : { ...base, ...lobby.byId[id] } as Session;
     },
     async loadTo(seq) {
       while (fold.folded.firstSeq > seq && hasOlder()) await loadOlder(Math.min(5_000, Math.max(PAGE, fold.folded.firstSeq - seq + 20)));
-    },
-    async loadWhole(seq) {
-      const record = await rest.GET('/v1/sessions/{id}/events/{seq}', { params: { path: { id, seq } } });
-      const line = lineOf(record as unknown as Frame);
-      if (line === null) return;
-      fold.replace(line);
-      setFolded(fold.folded);
     },
     echo(uuid, text, pictures = []) {
       if (!isInJournal(uuid)) setEchoes((all) => [...all.filter((one) => one.uuid !== uuid), localPrompt(uuid, text, pictures, new Date().toISOString())]);

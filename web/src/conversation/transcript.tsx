@@ -1,149 +1,47 @@
-// Owns the transcript: the rows of a conversation as a feed of which only what is near is drawn.
-import { createVirtualizer } from '@tanstack/solid-virtual';
-import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMount, type Accessor } from 'solid-js';
-import type { Folded } from '../fold/model';
-import { useTranscriptKeys } from './transcript-keys';
-import { ReadingContext, createReading } from './reading';
-import { RowView, nameOf } from './row';
-import { isSameRow, rowsOf, type Row } from './rows';
-import { watchSeen } from './seen';
-import { createSticking } from './sticking';
+// Owns the place of the transcript: the conversation, at a record if the address names one, or one sub-agent of it; and what
+// the page says while records are still to come.
+import { useParams } from '@solidjs/router';
+import { Match, Show, Switch, createMemo, createSignal, onCleanup } from 'solid-js';
+import { AgentPage } from './agent-page';
+import { placeOf } from './place';
+import { RawPanel } from './raw-panel';
 import { useConversation } from './store';
+import { TranscriptList } from './transcript-list';
 
-/** Heights before a row is measured. */
-const ESTIMATES: Record<Row['kind'], number> = {
-  prompt: 72, text: 64, thinking: 36, call: 40, group: 160, note: 28, turn: 32, work: 36, new: 32, begin: 32, older: 44,
-};
-/** Older records are loaded when so many screens are left above. */
-const SCREENS_ABOVE = 2;
+/** A wait shorter than this is no news. */
+const CALM_MS = 300;
 
-/** The transcript. `source`: another conversation than the agent's own, as that of a sub-agent. `marked`: a record to show. */
-export function Transcript(props: { source?: Accessor<Folded>; marked?: number | null }) {
-  const conversation = useConversation();
-  const reading = createReading();
-  const sticking = createSticking();
-  const isMain = props.source === undefined;
-  const folded = props.source ?? conversation.folded;
-  const [scroller, setScroller] = createSignal<HTMLDivElement>();
-  const [foldUpTo, setFoldUpTo] = createSignal(0);
-  const [newAfter, setNewAfter] = createSignal(0);
-  const [leftAt, setLeftAt] = createSignal(0);
-
-  const rows = createMemo(() => rowsOf(folded(), isMain ? conversation.echoes() : [], {
-    foldUpTo: isMain ? foldUpTo() : 0, chosen: reading.chosen(), newAfter: newAfter(), hasOlder: isMain && conversation.hasOlder(),
-  }));
-  const indexOf = createMemo(() => new Map(rows().map((row, index) => [row.key, index])));
-
-  const virtual = createVirtualizer<HTMLDivElement, HTMLElement>({
-    get count() { return rows().length; },
-    getScrollElement: () => scroller() ?? null,
-    estimateSize: (index) => ESTIMATES[rows()[index]?.kind ?? 'text'],
-    getItemKey: (index) => rows()[index]?.key ?? index,
-    overscan: 5,
-    anchorTo: 'end',
-    scrollEndThreshold: 2,
-  });
-  const visible = createMemo(() => virtual.getVirtualItems().map((item) => String(item.key)));
-  const top = () => virtual.getVirtualItems()[0]?.start ?? 0;
-
-  // What the reader had seen when the page was opened is folded, and a line marks where the new begins.
-  createEffect(on(conversation.isOpened, (isOpened) => {
-    const session = conversation.session();
-    if (!isOpened || session === undefined || !isMain) return;
-    setFoldUpTo(session.seen_seq);
-    if (session.unread && session.seen_seq > 0) setNewAfter(session.seen_seq);
-    queueMicrotask(sticking.settle);
-  }));
-  // Whoever sends a message has read what came before.
-  createEffect(on(conversation.toEnd, () => {
-    if (!isMain) return;
-    setFoldUpTo(folded().lastSeq);
-    setNewAfter(0);
-    sticking.stick();
-  }, { defer: true }));
-
-  // The list looks for the window of its element, which has none before it is in the page.
-  let place: HTMLDivElement | undefined;
-  onMount(() => {
-    const element = place!;
-    setScroller(element);
-    onCleanup(sticking.attach(element));
-    const growth = new ResizeObserver(sticking.settle);
-    for (const child of element.children) growth.observe(child);
-    growth.observe(element);
-    onCleanup(() => growth.disconnect());
-  });
-  createEffect(on(() => [rows().length, virtual.getTotalSize()], sticking.settle));
-  createEffect(on(sticking.isStuck, (isStuck) => { if (!isStuck) setLeftAt(folded().lastSeq); }));
-
-  const mayLoad = () => {
-    const element = scroller();
-    if (element === undefined || !isMain || !conversation.isOpened() || !conversation.hasOlder()) return;
-    if (element.scrollTop < SCREENS_ABOVE * element.clientHeight) void conversation.loadOlder().catch(() => undefined);
-  };
-  createEffect(on([rows, conversation.isOpened], () => queueMicrotask(mayLoad)));
-
-  if (isMain) watchSeen(conversation, sticking.isStuck);
-
-  /** Shows a row, and makes it the current one. */
-  const goTo = (key: string, align: 'auto' | 'start' | 'center' = 'auto') => {
-    const index = indexOf().get(key);
-    if (index === undefined) return;
-    reading.setCurrent(key);
-    if (index < rows().length - 1) sticking.release();
-    virtual.scrollToIndex(index, { align });
-    requestAnimationFrame(() => scroller()?.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true }));
-  };
-
-  createEffect(on([() => props.marked, conversation.isOpened], ([seq, isOpened]) => {
-    if (seq == null || !isOpened) return;
-    void conversation.loadTo(seq).then(() => {
-      const found = rows().findLast((row) => row.seq > 0 && row.seq <= seq && row.kind !== 'work') ?? rows()[0];
-      if (found !== undefined) goTo(found.key, 'center');
-    });
-  }));
-
-  useTranscriptKeys({ rows, reading, goTo, sticking, newKey: () => (newAfter() > 0 ? 'new' : null), conversation });
-
-  const unseen = () => rows().filter((row) => row.seq > leftAt() && row.kind !== 'work' && row.kind !== 'new').length;
+/** The transcript. */
+export function Transcript() {
+  const params = useParams();
+  const place = createMemo(() => placeOf(params.rest));
+  const agent = createMemo(() => { const at = place(); return at.kind === 'agent' ? at.callId : undefined; });
+  const marked = createMemo(() => { const at = place(); return at.kind === 'record' ? at.seq : null; });
+  const rawSeq = createMemo(() => { const at = place(); return at.kind === 'record' && at.isRaw ? at.seq : undefined; });
   return (
-    <ReadingContext.Provider value={reading}>
-      <div class="transcript-place" classList={{ 'wraps-lines': reading.wraps() }}>
-        <div class="transcript" ref={place} role="feed" aria-label="Transcript" aria-busy={!conversation.isOpened()} tabIndex={0} onScroll={mayLoad}>
-          <div class="transcript-size" style={{ height: `${virtual.getTotalSize()}px` }}>
-            <div class="transcript-rows" style={{ transform: `translateY(${top()}px)` }}>
-              <For each={visible()}>{(key) => <Article rowKey={key} row={() => rows()[indexOf().get(key) ?? -1]} index={() => indexOf().get(key) ?? 0}
-                count={() => rows().length} measure={(element) => virtual.measureElement(element)} isCurrent={() => reading.current() === key} />}</For>
-            </div>
-          </div>
-          <Show when={conversation.isOpened() && rows().length === 0}><p class="transcript-empty quiet">Nothing was said yet.</p></Show>
-        </div>
-        <Show when={!sticking.isStuck()}>
-          <button class="pill" classList={{ 'is-needing': isMain && conversation.approvals().length > 0 }} onClick={() => sticking.stick()}>
-            {isMain && conversation.approvals().length > 0 ? '↓ Needs you' : unseen() > 0 ? `↓ ${unseen()} new` : '↓ To the end'}
-          </button>
-        </Show>
+    <div class="transcript-and-raw">
+      <div class="transcript-column">
+        <Progress />
+        <Show when={agent()} keyed fallback={<TranscriptList marked={marked()} />}>{(callId) => <AgentPage callId={callId} />}</Show>
       </div>
-    </ReadingContext.Provider>
+      <Show when={rawSeq()} keyed>{(seq) => <RawPanel seq={seq} />}</Show>
+    </div>
   );
 }
 
-/** One row as an article of the feed. It is drawn anew when its row says so, and stays the same element. */
-function Article(props: { rowKey: string; row: Accessor<Row | undefined>; index: Accessor<number>; count: Accessor<number>; measure: (element: HTMLElement) => void; isCurrent: Accessor<boolean> }) {
-  let element: HTMLElement | undefined;
-  const row = createMemo<Row | undefined>((before) => props.row() ?? before, undefined, { equals: isSameRow });
-  createEffect(() => {
-    const index = props.index();
-    if (element === undefined) return;
-    element.dataset.index = String(index);
-    props.measure(element);
-  });
+/** Says what the page waits for, once a wait has lasted. */
+function Progress() {
+  const { catchingUp, isOpened, ended } = useConversation();
+  const [isLong, setLong] = createSignal(false);
+  const timer = setTimeout(() => setLong(true), CALM_MS);
+  onCleanup(() => clearTimeout(timer));
   return (
-    <Show when={row()}>{(shown) => (
-      <article ref={element} data-key={props.rowKey} data-index={props.index()} class={`row is-row-${shown().kind}`} classList={{ 'is-current': props.isCurrent() }}
-        tabIndex={-1} aria-label={nameOf(shown())} aria-posinset={props.index() + 1} aria-setsize={props.count()}>
-        <RowView row={shown()} />
-      </article>
-    )}</Show>
+    <div role="status" class="transcript-status">
+      <Switch>
+        <Match when={ended()}>{(why) => <p class="problem">{why()}</p>}</Match>
+        <Match when={catchingUp()}>{(n) => <p class="chip figures">Catching up, {n().done.toLocaleString()} of {n().of.toLocaleString()}</p>}</Match>
+        <Match when={!isOpened() && isLong()}><p class="chip">Waiting for the newest records</p></Match>
+      </Switch>
+    </div>
   );
 }

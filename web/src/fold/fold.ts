@@ -1,6 +1,6 @@
 // Owns the fold: records in, a conversation out. Records may come in any order and more than once; what comes out is that of
 // one undisturbed pass over them.
-import { onAssistant, onStreamEvent } from './stream';
+import { onAssistant, onLeftOutAnswer, onStreamEvent } from './stream';
 import { Known } from './known';
 import type { Folded, Line } from './model';
 import { onBeside, onDaemonNote, onSystem, onText, onUnknown } from './notes';
@@ -92,7 +92,7 @@ export class Fold {
     const data = raw(line.data);
     const type = line.src === 'cli' ? data.type : undefined;
     if (type === 'stream_event' && joined(this.lines, line)) return;
-    if (type === 'assistant' && this.work.unfinished.size === 0 && this.work.open.size <= 1) dropPieces(this.lines);
+    if (type === 'assistant' && data['trunkline.stub'] === undefined && this.work.unfinished.size === 0 && this.work.open.size <= 1) dropPieces(this.lines);
     this.lines.push(line);
   }
 }
@@ -172,7 +172,7 @@ function onCli(work: Work, line: Line, data: Raw): void {
     const bytes = numOrNull(stub.bytes) ?? 0;
     if (data.type === 'user') onLeftOutResult(work, line, data, bytes);
     else if (data.type === 'result') onTurnEnd(work, line, data);
-    else if (data.type === 'assistant') work.note(line, 'left_out', 'A large answer', { leftOutBytes: bytes });
+    else if (data.type === 'assistant') onLeftOutAnswer(work, line, data, bytes);
     return;
   }
   switch (data.type) {

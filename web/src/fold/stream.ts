@@ -115,6 +115,28 @@ export function onAssistant(work: Work, line: Line, data: Raw): void {
   work.touchParent(parent);
 }
 
+/** A whole line that is too large to come unasked. Its pieces say the same, if all of them are there. */
+export function onLeftOutAnswer(work: Work, line: Line, data: Raw, bytes: number): void {
+  const parent = strOrNull(data.parent_tool_use_id);
+  const id = work.open.get(parent)?.id ?? [...work.unfinished.keys()][0];
+  const [streamed] = (id === undefined ? undefined : work.unfinished.get(id)) ?? [];
+  if (id === undefined || streamed === undefined) {
+    work.note(line, 'left_out', 'A large answer', { leftOutBytes: bytes });
+    return;
+  }
+  takeUnfinished(work, id, streamed.kind, streamed.text);
+  if (streamed.lacksBeginning) {
+    const thread = work.thread(parent, line);
+    thread.splice(thread.lastIndexOf(streamed), 1);
+    work.cutters.delete(streamed as TextBlock);
+    work.note(line, 'left_out', 'A large answer', { leftOutBytes: bytes });
+    return;
+  }
+  const ordinal = work.wholeLines.get(id) ?? 0;
+  work.wholeLines.set(id, ordinal + 1);
+  whole(work, line, parent, streamed.kind, `said:${id}:${ordinal}`, streamed.text, data, streamed);
+}
+
 /** The block of the pieces that this line repeats. */
 function takeUnfinished(work: Work, id: string, kind: string, text: string): TextBlock | ThinkingBlock | undefined {
   for (const message of [id, UNKNOWN_MESSAGE]) {

@@ -1,0 +1,13 @@
+// Owns which part of a conversation an address names.
+
+/** What is behind `/s/{id}/`. */
+export type Place = { kind: 'all' } | { kind: 'record'; seq: number; isRaw: boolean } | { kind: 'agent'; callId: string };
+
+/** Reads the rest of an address; what is not known is the conversation. */
+export function placeOf(rest: string | undefined): Place {
+  const record = /^r\/([1-9]\d{0,14})(\/raw)?$/.exec(rest ?? '');
+  if (record !== null) return { kind: 'record', seq: Number(record[1]), isRaw: record[2] !== undefined };
+  const agent = /^agent\/([^/]+)$/.exec(rest ?? '');
+  if (agent !== null) return { kind: 'agent', callId: decodeURIComponent(agent[1]!) };
+  return { kind: 'all' };
+}
