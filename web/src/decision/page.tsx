@@ -1,6 +1,112 @@
-// Owns the page "Needs you".
+// Owns the page "Needs you": all that waits over all sessions, in the order of attention, and the decision that is open.
+import { A, useNavigate, useParams, useSearchParams } from '@solidjs/router';
+import { For, Show, createEffect, createMemo, createResource, lazy, onMount } from 'solid-js';
+import { lobby } from '../daemon/lobby';
+import { titleOf } from '../sessions/words';
+import { useKeys } from '../shell/keys';
+import { ago, clock, exact, now } from '../shell/time';
+import { SafeText } from '../text/safe';
+import { DecidedLine, LoadedCard } from './card';
+import { passFocus, useEnded } from './dock';
+import { waiting, wholeOf, type Waiting } from './pending';
+import { briefOf, lineOf } from './request';
+import '../look/decision.css';
+
+const History = lazy(() => import('./history'));
 
 /** The page. */
 export default function NeedsPage() {
-  return <div class="page"><h1>Needs you</h1></div>;
+  const [query] = useSearchParams();
+  const isHistory = () => query.state === 'decided';
+  return (
+    <div class="needs">
+      <header class="needs-head">
+        <h1>Needs you</h1>
+        <nav aria-label="Decisions">
+          <a href="/needs" aria-current={isHistory() ? undefined : 'page'}>Waiting <span class="figures">{waiting().length}</span></a>
+          <a href="/needs?state=decided" aria-current={isHistory() ? 'page' : undefined}>Decided</a>
+        </nav>
+      </header>
+      <Show when={isHistory()} fallback={<Inbox />}><History /></Show>
+    </div>
+  );
+}
+
+function Inbox() {
+  const params = useParams();
+  const navigate = useNavigate();
+  let host: HTMLDivElement | undefined;
+  const { ended, decided, isGone } = useEnded(createMemo(() => waiting().map(({ summary, session }) => ({ id: summary.id, sessionId: session.id }))));
+  const open = createMemo(() => waiting().filter(({ summary }) => !isGone(summary.id)));
+  // What is open stays open: a new request never takes its place.
+  const current = createMemo<Waiting | undefined>((before) => {
+    const wanted = params.approval ?? before?.summary.id;
+    return open().find(({ summary }) => summary.id === wanted) ?? open()[0];
+  });
+  const currentId = createMemo(() => current()?.summary.id);
+  const at = () => open().findIndex(({ summary }) => summary.id === currentId());
+  const go = (by: 1 | -1) => {
+    const next = open()[(at() + by + open().length) % open().length];
+    if (next !== undefined) navigate(`/needs/${next.summary.id}`, { replace: params.approval !== undefined, scroll: false });
+  };
+  onMount(() => createEffect(() => {
+    const id = currentId();
+    if (params.approval !== undefined && id !== undefined && params.approval !== id && isGone(params.approval)) navigate(`/needs/${id}`, { replace: true, scroll: false });
+  }));
+  useKeys('Needs you', [
+    { keys: 'ArrowDown', word: 'Next decision', run: () => { if (document.activeElement?.closest('.decision') !== null) return false; go(1); return undefined; } },
+    { keys: 'ArrowUp', word: 'Decision before', run: () => { if (document.activeElement?.closest('.decision') !== null) return false; go(-1); return undefined; } },
+    { keys: 'o', word: 'Open its session', run: () => { const session = current()?.session.id; if (session !== undefined) navigate(`/s/${session}`); } },
+  ]);
+  return (
+    <div class="needs-body" ref={host}>
+      <Show when={open().length > 0}>
+        <nav class="needs-list" aria-label="What waits">
+          <For each={open()}>{(one) => <InboxRow one={one} isOpen={one.summary.id === currentId()} />}</For>
+        </nav>
+      </Show>
+      <div class="needs-open">
+        <For each={ended()}>{(one) => <DecidedLine approval={one.approval} isMine={one.isMine} cwd={lobby.byId[one.approval.session_id]?.cwd ?? ''} />}</For>
+        <Show when={currentId()} keyed fallback={<Calm />}>{(id) => {
+          const one = createMemo<Waiting>((before) => open().find(({ summary }) => summary.id === id) ?? before, current() as Waiting);
+          return (
+            <LoadedCard sessionId={one().session.id} summary={one().summary} cwd={one().session.cwd} session={titleOf(one().session)}
+              {...(open().length > 1 ? { place: `${at() + 1} of ${open().length}` } : {})}
+              onDecided={(approval, isMine) => { decided(approval, isMine); passFocus(host); }} onMove={go} />
+          );
+        }}</Show>
+      </div>
+    </div>
+  );
+}
+
+function InboxRow(props: { one: Waiting; isOpen: boolean }) {
+  const { summary, session } = props.one;
+  const [whole] = createResource(() => wholeOf(session.id, summary.id).catch(() => undefined));
+  const line = () => { const approval = whole(); return approval === undefined ? briefOf(summary) : lineOf(approval, session.cwd); };
+  return (
+    <a href={`/needs/${summary.id}`} class="needs-row" aria-current={props.isOpen ? 'true' : undefined}>
+      <span class="decision-shape" aria-hidden="true">◆</span>
+      <span class="one-line"><SafeText text={titleOf(session)} /></span>
+      <Limit deadline={summary.deadline} since={summary.requested_at} />
+      <span class="one-line quiet">{line().word} <SafeText text={line().text.slice(0, 200)} /></span>
+    </a>
+  );
+}
+
+function Calm() {
+  return (
+    <div class="needs-calm">
+      <Show when={lobby.isThere} fallback={<p class="quiet">Asking the daemon what waits…</p>}>
+        <p>Nothing needs you.</p>
+        <p class="quiet">What the agents ask comes here, the most urgent first.</p>
+        <A href="/needs?state=decided">What was decided</A>
+      </Show>
+    </div>
+  );
+}
+
+function Limit(props: { deadline: string | null; since: string }) {
+  const left = () => (props.deadline === null ? null : Date.parse(props.deadline) - now());
+  return <Show when={left()} fallback={<time class="figures quiet" dateTime={props.since} title={exact(props.since)}>{ago(props.since)}</time>}>{(ms) => <span class="figures is-urgent">{clock(Math.max(0, ms()))} left</span>}</Show>;
 }

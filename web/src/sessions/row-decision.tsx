@@ -37,7 +37,7 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
     const timer = setTimeout(() => setReady(true), QUIET_MS);
     onCleanup(() => clearTimeout(timer));
   }));
-  const command = () => commandInFull(props.asked);
+  const command = () => commandInFull(props.asked, props.session.cwd);
   const act = async (decision: 'allow' | 'deny', event: MouseEvent) => {
     const approval = first();
     const at = performance.now();

@@ -1,0 +1,54 @@
+// Owns which card a request gets, the loading of the whole of it, and the line that is left when it was decided.
+import { Match, Show, Switch, createResource } from 'solid-js';
+import { said } from '../daemon/daemon';
+import type { Approval, ApprovalSummary } from '../daemon/types';
+import { ago } from '../shell/time';
+import { SafeText } from '../text/safe';
+import type { CardProps } from './deciding';
+import { FormCard } from './form-card';
+import { wholeOf } from './pending';
+import { PlanCard } from './plan-card';
+import { QuestionCard } from './question-card';
+import { cardKindOf, endOf, lineOf } from './request';
+import { ToolCard } from './tool-card';
+
+/** The card of a request that waits. */
+export function DecisionCard(props: CardProps) {
+  const kind = cardKindOf(props.approval);
+  return (
+    <Switch fallback={<ToolCard {...props} />}>
+      <Match when={kind === 'question'}><QuestionCard {...props} /></Match>
+      <Match when={kind === 'plan'}><PlanCard {...props} /></Match>
+      <Match when={kind === 'form' || kind === 'visit' || kind === 'dialog'}><FormCard {...props} /></Match>
+    </Switch>
+  );
+}
+
+/** The card of a request of which only its summary is known: the whole is loaded first. */
+export function LoadedCard(props: Omit<CardProps, 'approval'> & { sessionId: string; summary: ApprovalSummary }) {
+  const [whole, { refetch }] = createResource(() => [props.sessionId, props.summary.id] as const, ([session, id]) => wholeOf(session, id));
+  return (
+    <Show when={whole.state === 'errored' ? undefined : whole()} keyed fallback={
+      <section class="decision" aria-label="A decision">
+        <div class="decision-body">
+          <Show when={whole.error !== undefined} fallback={<p class="quiet">Loading all of what it asks…</p>}>
+            <p class="problem" role="alert">It could not be loaded: {said(whole.error).text} Nothing was decided. <button class="plain" onClick={() => void refetch()}>Try again</button></p>
+          </Show>
+        </div>
+      </section>}>
+      {(approval) => <DecisionCard {...props} approval={approval.deadline === props.summary.deadline ? approval : { ...approval, deadline: props.summary.deadline }} />}
+    </Show>
+  );
+}
+
+/** The line that is left of a card: who decided, and what. */
+export function DecidedLine(props: { approval: Approval; cwd: string; isMine: boolean }) {
+  const line = () => lineOf(props.approval, props.cwd);
+  return (
+    <p class="decided" role="status">
+      <strong>{props.isMine && props.approval.state !== 'withdrawn' ? endOf(props.approval).replace(/ by .*/, ' by you') : endOf(props.approval)}</strong>
+      <Show when={props.approval.resolution}>{(resolution) => <span class="quiet">, {ago(resolution().at) === 'now' ? 'just now' : `${ago(resolution().at)} ago`}</span>}</Show>
+      <span class="one-line quiet"> {line().word} <code><SafeText text={line().text.slice(0, 200)} /></code></span>
+    </p>
+  );
+}

@@ -1,0 +1,74 @@
+// Owns when a decision may be taken: its question and buttons were in view for a while, and no key was pressed for as long. A
+// sentence that somebody is typing decides nothing.
+import { createSignal, onCleanup, onMount } from 'solid-js';
+import { lastKey } from '../shell/keys';
+
+/** How long question and buttons are in view, and the keys are quiet, before a key or a tap counts. */
+export const QUIET_MS = 400;
+
+let keyAt = -Infinity;
+let keyBefore = -Infinity;
+addEventListener('keydown', () => { keyBefore = keyAt; keyAt = performance.now(); }, { capture: true });
+
+/** Watches the parts that must be in view. */
+export function useQuiet(parts: () => (Element | undefined)[]) {
+  const [since, setSince] = createSignal(Infinity);
+  const [isAwake, setAwake] = createSignal(false);
+  onMount(() => {
+    const watched = parts().filter((part) => part !== undefined);
+    const seen = new Set<Element>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const settle = () => {
+      clearTimeout(timer);
+      const isSeen = seen.size === watched.length && document.visibilityState === 'visible';
+      if (!isSeen) { setSince(Infinity); setAwake(false); return; }
+      if (since() === Infinity) setSince(performance.now());
+      timer = setTimeout(() => setAwake(true), Math.max(0, since() + QUIET_MS - performance.now()));
+    };
+    const observer = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) if (isIntersecting) seen.add(target); else seen.delete(target);
+      settle();
+    }, { threshold: 0.9 });
+    for (const part of watched) observer.observe(part);
+    document.addEventListener('visibilitychange', settle);
+    onCleanup(() => { observer.disconnect(); clearTimeout(timer); document.removeEventListener('visibilitychange', settle); });
+  });
+  const wasQuiet = (before: number) => performance.now() - since() >= QUIET_MS && performance.now() - before >= QUIET_MS;
+  return {
+    /** Whether the time in view has passed; for looks alone. */
+    isAwake,
+    /** Whether the key that is being handled counts. */
+    countsKey: () => wasQuiet(lastKey()),
+    /** Whether a click counts. One of a key (`detail` is 0) is judged by the key before it. */
+    countsClick: (event: MouseEvent) => wasQuiet(event.detail === 0 ? keyBefore : keyAt),
+  };
+}
+
+/** How much of a scrolling part was not on the screen so far, in lines. */
+export function useUnseen(lineHeight = 20) {
+  const [unseen, setUnseen] = createSignal(0);
+  let deepest = 0;
+  let element: HTMLElement | undefined;
+  const measure = () => {
+    if (element === undefined) return;
+    deepest = Math.max(deepest, element.scrollTop + element.clientHeight);
+    setUnseen(Math.max(0, Math.floor((element.scrollHeight - deepest) / lineHeight)));
+  };
+  const watch = (made: HTMLElement) => {
+    element = made;
+    onMount(() => {
+      const observer = new ResizeObserver(measure);
+      observer.observe(made);
+      const changes = new MutationObserver(() => {
+        for (const child of made.children) observer.observe(child);
+        measure();
+      });
+      for (const child of made.children) observer.observe(child);
+      changes.observe(made, { childList: true, subtree: true });
+      made.addEventListener('scroll', measure, { passive: true });
+      measure();
+      onCleanup(() => { observer.disconnect(); changes.disconnect(); });
+    });
+  };
+  return { unseen, watch };
+}

@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import { inScope, isWide, updateWords, updatesFor } from '../src/decision/always';
+import { contentOf, fieldsOf, problemOf } from '../src/decision/form';
+import { cardKindOf, endOf, lineOf, questionOf } from '../src/decision/request';
+import type { Approval } from '../src/daemon/types';
+
+const CWD = '/home/ada/shop';
+const tool = (name: string, input: object, more: object = {}) => ({ kind: 'tool', tool_name: name, subject: name, request: { input }, suggestions: null, requires_user_interaction: false, ...more }) as unknown as Approval;
+
+test('a card asks in words', () => {
+  const asked = (approval: Approval) => [cardKindOf(approval), questionOf(approval, CWD)];
+  expect(asked(tool('Bash', { command: 'ls' }))).toEqual(['command', 'Run a command?']);
+  expect(asked(tool('Edit', { file_path: `${CWD}/src/auth.rs` }))).toEqual(['change', 'Change src/auth.rs?']);
+  expect(asked(tool('Write', { file_path: '/etc/x', content: '' }))).toEqual(['make', 'Make /etc/x?']);
+  expect(asked(tool('WebFetch', { url: 'https://docs.rs/axum' }))).toEqual(['tool', 'Fetch a page from docs.rs?']);
+  expect(asked(tool('mcp__tickets__create', {}))).toEqual(['tool', 'Use tickets: create?']);
+  expect(asked(tool('Bash', { command: 'ls' }, { kind: 'deferred' }))).toEqual(['command', 'Run a command?']);
+  expect(lineOf(tool('Bash', { command: 'cargo test' }), CWD)).toEqual({ word: 'Run', text: 'cargo test' });
+});
+
+test('always allow says what it means, and what is too wide', () => {
+  const rule = (toolName: string, ruleContent?: string) => ({ type: 'addRules', rules: [{ toolName, ...(ruleContent === undefined ? {} : { ruleContent }) }] });
+  expect(updateWords(rule('Bash', 'npm test *'))).toEqual({ words: '`npm test` and anything after it', rule: 'Bash(npm test *)' });
+  expect(updateWords(rule('Bash', 'npm test:*')).words).toBe('`npm test` and anything after it');
+  expect(updateWords(rule('WebFetch', 'domain:docs.rs')).words).toBe('every page of docs.rs');
+  expect(updateWords(rule('Read', '//home/ada/x/**')).words).toBe('reading /home/ada/x and all below it');
+  expect(updateWords({ type: 'setMode', mode: 'acceptEdits' }).words).toBe('changes of files in its directory, without asking');
+  expect([isWide(rule('Bash')), isWide(rule('Bash', '*')), isWide(rule('Bash', 'sudo *')), isWide(rule('Bash', 'npm test *')), isWide(rule('mcp__a__b'))]).toEqual([true, true, true, false, false]);
+});
+
+test('where the agent suggests nothing, the very command can be allowed, and no line of several', () => {
+  expect(updatesFor(tool('Bash', { command: 'make check' })).map(updateWords)).toEqual([{ words: '`make check`, exactly', rule: 'Bash(make check)' }]);
+  expect(updatesFor(tool('Bash', { command: 'make && rm -rf x' }))).toEqual([]);
+  expect(updatesFor(tool('AskUserQuestion', {}, { kind: 'question' }))).toEqual([]);
+  expect(inScope([{ type: 'addRules', destination: 'localSettings' }, { type: 'setMode', destination: 'session' }], 'userSettings').map((one) => one.destination)).toEqual(['userSettings', 'session']);
+});
+
+test('a form checks while one types, and sends what was filled in', () => {
+  const fields = fieldsOf({
+    type: 'object', required: ['name', 'count'],
+    properties: {
+      count: { type: 'integer', minimum: 1, maximum: 5 }, name: { type: 'string', title: 'Your name', minLength: 2 }, mail: { type: 'string', format: 'email' },
+      size: { type: 'string', enum: ['S', 'M'], enumNames: ['Small', 'Medium'] }, ok: { type: 'boolean', default: true },
+      tags: { type: 'array', items: { type: 'string', enum: ['a', 'b'] }, minItems: 1 },
+    },
+  }, ['name', 'count']);
+  expect(fields.map((field) => [field.name, field.kind, field.isRequired])).toEqual([
+    ['name', 'text', true], ['count', 'integer', true], ['mail', 'text', false], ['size', 'choice', false], ['ok', 'yes-no', false], ['tags', 'choices', false]]);
+  const problem = (name: string, value: string | string[]) => problemOf(fields.find((field) => field.name === name)!, value);
+  expect([problem('name', ''), problem('name', 'A'), problem('name', 'Ada')]).toEqual(['This is needed.', 'At least 2 characters; these are 1.', null]);
+  expect([problem('count', 'x'), problem('count', '1.5'), problem('count', '9'), problem('count', '3')]).toEqual(['This must be a number.', 'This must be a whole number.', 'At most 5.', null]);
+  expect([problem('mail', 'a'), problem('mail', 'a@b.c'), problem('mail', ''), problem('size', 'XL')]).toEqual(['This must be an email address.', null, null, 'Choose one.']);
+  expect(contentOf(fields, { name: 'Ada', count: '3', mail: '', size: 'S' })).toEqual({ name: 'Ada', count: 3, size: 'S', ok: true });
+});
+
+test('an end says who decided', () => {
+  const ended = (state: string, by: string) => endOf({ state, resolution: { by } } as unknown as Approval);
+  expect([ended('allowed', 'ws:phone'), ended('denied', 'rule:no-env'), ended('denied', 'expiry:push'), ended('withdrawn', 'cli')]).toEqual([
+    'Allowed by phone', 'Denied by the rule no-env', 'Denied by the time limit of the rule push', 'It no longer waits for this.']);
+});
