@@ -54,7 +54,7 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
   return (
     <Switch>
       <Match when={props.session.attention?.reason === 'failed' && canAct()}>
-        <div class="row-acts">
+        <div class="session-row-acts">
           <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void leaveIt([props.session.id])}>Leave it</button>
           <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void resume([props.session.id])}>Resume</button>
         </div>
@@ -62,8 +62,8 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
       <Match when={first() !== undefined && canAct() && command()}>
         {(text) => (
           <>
-            <pre class="row-command">{text()}</pre>
-            <div class="row-acts">
+            <pre class="session-row-command">{text()}</pre>
+            <div class="session-row-acts">
               <button type="button" tabindex={tab()} disabled={isOff()} title={isLive() ? '' : 'You can\'t decide while offline.'} data-decides="deny" onClick={(event) => void act('deny', event)}><kbd>d</kbd> Deny</button>
               <button type="button" tabindex={tab()} disabled={isOff()} title={isLive() ? '' : 'You can\'t decide while offline.'} data-decides="allow" onClick={(event) => void act('allow', event)}><kbd>a</kbd> Allow</button>
             </div>
@@ -71,7 +71,7 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
         )}
       </Match>
       <Match when={first()}>
-        <div class="row-acts">
+        <div class="session-row-acts">
           <A class="button" tabindex={tab()} href={`/s/${props.session.id}`}><Show when={canAct()} fallback="Look">{reviewWord()}</Show></A>
         </div>
       </Match>

@@ -7,6 +7,7 @@ import { isLive } from '../daemon/link';
 import type { SessionSummary } from '../daemon/types';
 import { StateShape, shownAs } from '../shell/state';
 import { exact, money, now } from '../shell/time';
+import { SafeText } from '../text/safe';
 import { askedBy } from './asked';
 import { commandInFull } from './in-full';
 import { stateSince } from './order';
@@ -26,32 +27,32 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
   const needs = () => props.session.attention != null;
   const isStrong = () => needs() || props.session.unread;
   return (
-    <div class="row" classList={{ 'is-needing': (props.session.attention?.rank ?? 9) <= 2, 'is-cursor': isCursor(), 'is-picked': isPicked() }}>
+    <div class="session-row" classList={{ 'is-needing': (props.session.attention?.rank ?? 9) <= 2, 'is-cursor': isCursor(), 'is-picked': isPicked() }}>
       <Show when={picked().size > 0} fallback={<StateShape shown={shownAs(props.session)} />}>
-        <input type="checkbox" class="row-pick" checked={isPicked()} aria-label={`Select ${titleOf(props.session)}`} tabindex={-1} onChange={() => pick(id())} />
+        <input type="checkbox" class="session-row-pick" checked={isPicked()} aria-label={`Select ${titleOf(props.session)}`} tabindex={-1} onChange={() => pick(id())} />
       </Show>
-      <div class="row-main">
-        <div class="row-line">
-          <A href={`/s/${id()}`} class="row-link one-line" classList={{ 'is-strong': isStrong() }} data-row={id()} tabindex={isCursor() ? 0 : -1}>{titleOf(props.session)}</A>
+      <div class="session-row-main">
+        <div class="session-row-line">
+          <A href={`/s/${id()}`} class="session-row-link one-line" classList={{ 'is-strong': isStrong() }} data-row={id()} tabindex={isCursor() ? 0 : -1}><SafeText text={titleOf(props.session)} /></A>
           <Show when={moreDecisions(props.session) > 0}><span class="chip" title="More decisions wait">+{moreDecisions(props.session)}</span></Show>
-          <time class="row-time figures" classList={{ 'is-late': props.session.attention?.rank === 1 }} datetime={stateSince(props.session)} title={exact(stateSince(props.session))}>{timeOf(props.session, now())}</time>
+          <time class="session-row-time figures" classList={{ 'is-late': props.session.attention?.rank === 1 }} datetime={stateSince(props.session)} title={exact(stateSince(props.session))}>{timeOf(props.session, now())}</time>
         </div>
-        <div class="row-line is-second">
-          <Show when={!props.inProject}><span class="row-place one-line" title={place(props.session.cwd)}>{lastPart(props.session.cwd)}</span></Show>
-          <span class="row-saying one-line">
-            {saying().words}<Show when={saying().code !== '' && !hasCommand()}> <code>{saying().code}</code></Show>
+        <div class="session-row-line is-second">
+          <Show when={!props.inProject}><span class="session-row-place one-line" title={place(props.session.cwd)}>{lastPart(props.session.cwd)}</span></Show>
+          <span class="session-row-saying one-line">
+            <SafeText text={saying().words} /><Show when={saying().code !== '' && !hasCommand()}> <code><SafeText text={saying().code} /></code></Show>
           </span>
           <Show when={putOffOf(props.session)}>{(words) => <span class="chip">{words()}</span>}</Show>
-          <Show when={props.session.tag}>{(name) => <span class="chip row-tag one-line">{name()}</span>}</Show>
-          <Show when={props.session.model && !props.session.simulated}><span class="row-model faint one-line">{props.session.model}</span></Show>
-          <Show when={props.session.cost_usd > 0}><span class="row-cost faint figures">{money(props.session.cost_usd)}</span></Show>
+          <Show when={props.session.tag}>{(name) => <span class="chip session-row-tag one-line">{name()}</span>}</Show>
+          <Show when={props.session.model && !props.session.simulated}><span class="session-row-model faint one-line">{props.session.model}</span></Show>
+          <Show when={props.session.cost_usd > 0}><span class="session-row-cost faint figures">{money(props.session.cost_usd)}</span></Show>
         </div>
         <Show when={(props.session.attention?.rank ?? 9) <= 3}>
           <RowDecision session={props.session} asked={asked()} isCursor={isCursor()} />
         </Show>
       </div>
       <Show when={canAct()}>
-        <button type="button" class="plain row-menu" aria-label={`More for ${titleOf(props.session)}`} aria-haspopup="menu" tabindex={isCursor() ? 0 : -1} disabled={!isLive()}
+        <button type="button" class="plain session-row-menu" aria-label={`More for ${titleOf(props.session)}`} aria-haspopup="menu" tabindex={isCursor() ? 0 : -1} disabled={!isLive()}
           onClick={(event) => props.onMenu(id(), event.currentTarget)}><Ellipsis size={16} stroke-width={1.75} aria-hidden="true" /></button>
       </Show>
     </div>

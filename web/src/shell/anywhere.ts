@@ -13,7 +13,7 @@ export type OpenLayer = 'palette' | 'keys' | 'log' | null;
 
 const [layer, setLayer] = createSignal<OpenLayer>(null);
 
-/** The places whose keys worked when `?` was pressed. */
+/** The places whose keys worked when the palette or `?` was asked for. */
 const [placesHere, setPlacesHere] = createSignal<Place[]>([]);
 
 export { layer, placesHere, setLayer };
@@ -45,7 +45,7 @@ export function useAnywhere(): Binding[] {
     else navigate(`/s/${next.id}`);
   };
   const bindings: Binding[] = [
-    { keys: 'Ctrl k', word: 'Palette', inText: true, run: () => { setLayer('palette'); } },
+    { keys: 'Ctrl k', word: 'Palette', inText: true, run: () => { setPlacesHere(placesNow()); setLayer('palette'); } },
     { keys: 'g s', word: 'Sessions', run: () => navigate('/') },
     { keys: 'g n', word: 'Needs you', run: () => navigate('/needs') },
     { keys: 'g u', word: 'Usage', run: () => navigate('/usage') },

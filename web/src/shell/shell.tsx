@@ -17,6 +17,7 @@ import { SidePlace, isSideShown } from './side';
 import { Toasts } from './toasts';
 
 const KeysSheet = lazy(() => import('./keys-sheet'));
+const Palette = lazy(() => import('./palette'));
 const MessageLog = lazy(() => import('./log'));
 
 /** The frame. */
@@ -27,6 +28,8 @@ export function Shell(props: ParentProps) {
   const [isListOver, setListOver] = createSignal(false);
   onMount(() => {
     connect();
+    // Layers are loaded after the page, so that they open at once, also without a network.
+    setTimeout(() => { void Palette.preload(); void KeysSheet.preload(); void MessageLog.preload(); }, 2_000);
     void learnRole();
     const leave = watchLobby();
     const still = startNotices(navigate);
@@ -63,6 +66,7 @@ export function Shell(props: ParentProps) {
       <Toasts />
       <Suspense>
         <Switch>
+          <Match when={layer() === 'palette'}><Palette places={placesHere()} onClose={() => setLayer(null)} /></Match>
           <Match when={layer() === 'keys'}><KeysSheet places={placesHere()} onClose={() => setLayer(null)} /></Match>
           <Match when={layer() === 'log'}><MessageLog onClose={() => setLayer(null)} /></Match>
         </Switch>
