@@ -5,6 +5,7 @@ mod files;
 mod idempotency;
 mod lists;
 mod load;
+mod logins;
 mod money;
 mod plans;
 mod projection;

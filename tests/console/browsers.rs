@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    common::{Ran, run, tl, to},
+    common::{run, tl, to},
     support::{daemon::TestDaemon, login::Page},
 };
 
@@ -29,14 +29,14 @@ curl -sS --noproxy '*' -H 'content-type: application/json' -d "{\"ticket\":\"$ti
 async fn open_signs_a_browser_in_through_a_private_file() {
     let daemon = TestDaemon::with_fake().start().await;
     let dir = daemon.work_dir("browser");
-    let program = dir.join("a browser");
+    let program = dir.join("browser");
     fs::write(&program, BROWSER).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    // The shell's habit: a name on PATH, or a path, with what goes before the address.
-    let link = dir.join("browser");
-    fs::rename(&program, &link).unwrap();
     let mut command = to(&daemon, &["open", "--viewer"]);
-    command.env("BROWSER", format!("/nonexistent:{} %s --private", link.display()));
+    command.env(
+        "BROWSER",
+        format!("/nonexistent:{} %s --private", program.display()),
+    );
     let opened = run(command);
     assert!(opened.code == 0 && opened.stdout.is_empty(), "{opened:?}");
     assert!(opened.stderr.contains("signed in"), "{opened:?}");
@@ -94,7 +94,7 @@ async fn without_a_browser_the_address_is_printed() {
     );
     let mut broken = to(&daemon, &["open"]);
     broken.env("BROWSER", "false");
-    let broken: Ran = run(broken);
+    let broken = run(broken);
     assert!(broken.stdout.starts_with(&url) && broken.code == 0, "{broken:?}");
     let told = tl(&daemon, &["--json", "open"]).json();
     assert!(told["url"].as_str().unwrap().starts_with(&url), "{told:#}");
