@@ -4,6 +4,7 @@ import { useParams } from '@solidjs/router';
 import { Show, Suspense, lazy } from 'solid-js';
 import { Composer } from '../composer/composer';
 import { wholeText } from '../composer/content';
+import { DecisionDock } from '../decision/dock';
 import { SidePanel } from '../side/side-panel';
 import { TasksStrip } from '../side/tasks';
 import { Header } from './header';
@@ -27,7 +28,10 @@ function One(props: { id: string }) {
         <section class="conversation-main" aria-label="Conversation">
           <Header conversation={conversation} />
           <Show when={params.rest === 'changes'} fallback={<Transcript />}><Suspense><ChangesPage conversation={conversation} /></Suspense></Show>
-          <div class="conversation-dock"><TasksStrip conversation={conversation} /></div>
+          <div class="conversation-dock">
+            <DecisionDock sessionId={props.id} />
+            <TasksStrip conversation={conversation} />
+          </div>
           <div class="conversation-box">
             <Show when={conversation.session()}>{(session) => (
               <Composer session={session()} suggestion={conversation.folded().suggestion}
