@@ -98,6 +98,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("clap_mangen::", &["cli"]),
     ("crossterm::", &["cli"]),
     ("reedline::", &["cli"]),
+    ("qrcode::", &["cli"]),
     ("hyper_util::", &["outbound"]),
     ("rustls::", &["outbound"]),
     ("process::Command", &["keeper"]),
