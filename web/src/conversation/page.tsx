@@ -28,10 +28,7 @@ function One(props: { id: string }) {
         <section class="conversation-main" aria-label="Conversation">
           <Header conversation={conversation} />
           <Show when={params.rest === 'changes'} fallback={<Transcript />}><Suspense><ChangesPage conversation={conversation} /></Suspense></Show>
-          <div class="conversation-dock">
-            <DecisionDock sessionId={props.id} />
-            <TasksStrip conversation={conversation} />
-          </div>
+          <div class="conversation-dock"><DecisionDock sessionId={props.id} /><TasksStrip conversation={conversation} /></div>
           <div class="conversation-box">
             <Show when={conversation.session()}>{(session) => (
               <Composer session={session()} suggestion={conversation.folded().suggestion}

@@ -73,7 +73,7 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     growth.observe(element);
     onCleanup(() => growth.disconnect());
   });
-  createEffect(on(() => [rows().length, virtual.getTotalSize()], sticking.settle));
+  createEffect(on(() => virtual.getTotalSize(), sticking.settle));
   createEffect(on(sticking.isStuck, (isStuck) => { if (!isStuck) setLeftAt(folded().lastSeq); }));
 
   const mayLoad = () => {
