@@ -29,7 +29,6 @@ export function App() {
         <Route path="/" component={SessionsPage} />
         <Route path="/new" component={() => <><SessionsPage /><NewSession /></>} />
         <Route path="/needs/:approval?" component={NeedsPage} />
-        <Route path="/s/:id" component={ConversationPage} />
         <Route path="/s/:id/*rest" component={ConversationPage} />
         <Route path="/watch" component={WatchPage} />
         <Route path="/usage" component={UsagePage} />

@@ -1,6 +1,7 @@
 // Owns the messages of a session that wait in the daemon, as far as the page knows them.
-import { createEffect, createResource, on, type Accessor } from 'solid-js';
+import { createEffect, createResource, on, onCleanup, type Accessor } from 'solid-js';
 import { rest, said } from '../daemon/daemon';
+import { ride } from '../daemon/link';
 import type { QueuedPrompt, SessionSummary } from '../daemon/types';
 import { toast } from '../shell/toasts';
 
@@ -16,13 +17,22 @@ export interface Queue {
 
 /** The queue of a session. It is read again whenever the session's summary says that it is another one. */
 export function createQueue(session: Accessor<SessionSummary>): Queue {
-  const [items, { refetch }] = createResource(
+  const [items, { refetch, mutate }] = createResource(
     () => ({ id: session().id, count: session().queued_prompts }),
     async ({ id, count }) => (count === 0 ? [] : (await rest.GET('/v1/sessions/{id}/prompts', { params: { path: { id } } })).items),
     { initialValue: [] as QueuedPrompt[] },
   );
   // One goes and another comes between two summaries: the count is the same, and the turn is not.
   createEffect(on(() => [session().turn?.number, session().last_prompt], () => { if (session().queued_prompts > 0) void refetch(); }, { defer: true }));
+  // The daemon tells each change on the session's own part of the socket.
+  onCleanup(ride({
+    greeting: () => [],
+    takes: (frame) => frame.type === 'trunkline.queue' && frame.session_id === session().id,
+    frame: (frame) => {
+      const told = frame.queue as (QueuedPrompt & { truncated?: boolean })[];
+      if (told.some((one) => one.truncated === true)) void refetch(); else mutate(told);
+    },
+  }));
   const latest = () => items.latest ?? [];
   const act = async (work: () => Promise<unknown>): Promise<boolean> => {
     try {

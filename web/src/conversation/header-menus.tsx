@@ -71,7 +71,7 @@ export function HeaderMenus(props: { session: Session }) {
   useKeys('Conversation', [
     { keys: 'M', word: 'Model', run: () => open('model')(true) },
     { keys: 'Alt m', word: 'Mode', inText: true, run: () => open('mode')(true) },
-    { keys: 'E', word: 'Effort', run: () => open('effort')(true) },
+    { keys: 'Alt e', word: 'Effort', inText: true, run: () => open('effort')(true) },
   ]);
   return (
     <>
@@ -82,7 +82,7 @@ export function HeaderMenus(props: { session: Session }) {
       <Menu label={`Mode: ${modeWord(props.session.permission_mode)}`} title="Mode (Alt M)" open={opened() === 'mode'} onOpen={open('mode')} groups={modeGroups()} hint={wakes()}>
         <span class="one-line">{modeWord(props.session.permission_mode)}</span><span aria-hidden="true"> ▾</span>
       </Menu>
-      <Menu label="Effort" title="Effort (E)" class="header-effort" open={opened() === 'effort'} onOpen={open('effort')} groups={effortGroups()} hint={wakes()}>
+      <Menu label="Effort" title="Effort (Alt E)" class="header-effort" open={opened() === 'effort'} onOpen={open('effort')} groups={effortGroups()} hint={wakes()}>
         <span class="one-line">Effort<Show when={effort()}>{(level) => <>: {effortWord(level()).toLowerCase()}</>}</Show></span><span aria-hidden="true"> ▾</span>
       </Menu>
     </>

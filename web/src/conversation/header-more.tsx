@@ -1,10 +1,11 @@
 // Owns the menu of everything else that can be done to a conversation, and its keys.
 import { useNavigate } from '@solidjs/router';
 import Ellipsis from 'lucide-solid/icons/ellipsis';
-import { attempt, deleteLater, fork, park, resume, stop } from '../daemon/acts';
+import { attempt, fork, park, resume, stop } from '../daemon/acts';
 import { rest, said } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
+import { remove as removeSessions } from '../sessions/actions';
 import { titleOf } from '../sessions/words';
 import { useKeys } from '../shell/keys';
 import { Menu, type MenuGroup } from '../shell/menu';
@@ -59,7 +60,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
     }
   };
   const remove = () => {
-    deleteLater(id());
+    removeSessions([id()]);
     navigate('/');
   };
   const panel = (name: PanelName) => () => { showPanel(name); openSide(); };
@@ -102,5 +103,5 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
       { word: 'Delete', isDangerous: true, run: remove },
     ] : [] },
   ];
-  return <Menu label="More" groups={groups()}><Ellipsis size={20} aria-hidden="true" /></Menu>;
+  return <Menu label="More for this conversation" groups={groups()}><Ellipsis size={20} aria-hidden="true" /></Menu>;
 }

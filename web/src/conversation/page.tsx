@@ -30,7 +30,7 @@ function One(props: { id: string }) {
           <Show when={params.rest === 'changes'} fallback={<Transcript />}><Suspense><ChangesPage conversation={conversation} /></Suspense></Show>
           <div class="conversation-dock"><DecisionDock sessionId={props.id} /><TasksStrip conversation={conversation} /></div>
           <div class="conversation-box">
-            <Show when={conversation.session()}>{(session) => (
+            <Show when={params.rest === 'changes' ? undefined : conversation.session()}>{(session) => (
               <Composer session={session()} suggestion={conversation.folded().suggestion}
                 onSent={(uuid, draft) => conversation.echo(uuid, wholeText(draft), draft.pictures.map(({ mediaType, data }) => ({ mediaType, base64: data })))}
                 onNotSent={conversation.dropEcho} />

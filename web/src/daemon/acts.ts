@@ -33,12 +33,3 @@ export const rename = (id: string, title: string) =>
   attempt(rest.PATCH('/v1/sessions/{id}', { ...of(id), body: { title: title.trim() === '' ? null : title.trim() } }));
 /** Puts off what it needs, as long as the reasons of now hold. */
 export const leaveIt = (id: string) => attempt(rest.PUT('/v1/sessions/{id}/put_off', { ...of(id), body: { how: 'left' } }));
-
-/** A deletion can be taken back for this time; a page that closes before has deleted nothing. */
-const UNDO_MS = 10_000;
-
-/** Deletes a session after its time for a change of mind. */
-export function deleteLater(id: string): void {
-  const timer = setTimeout(() => void attempt(rest.DELETE('/v1/sessions/{id}', of(id))), UNDO_MS);
-  toast('Deleted.', { ms: UNDO_MS, act: { word: 'Undo (10 s)', run: () => clearTimeout(timer) } });
-}
