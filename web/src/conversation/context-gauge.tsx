@@ -8,7 +8,7 @@ interface Fullness { percentage?: number | null; totalTokens?: number | null; ma
 
 /** The gauge. It is asked for when the page opens and after each turn; a session at rest is not woken for it. */
 export function ContextGauge(props: { session: Session; open: () => void }) {
-  const isRunning = () => ['idle', 'busy', 'waiting'].includes(props.session.state);
+  const isRunning = () => !props.session.simulated && ['idle', 'busy', 'waiting'].includes(props.session.state);
   const [usage] = createResource(
     () => (isRunning() ? `${props.session.id} ${props.session.turns} ${props.session.model ?? ''}` : undefined),
     async () => (await rest.GET('/v1/sessions/{id}/context_usage', { params: { path: { id: props.session.id }, query: { detail: 'summary' } } }).catch(() => null))?.response as Fullness | null | undefined,

@@ -13,7 +13,7 @@ interface Usage {
 /** The table. It is asked for anew after each turn. */
 export function Context(props: { conversation: Conversation }) {
   const session = () => props.conversation.session();
-  const isRunning = () => ['idle', 'busy', 'waiting'].includes(session()?.state ?? '');
+  const isRunning = () => session()?.simulated === false && ['idle', 'busy', 'waiting'].includes(session()?.state ?? '');
   const [usage] = createResource(
     () => (isRunning() ? `${session()?.turns} ${session()?.model ?? ''}` : undefined),
     async (): Promise<Usage | string> => {
@@ -29,7 +29,7 @@ export function Context(props: { conversation: Conversation }) {
   const problem = () => (typeof usage.latest === 'string' ? usage.latest : undefined);
   const rows = () => (known()?.categories ?? []).filter((one): one is Category => one !== null && (one.tokens ?? 0) > 0 && one.kind !== 'deferred');
   return (
-    <Show when={known()} fallback={<p class="quiet">{problem() ?? (isRunning() ? 'Asking the agent…' : 'It is known while the session runs.')}</p>}>{(now) => (
+    <Show when={known()} fallback={<p class="quiet">{problem() ?? (isRunning() ? 'Asking the agent…' : session()?.simulated ? 'The simulated agent has no context.' : 'It is known while the session runs.')}</p>}>{(now) => (
       <>
         <p class="figures">{now().percentage ?? 0} % of {count(now().maxTokens ?? 0)} tokens</p>
         <table class="context-table">
