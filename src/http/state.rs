@@ -6,8 +6,6 @@ use std::{
     time::Instant,
 };
 
-use futures_util::future::BoxFuture;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -15,6 +13,7 @@ use super::{
     Console, Finding, HttpConfig, InForce, RestartRequest,
     connections::Connections,
     dto::{Readiness, read_queued},
+    examination::{Examinations, Examiner},
     guard::HostPolicy,
     idempotency::Running,
     logins::Logins,
@@ -51,13 +50,9 @@ struct Parts {
     tracker: TaskTracker,
     restarts: OnceLock<mpsc::Sender<RestartRequest>>,
     in_force: OnceLock<InForce>,
-    examiner: OnceLock<Examiner>,
+    examinations: Examinations,
     console: OnceLock<Console>,
 }
-
-/// Looks at what the daemon needs.
-/// It is given what `/readyz` says.
-pub type Examiner = Box<dyn Fn(Value) -> BoxFuture<'static, Vec<Finding>> + Send + Sync>;
 
 impl AppState {
     /// Sockets and streams end when `shutdown` is cancelled; `tracker` knows when the last socket is closed.
@@ -88,7 +83,7 @@ impl AppState {
             tracker,
             restarts: OnceLock::new(),
             in_force: OnceLock::new(),
-            examiner: OnceLock::new(),
+            examinations: Examinations::default(),
             console: OnceLock::new(),
         }))
     }
@@ -112,8 +107,7 @@ impl AppState {
     /// Says how the daemon is examined.
     #[must_use]
     pub fn examined_by(self, examiner: Examiner) -> Self {
-        // The first one stays.
-        let _ = self.0.examiner.set(examiner);
+        self.0.examinations.made_by(examiner);
         self
     }
 
@@ -132,10 +126,8 @@ impl AppState {
     /// The findings of an examination.
     pub(super) async fn examine(&self) -> Vec<Finding> {
         let ready = Readiness::from(self.supervisor().health().await);
-        match self.0.examiner.get() {
-            Some(examine) => examine(serde_json::to_value(ready).unwrap_or_default()).await,
-            None => Vec::new(),
-        }
+        let ready = serde_json::to_value(ready).unwrap_or_default();
+        self.0.examinations.findings(ready).await
     }
 
     pub(super) fn in_force(&self) -> Option<&InForce> {

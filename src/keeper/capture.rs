@@ -8,7 +8,7 @@ use nix::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
-    process::Command,
+    process::{Child, Command},
     time::timeout,
 };
 
@@ -74,8 +74,8 @@ pub async fn capture<A: AsRef<OsStr> + Sync>(
             command.pre_exec(move || limit_open_files(Some(given)));
         }
     }
-    let mut child = command.spawn().map_err(CaptureError::Spawn)?;
-    let group = child.id().and_then(|pid| i32::try_from(pid).ok());
+    let mut group = Group(command.spawn().map_err(CaptureError::Spawn)?);
+    let child = &mut group.0;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let run = async {
         let (stdout, stderr) = tokio::try_join!(collect(stdout), collect(stderr))?;
@@ -89,13 +89,28 @@ pub async fn capture<A: AsRef<OsStr> + Sync>(
     match timeout(deadline, run).await {
         Ok(result) => result.map_err(CaptureError::Read),
         Err(_) => {
-            if let Some(group) = group.filter(|_| child.id().is_some()) {
-                // Not reaped yet, so the group is still its own.
-                let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
-            }
-            let _ = child.wait().await;
+            group.kill();
+            let _ = group.0.wait().await;
             Err(CaptureError::Timeout)
         }
+    }
+}
+
+/// A command and all that it started. A caller that leaves before the end takes them with it.
+struct Group(Child);
+
+impl Group {
+    fn kill(&self) {
+        // Not reaped yet, so the group is still its own.
+        if let Some(pid) = self.0.id().and_then(|pid| i32::try_from(pid).ok()) {
+            let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

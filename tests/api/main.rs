@@ -20,6 +20,7 @@ mod connections;
 mod contract;
 mod cwd;
 mod docs_page;
+mod examination;
 mod first_line;
 mod frames;
 mod hosts;

@@ -74,7 +74,8 @@ pub(super) async fn configuration(State(state): State<AppState>) -> Json<DaemonC
 /// Examine the daemon.
 ///
 /// As `trunkline doctor` does: the configuration, the agent CLI, the directories, the tokens, the sessions that cannot be read.
-/// Each finding has a grade, and advice where something is to be done. Nothing is changed.
+/// Each finding has a grade, and advice where something is to be done. Nothing is changed. A caller that comes while an
+/// examination is under way gets its findings.
 #[utoipa::path(
     get, path = "/v1/daemon/doctor", operation_id = "examine_daemon", tag = "daemon",
     responses((status = 200, description = "The findings", body = Examination)),
