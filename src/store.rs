@@ -366,6 +366,11 @@ impl Store {
         self.writer.run(Edit::Login(LoginEdit::Delete(id))).await
     }
 
+    /// Events that were dropped since the start of the program.
+    pub fn deliveries_dropped(&self) -> u64 {
+        webhooks::dropped()
+    }
+
     /// Writes down that the request with this key begins. `None`: it is new, and may run. Else what is known of the one
     /// that had the key since `keep_from`; older ones are forgotten, some at each call.
     pub async fn begin_request(

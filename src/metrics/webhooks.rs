@@ -1,5 +1,7 @@
 //! Owns the counters of webhooks for people's programs.
 
+use std::sync::atomic::Ordering;
+
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -17,6 +19,7 @@ struct AttemptLabels {
 pub struct WebhookMetrics {
     attempts: Family<AttemptLabels, Counter>,
     waiting: Gauge,
+    dropped: Counter,
 }
 
 impl WebhookMetrics {
@@ -24,6 +27,7 @@ impl WebhookMetrics {
         let metrics = Self {
             attempts: Family::default(),
             waiting: Gauge::default(),
+            dropped: Counter::default(),
         };
         registry.register(
             "webhook_attempts",
@@ -34,6 +38,11 @@ impl WebhookMetrics {
             "webhook_deliveries_waiting",
             "Events that wait for a webhook",
             metrics.waiting.clone(),
+        );
+        registry.register(
+            "webhook_deliveries_dropped",
+            "Events that no webhook is told",
+            metrics.dropped.clone(),
         );
         metrics
     }
@@ -50,5 +59,10 @@ impl WebhookMetrics {
     /// So many events wait.
     pub fn set_waiting(&self, count: u64) {
         self.waiting.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// So many events were dropped since the start.
+    pub fn set_dropped(&self, count: u64) {
+        self.dropped.inner().store(count, Ordering::Relaxed);
     }
 }

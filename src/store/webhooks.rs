@@ -1,5 +1,7 @@
 //! Owns the rows of webhooks and of what waits for them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_json::value::RawValue;
 use sqlx::{SqliteConnection, SqliteExecutor, SqlitePool, sqlite::SqliteRow};
 
@@ -259,12 +261,21 @@ async fn empty(connection: &mut SqliteConnection, id: WebhookId) -> Result<(), Q
     count_dropped(connection, &id.to_string(), dropped.rows_affected()).await
 }
 
+/// Events that were dropped since the start of the program.
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// How many events were dropped since the start of the program, those of webhooks that are gone included.
+pub(super) fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
 pub(super) async fn count_dropped(
     connection: &mut SqliteConnection,
     webhook: &str,
     count: u64,
 ) -> Result<(), QueryError> {
     if count > 0 {
+        DROPPED.fetch_add(count, Ordering::Relaxed);
         sqlx::query("UPDATE webhooks SET dropped = dropped + ?2 WHERE id = ?1")
             .bind(webhook)
             .bind(integer(count))

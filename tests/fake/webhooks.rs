@@ -210,6 +210,7 @@ async fn a_program_that_fails_is_told_again_and_one_that_is_gone_is_not() {
     for line in [
         r#"trunkline_webhook_attempts_total{event="turn_ended",outcome="failed"} 1"#,
         r#"trunkline_webhook_attempts_total{event="turn_ended",outcome="gone"} 1"#,
+        "trunkline_webhook_deliveries_dropped_total 1",
     ] {
         assert!(metrics.contains(line), "{metrics}");
     }

@@ -37,6 +37,8 @@ pub(super) async fn metrics(State(state): State<AppState>) -> Result<Response, A
     if let Ok(waiting) = supervisor.store().deliveries_waiting().await {
         supervisor.metrics().webhooks().set_waiting(waiting);
     }
+    let dropped = supervisor.store().deliveries_dropped();
+    supervisor.metrics().webhooks().set_dropped(dropped);
     let text = supervisor
         .metrics()
         .text(&levels)
