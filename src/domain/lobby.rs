@@ -71,8 +71,10 @@ pub enum LobbyChange {
     Title,
     /// Model or permission mode.
     Model,
-    /// A turn began or ended, or the last line of the agent.
+    /// A turn began or ended.
     Turn,
+    /// The last line of the agent.
+    LastLine,
     /// The start of the last prompt, or how many wait in the daemon.
     Prompt,
     /// The cost.

@@ -68,7 +68,7 @@ async fn watchers_see_every_session_and_then_each_change() {
     })
     .await;
     // The states of a turn that is over at once may be one change, and so none.
-    for respect in ["prompt", "turn", "cost"] {
+    for respect in ["prompt", "turn", "last_line", "cost"] {
         assert!(
             turn.iter().any(|data| has_changed(data, respect)),
             "{respect}: {turn:#?}"

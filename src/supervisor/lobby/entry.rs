@@ -47,10 +47,8 @@ impl LobbyEntry {
                 LobbyChange::Title,
                 row.title != old.title || row.tag != old.tag || row.labels != old.labels,
             ),
-            (
-                LobbyChange::Turn,
-                row.turns != old.turns || row.last_line != old.last_line,
-            ),
+            (LobbyChange::Turn, row.turns != old.turns),
+            (LobbyChange::LastLine, row.last_line != old.last_line),
             (
                 LobbyChange::Prompt,
                 row.last_prompt != old.last_prompt || row.queued_prompts != old.queued_prompts,
