@@ -36,7 +36,7 @@ INSTALL ?= install
 STRIP ?= strip
 PROGRAM ?= target/release/trunkline
 
-.PHONY: help run build console web install uninstall stage package test ready built test-node test-rust clients chaos lint deny fmt clean openapi contract tools
+.PHONY: help run build console web install uninstall stage package test ready built test-node test-rust clients chaos fuzz lint deny fmt clean openapi contract tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
@@ -215,8 +215,16 @@ $(PYTHON_SDK): $(WEB_TEST)/requirements.txt | tools
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement $<
 	@touch $@
 
+# Schemathesis, which tries the API.
+SCHEMATHESIS := target/schemathesis/.ready
+$(SCHEMATHESIS): $(WEB_TEST)/schemathesis.txt | tools
+	rm -rf $(@D)
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement $<
+	@touch $@
+
 # All that the tests in Rust need.
-ready: $(WEB_TEST_READY) $(PYTHON) $(PYTHON_SDK) clients
+ready: $(WEB_TEST_READY) $(PYTHON) $(PYTHON_SDK) $(SCHEMATHESIS) clients
 
 # What nextest runs is built as plain `cargo test` builds it.
 built:
@@ -235,6 +243,11 @@ test-rust: tools ready
 chaos: tools $(WEB_TEST_READY) $(PYTHON) ## Have everything fail at random for two minutes, or longer: SECONDS, KILLS, SEED
 	$(WITH_PYTHON) $(if $(SEED),TRUNKLINE_CHAOS_SEED=$(SEED)) $(if $(SECONDS),TRUNKLINE_CHAOS_SECONDS=$(SECONDS)) \
 		$(if $(KILLS),TRUNKLINE_CHAOS_KILLS=$(KILLS)) $(CARGO) test --locked --test chaos -- --nocapture
+
+# Ten minutes, `make fuzz SECONDS=60`, `make fuzz SEED=7`.
+fuzz: tools $(SCHEMATHESIS) $(PYTHON) ## Try the API with requests that are made up at random: SECONDS, SEED
+	$(WITH_PYTHON) TRUNKLINE_FUZZ_SECONDS=$(or $(SECONDS),600) $(if $(SEED),TRUNKLINE_FUZZ_SEED=$(SEED)) \
+		$(CARGO) test --locked --test api schemathesis_finds_no_fault -- --nocapture
 
 # The real CLI comes with the official SDK, pinned by the lock file.
 $(WEB_TEST_READY): $(WEB_TEST)/package-lock.json

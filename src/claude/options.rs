@@ -46,6 +46,7 @@ pub struct LaunchOptions {
     pub thinking: Option<Thinking>,
     /// Most tokens for thinking; 0 turns it off. Ignored when `thinking` is given. Default: the model's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = Int64, maximum = 4_294_967_295_i64)]
     pub max_thinking_tokens: Option<u32>,
     /// How much effort goes into an answer. Default: the model's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,14 +55,16 @@ pub struct LaunchOptions {
     // Limits.
     /// Most model calls for one prompt, at least 1. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, format = Int64, maximum = 4_294_967_295_i64)]
     pub max_turns: Option<u32>,
     /// Most US dollars for the session, above 0. Each process gets what the session's `cost_usd` has left of it, and none is
     /// started when nothing is left. A fork has the limit anew, from zero. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[schema(value_type = Option<f64>, exclusive_minimum = 0)]
     pub max_budget_usd: Option<Usd>,
     /// Tokens that the model is told it may use for a task, at least 1. Default: it is told nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     pub task_budget: Option<u64>,
 
     // Permissions.

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CliSessionId, FailReason, RunId, SessionState, Timestamp};
+use super::{CliSessionId, FailReason, RunId, Seq, SessionState, Timestamp};
 
 /// A conversation that went on and died within this time, with nothing done, died at once.
 const AT_ONCE_MS: u64 = 5_000;
@@ -30,19 +30,41 @@ pub struct RestartPolicy {
 pub struct RestartOverride {
     /// Restarts within the window; 0 = never.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = Int64, maximum = 4_294_967_295_i64)]
     pub max_restarts: Option<u32>,
     /// The window.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9_007_199_254_740_991_i64)]
     pub window_ms: Option<u64>,
     /// The longest pause before the first restart in a row; each further one doubles it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9_007_199_254_740_991_i64)]
     pub first_delay_ms: Option<u64>,
     /// The longest pause before any.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9_007_199_254_740_991_i64)]
     pub longest_delay_ms: Option<u64>,
     /// A process that was ready for this long ends the row.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 9_007_199_254_740_991_i64)]
     pub stable_ms: Option<u64>,
+}
+
+impl RestartOverride {
+    /// A member with a number that not every reader of JSON holds exactly.
+    pub fn inexact(&self) -> Option<&'static str> {
+        let times = [
+            ("window_ms", self.window_ms),
+            ("first_delay_ms", self.first_delay_ms),
+            ("longest_delay_ms", self.longest_delay_ms),
+            ("stable_ms", self.stable_ms),
+        ];
+        let is_large = |ms: Option<u64>| ms.is_some_and(|ms| ms > Seq::MAX.get());
+        times
+            .into_iter()
+            .find(|(_, ms)| is_large(*ms))
+            .map(|(name, _)| name)
+    }
 }
 
 impl RestartPolicy {

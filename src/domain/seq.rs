@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
     utoipa::ToSchema,
 )]
 #[serde(transparent)]
+#[schema(maximum = 9_007_199_254_740_991_i64)]
 pub struct Seq(u64);
 
 impl Seq {

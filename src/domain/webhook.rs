@@ -54,6 +54,7 @@ pub struct WebhookFilter {
     pub tag: Option<String>,
     /// With this label, as `key=value`.
     #[serde(default)]
+    #[schema(pattern = "=")]
     pub label: Option<String>,
 }
 

@@ -90,7 +90,7 @@ pub(super) async fn openapi(headers: HeaderMap) -> Response {
 #[utoipa::path(
     get, path = "/asyncapi.yaml", operation_id = "get_asyncapi", tag = "daemon", security(()),
     responses(
-        (status = 200, description = "The AsyncAPI document", body = String, content_type = "application/yaml"),
+        (status = 200, description = "The AsyncAPI document", body = Object, content_type = "application/yaml"),
         (status = 304, description = "It is the one that `If-None-Match` names"),
     ),
 )]

@@ -25,7 +25,7 @@ pub(super) use control::{
     RawAccount, RawList, RawReply, RewindRequest, SettingsRequest, TaskList, ThinkingRequest, documented,
 };
 pub(super) use files::{DirectoryList, FileBefore};
-pub(super) use lobby::LobbyFrame;
+pub(super) use lobby::{LobbyFrame, LobbyStreamEvent};
 pub(super) use message::{
     ConversationItem, ConversationPage, EventPage, Prompt, Record, Role, SendReply, SendRequest,
 };

@@ -15,7 +15,7 @@ use serde_json::{Value, error::Category};
 use super::{ApiError, AppState, ErrorCode, guard};
 use crate::{
     auth::Tenure,
-    domain::{ApprovalId, LoginId, RequestId, SessionId, WebhookId},
+    domain::{ApprovalId, LoginId, RequestId, Seq, SessionId, WebhookId},
     journal::Chunk,
     store::PageRequest,
 };
@@ -37,17 +37,18 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
     }
 }
 
-/// A body that may be left out. Many clients declare JSON on every request, so an empty body counts as none.
+/// A body that may be left out. Many clients declare JSON on every request, so an empty body counts as none, and `null` too.
 impl<T: DeserializeOwned> OptionalFromRequest<AppState> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Option<Self>, ApiError> {
         let is_json = content_type(&request).is_some_and(guard::is_json);
         let bytes = read(request, state).await?;
-        match (bytes.is_empty(), is_json) {
-            (true, _) => Ok(None),
+        let is_none = matches!(bytes.trim_ascii(), b"" | b"null");
+        match (is_none, is_json || bytes.is_empty()) {
+            (true, true) => Ok(None),
             (false, true) => parse(&bytes).map(|value| Some(Self(value))),
-            (false, false) => Err(ErrorCode::UnsupportedMediaType.into()),
+            (_, false) => Err(ErrorCode::UnsupportedMediaType.into()),
         }
     }
 }
@@ -307,6 +308,34 @@ impl TryFrom<u32> for StubAbove {
         match usize::try_from(bytes) {
             Ok(whole) if bytes >= Self::LEAST_BYTES => Ok(Self(whole)),
             _ => Err(format!("expected {} or more bytes", Self::LEAST_BYTES)),
+        }
+    }
+}
+
+/// A number that every reader of JSON holds exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(try_from = "u64")]
+pub(super) struct Whole(u64);
+
+impl Whole {
+    /// The number.
+    pub(super) const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The number of a record.
+    pub(super) const fn seq(self) -> Seq {
+        Seq::new(self.0)
+    }
+}
+
+impl TryFrom<u64> for Whole {
+    type Error = String;
+
+    fn try_from(number: u64) -> Result<Self, String> {
+        match number <= Seq::MAX.get() {
+            true => Ok(Self(number)),
+            false => Err(format!("expected a number up to {}", Seq::MAX)),
         }
     }
 }

@@ -26,10 +26,12 @@ pub(super) struct WatchParams {
     /// Only sessions with exactly this tag.
     tag: Option<String>,
     /// Only sessions with this label, as `key=value`.
+    #[param(pattern = "=")]
     label: Option<String>,
     /// Only sessions that need a person, or only those that need nobody.
     needs_person: Option<bool>,
     /// Most sessions in a snapshot, 1 to 10000: those with the newest activity. Default: 500. Changes come of all that match.
+    #[param(minimum = 1, maximum = 10_000)]
     limit: Option<usize>,
     /// The `event_id` that was seen last, for clients that cannot set the header `Last-Event-ID`, which wins.
     pub(super) last_event_id: Option<String>,

@@ -21,7 +21,7 @@ use utoipa::openapi::{
 
 use super::{
     PROBLEM_JSON,
-    dto::Problem,
+    dto::{LobbyFrame, Problem},
     guard, idempotency,
     routes::{self, logins, tickets, webhooks},
 };
@@ -119,6 +119,7 @@ fn document() -> OpenApi {
     );
     components.add_security_scheme(TICKET, SecurityScheme::ApiKey(ApiKey::Query(ticket)));
     add_schema::<Problem>(components);
+    add_schema::<LobbyFrame>(components);
     controls::open_payloads(components);
     presence::require(components);
     let problem = ResponseBuilder::new()

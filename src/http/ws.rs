@@ -34,7 +34,7 @@ pub(super) use first_line::Waiting;
 use super::{
     ApiError, AppState, ErrorCode,
     connections::ConnectionPermit,
-    extract::{OfSession, Params, StubAbove},
+    extract::{OfSession, Params, StubAbove, Whole},
     serve::Visit,
     stream,
     thin::Thinning,
@@ -71,27 +71,36 @@ const MESSAGE_OVERHEAD_BYTES: usize = 1024 * 1024;
 #[into_params(parameter_in = Query)]
 pub(super) struct AttachParams {
     /// Begin with the records after this number. Default: new records only. For `trunkline.v1` only.
-    after: Option<u64>,
+    #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
+    after: Option<Whole>,
     /// The sub-protocol, for clients that cannot set a header: `trunkline.v1` (the default) or `ndjson`.
     protocol: Option<String>,
     /// How the client names itself: 1 to 64 letters, digits, dots, dashes and underscores. Under this name it can come back and
     /// answer what it registered for. Default: the id of its connection.
     client_id: Option<ClientId>,
     /// Begin with the newest so many records, in the place of `after`. For `trunkline.v1` only.
-    tail: Option<u64>,
+    #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
+    tail: Option<Whole>,
     /// Only records of these kinds: sources such as `daemon`, or a source and a type such as `cli.assistant`, separated by commas.
     /// The client is told of numbers that it does not get by `trunkline.cursor`. For `trunkline.v1` only.
+    #[param(
+        pattern = r"^(cli|client|daemon|stdout_text|stderr)(\.[^,]*)?(,(cli|client|daemon|stdout_text|stderr)(\.[^,]*)?)*$"
+    )]
     only: Option<String>,
     /// No records of these kinds, such as `cli.stream_event`. For `trunkline.v1` only.
+    #[param(
+        pattern = r"^(cli|client|daemon|stdout_text|stderr)(\.[^,]*)?(,(cli|client|daemon|stdout_text|stderr)(\.[^,]*)?)*$"
+    )]
     without: Option<String>,
     /// Join the pieces of a message that come within so many milliseconds, 10 to 10000, to one `trunkline.coalesced`.
     /// For `trunkline.v1` only.
+    #[param(minimum = 10, maximum = 10_000)]
     coalesce: Option<u64>,
     /// Whether a session that is stopped or has failed is resumed for the client. For `ndjson` only. Default: `false`.
     resume: Option<bool>,
     /// A record of more than this many bytes (1024 at the least) comes as a stub with its size. For `trunkline.v1`
     /// only. Default: every record whole.
-    #[param(value_type = Option<u32>, minimum = 1024)]
+    #[param(value_type = Option<u64>, minimum = 1024, maximum = 4_294_967_295_i64)]
     stub_above: Option<StubAbove>,
 }
 
@@ -311,7 +320,13 @@ async fn attach_records(
     let thinning = Thinning::of(params.only.as_deref(), params.without.as_deref(), params.coalesce)?;
     let thinning = thinning.stubbing(params.stub_above);
     let permit = state.connections().admit(id)?;
-    let after = stream::begin(&state, id, params.after, params.tail).await?;
+    let after = stream::begin(
+        &state,
+        id,
+        params.after.map(Whole::get),
+        params.tail.map(Whole::get),
+    )
+    .await?;
     let view = state.supervisor().session(id).await?;
     let attachment = state
         .supervisor()

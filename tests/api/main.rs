@@ -35,6 +35,7 @@ mod requests;
 mod roles;
 mod rules;
 mod schema;
+mod schemathesis;
 mod secrets;
 mod shells;
 mod socket;

@@ -19,6 +19,7 @@ pub struct Hook {
     /// How long the CLI waits for the answer, 1000 to 3600000. The daemon's fallback comes a little earlier.
     /// Default: 60000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1_000, maximum = 3_600_000)]
     pub timeout_ms: Option<u64>,
     /// What holds when no answer can be had. Default: `continue`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,6 +61,7 @@ pub enum HookTarget {
         secret: Option<String>,
         /// Most tries before the deadline, 1 to 10. Default: 3.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(minimum = 1, maximum = 10)]
         attempts: Option<u8>,
     },
     /// Always the same answer.
@@ -192,6 +194,7 @@ pub struct SdkMcpServer {
     pub manifest: Option<JsonObject>,
     /// How long one call of a tool may take, at least 1. Default: the CLI's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     pub timeout_ms: Option<u64>,
     /// Policies of single tools, as the CLI takes them. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

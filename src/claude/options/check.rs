@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     claude::{answer, control, environment, glance, json},
-    domain::Usd,
+    domain::{Seq, Usd},
 };
 
 /// Longest title, in bytes.
@@ -156,8 +156,12 @@ impl LaunchOptions {
         if self.max_budget_usd.is_some_and(|budget| budget <= Usd::ZERO) {
             return Err(invalid("max_budget_usd", "must be above 0"));
         }
-        if self.task_budget == Some(0) {
-            return Err(invalid("task_budget", "must be at least 1"));
+        if self
+            .task_budget
+            .is_some_and(|tokens| !(1..=Seq::MAX.get()).contains(&tokens))
+        {
+            let reason = format!("must be from 1 to {}", Seq::MAX);
+            return Err(invalid("task_budget", reason));
         }
         if let Some(Thinking::Enabled {
             budget_tokens: Some(0),

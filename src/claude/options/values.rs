@@ -157,6 +157,7 @@ pub enum Thinking {
     Enabled {
         /// Most tokens for thinking, at least 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(minimum = 1, format = Int64, maximum = 4_294_967_295_i64)]
         budget_tokens: Option<u32>,
         /// How the thinking is shown. Default: the CLI's.
         #[serde(default, skip_serializing_if = "Option::is_none")]

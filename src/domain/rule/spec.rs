@@ -78,6 +78,7 @@ pub enum Matcher {
 pub struct RuleSpec {
     /// Its name within its list: 1 to 64 letters, digits, `.`, `_` and `-`. Made up when it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[A-Za-z0-9._-]{1,64}$")]
     pub id: Option<String>,
     /// What it does.
     pub action: RuleAction,
@@ -95,10 +96,12 @@ pub struct RuleSpec {
     pub agent: Option<String>,
     /// Condition: the session is in one of these permission modes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 16)]
     pub mode: Option<Vec<String>>,
     /// Condition: why the CLI asks, as an approval's `reason_type` says. Only an allow rule that names them here allows
     /// what the CLI holds back for `safetyCheck` or `sandboxOverride`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 16)]
     pub reason_type: Option<Vec<String>>,
     /// Condition: the kind of approval. Without it a rule is about tools that need no person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,6 +112,7 @@ pub struct RuleSpec {
     pub expires_at: Option<Timestamp>,
     /// With `ask`: how long a person has, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_592_000_000_i64)]
     pub deadline_ms: Option<u64>,
     /// With `deadline_ms`: what happens then. Default: `deny`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,6 +29,7 @@ pub(in crate::http) struct InterruptRequest {
 pub(in crate::http) struct ModelRequest {
     /// An alias or a full name; `null` for the default.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required)]
     pub(in crate::http) model: Option<String>,
 }
 
@@ -48,8 +49,10 @@ pub(in crate::http) struct PermissionModeRequest {
 pub(in crate::http) struct ThinkingRequest {
     /// Most tokens for thinking; 0 turns it off, `null` gives the default back.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required, format = Int64, maximum = 4_294_967_295_i64)]
     pub(in crate::http) max_thinking_tokens: Option<u32>,
     /// How thinking is shown: `summarized`, `omitted` or `highlights`.
+    #[schema(pattern = "^(summarized|omitted|highlights)$")]
     pub(in crate::http) display: Option<String>,
 }
 

@@ -48,6 +48,11 @@ pub(in crate::http) enum LobbyFrame {
     },
 }
 
+/// Stands for an event of the stream of all sessions, whose schema is written by hand.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "gives a schema its name")]
+pub(in crate::http) struct LobbyStreamEvent(serde_json::Map<String, serde_json::Value>);
+
 /// The kind of a change.
 #[derive(Clone, Copy, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]

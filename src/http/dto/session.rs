@@ -13,7 +13,7 @@ use crate::{
         CliSessionId, Clock, FailReason, LastLine, Parked, PromptState, Restart, RestartOverride, RuleSpec,
         Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
     },
-    http::ApiError,
+    http::{ApiError, ErrorCode},
     session::{self, EDITING_TOOLS, LiveView},
     store::{MetaPatch, SessionRow},
     supervisor::{CreateSession, ForkSession, SessionView},
@@ -315,15 +315,19 @@ pub(in crate::http) struct SessionPage {
 #[schema(example = json!({"cwd": "/home/me/project", "prompt": "What does this project do?", "options": {"permission_mode": "default"}}))]
 pub(in crate::http) struct CreateRequest {
     /// The working directory, as an absolute path.
+    #[schema(pattern = "^/")]
     cwd: String,
     /// The first message.
     pub(in crate::http) prompt: Option<Prompt>,
-    /// A name for it, at most 1024 bytes.
+    /// A name for it, at most 1024 characters.
+    #[schema(max_length = 1024)]
     title: Option<String>,
-    /// A group for it, at most 1024 bytes.
+    /// A group for it, at most 1024 characters.
+    #[schema(max_length = 1024)]
     tag: Option<String>,
     /// Key-value pairs for it: at most 64, keys without `=`.
     #[serde(default)]
+    #[schema(value_type = BTreeMap<meta::LabelKey, String>)]
     labels: BTreeMap<String, String>,
     /// How the CLI is started.
     #[serde(default, deserialize_with = "object")]
@@ -343,6 +347,12 @@ impl CreateRequest {
         meta::check_text("title", self.title.as_deref())?;
         meta::check_text("tag", self.tag.as_deref())?;
         meta::check_labels(&self.labels)?;
+        if let Some(name) = self.restart.as_ref().and_then(RestartOverride::inexact) {
+            let field = format!("restart.{name}");
+            return Err(ApiError::new(ErrorCode::InvalidField)
+                .detail(format!("{field}: expected a number up to {}", Seq::MAX))
+                .member("field", field));
+        }
         Ok(CreateSession {
             id: None,
             cwd: self.cwd,
@@ -378,9 +388,11 @@ pub(in crate::http) struct ResumeRequest {
 pub(in crate::http) struct ForkRequest {
     /// The message after which the fork branches off; the end of the conversation when it is left out.
     at: Option<Uuid>,
-    /// Another working directory.
+    /// Another working directory, as an absolute path.
+    #[schema(pattern = "^/")]
     cwd: Option<String>,
-    /// A name for the fork.
+    /// A name for the fork, at most 1024 characters.
+    #[schema(max_length = 1024)]
     title: Option<String>,
     /// The first message of the fork.
     pub(in crate::http) prompt: Option<Prompt>,
@@ -411,17 +423,17 @@ impl ForkRequest {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"title": "Release notes", "tag": null}))]
 pub(in crate::http) struct UpdateRequest {
-    /// The new name.
+    /// The new name, at most 1024 characters.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, max_length = 1024)]
     title: Option<Option<String>>,
-    /// The new group.
+    /// The new group, at most 1024 characters.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, max_length = 1024)]
     tag: Option<Option<String>>,
     /// The new labels, in place of all that were there.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<BTreeMap<String, String>>)]
+    #[schema(value_type = Option<BTreeMap<meta::LabelKey, String>>)]
     labels: Option<Option<BTreeMap<String, String>>>,
 }
 

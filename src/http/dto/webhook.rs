@@ -33,6 +33,7 @@ pub(in crate::http) struct WebhookRequest {
     #[serde(default = "yes")]
     enabled: bool,
     /// The key of its signatures: `whsec_` and 24 to 64 bytes in base64. Default: a new one, which the answer has.
+    #[schema(value_type = Option<String>, pattern = "^whsec_(([A-Za-z0-9+/]{4}){8,20}[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|([A-Za-z0-9+/]{4}){8,21}([A-Za-z0-9+/][AQgw]==)?)$")]
     secret: Option<Secret>,
 }
 
@@ -67,7 +68,7 @@ pub(in crate::http) struct WebhookUpdate {
     enabled: Option<bool>,
     /// The new key of its signatures.
     #[serde(default, deserialize_with = "given")]
-    #[schema(nullable = false)]
+    #[schema(value_type = Option<String>, nullable = false, pattern = "^whsec_(([A-Za-z0-9+/]{4}){8,20}[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|([A-Za-z0-9+/]{4}){8,21}([A-Za-z0-9+/][AQgw]==)?)$")]
     secret: Option<Secret>,
 }
 

@@ -48,6 +48,7 @@ pub(super) struct ListParams {
     #[param(value_type = Option<String>, format = DateTime)]
     to: Option<Timestamp>,
     /// Approvals per page, 1 to 500. Default: 50. Pages only.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u64>,
     /// The `next_cursor` of the page before. Pages only.
     cursor: Option<String>,

@@ -18,6 +18,7 @@ pub(super) struct CompleteParams {
     /// The start of an absolute path. Default: empty, which gives the allowed roots, or the home directory when there are none.
     prefix: Option<String>,
     /// Most directories, 1 to 500. Default: 50.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
 }
 

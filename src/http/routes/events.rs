@@ -15,7 +15,7 @@ use crate::{
     http::{
         ApiError, AppState, ErrorCode,
         dto::{EventPage, Record},
-        extract::{OfNamed, OfSession, Order, Params, StubAbove},
+        extract::{OfNamed, OfSession, Order, Params, StubAbove, Whole},
         stream::{self, Format, LAST_EVENT_ID},
         thin::Thinning,
     },
@@ -37,27 +37,38 @@ const READ_BYTES: usize = 64 * 1024 * 1024;
 #[into_params(parameter_in = Query)]
 pub(super) struct EventParams {
     /// Only records after this number. Default: 0, from the first.
-    after: Option<u64>,
+    #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
+    after: Option<Whole>,
     /// Begin with the newest so many records, in the place of `after`.
-    tail: Option<u64>,
+    #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
+    tail: Option<Whole>,
     /// Only records of these kinds: sources such as `daemon`, or a source and a type such as `cli.assistant`, separated by commas.
     /// Streams only: they tell of numbers that they leave out.
+    #[param(
+        pattern = r"^(cli|client|daemon|stdout_text|stderr)(\.[^,]*)?(,(cli|client|daemon|stdout_text|stderr)(\.[^,]*)?)*$"
+    )]
     only: Option<String>,
     /// No records of these kinds, such as `cli.stream_event`. Streams only.
+    #[param(
+        pattern = r"^(cli|client|daemon|stdout_text|stderr)(\.[^,]*)?(,(cli|client|daemon|stdout_text|stderr)(\.[^,]*)?)*$"
+    )]
     without: Option<String>,
     /// Join the pieces of a message that come within so many milliseconds, 10 to 10000. Streams only.
+    #[param(minimum = 10, maximum = 10_000)]
     coalesce: Option<u64>,
     /// Only records before this number. Pages only.
-    before: Option<u64>,
+    #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
+    before: Option<Whole>,
     /// `desc`: the newest record first, and pages towards the first one. Default: `asc`. Pages only.
     #[param(inline)]
     order: Option<Order>,
     /// Records per page, 1 to 5000. Default: 200. Pages only.
+    #[param(minimum = 1, maximum = 5_000)]
     limit: Option<usize>,
     /// Whether a stream of lines goes on with new records. Default: false. `application/x-ndjson` only.
     follow: Option<bool>,
     /// A record of more than this many bytes (1024 at the least) comes as a stub with its size. Default: every record whole.
-    #[param(value_type = Option<u32>, minimum = 1024)]
+    #[param(value_type = Option<u64>, minimum = 1024, maximum = 4_294_967_295_i64)]
     stub_above: Option<StubAbove>,
 }
 
@@ -69,7 +80,8 @@ pub(super) struct EventParams {
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events", operation_id = "list_events", tag = "events",
     params(("id" = Uuid, Path, description = "The session"), EventParams,
-        ("last-event-id" = Option<u64>, Header, description = "The last record that an event stream gave; wins over after")),
+        ("last-event-id" = Option<u64>, Header, maximum = 9_007_199_254_740_991_i64,
+            description = "The last record that an event stream gave; wins over after")),
     responses((status = 200, description = "Records", content(
         (EventPage = "application/json"), (String = "application/x-ndjson"), (String = "text/event-stream")))),
 )]
@@ -90,9 +102,14 @@ pub(super) async fn list(
     let after = match seen {
         // A browser that comes back asks with the same query.
         Some(seen) => seen,
-        None => stream::begin(&state, id, params.after, params.tail)
-            .await?
-            .unwrap_or(Seq::ZERO),
+        None => stream::begin(
+            &state,
+            id,
+            params.after.map(Whole::get),
+            params.tail.map(Whole::get),
+        )
+        .await?
+        .unwrap_or(Seq::ZERO),
     };
     let wrong = |detail: &str| Err(ApiError::new(ErrorCode::InvalidQuery).detail(detail));
     let Some(format) = format else {
@@ -101,7 +118,7 @@ pub(super) async fn list(
         }
         let wanted = Page {
             after,
-            before: params.before.map(Seq::new),
+            before: params.before.map(Whole::seq),
             limit: checked_limit(params.limit)?,
             stub_above: params.stub_above,
         };
@@ -123,14 +140,15 @@ pub(super) async fn list(
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events/{seq}", operation_id = "get_event", tag = "events",
     params(("id" = Uuid, Path, description = "The session"),
-        ("seq" = u64, Path, description = "The number of the record, from 1", minimum = 1)),
+        ("seq" = u64, Path, description = "The number of the record, from 1", minimum = 1, maximum = 9_007_199_254_740_991_i64)),
     responses((status = 200, description = "The record", body = Record)),
 )]
 pub(super) async fn get(
     State(state): State<AppState>,
     OfNamed(id, seq): OfNamed,
 ) -> Result<Response, ApiError> {
-    let seq = seq.parse::<u64>().ok().filter(|seq| *seq > 0).map(Seq::new);
+    let seq = seq.parse::<u64>().ok().filter(|seq| *seq > 0);
+    let seq = seq.and_then(|seq| Whole::try_from(seq).ok()).map(Whole::seq);
     let seq =
         seq.ok_or_else(|| ApiError::new(ErrorCode::InvalidId).detail("seq: expected a number from 1 on"))?;
     let before = Seq::new(seq.get() - 1);
@@ -180,8 +198,9 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
     value
         .to_str()
         .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .map(|number| Some(Seq::new(number)))
+        .and_then(|text| text.trim().parse::<u64>().ok())
+        .and_then(|number| Whole::try_from(number).ok())
+        .map(|number| Some(number.seq()))
         .ok_or_else(|| ApiError::new(ErrorCode::InvalidQuery).detail("last-event-id: expected a number"))
 }
 

@@ -8,7 +8,7 @@ use crate::{
     auth::Tenure,
     http::{
         ApiError, AppState,
-        dto::LobbyFrame,
+        dto::LobbyStreamEvent,
         extract::Params,
         lobby::{LobbyView, WatchParams},
         stream::{self, Format, LAST_EVENT_ID, Source},
@@ -23,8 +23,8 @@ use crate::{
     get, path = "/v1/events", operation_id = "watch_sessions", tag = "events",
     params(WatchParams,
         ("last-event-id" = Option<String>, Header, description = "The id of the last event that was seen")),
-    responses((status = 200, description = "News, one JSON object in the data of each event",
-        content((LobbyFrame = "text/event-stream")))),
+    responses((status = 200, description = "News: the fields of each event",
+        content((LobbyStreamEvent = "text/event-stream")))),
 )]
 pub(super) async fn watch(
     State(state): State<AppState>,

@@ -9,16 +9,13 @@ use axum::{
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{
-    sessions::BY,
-    wait::{self, WaitFor},
-};
+use super::{sessions::BY, wait};
 use crate::{
     domain::Seq,
     http::{
         ApiError, AppState, ErrorCode, conversation,
         dto::{ConversationPage, SendReply, SendRequest},
-        extract::{Body, Id, OfSession, Order, Params},
+        extract::{Body, Id, OfSession, Order, Params, Whole},
     },
 };
 
@@ -27,6 +24,14 @@ const DEFAULT_LIMIT: usize = 50;
 /// Most messages per page.
 const MAX_LIMIT: usize = 500;
 
+/// What a message waits for.
+#[derive(Clone, Copy, Debug, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum SendWait {
+    /// The turn that answers it has ended.
+    Result,
+}
+
 /// Whether to wait for the answer.
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -34,8 +39,9 @@ const MAX_LIMIT: usize = 500;
 pub(super) struct SendParams {
     /// `result`: answer only when the message's turn has ended.
     #[param(inline)]
-    wait: Option<WaitFor>,
+    wait: Option<SendWait>,
     /// Most milliseconds to wait. Default: ten minutes.
+    #[param(minimum = 1, maximum = 86_400_000)]
     timeout_ms: Option<u64>,
 }
 
@@ -58,9 +64,6 @@ pub(super) async fn send(
     Body(request): Body<SendRequest>,
 ) -> Result<Response, ApiError> {
     let deadline = wait::deadline(params.timeout_ms)?;
-    if params.wait == Some(WaitFor::Ready) {
-        return Err(ApiError::new(ErrorCode::InvalidQuery).detail("wait: expected result"));
-    }
     let message = request.into_message(*request_id.as_uuid())?;
     let uuid = message.uuid;
     let accepted = state.supervisor().send(id, message, BY).await;
@@ -87,6 +90,7 @@ fn of_first_try(error: ApiError, uuid: Option<Uuid>) -> ApiError {
 #[into_params(parameter_in = Query)]
 pub(super) struct ListParams {
     /// Messages per page, 1 to 500. Default: 50.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
     /// The `next_cursor` of the page before. Not with `order=desc`.
     cursor: Option<String>,
@@ -94,7 +98,8 @@ pub(super) struct ListParams {
     #[param(inline)]
     order: Option<Order>,
     /// Only messages that begin before this record. With `order=desc` only.
-    before: Option<u64>,
+    #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
+    before: Option<Whole>,
 }
 
 /// Read the conversation.
@@ -122,7 +127,7 @@ pub(super) async fn list(
             let detail = "with order=desc the next page begins at before, not at a cursor";
             return Err(ApiError::new(ErrorCode::InvalidQuery).detail(detail));
         }
-        let before = params.before.map_or(Seq::MAX, Seq::new);
+        let before = params.before.map_or(Seq::MAX, Whole::seq);
         return Ok(Json(conversation::page_back(&state, id, before, limit).await?));
     }
     if params.before.is_some() {

@@ -33,6 +33,7 @@ pub(super) struct WaitParams {
     #[param(inline)]
     wait: Option<WaitFor>,
     /// Most milliseconds to wait. Default: ten minutes.
+    #[param(minimum = 1, maximum = 86_400_000)]
     timeout_ms: Option<u64>,
 }
 
@@ -97,10 +98,12 @@ pub(super) struct ListParams {
     /// Only sessions with exactly this tag.
     tag: Option<String>,
     /// Only sessions with this label, as `key=value`.
+    #[param(pattern = "=")]
     label: Option<String>,
     /// Only sessions with this text in the title or in the start of a prompt.
     q: Option<String>,
     /// Sessions per page, 1 to 500. Default: 50.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u64>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,

@@ -31,7 +31,7 @@ const MAX_PATH: usize = 1024;
 pub(super) struct TicketRequest {
     /// The path that the ticket opens: that of a GET, byte for byte as it will be asked for and without a query. The client
     /// adds any query to it.
-    #[schema(max_length = 1024)]
+    #[schema(pattern = r#"^/[!"$->@-~]*$"#, max_length = 1024)]
     path: String,
     /// The role of what it opens. Default: that of the client that asks for the ticket, which is also the most it can have.
     role: Option<Role>,

@@ -20,6 +20,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(super) struct PageParams {
     /// Items per page, 1 to 500. Default: 50.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u64>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
@@ -103,6 +104,7 @@ pub(super) struct UsageParams {
     /// The IANA name of the time zone whose days are meant, such as `Europe/Berlin`. With `group_by=day` only. Default: UTC.
     tz: Option<String>,
     /// Sums per page, 1 to 500. Default: 50.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u64>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,

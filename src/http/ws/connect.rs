@@ -27,7 +27,12 @@ use crate::{
     auth::{Shown, Tenure},
     claude::{LaunchOptions, arguments, options::Settings},
     domain::{CliSessionId, ClientId, ConnectionId, Role, Seq, SessionId},
-    http::{ApiError, AppState, ErrorCode, connections::ConnectionPermit, extract::Params, serve::Visit},
+    http::{
+        ApiError, AppState, ErrorCode,
+        connections::ConnectionPermit,
+        extract::{Params, Whole},
+        serve::Visit,
+    },
     supervisor::{CreateSession, Host, SessionView, SupervisorError, Tether},
 };
 
@@ -101,7 +106,8 @@ pub(in crate::http) struct ConnectParams {
     /// Most US dollars for the session.
     max_budget_usd: Option<f64>,
     /// Tokens that the model is told it may use for a task.
-    task_budget: Option<u64>,
+    #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
+    task_budget: Option<Whole>,
     /// The permission mode to start in.
     permission_mode: Option<String>,
     /// Makes `bypassPermissions` reachable later on.

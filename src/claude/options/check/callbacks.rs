@@ -9,7 +9,7 @@ use crate::claude::{
     hooks::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS},
     options::{Hook, HookTarget, JsonObject, McpTarget, SdkMcpServer},
 };
-use crate::domain::{SigningKey, WebUrl, WebUrlError};
+use crate::domain::{Seq, SigningKey, WebUrl, WebUrlError};
 
 /// Longest name of an event, in bytes. The CLI gains events, so unknown ones pass.
 const MAX_EVENT_BYTES: usize = 128;
@@ -130,8 +130,12 @@ fn check_hook(field: &str, hook: &Hook) -> Checked {
 }
 
 fn check_server(field: &str, config: &SdkMcpServer) -> Checked {
-    if config.timeout_ms == Some(0) {
-        return Err(invalid(format!("{field}.timeout_ms"), "must be at least 1"));
+    if config
+        .timeout_ms
+        .is_some_and(|timeout| !(1..=Seq::MAX.get()).contains(&timeout))
+    {
+        let reason = format!("must be from 1 to {}", Seq::MAX);
+        return Err(invalid(format!("{field}.timeout_ms"), reason));
     }
     let tools = config.tools.as_deref().unwrap_or_default();
     few(&format!("{field}.tools"), tools.len())?;
