@@ -43,6 +43,7 @@ function Inbox() {
     const wanted = params.approval ?? before?.summary.id;
     return open().find(({ summary }) => summary.id === wanted) ?? open()[0];
   });
+  const ids = createMemo(() => open().map(({ summary }) => summary.id), undefined, { equals: (a, b) => a.join() === b.join() });
   const currentId = createMemo(() => current()?.summary.id);
   const at = () => open().findIndex(({ summary }) => summary.id === currentId());
   const go = (by: 1 | -1) => {
@@ -62,7 +63,7 @@ function Inbox() {
     <div class="needs-body" ref={host}>
       <Show when={open().length > 0}>
         <nav class="needs-list" aria-label="What waits">
-          <For each={open()}>{(one) => <InboxRow one={one} isOpen={one.summary.id === currentId()} />}</For>
+          <For each={ids()}>{(id) => <InboxRow one={open().find(({ summary }) => summary.id === id) as Waiting} isOpen={id === currentId()} />}</For>
         </nav>
       </Show>
       <div class="needs-open">
