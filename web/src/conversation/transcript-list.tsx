@@ -141,7 +141,7 @@ function Article(props: { rowKey: string; row: Accessor<Row | undefined>; index:
   });
   return (
     <Show when={row()}>{(shown) => (
-      <article ref={element} data-key={props.rowKey} data-index={props.index()} class={`row is-row-${shown().kind}`} classList={{ 'is-current': props.isCurrent() }}
+      <article ref={element} data-key={props.rowKey} data-index={props.index()} class={`entry is-entry-${shown().kind}`} classList={{ 'is-current': props.isCurrent() }}
         tabIndex={-1} aria-label={nameOf(shown())} aria-posinset={props.index() + 1} aria-setsize={props.count()}>
         <RowView row={shown()} />
       </article>

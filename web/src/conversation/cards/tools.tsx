@@ -105,7 +105,7 @@ function FileText(props: { call: CallBlock }) {
 /** The arguments of a call as a table. */
 export function Arguments(props: { input: Record<string, unknown> }) {
   return (
-    <table class="arguments">
+    <table class="call-arguments">
       <tbody>
         <For each={Object.entries(props.input)}>{([name, value]) => (
           <tr>
