@@ -323,6 +323,8 @@ impl Relay<'_> {
                 }
                 () = sleep_until(stuck.unwrap_or_else(Instant::now)), if is_printing && stuck.is_some() => {
                     self.end = Some(self.end_by_signal());
+                    // Nobody takes these either.
+                    self.unprinted.clear();
                     return Ok(true);
                 }
                 // A host that reads nothing is given no more.
