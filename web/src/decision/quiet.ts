@@ -1,14 +1,14 @@
 // Owns when a decision may be taken: its question and buttons were in view for a while, and no key was pressed for as long. A
 // sentence that somebody is typing decides nothing.
 import { createSignal, onCleanup, onMount } from 'solid-js';
-import { lastKey } from '../shell/keys';
+import { isModifier, lastKey } from '../shell/keys';
 
 /** How long question and buttons are in view, and the keys are quiet, before a key or a tap counts. */
 export const QUIET_MS = 400;
 
 let keyAt = -Infinity;
 let keyBefore = -Infinity;
-addEventListener('keydown', () => { keyBefore = keyAt; keyAt = performance.now(); }, { capture: true });
+addEventListener('keydown', ({ key }) => { if (!isModifier(key)) { keyBefore = keyAt; keyAt = performance.now(); } }, { capture: true });
 
 /** Watches the parts that must be in view. */
 export function useQuiet(parts: () => (Element | undefined)[]) {

@@ -78,6 +78,9 @@ export function placesNow(): Place[] {
   return [...working.filter((place) => !isFirst(place)), ...working.filter(isFirst)];
 }
 
+/** Whether a key writes nothing and does nothing by itself: it is held for another one. */
+export const isModifier = (key: string): boolean => key === 'Shift' || key === 'Control' || key === 'Alt' || key === 'Meta';
+
 let lastKeyAt = 0;
 /** When a key was pressed last, in milliseconds of `performance.now()`. */
 export const lastKey = (): number => lastKeyAt;
@@ -127,7 +130,7 @@ function onKey(event: KeyboardEvent): void {
     }
     if (prefix !== null) prefixTimer = setTimeout(() => { prefix = null; }, 1000);
   }
-  lastKeyAt = performance.now();
+  if (!isModifier(event.key)) lastKeyAt = performance.now();
 }
 
 addEventListener('keydown', onKey);
