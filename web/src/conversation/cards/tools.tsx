@@ -47,7 +47,7 @@ export function CallCard(props: { call: CallBlock; rowKey: string }) {
 }
 
 /** A command up to this length fits into the line of its card, also on a phone. */
-const SHORT = 28;
+const SHORT = 12;
 
 function Command(props: { call: CallBlock; rowKey: string }) {
   const output = createMemo(() => outputOf(props.call));
