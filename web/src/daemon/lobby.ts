@@ -15,6 +15,9 @@ interface Lobby {
   isThere: boolean;
 }
 
+/** The newest sessions, of very many. */
+const MOST_SESSIONS = 2_000;
+
 const [lobby, setLobby] = createStore<Lobby>({ byId: {}, build: null, total: 0, asOf: 0, isThere: false });
 const [lastEventId, setLastEventId] = createSignal<string | null>(null);
 
@@ -28,7 +31,7 @@ export function watchLobby(): () => void {
   return ride({
     greeting: () => {
       const after = lastEventId();
-      return [{ type: 'trunkline.watch', limit: 500, ...(after === null ? {} : { last_event_id: after }) }];
+      return [{ type: 'trunkline.watch', limit: MOST_SESSIONS, ...(after === null ? {} : { last_event_id: after }) }];
     },
     takes: (frame) => frame.type === 'trunkline.lobby' || frame.type === 'trunkline.session',
     frame: (frame) => apply(frame),

@@ -1,7 +1,7 @@
 // Owns the decision in a row: Allow and Deny where the whole command is to be seen, else the way to the decision; and the ways
 // out of a failure.
 import { A } from '@solidjs/router';
-import { Match, Show, Switch, createEffect, createSignal, on, onCleanup } from 'solid-js';
+import { Match, Show, Switch, createEffect, createMemo, createSignal, on, onCleanup } from 'solid-js';
 import { rest, said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { canAct } from '../daemon/role';
@@ -37,13 +37,13 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
     const timer = setTimeout(() => setReady(true), QUIET_MS);
     onCleanup(() => clearTimeout(timer));
   }));
-  const command = () => commandInFull(props.asked, props.session.cwd);
+  const command = createMemo(() => commandInFull(props.asked, props.session.cwd));
   const act = async (decision: 'allow' | 'deny', event: MouseEvent) => {
     const approval = first();
     const at = performance.now();
-    // A click of the keyboard is a key itself; the key before it counts.
-    const isByKey = event.detail === 0;
-    if (approval === undefined || !isReady() || at - cameAt() < QUIET_MS || (!isByKey && at - lastKey() < QUIET_MS)) return;
+    // Enter on a button that has the focus is meant for it; a letter counts only when no other key came just before.
+    const isMeant = event.detail === 0 && document.activeElement === event.currentTarget;
+    if (approval === undefined || !isReady() || at - cameAt() < QUIET_MS || (!isMeant && at - lastKey() < QUIET_MS)) return;
     setSent(true);
     await decide(props.session.id, approval.id, decision);
     setSent(false);

@@ -23,7 +23,7 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
   const asked = () => askedBy(props.session);
   const saying = createMemo(() => sayingOf(props.session, asked(), now()));
   // A command that stands below in full is not said twice.
-  const hasCommand = () => canAct() && props.session.attention?.reason === 'decision' && asked() !== undefined && commandInFull(asked(), props.session.cwd) !== null;
+  const hasCommand = createMemo(() => canAct() && props.session.attention?.reason === 'decision' && asked() !== undefined && commandInFull(asked(), props.session.cwd) !== null);
   const needs = () => props.session.attention != null;
   const isStrong = () => needs() || props.session.unread;
   return (
