@@ -1,5 +1,6 @@
 // Owns the draft of a new session: what its form holds, what the daemon is asked for, and what is wrong with it.
 import type { CreateRequest, LaunchOptions } from '../daemon/types';
+import { MODES } from '../shell/mode-words';
 import { PAGE_OPTIONS } from './launch';
 
 /** What the form holds, as text. */
@@ -26,16 +27,6 @@ export const EMPTY: Draft = {
   from: 'new', conversation: '', cwd: '', prompt: '', model: '', mode: '', effort: '', title: '', tag: '', labels: '', allowed: '', disallowed: '', budget: '', servers: [],
 };
 
-/** Modes in words. The CLI's own choice is the empty one. */
-export const MODES: readonly { value: NonNullable<LaunchOptions['permission_mode']>; word: string }[] = [
-  { value: 'default', word: 'Ask first' },
-  { value: 'acceptEdits', word: 'Accept edits' },
-  { value: 'plan', word: 'Plan first' },
-  { value: 'auto', word: 'Decide by itself' },
-  { value: 'dontAsk', word: 'Deny, never ask' },
-  { value: 'bypassPermissions', word: 'Allow all' },
-];
-
 /** How much effort goes into an answer. */
 export const EFFORTS: readonly NonNullable<LaunchOptions['effort']>[] = ['low', 'medium', 'high', 'xhigh', 'max'];
 
@@ -50,8 +41,8 @@ export function requestOf(draft: Draft): { request: CreateRequest } | { problems
   const options: LaunchOptions = { ...PAGE_OPTIONS };
   if (!draft.cwd.trim().startsWith('/')) problems.cwd = 'An absolute path, such as /home/me/project.';
   if (draft.model.trim() !== '') options.model = draft.model.trim();
-  const mode = MODES.find((one) => one.value === draft.mode);
-  if (mode !== undefined) options.permission_mode = mode.value;
+  const mode = MODES.find((one) => one.mode === draft.mode)?.mode;
+  if (mode !== undefined) options.permission_mode = mode as NonNullable<LaunchOptions['permission_mode']>;
   const effort = EFFORTS.find((one) => one === draft.effort);
   if (effort !== undefined) options.effort = effort;
   if (lines(draft.allowed).length > 0) options.allowed_tools = lines(draft.allowed);

@@ -8,8 +8,9 @@ import { isLive } from '../daemon/link';
 import { lobby, sessions } from '../daemon/lobby';
 import { canAct } from '../daemon/role';
 import { Layer } from '../shell/layer';
+import { MODES, effortWord } from '../shell/mode-words';
 import { DirectoryField, recentDirectories } from './directory';
-import { EFFORTS, EMPTY, MODES, fieldOf, keepDraft, keptDraft, requestOf, type Draft, type Problems } from './new-draft';
+import { EFFORTS, EMPTY, fieldOf, keepDraft, keptDraft, requestOf, type Draft, type Problems } from './new-draft';
 import { titleOf } from './words';
 
 const FORKABLE = 50;
@@ -87,7 +88,7 @@ export default function NewSession() {
               )}</Field>
               <Field word="Permissions" problem={state.problems.mode}>{(id) => (
                 <select id={id} value={draft.mode} onChange={(event) => setDraft('mode', event.currentTarget.value)}>
-                  <option value="">Default</option><For each={MODES}>{(one) => <option value={one.value} selected={one.value === draft.mode}>{one.word}</option>}</For>
+                  <option value="">Default</option><For each={MODES}>{(one) => <option value={one.mode} title={one.about} selected={one.mode === draft.mode}>{one.word}</option>}</For>
                 </select>
               )}</Field>
             </div>
@@ -114,7 +115,7 @@ export default function NewSession() {
                 <Field word="Budget, US dollars" problem={state.problems.budget}>{(id) => <input id={id} inputmode="decimal" placeholder="No limit" {...text('budget')} />}</Field>
                 <Field word="Effort" problem={state.problems.effort}>{(id) => (
                   <select id={id} value={draft.effort} onChange={(event) => setDraft('effort', event.currentTarget.value)}>
-                    <option value="">Default</option><For each={EFFORTS}>{(one) => <option value={one} selected={one === draft.effort}>{one}</option>}</For>
+                    <option value="">Default</option><For each={EFFORTS}>{(one) => <option value={one} selected={one === draft.effort}>{effortWord(one)}</option>}</For>
                   </select>
                 )}</Field>
               </div>
