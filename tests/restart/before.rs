@@ -1,4 +1,8 @@
 //! Owns what a version before left behind, in `tests/fixtures/before`, and what its clients say: both are still understood.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a client names its messages and requests"
+)]
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 

@@ -17,7 +17,7 @@ pub(in crate::cli) struct Open {
     #[arg(long, conflicts_with = "print")]
     pub(in crate::cli) qr: bool,
 
-    /// The URL under which the phone reaches the daemon [default: by server.listen and server.allowed_hosts].
+    /// The URL under which the phone reaches the daemon [default: by the daemon's own address and hosts].
     #[arg(long, value_name = "URL", requires = "qr", value_parser = url)]
     pub(in crate::cli) at: Option<String>,
 }
