@@ -25,7 +25,22 @@ export interface Place {
   isLayer?: boolean;
 }
 
-const [places, setPlaces] = createSignal<Place[]>([]);
+// A list beside the signal that tells of it: what is written to a signal while one page gives way to another may be taken back at
+// the end of that, and a dialog that has gone would hold the keys of the page for good.
+let held: readonly Place[] = [];
+const [version, setVersion] = createSignal(0);
+
+/** All places that are on the page, the newest last. */
+export function places(): readonly Place[] {
+  version();
+  return held;
+}
+
+function hold(next: readonly Place[]): void {
+  held = next;
+  setVersion((n) => n + 1);
+}
+
 const [lettersOn, setLettersOn] = createSignal(stored('trunkline.letters') !== 'off');
 const [changed, setChanged] = createSignal<Record<string, string>>(JSON.parse(stored('trunkline.keys') ?? '{}') as Record<string, string>);
 
@@ -43,7 +58,7 @@ function store(name: string, value: string): void {
   } catch { /* the choice lasts as long as the page */ }
 }
 
-export { places, lettersOn, changed as changedKeys };
+export { lettersOn, changed as changedKeys };
 
 /** Turns single letters on or off. */
 export function useLetters(on: boolean): void {
@@ -65,8 +80,8 @@ export const keysOf = (binding: Binding): string => changed()[binding.word] ?? b
 /** Holds a set of keys as long as the component is there. */
 export function useKeys(name: string, bindings: Binding[], when: Pick<Place, 'works' | 'isFirst' | 'isLayer'> = {}): void {
   const place: Place = { name, bindings, ...when };
-  setPlaces((all) => [...all, place]);
-  onCleanup(() => setPlaces((all) => all.filter((other) => other !== place)));
+  hold([...held, place]);
+  onCleanup(() => hold(held.filter((other) => other !== place)));
 }
 
 /** The places whose keys work now; of two that take a key the later one gets it. */
