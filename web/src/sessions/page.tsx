@@ -12,7 +12,7 @@ import { titleOf } from './words';
 
 /** The page. */
 export function SessionsPage() {
-  return <Show when={!hasList()} fallback={<Home />}><SessionList /></Show>;
+  return <Show when={!hasList()} fallback={<Home />}><h1 class="only-heard">Sessions</h1><SessionList /></Show>;
 }
 
 /** Beside the list: what needs a person, and a new session. */
