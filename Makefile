@@ -36,7 +36,7 @@ INSTALL ?= install
 STRIP ?= strip
 PROGRAM ?= target/release/trunkline
 
-.PHONY: help run build console web install uninstall stage package test ready built test-node test-rust clients chaos fuzz lint deny fmt clean openapi contract tools
+.PHONY: help run build console web install uninstall stage package test ready built test-node test-rust test-console clients chaos fuzz lint deny fmt clean openapi contract tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
@@ -136,7 +136,7 @@ test: tools web ## Install what the tests need, then run everything
 	$(MAKE) --no-print-directory ready test-node > target/ready.log 2>&1 & ready=$$!; \
 	failed=0; $(MAKE) --no-print-directory lint built || failed=1; \
 	wait $$ready || failed=1; cat target/ready.log; exit $$failed
-	@$(MAKE) --no-print-directory test-rust
+	@$(MAKE) --no-print-directory test-rust test-console
 
 lint: ## Check format, lints and documentation
 	$(CARGO) fmt --check
@@ -238,6 +238,10 @@ test-rust: tools ready
 	else \
 		set -x; $(CARGO) test --locked --lib --tests; \
 	fi
+
+# The console in a real browser, served by the program that the tests in Rust were built with.
+test-console: tools $(WEB_TEST_READY)
+	node --test --test-concurrency=1 $(WEB_TEST)/console/*.test.mjs
 
 # `make chaos SECONDS=3600`, `make chaos KILLS=1000`, `make chaos SEED=7`: docs/RELIABILITY.md.
 chaos: tools $(WEB_TEST_READY) $(PYTHON) ## Have everything fail at random for two minutes, or longer: SECONDS, KILLS, SEED

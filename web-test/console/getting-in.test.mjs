@@ -1,0 +1,99 @@
+// Owns how browsers get in, and stay out: addresses of `trunkline open`, the token, and a login that was revoked.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { after, before, test } from 'node:test';
+import { Person, accessible, launch } from './browser.mjs';
+import { World, until } from './world.mjs';
+
+let browser;
+let world;
+before(async () => {
+  browser = await launch();
+  world = await World.start();
+});
+after(async () => {
+  await browser?.close();
+  await world?.end();
+});
+
+const pages = (page) => page.getByRole('navigation', { name: 'Pages' });
+
+test('an address lets one browser in, once, and is in no history', async () => {
+  const address = await world.address();
+  const person = await Person.at(browser, world.url);
+  const page = await person.signIn(address);
+  assert.equal(new URL(page.url()).pathname, '/');
+  await page.goBack().catch(() => undefined);
+  assert.ok(!page.url().includes(address.slice(6)), 'the ticket is in the history');
+  await person.clean();
+  const other = await Person.at(browser, world.url);
+  const late = await other.context.newPage();
+  await late.goto(world.url + address);
+  await late.getByRole('heading', { name: 'This browser is not signed in.' }).waitFor();
+  await late.getByRole('alert').waitFor();
+  await person.context.close();
+  await other.context.close();
+});
+
+test('a token that is pasted lets a browser in, and a wrong one does not', async () => {
+  const person = await Person.at(browser, world.url);
+  const page = await person.context.newPage();
+  await page.goto(`${world.url}/usage`);
+  await page.getByLabel('Or paste its token').fill('wrong');
+  await page.getByRole('button', { name: 'Go in' }).click();
+  await page.getByRole('alert').waitFor();
+  await accessible(page, 'the page that asks for a login');
+  await page.getByLabel('Or paste its token').fill(world.token);
+  await page.getByRole('button', { name: 'Go in' }).click();
+  await page.getByRole('heading', { name: 'Usage' }).waitFor();
+  await person.context.close();
+});
+
+test('a login that is revoked is out at once, with its socket', async () => {
+  const person = await Person.at(browser, world.url);
+  const page = await person.signIn(await world.address());
+  const { items } = await world.ask('/v1/logins');
+  for (const { id } of items) await world.ask(`/v1/logins/${id}`, { method: 'DELETE' });
+  await page.getByRole('heading', { name: 'This browser is not signed in.' }).waitFor();
+  await person.context.close();
+});
+
+test('a server at another port is sent the cookie and can do nothing with it', async () => {
+  const person = await Person.at(browser, world.url);
+  const page = await person.signIn(await world.address());
+  const heard = [];
+  const server = createServer((request, response) => {
+    heard.push(request.headers.cookie ?? '');
+    response.setHeader('content-type', 'text/html');
+    response.end('<!doctype html><title>another</title>');
+  });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  const other = await person.context.newPage();
+  await other.goto(`http://127.0.0.1:${server.address().port}/v1/x`);
+  const cookie = await until('the cookie comes to the other port', () => heard.find((one) => one.includes('trunkline')));
+  // The server uses what it was sent, as a program may.
+  for (const headers of [{ cookie }, { cookie, origin: world.url, 'sec-fetch-site': 'same-origin' }, { cookie, 'trunkline-login': 'guess', origin: world.url }]) {
+    const answer = await fetch(`${world.url}/v1/sessions`, { headers });
+    assert.equal(answer.status, 401, JSON.stringify(headers));
+  }
+  // Its page asks, and the browser sends the cookie along.
+  const asked = await other.evaluate(async (url) => {
+    const results = [];
+    for (const path of ['/v1/sessions', '/v1/logins/current', '/v1/tickets']) {
+      const method = path.endsWith('tickets') ? 'POST' : 'GET';
+      results.push(await fetch(url + path, { method, credentials: 'include', mode: 'no-cors' }).then((answer) => answer.type, () => 'refused'));
+    }
+    const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/ws`, ['trunkline.v1']);
+    results.push(await new Promise((resolve) => { socket.onopen = () => resolve('opened'); socket.onerror = () => resolve('refused'); }));
+    return results;
+  }, world.url);
+  assert.ok(!asked.includes('opened') && asked.every((one) => ['opaque', 'refused'].includes(one)), JSON.stringify(asked));
+  const { items } = await world.ask('/v1/sessions');
+  assert.deepEqual(items, []);
+  // Nor can it put the page into a frame.
+  await other.evaluate((url) => { const frame = document.createElement('iframe'); frame.src = url; document.body.append(frame); }, world.url);
+  await until('the frame is refused', () => other.frames().some((frame) => frame.url().startsWith('chrome-error:')));
+  server.close();
+  await pages(page).waitFor();
+  await person.context.close();
+});
