@@ -69,7 +69,7 @@ def call(method, path, body=None):
 
 
 class World:
-    """What the requests are about: a session that waits for a person, and a webhook. Each is made when it is needed first, and
+    """The subjects of the requests: a session that waits for a person, and a webhook. Each is made when it is needed first, and
     again when a request has deleted it."""
 
     def __init__(self):

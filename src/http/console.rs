@@ -44,7 +44,7 @@ const INDEX: &str = "index.html";
 /// The page of a program without a console.
 const MISSING: &str = include_str!("console/missing.html");
 
-/// What was there when the program was built.
+/// The files that were there when the program was built.
 const EMBEDDED: &[ConsoleFile] = include!(concat!(env!("OUT_DIR"), "/console.rs"));
 
 /// The policy of the page: files and data of this daemon, and no script or markup that is made of text but by the page's

@@ -203,7 +203,7 @@ impl AppState {
         self.0.tickets.redeem(ticket, path, Instant::now())
     }
 
-    /// What a token, or a ticket for this path, opens. A ticket is used up.
+    /// The access that a token, or a ticket for this path, gives. A ticket is used up.
     pub(super) fn opened_by(&self, credential: &str, path: &str) -> Option<Shown> {
         let tenure = Tenure::default();
         let of_token = self.0.tokens.role_of(credential);

@@ -342,7 +342,7 @@ async fn attach_records(
         inbox,
     } = attachment;
     let head = live.head_seq;
-    // What changes from here on is told by a frame.
+    // Changes from here on are told by a frame.
     let queue = state.prompt_queue().list(id).await?;
     let names = (connection, client_id);
     let snapshot = frames::snapshot(view, live, names, cursor.position(), &queue);

@@ -17,7 +17,7 @@ use crate::{
 const PROMPT_BYTES: usize = 64 * 1024;
 /// What a body may have that holds no prompt, and what one that does may have beyond it: see `docs/PROTOCOL.md`.
 const BODY_BYTES: usize = 1024 * 1024;
-/// What may be sent about logins, which a stranger does.
+/// The bytes that may be sent about logins, which a stranger does.
 const LOGIN_BYTES: usize = 4 * 1024;
 /// The operations whose bodies may hold a prompt, a tool's input or a file.
 const LARGE: [&str; 8] = [

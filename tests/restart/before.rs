@@ -156,7 +156,7 @@ async fn a_data_directory_of_the_version_before_is_as_it_was() {
     assert_eq!(rest.session(parked).await["state"], "idle");
 }
 
-/// What the commands of the version before send, in their order: the method, the path below a session, the body, and the status
+/// The requests of the commands of the version before, in their order: the method, the path below a session, the body, and the status
 /// that they expect with members that they read.
 const REQUESTS: [(&str, &str, &str, u16, &[&str]); 17] = [
     (

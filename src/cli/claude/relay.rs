@@ -162,7 +162,7 @@ struct Relay<'a> {
     launch: Launch,
     pending: Pending,
     session: Option<Session>,
-    /// Of the session, and of this client. A launch that is said again, as its answer was lost, is known by them.
+    /// The ids of the session and of this client. A launch that is said again, as its answer was lost, is known by them.
     ids: (SessionId, ConnectionId),
     /// Whether a daemon may know of the launch.
     has_launched: bool,

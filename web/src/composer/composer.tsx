@@ -10,7 +10,7 @@ import './composer.css';
 /** The box, with the queue and the state of the session above it. */
 export function Composer(props: {
   session: SessionSummary;
-  /** What the CLI proposes to say next. */
+  /** The CLI's proposal for the next message. */
   suggestion?: string | null | undefined;
   /** A message is on its way into the conversation: the transcript shows it at once, under its id. */
   onSent?: (uuid: string, draft: Draft) => void;

@@ -6,7 +6,7 @@ import { emptyDraft, type Draft } from './content';
 
 /** A draft that is open on the page. */
 export interface OpenDraft {
-  /** What is in the box now. */
+  /** The content of the box now. */
   draft: Draft;
   /** Whether what was kept has been read. */
   isRead: Accessor<boolean>;

@@ -5,7 +5,7 @@ import { span } from '../shell/time';
 /** A way on, each with a button. */
 export type NoticeAct = 'resume' | 'fork' | 'fresh_start' | 'interrupt' | 'keep-waiting' | 'leave-it';
 
-/** What is said. */
+/** The words of a notice. */
 export interface Notice { text: string; tone: 'failed' | 'need' | 'quiet'; acts: NoticeAct[] }
 
 /** The words of the buttons. */

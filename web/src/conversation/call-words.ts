@@ -15,7 +15,7 @@ const KINDS: Record<string, CardKind> = {
 /** The kind of a call's card. */
 export const kindOf = (call: CallBlock): CardKind => (call.agent !== null ? 'agent' : KINDS[call.name] ?? (call.name.startsWith('mcp__') ? 'mcp' : 'other'));
 
-/** What a card says in one line. */
+/** A card in one line. */
 export interface CardLine {
   /** The kind in a word, for those who hear it. */
   word: string;
@@ -48,7 +48,7 @@ export function exitOf(call: CallBlock): number | null {
   return found === null ? null : Number(found[1]);
 }
 
-/** What a command printed. */
+/** The output of a command. */
 export function outputOf(call: CallBlock): string {
   const { result } = call;
   if (result === null) return '';
@@ -60,7 +60,7 @@ export function outputOf(call: CallBlock): string {
 const linesIn = (text: string): number => (text === '' ? 0 : text.split('\n').length - (text.endsWith('\n') ? 1 : 0));
 const firstLine = (text: string): string => text.trimStart().split('\n', 1)[0] ?? '';
 
-/** What a card says while it is folded. */
+/** The words of a card that is folded. */
 export function lineOfCall(call: CallBlock): CardLine {
   const input = inputOf(call);
   const typed = raw(call.result?.typed);

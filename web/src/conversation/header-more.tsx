@@ -16,7 +16,7 @@ import { toast } from '../shell/toasts';
 import { showPanel, type PanelName } from '../side/panels';
 import type { Conversation } from './store';
 
-/** What may lie over the page. */
+/** A layer that may lie over the page. */
 export type HeaderLayer = 'find' | 'rewind' | null;
 
 /** The menu. */

@@ -1,6 +1,6 @@
 // Owns which part of a conversation an address names.
 
-/** What is behind `/s/{id}/`. */
+/** The rest of an address behind `/s/{id}/`. */
 export type Place = { kind: 'all' } | { kind: 'record'; seq: number; isRaw: boolean } | { kind: 'agent'; callId: string };
 
 /** Reads the rest of an address; what is not known is the conversation. */

@@ -3,7 +3,7 @@ import { createContext, createSignal, useContext, type Accessor } from 'solid-js
 
 /** The reader's place and choices, for as long as the conversation is open. */
 export interface Reading {
-  /** What the reader opened or folded, by the row's key. */
+  /** The rows that the reader opened or folded, by their keys. */
   isOpen(key: string, byItself: boolean): boolean;
   setOpen(key: string, isOpen: boolean): void;
   chosen: Accessor<ReadonlyMap<string, boolean>>;

@@ -15,7 +15,7 @@ import { useConversation } from './store';
 
 type Of<K extends Row['kind']> = Extract<Row, { kind: K }>;
 
-/** What a row is called. */
+/** The name of a row. */
 export function nameOf(row: Row): string {
   switch (row.kind) {
     case 'prompt': return row.block.isOfTheCli ? 'From the CLI' : 'You';
@@ -114,7 +114,7 @@ function ThinkingRow(props: { row: Of<'thinking'> }) {
   );
 }
 
-/** What a turn did, in one line of figures. */
+/** The work of a turn, in one line of figures. */
 export function workWords(work: WorkDone): string {
   const words = [many(work.steps, 'step')];
   if (work.files > 0) words.push(`${many(work.files, 'file')} changed`);

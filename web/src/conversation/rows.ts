@@ -2,7 +2,7 @@
 // as one group.
 import type { Block, CallBlock, Folded, NoteBlock, PromptBlock, TextBlock, ThinkingBlock, TurnBlock } from '../fold/model';
 
-/** What a turn did, in figures. */
+/** The work of a turn, in figures. */
 export interface WorkDone {
   steps: number;
   files: number;
@@ -34,7 +34,7 @@ export interface View {
   foldUpTo: number;
   /** Turns that the reader opened or folded, by the key of their work line. */
   chosen: ReadonlyMap<string, boolean>;
-  /** What came after this record is new; 0: nothing is. */
+  /** Records after this one are new; 0: none is. */
   newAfter: number;
   /** There are older records that are not loaded. */
   hasOlder: boolean;
@@ -86,7 +86,7 @@ function turnRows(rows: Row[], turn: Block[], end: TurnBlock | null, folded: Fol
   flush(rows, shown);
 }
 
-/** What stays of a folded turn: prompts, the final text, failures and what people decided. */
+/** The parts of a folded turn that stay: prompts, the final text, failures and decisions of people. */
 function staying(turn: Block[]): Set<Block> {
   const lastCall = turn.findLastIndex((block) => block.kind === 'call' || block.kind === 'thinking');
   return new Set(turn.filter((block, index) => {

@@ -16,7 +16,7 @@ export interface Sticking {
   stick(): void;
   /** Goes away from the end, as a find or a link does. */
   release(): void;
-  /** What is drawn has changed: the end is kept in view if it is followed. */
+  /** The drawn rows have changed: the end is kept in view if it is followed. */
   settle(): void;
   /** Listens to the scroller until the returned function is called. */
   attach(scroller: HTMLElement): () => void;

@@ -18,7 +18,7 @@ export interface Decided { state: string; by: string; at: string }
 /** An open conversation, as the parts of its page use it. */
 export interface Conversation {
   readonly id: string;
-  /** What is folded so far; it changes at most once a frame. */
+  /** The conversation as it is folded so far; it changes at most once a frame. */
   folded: Accessor<Folded>;
   /** The session: the snapshot's, with what the lobby has said since. */
   session: Accessor<Session | undefined>;
@@ -65,7 +65,7 @@ const STUB_ABOVE = 65_536;
 /** More than so many missed records are not applied one by one: the end is opened anew. */
 const MOST_MISSED = 5_000;
 const COALESCE_MS = 250;
-/** What the agent said is loaded up to this size unasked; what a tool printed is not. */
+/** Words of the agent are loaded up to this size unasked; output of tools is not. */
 const LARGEST_ANSWER = 1_000_000;
 
 export const ConversationContext = createContext<Conversation>();
@@ -160,7 +160,7 @@ export function openConversation(id: string): Conversation {
     setFolded(fold.folded);
   }
 
-  /** What the daemon notes about questions to people. */
+  /** The daemon's notes about questions to people. */
   function notice(line: Line): void {
     if (line.src !== 'daemon') return;
     const data = raw(line.data);

@@ -10,7 +10,7 @@ import type { Row } from './rows';
 import type { Sticking } from './sticking';
 import type { Conversation } from './store';
 
-/** What the keys act on. */
+/** The things that the keys act on. */
 export interface TranscriptParts {
   rows: Accessor<Row[]>;
   reading: Reading;

@@ -46,7 +46,7 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
   const visible = createMemo(() => virtual.getVirtualItems().map((item) => String(item.key)));
   const top = () => virtual.getVirtualItems()[0]?.start ?? 0;
 
-  // What the reader had seen when the page was opened is folded, and a line marks where the new begins.
+  // Turns that the reader had seen when the page was opened are folded, and a line marks where the new begins.
   createEffect(on(conversation.isOpened, (isOpened) => {
     const session = conversation.session();
     if (!isOpened || session === undefined || !isMain) return;
@@ -54,7 +54,7 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     if (session.unread && session.seen_seq > 0) setNewAfter(session.seen_seq);
     queueMicrotask(sticking.settle);
   }));
-  // Whoever sends a message has read what came before.
+  // A person who sends a message has read all before it.
   createEffect(on(conversation.toEnd, () => {
     if (!isMain) return;
     setFoldUpTo(folded().lastSeq);

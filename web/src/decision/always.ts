@@ -28,7 +28,7 @@ export const ruleText = ({ toolName, ruleContent }: Rule): string => (ruleConten
 
 const rulesIn = (update: Update): Rule[] => (Array.isArray(update.rules) ? update.rules as Rule[] : []);
 
-/** What a rule allows, in words. */
+/** The meaning of a rule, in words. */
 export function ruleWords({ toolName, ruleContent }: Rule): string {
   const mcp = mcpOf(toolName);
   if (ruleContent === undefined || ruleContent === '') return mcp === null ? `every use of ${toolName}` : `every use of ${mcp.server}: ${mcp.tool}`;
@@ -60,7 +60,7 @@ export function isWide(update: Update): boolean {
     || /^(?:sudo|bash|sh|python3?|node|env|xargs|npx|curl|eval)(?::\*| \*)$/.test(ruleContent ?? ''));
 }
 
-/** What can be allowed for good: what the agent suggests, else the very command or the very tool. */
+/** The rules that can be allowed for good: those that the agent suggests, else the very command or the very tool. */
 export function updatesFor(approval: Approval): Update[] {
   if (approval.requires_user_interaction || approval.kind !== 'tool') return [];
   const suggested = (approval.suggestions ?? []).filter((one): one is Update => typeof (one as { type?: unknown }).type === 'string');

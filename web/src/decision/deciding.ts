@@ -9,7 +9,7 @@ import { forgetKept } from './kept';
 import { ask } from './pending';
 import { useQuiet, useUnseen } from './quiet';
 
-/** What a card is given. */
+/** The properties of a card. */
 export interface CardProps {
   approval: Approval;
   /** The directory of the session. */
@@ -26,7 +26,7 @@ export interface CardProps {
   onMove?: (by: 1 | -1) => void;
 }
 
-/** What the parts of a card share. */
+/** The state that the parts of a card share. */
 export type Deciding = ReturnType<typeof useDeciding>;
 
 /** Takes one decision. */
@@ -74,7 +74,7 @@ export function useDeciding(props: CardProps) {
     showsAll, showAll: () => setShowsAll(true),
     /** Lines that a part of the body does not draw. */
     setHidden,
-    /** What is not on the screen is said on the button. */
+    /** A button says how many lines are not on the screen. */
     withUnseen: (word: string) => (unseenLines() > 0 ? `${word} (${unseenLines().toLocaleString()} ${unseenLines() === 1 ? 'line' : 'lines'} not seen)` : word),
     /** A handler for a button that decides. */
     press: (run: () => void) => (event: MouseEvent) => { if (quiet.countsClick(event)) run(); },

@@ -8,7 +8,7 @@ import { ask, waitingIn } from './pending';
 
 const LINE_MS = 4_000;
 
-/** What was decided, for as long as its line is shown. */
+/** A request that was decided, for as long as its line is shown. */
 interface Ended { approval: Approval; isMine: boolean }
 
 /** Keeps the lines of what was decided: here, or by somebody else. */

@@ -15,7 +15,7 @@ export interface Field {
   fallback: Value;
 }
 
-/** What is filled in: a text as it was typed, a tick, or the chosen ones. */
+/** A value that is filled in: a text as it was typed, a tick, or the chosen ones. */
 export type Value = string | boolean | string[];
 
 type Schema = Record<string, unknown>;
@@ -52,7 +52,7 @@ export function fieldsOf(schema: unknown, order: readonly string[] | null): Fiel
   return names.map((name) => fieldOf(name, asSchema(properties[name]), required.has(name)));
 }
 
-/** What is wrong with a value, in words; `null`: nothing. */
+/** The fault of a value, in words; `null`: none. */
 export function problemOf(field: Field, value: Value): string | null {
   if (field.kind === 'yes-no') return null;
   if (Array.isArray(value)) {

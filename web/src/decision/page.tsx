@@ -38,7 +38,7 @@ function Inbox() {
   let host: HTMLDivElement | undefined;
   const { ended, decided, isGone } = useEnded(createMemo(() => waiting().map(({ summary, session }) => ({ id: summary.id, sessionId: session.id }))));
   const open = createMemo(() => waiting().filter(({ summary }) => !isGone(summary.id)));
-  // What is open stays open: a new request never takes its place.
+  // An open request stays open: a new one never takes its place.
   const current = createMemo<Waiting | undefined>((before) => {
     const wanted = params.approval ?? before?.summary.id;
     return open().find(({ summary }) => summary.id === wanted) ?? open()[0];

@@ -4,7 +4,7 @@ import type { Approval, DecisionRequest } from '../daemon/types';
 /** A question. */
 export interface Question { text: string; header: string; isMany: boolean; options: { label: string; description: string; preview: string }[] }
 
-/** What a person gave to one question. */
+/** A person's answer to one question. */
 export interface Given { labels: string[]; isOther: boolean; other: string; note: string; isSkipped: boolean }
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
@@ -23,7 +23,7 @@ export function questionsOf(approval: Approval): Question[] {
 /** Whether a question needs nothing more. */
 export const isAnswered = (given: Given): boolean => given.isSkipped || given.labels.length > 0 || (given.isOther && given.other.trim() !== '');
 
-/** What is sent: answers, remarks, and what was skipped, each by the question's text. */
+/** The answer to be sent: answers, remarks, and skipped questions, each by the question's text. */
 export function answersOf(questions: Question[], given: readonly Given[]): Pick<DecisionRequest, 'answers' | 'notes' | 'skipped'> {
   const answers: Record<string, string | string[]> = {};
   const notes: Record<string, string> = {};

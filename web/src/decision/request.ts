@@ -78,7 +78,7 @@ export function questionOf(approval: Approval, cwd: string): string {
   return `Use ${tool || approval.subject}?`;
 }
 
-/** What a row says of a request: a word, and the rest in one line. */
+/** A request as a row says it: a word, and the rest in one line. */
 export function lineOf(approval: Approval, cwd: string): { word: string; text: string } {
   const input = inputOf(approval);
   const path = pathOf(approval);
@@ -97,7 +97,7 @@ export function lineOf(approval: Approval, cwd: string): { word: string; text: s
   return { word: 'Use', text: mcp === null ? [toolOf(approval) || approval.subject, shortPath(path ?? '', cwd)].filter(Boolean).join(' ') : `${mcp.server}: ${mcp.tool}` };
 }
 
-/** What a row says before the whole request is there. */
+/** The words of a row before the whole request is there. */
 export function briefOf(summary: ApprovalSummary): { word: string; text: string } {
   if (summary.kind === 'question') return { word: 'Asks', text: 'a question' };
   if (summary.kind === 'plan') return { word: 'Plan', text: 'to review' };
@@ -105,7 +105,7 @@ export function briefOf(summary: ApprovalSummary): { word: string; text: string 
   return { word: 'Use', text: summary.tool_name ?? summary.subject };
 }
 
-/** Who decided, in words: `phone`, `the rule no-env`, `you`. */
+/** The decider in words: `phone`, `the rule no-env`, `you`. */
 export function whoOf(by: string): string {
   const [kind, ...rest] = by.split(':');
   const name = rest.join(':');

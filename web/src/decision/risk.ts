@@ -10,7 +10,7 @@ export interface Mark { from: number; to: number; reason: string }
 /** A command in its row. The marks count from the start of the row's text. */
 export interface CommandRow { text: string; marks: Mark[] }
 
-/** What a request could do. `reasons` has each reason once; empty: nothing is marked. */
+/** The risk of a request. `reasons` has each reason once; empty: nothing is marked. */
 export interface Risk { rows: CommandRow[]; reasons: string[]; marks: Mark[] }
 
 const WRAPPERS = new Set(['env', 'nice', 'nohup', 'time', 'timeout', 'command', 'exec', 'builtin', 'xargs', 'stdbuf', 'setsid', 'then', 'do', 'else', 'if', 'while', '!', 'sudo', 'doas']);
@@ -213,7 +213,7 @@ function textsIn(value: unknown, depth = 0): string[] {
   return Object.values(value).flatMap((one) => textsIn(one, depth + 1));
 }
 
-/** What a request could do that a person should look at twice. */
+/** The doings of a request that a person should look at twice. */
 export function riskOf(approval: Approval, cwd: string, changed?: Record<string, unknown>): Risk {
   const input = changed ?? inputOf(approval);
   const tool = toolOf(approval);

@@ -73,7 +73,7 @@ export class Fold {
   private again(): void {
     const { lines } = this;
     this.lines = [];
-    // What was drawn before must look changed.
+    // Rows that were drawn before must look changed.
     this.highest += 1_000_000_000;
     this.work = new Work(this.highest);
     for (const line of lines) this.take(line);

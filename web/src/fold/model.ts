@@ -30,11 +30,11 @@ export interface Picture { mediaType: string; base64: string }
 /** How far a prompt is. */
 export type PromptState = 'sending' | 'sent' | 'queued' | 'started' | 'cancelled';
 
-/** What a person, or a program in a person's place, said. */
+/** A message of a person, or of a program in a person's place. */
 export interface PromptBlock extends Common {
   kind: 'prompt';
   uuid: string | null;
-  /** Who sent it: `rest`, `ws:<client id>`, …; `null`: this page, and the journal does not have it yet. */
+  /** Its sender: `rest`, `ws:<client id>`, …; `null`: this page, and the journal does not have it yet. */
   by: string | null;
   text: string;
   pictures: Picture[];
@@ -46,7 +46,7 @@ export interface PromptBlock extends Common {
 /** A piece of Markdown that can be drawn by itself. All but the last one never change. */
 export interface Part { text: string; isClosed: boolean }
 
-/** What the agent says. */
+/** Words of the agent. */
 export interface TextBlock extends Common {
   kind: 'text';
   text: string;
@@ -63,7 +63,7 @@ export interface TextBlock extends Common {
   lacksBeginning: boolean;
 }
 
-/** What the agent thinks. */
+/** Thoughts of the agent. */
 export interface ThinkingBlock extends Common {
   kind: 'thinking';
   text: string;
@@ -96,7 +96,7 @@ export interface Asked {
   /** The record of the request. */
   requestSeq: number;
   state: string;
-  /** Who decided; `null` while it waits. */
+  /** The decider; `null` while it waits. */
   by: string | null;
   at: string;
 }
@@ -109,9 +109,9 @@ export interface Agent {
   steps: number;
   tokens: number | null;
   ms: number | null;
-  /** What it does now, in words; `null`: nothing. */
+  /** Its present step, in words; `null`: none. */
   current: string | null;
-  /** What it did, in its order. */
+  /** Its steps, in their order. */
   blocks: Block[];
   status: 'running' | 'done' | 'failed' | 'stopped';
 }
@@ -121,7 +121,7 @@ export interface CallBlock extends Common {
   kind: 'call';
   id: string;
   name: string;
-  /** What it is called with; empty while it is being written. */
+  /** Its arguments; empty while they are being written. */
   input: Record<string, unknown>;
   /** Its input as JSON, as far as it is written; empty once it is whole. */
   partialJson: string;
@@ -194,7 +194,7 @@ export interface Folded {
   todos: Todo[];
   /** The prompts that wait for a turn. */
   waiting: PromptBlock[];
-  /** What the CLI proposes to say next. */
+  /** The CLI's proposal for the next message. */
   suggestion: string | null;
   rateLimit: RateLimit | null;
   model: string | null;

@@ -130,7 +130,7 @@ export function onSystem(work: Work, line: Line, data: Raw): void {
   }
 }
 
-/** What is said in a line of its own. */
+/** A note in a line of its own. */
 function told(work: Work, line: Line, subtype: string, data: Raw): void {
   switch (subtype) {
     case 'compact_boundary': {
@@ -176,7 +176,7 @@ function told(work: Work, line: Line, subtype: string, data: Raw): void {
   }
 }
 
-/** What stands beside the messages: proposals, limits, summaries, a fresh start. Whether it was one of these. */
+/** Takes a line that stands beside the messages: proposals, limits, summaries, a fresh start; says whether it was one of these. */
 export function onBeside(work: Work, line: Line, data: Raw): boolean {
   switch (data.type) {
     case 'prompt_suggestion':

@@ -47,7 +47,7 @@ function begin(work: Work, line: Line, prompt: PromptBlock): void {
   work.begin(line);
 }
 
-/** What the CLI takes is begun, also by a CLI that says nothing about its queue. */
+/** A prompt that the CLI takes is begun, also by a CLI that says nothing about its queue. */
 export function beginOldest(work: Work, line: Line): void {
   const oldest = work.folded.waiting[0];
   if (oldest !== undefined && oldest.state === 'sent') begin(work, line, oldest);

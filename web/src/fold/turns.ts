@@ -16,7 +16,7 @@ const CONTROLS: Record<string, (request: Raw) => string> = {
   rewind_files: (request) => (request.dry_run === true ? '' : 'Files were set back to an earlier message'),
 };
 
-/** Who did something, in words. */
+/** The doer of something, in words. */
 export function who(by: string | null): string {
   if (by === null || by === '' || by === 'rest' || by.startsWith('ws:')) return 'you';
   if (by.startsWith('rule:') || by.startsWith('expiry:')) return `the rule ${by.slice(by.indexOf(':') + 1)}`;
@@ -60,7 +60,7 @@ export function onTurnEnd(work: Work, line: Line, data: Raw): void {
   endTurn(work);
 }
 
-/** What this turn alone cost, where the CLI says it; its total is of the whole conversation. */
+/** The cost of this turn alone, where the CLI says it; its total is of the whole conversation. */
 function costOf(data: Raw): number | null {
   const models = data.model_usage_since_last_result;
   if (models === undefined) return null;
@@ -68,7 +68,7 @@ function costOf(data: Raw): number | null {
   return costs.reduce((sum, one) => sum + one, 0);
 }
 
-/** Whatever ran has ended with the turn. */
+/** All that ran has ended with the turn. */
 export function endTurn(work: Work): void {
   const { folded } = work;
   folded.workingSince = null;

@@ -80,7 +80,7 @@ export class Work {
   /** A block has changed. */
   touch(block: Block): void {
     block.version += 1;
-    // What is drawn of a sub-agent is drawn in its call.
+    // A sub-agent is drawn in its call.
     if (block.kind === 'call' && block.parent !== null) {
       const parent = this.folded.calls.get(block.parent);
       if (parent !== undefined) this.touch(parent);

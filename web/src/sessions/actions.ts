@@ -6,7 +6,7 @@ import { many } from '../shell/time';
 import { toast } from '../shell/toasts';
 import { titleOf } from './words';
 
-/** What a dialog asks about sessions. */
+/** A dialog's question about sessions. */
 export interface Asking { kind: 'rename' | 'tag' | 'snooze'; ids: string[] }
 
 const [asking, setAsking] = createSignal<Asking | null>(null);

@@ -2,7 +2,7 @@
 import type { SessionSummary } from '../daemon/types';
 import { GROUPS, groupOf, type GroupName } from './order';
 
-/** What is looked for; an empty text is no condition. */
+/** The conditions of a search; an empty text is none. */
 export interface Filter { q: string; state: GroupName | ''; project: string; tag: string }
 
 /** No condition at all. */

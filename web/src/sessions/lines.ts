@@ -22,7 +22,7 @@ export function linesOf(groups: readonly Group[], folded: ReadonlySet<GroupName>
   return lines;
 }
 
-/** What a list shows that holds still: the lines as they stood, and how many rows would stand elsewhere. */
+/** The picture of a list that holds still: the lines as they stood, and how many rows would stand elsewhere. */
 export interface Held { lines: Line[]; moved: number }
 
 /** Keeps lines where they stand while a person is in the list. Rows that are gone leave; new ones wait. */

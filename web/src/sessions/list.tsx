@@ -90,7 +90,7 @@ export function SessionList() {
   ];
   // Beside another page the list has its keys while the focus is in it.
   useKeys('Sessions', bindings, { works: () => hasFocus() || location.pathname === '/', isFirst: hasFocus });
-  // What is typed while a dialog is still on its way is not meant for the list.
+  // Keys that come while a dialog is still on its way are not meant for the list.
   useKeys('Dialog of the list', [], { works: () => asking() !== null || menu() !== null, isLayer: true });
   onMount(() => setTimeout(() => { void RowMenu.preload(); void AskDialog.preload(); }, PRELOAD_MS));
   const entries = (id: string) => all

@@ -3,7 +3,7 @@ import type { CreateRequest, LaunchOptions } from '../daemon/types';
 import { MODES } from '../shell/mode-words';
 import { PAGE_OPTIONS } from './launch';
 
-/** What the form holds, as text. */
+/** The form's content, as text. */
 export interface Draft {
   /** Where its conversation comes from: `new`, `resume`, or the id of the session of which it is a fork. */
   from: string;

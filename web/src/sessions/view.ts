@@ -60,7 +60,7 @@ const wanted = createRoot(() => createMemo(() => {
 
 /** The lines as they are shown, and how many rows would stand elsewhere. */
 export const held = createRoot(() => createMemo<Held & { own: unknown[] }>((before) => {
-  // What the person does to the list itself holds at once.
+  // The person's own changes of the list hold at once.
   const own = [filter(), folded(), sorts()];
   const lines = wanted();
   const isSame = before !== undefined && own.every((value, at) => value === before.own[at]);

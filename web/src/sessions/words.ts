@@ -26,7 +26,7 @@ export function inputOf(approval: Approval): Record<string, unknown> {
   return typeof input === 'object' && input !== null ? input as Record<string, unknown> : {};
 }
 
-/** What a decision is about. Until its request is known, the list's short word has to do. */
+/** The subject of a decision. Until its request is known, the list's short word has to do. */
 export function askedOf(kind: string, subject: string, approval: Approval | undefined): Saying {
   const input = approval === undefined ? {} : inputOf(approval);
   switch (kind) {
@@ -46,7 +46,7 @@ export function askedOf(kind: string, subject: string, approval: Approval | unde
   return subject === 'Bash' ? { words: 'Run a command', code: '' } : { words: `Use ${subject}`, code: '' };
 }
 
-/** What the agent said or did last. */
+/** The last words or deed of the agent. */
 function lastOf(session: SessionSummary): Saying {
   const last = session.last_line;
   if (last == null) return { words: '', code: '' };

@@ -8,7 +8,7 @@ import './menu.css';
 export interface MenuItem {
   word: string;
   run: () => void;
-  /** What it is for, in a quieter line. */
+  /** Its purpose, in a quieter line. */
   about?: string | undefined;
   /** Its key, as it is shown. */
   keys?: string | undefined;

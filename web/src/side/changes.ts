@@ -1,13 +1,13 @@
 // Owns which files the edits of a session changed, and what they held before and hold after, as the results of its tools say.
-// What a command changed is not known.
+// Changes by commands are not known.
 import type { JournalEntry } from './journal';
 
 /** A file that was changed. */
 export interface ChangedFile {
   path: string;
-  /** What it held before the first change; `null`: it was made; `undefined`: the records do not say. */
+  /** Its content before the first change; `null`: it was made; `undefined`: the records do not say. */
   before: string | null | undefined;
-  /** What it held after the last one; `undefined`: the records do not say. */
+  /** Its content after the last one; `undefined`: the records do not say. */
   after: string | undefined;
   /** Lines that the changes added and removed, one after the other. */
   added: number;

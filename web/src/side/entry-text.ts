@@ -20,7 +20,7 @@ function callText(input: Open): string {
   return JSON.stringify(input, null, 2);
 }
 
-/** What a record says, in its order. What sub-agents say is left out. */
+/** The words of a record, in their order. Those of sub-agents are left out. */
 export function saidIn(entry: JournalEntry): Said[] {
   const data = open(entry.data);
   if (data.parent_tool_use_id != null || data.isReplay === true || data.isMeta === true) return [];

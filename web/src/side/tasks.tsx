@@ -74,7 +74,7 @@ function Row(props: { conversation: Conversation; task: Task }) {
 
 interface Printed { output?: string | null; total_bytes?: number | null; truncated?: boolean | null }
 
-/** What a task printed, as it prints it. */
+/** The output of a task, as it comes. */
 export function TaskOutput(props: { sessionId: string; taskId: string; isOver: boolean; name: string }) {
   const [printed, { refetch }] = createResource(
     () => props.taskId,

@@ -10,7 +10,7 @@ export interface TerminalText { lines: Stretch[][]; dropped: number }
 interface Look { fg: number | null; bg: number | null; isBold: boolean; isDim: boolean; isItalic: boolean; isUnderlined: boolean; isStruck: boolean; isReversed: boolean; isConcealed: boolean; href: string | null }
 
 const PLAIN: Look = { fg: null, bg: null, isBold: false, isDim: false, isItalic: false, isUnderlined: false, isStruck: false, isReversed: false, isConcealed: false, href: null };
-/** What is longer than this without an end is no control sequence. */
+/** A sequence that is longer than this without an end is no control sequence. */
 const LONGEST_SEQUENCE = 4_096;
 
 const classesOf = (look: Look): string => {

@@ -47,7 +47,7 @@ function fenceEnd(text: string, from: number, marker: string): { textEnd: number
 
 /** Cuts one Markdown text. */
 export class Splitter {
-  /** What is closed, in order. */
+  /** The closed parts, in order. */
   readonly chunks: Chunk[] = [];
   private tail = '';
   private whole = '';
@@ -86,7 +86,7 @@ export class Splitter {
     if (this.sawLinks && this.whole.length <= MOST_FOR_LINKS) this.resolveLinks();
   }
 
-  /** What is still open, for drawing. */
+  /** The part that is still open, for drawing. */
   open(): OpenPart | null {
     if (this.tail.trim() === '') return null;
     if (this.fence !== null) return { kind: 'code', language: this.fence.language, text: this.tail.slice(this.fence.from) };

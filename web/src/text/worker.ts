@@ -6,7 +6,7 @@ import { stretchesOf, type Scoped } from './scopes';
 
 /** A piece of work. */
 export type Job = { id: number } & ({ kind: 'highlight'; text: string; language: string } | { kind: 'diff'; before: string; after: string });
-/** What became of it; `null`: it is shown plain. */
+/** The outcome; `null`: it is shown plain. */
 export type Done = { id: number; result: Scoped[] | DiffRow[] | null };
 
 async function highlight(text: string, language: string): Promise<Scoped[] | null> {

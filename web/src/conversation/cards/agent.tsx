@@ -12,7 +12,7 @@ import { Card, Elapsed } from './card';
 
 const LAST_STEPS = 3;
 
-/** What an agent does now, in words. */
+/** The present step of an agent, in words. */
 export function stepOf(agent: Agent): string {
   const last = agent.blocks.findLast((block): block is CallBlock => block.kind === 'call');
   if (last !== undefined && (last.status === 'running' || last.status === 'asked' || last.status === 'writing')) {

@@ -52,7 +52,7 @@ export function Card(props: { call: CallBlock; rowKey: string; whileRunning?: bo
   );
 }
 
-/** Who decided about a call. */
+/** The decider of a call. */
 function DecidedLine(props: { asked: NonNullable<CallBlock['asked']> }) {
   const words: Record<string, string> = { allowed: 'Allowed', denied: 'Denied', changed: 'Changed and allowed', cancelled: 'Cancelled', withdrawn: 'Taken back', abandoned: 'Given up', overruled: 'Decided otherwise' };
   return <p class="quiet small" title={exact(props.asked.at)}>{words[props.asked.state] ?? props.asked.state} by {props.asked.by === 'rest' ? 'a person' : props.asked.by?.replace(/^ws:/, '')}</p>;

@@ -140,7 +140,7 @@ function Todos(props: { call: CallBlock }) {
   );
 }
 
-/** What a plan asks to be allowed. */
+/** The permissions that a plan asks for. */
 function Allowed(props: { call: CallBlock }) {
   const prompts = () => list(inputOf(props.call).allowedPrompts).map(raw);
   return (
