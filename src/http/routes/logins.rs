@@ -188,6 +188,8 @@ pub(super) async fn list(
 }
 
 /// Show the login of this request.
+///
+/// A page learns its role from it. A request with a token is of no login.
 #[utoipa::path(
     get, path = "/v1/logins/current", operation_id = "get_current_login", tag = "daemon",
     responses((status = 200, description = "The login", body = Login)),
