@@ -1,10 +1,11 @@
 // Owns when a conversation counts as read: the end of a turn was in view for a second, in a page that was looked at.
 import { createEffect, createSignal, onCleanup, type Accessor } from 'solid-js';
+import { canAct } from '../daemon/role';
 import type { Conversation } from './store';
 
 const LOOK_MS = 1_000;
 
-/** Marks the conversation as seen while its end is in view. */
+/** Marks the conversation as seen while its end is in view. The mark is of those who act: a viewer's look changes nothing. */
 export function watchSeen(conversation: Conversation, isAtEnd: Accessor<boolean>): void {
   const isLooking = () => document.visibilityState === 'visible' && document.hasFocus();
   const [looks, setLooks] = createSignal(isLooking());
@@ -17,7 +18,7 @@ export function watchSeen(conversation: Conversation, isAtEnd: Accessor<boolean>
   });
   createEffect(() => {
     const { workingSince, lastSeq } = conversation.folded();
-    if (!conversation.isOpened() || workingSince !== null || !isAtEnd() || !looks() || conversation.session()?.unread !== true) return;
+    if (!canAct() || !conversation.isOpened() || workingSince !== null || !isAtEnd() || !looks() || conversation.session()?.unread !== true) return;
     const timer = setTimeout(() => conversation.saw(lastSeq), LOOK_MS);
     onCleanup(() => clearTimeout(timer));
   });
