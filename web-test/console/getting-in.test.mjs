@@ -1,24 +1,17 @@
 // Owns how browsers get in, and stay out: addresses of `trunkline open`, the token, and a login that was revoked.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
-import { after, before, test } from 'node:test';
-import { Person, accessible, launch } from './browser.mjs';
-import { World, until } from './world.mjs';
+import { test } from 'node:test';
+import { Person, accessible } from './browser.mjs';
+import { stage } from './stage.mjs';
+import { until } from './world.mjs';
 
-let browser;
-let world;
-before(async () => {
-  browser = await launch();
-  world = await World.start();
-});
-after(async () => {
-  await browser?.close();
-  await world?.end();
-});
+const here = stage();
 
 const pages = (page) => page.getByRole('navigation', { name: 'Pages' });
 
 test('an address lets one browser in, once, and is in no history', async () => {
+  const { browser, world } = here;
   const address = await world.address();
   const person = await Person.at(browser, world.url);
   const page = await person.signIn(address);
@@ -36,6 +29,7 @@ test('an address lets one browser in, once, and is in no history', async () => {
 });
 
 test('a token that is pasted lets a browser in, and a wrong one does not', async () => {
+  const { browser, world } = here;
   const person = await Person.at(browser, world.url);
   const page = await person.context.newPage();
   await page.goto(`${world.url}/usage`);
@@ -50,6 +44,7 @@ test('a token that is pasted lets a browser in, and a wrong one does not', async
 });
 
 test('a login that is revoked is out at once, with its socket', async () => {
+  const { browser, world } = here;
   const person = await Person.at(browser, world.url);
   const page = await person.signIn(await world.address());
   const { items } = await world.ask('/v1/logins');
@@ -59,6 +54,7 @@ test('a login that is revoked is out at once, with its socket', async () => {
 });
 
 test('a server at another port is sent the cookie and can do nothing with it', async () => {
+  const { browser, world } = here;
   const person = await Person.at(browser, world.url);
   const page = await person.signIn(await world.address());
   const heard = [];

@@ -1,24 +1,17 @@
 // Owns that a page loses nothing: the network is cut ten times and the daemon killed twice in one streamed turn, and each word is
 // there once, with the draft, the focus and the place.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Person, launch } from './browser.mjs';
-import { World, scripted, until } from './world.mjs';
+import { test } from 'node:test';
+import { Person } from './browser.mjs';
+import { stage } from './stage.mjs';
+import { scripted, until } from './world.mjs';
 
-let browser;
-let world;
-before(async () => {
-  browser = await launch();
-  world = await World.start({ agent: 'real' });
-});
-after(async () => {
-  await browser?.close();
-  await world?.end();
-});
+const here = stage({ agent: 'real' });
 
 const WORDS = Array.from({ length: 400 }, (_, at) => `word${at}`);
 
 test('ten cuts and two kills in a turn lose and double nothing', { timeout: 240_000 }, async () => {
+  const { browser, world } = here;
   const person = await Person.at(browser, world.url);
   // Slowly, so that the turn runs as long as things are taken away.
   await fetch(`${world.env.ANTHROPIC_BASE_URL}/control`, {

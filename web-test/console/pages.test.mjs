@@ -1,34 +1,30 @@
 // Owns that every page is clean and accessible: at the desk and on the phone, in both themes.
-import { after, before, test } from 'node:test';
-import { Person, accessible, launch } from './browser.mjs';
-import { World, until } from './world.mjs';
+import { test } from 'node:test';
+import { Person, accessible } from './browser.mjs';
+import { stage } from './stage.mjs';
+import { until } from './world.mjs';
 
 const PAGES = {
   '/': /^Sessions|need/i, '/needs': 'Needs you', '/needs?state=decided': 'Needs you', '/new': 'New session', '/watch': 'Watch', '/usage': 'Usage', '/health': 'Health',
   '/settings/look': 'Settings', '/settings/keys': 'Settings', '/settings/notices': 'Settings', '/settings/logins': 'Settings', '/settings/configuration': 'Settings',
 };
 
-let browser;
-let world;
 let waiting;
-before(async () => {
-  browser = await launch();
-  world = await World.start();
-  const begin = (prompt) => world.ask('/v1/sessions', { body: { cwd: world.work, prompt } });
-  const [done, tool, , ,] = [await begin('hello'), await begin('tool'), await begin('question'), await begin('plan'), await begin('error')];
-  waiting = tool.id;
-  await until('turns end and requests wait', async () => {
-    const { items } = await world.ask('/v1/sessions');
-    return items.filter((one) => one.pending_approvals.length > 0).length === 3 && items.find((one) => one.id === done.id).turns === 1;
-  });
-});
-after(async () => {
-  await browser?.close();
-  await world?.end();
+const here = stage({
+  async set({ world }) {
+    const begin = (prompt) => world.ask('/v1/sessions', { body: { cwd: world.work, prompt } });
+    const [done, tool] = [await begin('hello'), await begin('tool'), await begin('question'), await begin('plan'), await begin('error')];
+    waiting = tool.id;
+    await until('turns end and requests wait', async () => {
+      const { items } = await world.ask('/v1/sessions');
+      return items.filter((one) => one.pending_approvals.length > 0).length === 3 && items.find((one) => one.id === done.id).turns === 1;
+    });
+  },
 });
 
 for (const size of ['desk', 'phone']) {
   test(`every page is clean and accessible on the ${size}`, async () => {
+    const { browser, world } = here;
     const person = await Person.at(browser, world.url, { size });
     const page = await person.signIn(await world.address());
     for (const [path, heading] of Object.entries({ ...PAGES, [`/s/${waiting}`]: null })) {

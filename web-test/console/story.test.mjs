@@ -1,13 +1,12 @@
 // Owns the first story of a new user: create, prompt, watch it stream, allow a command, answer a question, edit a plan, see a
 // diff, fork, see the cost. It is told with the real CLI and the simulated agent, at the desk, on a phone, and by keys alone.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Person, launch, pictured } from './browser.mjs';
+import { test } from 'node:test';
+import { Person, pictured } from './browser.mjs';
+import { stage } from './stage.mjs';
 import { World, scripted, until } from './world.mjs';
 
-let browser;
-before(async () => { browser = await launch(); });
-after(async () => { await browser?.close(); });
+const here = stage({ hasWorld: false });
 
 const PLAN = '1. Read the file\n2. Change it';
 const QUESTIONS = [{ question: 'Which database?', header: 'Database', multiSelect: false, options: [{ label: 'SQLite', description: 'one file' }, { label: 'Postgres', description: 'a server' }] }];
@@ -98,6 +97,7 @@ class Hands {
 
 /** Tells the story. */
 async function tell(agent, size, keys) {
+  const { browser } = here;
   const world = await World.start({ agent });
   try {
     const words = Object.fromEntries(Object.entries(PROMPTS[agent]).map(([name, text]) => [name, text.replaceAll('WORK', world.work)]));
@@ -157,7 +157,10 @@ async function tell(agent, size, keys) {
     const { items } = await world.ask('/v1/sessions');
     assert.deepEqual(items.map((one) => one.parent_id).filter(Boolean), [id]);
 
-    // The cost.
+    // The cost. The sums follow the end of a turn; the page asks for them once.
+    if (agent === 'real') {
+      await until('the sums have the turns', async () => (await world.ask('/v1/usage')).items.reduce((all, one) => all + one.turns, 0) === 4);
+    }
     if (keys) {
       await page.evaluate(() => document.activeElement?.blur?.());
       await page.keyboard.press('g');

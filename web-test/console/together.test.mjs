@@ -1,21 +1,14 @@
 // Owns that several browsers share a session: one decides, the others see it at once, and a viewer only watches.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Person, launch } from './browser.mjs';
-import { World, until } from './world.mjs';
+import { test } from 'node:test';
+import { Person } from './browser.mjs';
+import { stage } from './stage.mjs';
+import { until } from './world.mjs';
 
-let browser;
-let world;
-before(async () => {
-  browser = await launch();
-  world = await World.start();
-});
-after(async () => {
-  await browser?.close();
-  await world?.end();
-});
+const here = stage();
 
 test('one browser decides, another sees by whom, and a viewer cannot', async () => {
+  const { browser, world } = here;
   const { id } = await world.ask('/v1/sessions', { body: { cwd: world.work, prompt: 'Please use a tool' } });
   const people = [await Person.at(browser, world.url), await Person.at(browser, world.url, { size: 'phone' }), await Person.at(browser, world.url)];
   const roles = ['operator', 'operator', 'viewer'];
