@@ -16,20 +16,28 @@ export async function attempt<T>(work: Promise<T>): Promise<T | undefined> {
 
 const of = (id: string) => ({ params: { path: { id } } });
 
-/** Interrupts the turn. What is queued stays. */
-export const interrupt = (id: string) => attempt(rest.POST('/v1/sessions/{id}/interrupt', of(id)));
+/** The requests themselves: each throws what the daemon says. */
+export const requests = {
+  interrupt: (id: string) => rest.POST('/v1/sessions/{id}/interrupt', of(id)),
+  stop: (id: string) => rest.POST('/v1/sessions/{id}/stop', of(id)),
+  park: (id: string) => rest.POST('/v1/sessions/{id}/park', of(id)),
+  resume: (id: string, fresh = false): Promise<Session> => rest.POST('/v1/sessions/{id}/resume', { ...of(id), body: fresh ? { fresh } : {} }),
+  fork: (id: string, at?: string): Promise<Session> => rest.POST('/v1/sessions/{id}/fork', { ...of(id), body: at === undefined ? {} : { at } }),
+  rename: (id: string, title: string) => rest.PATCH('/v1/sessions/{id}', { ...of(id), body: { title: title.trim() || null } }),
+  leaveIt: (id: string) => rest.PUT('/v1/sessions/{id}/put_off', { ...of(id), body: { how: 'left' } }),
+};
+
+/** Interrupts the turn. Queued messages stay. */
+export const interrupt = (id: string) => attempt(requests.interrupt(id));
 /** Ends the process. */
-export const stop = (id: string) => attempt(rest.POST('/v1/sessions/{id}/stop', of(id)));
+export const stop = (id: string) => attempt(requests.stop(id));
 /** Ends the process of a session that does nothing; the next message starts it. */
-export const park = (id: string) => attempt(rest.POST('/v1/sessions/{id}/park', of(id)));
+export const park = (id: string) => attempt(requests.park(id));
 /** Starts a process, with the same conversation, or `fresh` with a new one. */
-export const resume = (id: string, fresh = false): Promise<Session | undefined> =>
-  attempt(rest.POST('/v1/sessions/{id}/resume', { ...of(id), body: fresh ? { fresh } : {} }));
+export const resume = (id: string, fresh = false) => attempt(requests.resume(id, fresh));
 /** Makes a copy, up to a message if one is named. */
-export const fork = (id: string, at?: string): Promise<Session | undefined> =>
-  attempt(rest.POST('/v1/sessions/{id}/fork', { ...of(id), body: at === undefined ? {} : { at } }));
+export const fork = (id: string, at?: string) => attempt(requests.fork(id, at));
 /** Gives it another name; an empty one takes the name away. */
-export const rename = (id: string, title: string) =>
-  attempt(rest.PATCH('/v1/sessions/{id}', { ...of(id), body: { title: title.trim() === '' ? null : title.trim() } }));
-/** Puts off what it needs, as long as the reasons of now hold. */
-export const leaveIt = (id: string) => attempt(rest.PUT('/v1/sessions/{id}/put_off', { ...of(id), body: { how: 'left' } }));
+export const rename = (id: string, title: string) => attempt(requests.rename(id, title));
+/** Puts off the reasons for which it needs a person, as long as those of now hold. */
+export const leaveIt = (id: string) => attempt(requests.leaveIt(id));

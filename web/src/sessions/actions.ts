@@ -1,5 +1,6 @@
 // Owns what a person can do with sessions of the list, one or many: each says what came of it.
 import { createSignal } from 'solid-js';
+import { requests } from '../daemon/acts';
 import { rest, said } from '../daemon/daemon';
 import { lobby } from '../daemon/lobby';
 import { many } from '../shell/time';
@@ -44,26 +45,23 @@ async function each(ids: string[], done: string, work: (id: string) => Promise<u
 }
 
 /** Ends the processes of sessions that do nothing. A message wakes them. */
-export const park = (ids: string[]) => each(ids, 'Parked', (id) => rest.POST('/v1/sessions/{id}/park', path(id)));
+export const park = (ids: string[]) => each(ids, 'Parked', requests.park);
 
 /** Ends the processes of sessions. */
-export const stop = (ids: string[]) => each(ids, 'Stopped', (id) => rest.POST('/v1/sessions/{id}/stop', path(id)));
+export const stop = (ids: string[]) => each(ids, 'Stopped', requests.stop);
 
 /** Starts a session's process again; `fresh` begins a new conversation. */
-export const resume = (ids: string[], fresh = false) =>
-  each(ids, 'Resumed', (id) => rest.POST('/v1/sessions/{id}/resume', { ...path(id), body: { fresh } }));
+export const resume = (ids: string[], fresh = false) => each(ids, 'Resumed', (id) => requests.resume(id, fresh));
 
 /** Gives sessions a name, or takes it away. */
-export const rename = (ids: string[], title: string) =>
-  each(ids, '', (id) => rest.PATCH('/v1/sessions/{id}', { ...path(id), body: { title: title.trim() || null } }));
+export const rename = (ids: string[], title: string) => each(ids, '', (id) => requests.rename(id, title));
 
 /** Puts sessions into a group, or out of theirs. */
 export const tag = (ids: string[], name: string) =>
   each(ids, '', (id) => rest.PATCH('/v1/sessions/{id}', { ...path(id), body: { tag: name.trim() || null } }));
 
 /** Leaves what sessions need as it is, for as long as the reasons hold. */
-export const leaveIt = (ids: string[]) =>
-  each(ids, 'Left as it is', (id) => rest.PUT('/v1/sessions/{id}/put_off', { ...path(id), body: { how: 'left' } }));
+export const leaveIt = (ids: string[]) => each(ids, 'Left as it is', requests.leaveIt);
 
 /** Puts off what sessions need. Decisions stay counted, as muted. */
 export const snooze = (ids: string[], until: Date) =>
@@ -81,7 +79,7 @@ export const markRead = (ids: string[]) => each(ids, '', (id) => {
 /** A new session that begins as a copy; answers its id. */
 export async function fork(id: string): Promise<string | undefined> {
   try {
-    return (await rest.POST('/v1/sessions/{id}/fork', { ...path(id), body: {} })).id;
+    return (await requests.fork(id)).id;
   } catch (error) {
     toast(`${nameOf([id])} was not forked: ${said(error).text}`, { isProblem: true });
     return undefined;
