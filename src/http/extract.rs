@@ -1,6 +1,6 @@
 //! Owns the extractors: bodies, queries and path ids that answer with a problem when they are wrong.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, str::FromStr};
 
 use axum::{
     body::Bytes,
@@ -153,6 +153,15 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Params<T> {
     }
 }
 
+/// The one id that the path names.
+async fn named<T: FromStr>(parts: &mut Parts, state: &AppState) -> Result<T, ApiError> {
+    let id = Path::<String>::from_request_parts(parts, state).await;
+    match id.map(|Path(text)| text.parse()) {
+        Ok(Ok(id)) => Ok(id),
+        _ => Err(ErrorCode::InvalidId.into()),
+    }
+}
+
 /// The session that the path names.
 pub(super) struct OfSession(pub(super) SessionId);
 
@@ -160,11 +169,7 @@ impl FromRequestParts<AppState> for OfSession {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let id = Path::<String>::from_request_parts(parts, state).await;
-        match id.map(|Path(text)| text.parse()) {
-            Ok(Ok(id)) => Ok(Self(id)),
-            _ => Err(ErrorCode::InvalidId.into()),
-        }
+        named(parts, state).await.map(Self)
     }
 }
 
@@ -190,11 +195,7 @@ impl FromRequestParts<AppState> for OfWebhook {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let id = Path::<String>::from_request_parts(parts, state).await;
-        match id.map(|Path(text)| text.parse()) {
-            Ok(Ok(id)) => Ok(Self(id)),
-            _ => Err(ErrorCode::InvalidId.into()),
-        }
+        named(parts, state).await.map(Self)
     }
 }
 
@@ -205,11 +206,7 @@ impl FromRequestParts<AppState> for OfLogin {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let id = Path::<String>::from_request_parts(parts, state).await;
-        match id.map(|Path(text)| text.parse()) {
-            Ok(Ok(id)) => Ok(Self(id)),
-            _ => Err(ErrorCode::InvalidId.into()),
-        }
+        named(parts, state).await.map(Self)
     }
 }
 

@@ -24,7 +24,7 @@ const DEFAULT_LIMIT: usize = 50;
 /// Most messages per page.
 const MAX_LIMIT: usize = 500;
 
-/// What a message waits for.
+/// The event that a message waits for.
 #[derive(Clone, Copy, Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum SendWait {
