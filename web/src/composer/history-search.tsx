@@ -1,12 +1,13 @@
 // Owns the search in what a person sent before (Alt R): a field and a list, the newest first.
-import { For, Show, createMemo, createResource, createSignal, onMount } from 'solid-js';
+import { For, Show, createMemo, createSignal, onMount } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { found, readHistory } from './history';
 
 const MOST_SHOWN = 30;
 
 /** The search. `choose` puts a text into the box; `close` leaves it as it was. */
 export function HistorySearch(props: { sessionId: string; choose: (text: string) => void; close: () => void }) {
-  const [history] = createResource(() => props.sessionId, readHistory);
+  const [history] = createAsked(() => props.sessionId, readHistory);
   const [query, setQuery] = createSignal('');
   const [active, setActive] = createSignal(0);
   const hits = createMemo(() => found(history() ?? [], query()).slice(0, MOST_SHOWN));

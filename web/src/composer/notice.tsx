@@ -1,6 +1,7 @@
 // Owns the line above the prompt box: how the session is when that matters, with a button for each way on.
 import { useNavigate } from '@solidjs/router';
-import { For, Show, createMemo, createResource } from 'solid-js';
+import { For, Show, createMemo } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { fork, interrupt, leaveIt, resume } from '../daemon/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
@@ -13,11 +14,11 @@ const MARKS = { failed: '▲', need: '◆', quiet: '' } as const;
 /** The line. Nothing is drawn while there is nothing to say. */
 export function SessionNotice(props: { session: SessionSummary }) {
   const navigate = useNavigate();
-  const [waysOut] = createResource(
+  const [waysOut] = createAsked(
     () => (props.session.state === 'failed' ? props.session.id : undefined),
     async (id) => (await rest.GET('/v1/sessions/{id}', { params: { path: { id } } })).ways_out as NoticeAct[],
   );
-  const notice = createMemo(() => noticeOf(props.session, now(), waysOut.state === 'ready' ? waysOut() : undefined));
+  const notice = createMemo(() => noticeOf(props.session, now(), waysOut()));
   const run = async (act: NoticeAct) => {
     const { id } = props.session;
     if (act === 'resume') await resume(id);

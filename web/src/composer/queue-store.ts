@@ -1,5 +1,6 @@
 // Owns the messages of a session that wait in the daemon, as far as the page knows them.
-import { createEffect, createResource, on, onCleanup, type Accessor } from 'solid-js';
+import { createEffect, on, onCleanup, type Accessor } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { ride } from '../daemon/link';
 import type { QueuedPrompt, SessionSummary } from '../daemon/types';
@@ -17,10 +18,9 @@ export interface Queue {
 
 /** The queue of a session. It is read again whenever the session's summary says that it is another one. */
 export function createQueue(session: Accessor<SessionSummary>): Queue {
-  const [items, { refetch, mutate }] = createResource(
+  const [items, { refetch, mutate }] = createAsked(
     () => ({ id: session().id, count: session().queued_prompts }),
-    async ({ id, count }) => (count === 0 ? [] : (await rest.GET('/v1/sessions/{id}/prompts', { params: { path: { id } } })).items),
-    { initialValue: [] as QueuedPrompt[] },
+    async ({ id, count }): Promise<QueuedPrompt[]> => (count === 0 ? [] : (await rest.GET('/v1/sessions/{id}/prompts', { params: { path: { id } } })).items),
   );
   // One goes and another comes between two summaries: the count is the same, and the turn is not.
   createEffect(on(() => [session().turn?.number, session().last_prompt], () => { if (session().queued_prompts > 0) void refetch(); }, { defer: true }));
@@ -33,7 +33,7 @@ export function createQueue(session: Accessor<SessionSummary>): Queue {
       if (told.some((one) => one.truncated === true)) void refetch(); else mutate(told);
     },
   }));
-  const latest = () => items.latest ?? [];
+  const latest = () => items() ?? [];
   const act = async (work: () => Promise<unknown>): Promise<boolean> => {
     try {
       await work();

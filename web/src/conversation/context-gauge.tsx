@@ -1,5 +1,6 @@
 // Owns the gauge of how full the context is, in the header of a conversation.
-import { Show, createResource } from 'solid-js';
+import { Show } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { rest } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
 import { count } from '../shell/time';
@@ -9,12 +10,12 @@ interface Fullness { percentage?: number | null; totalTokens?: number | null; ma
 /** The gauge. It is asked for when the page opens and after each turn; a session at rest is not woken for it. */
 export function ContextGauge(props: { session: Session; open: () => void }) {
   const isRunning = () => !props.session.simulated && ['idle', 'busy', 'waiting'].includes(props.session.state);
-  const [usage] = createResource(
+  const [usage] = createAsked(
     () => (isRunning() ? `${props.session.id} ${props.session.turns} ${props.session.model ?? ''}` : undefined),
     async () => (await rest.GET('/v1/sessions/{id}/context_usage', { params: { path: { id: props.session.id }, query: { detail: 'summary' } } }).catch(() => null))?.response as Fullness | null | undefined,
   );
-  const percent = () => usage.latest?.percentage;
-  const words = () => `Context ${percent()} % full: ${count(usage.latest?.totalTokens ?? 0)} of ${count(usage.latest?.maxTokens ?? 0)} tokens`;
+  const percent = () => usage()?.percentage;
+  const words = () => `Context ${percent()} % full: ${count(usage()?.totalTokens ?? 0)} of ${count(usage()?.maxTokens ?? 0)} tokens`;
   return (
     <Show when={percent() != null}>
       <button type="button" class="plain context-gauge figures" classList={{ 'is-nearly-full': (percent() ?? 0) >= 80 }} aria-label={words()} title={words()} onClick={() => props.open()}>

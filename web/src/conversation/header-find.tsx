@@ -1,6 +1,7 @@
 // Owns the search in a whole conversation, loaded or not: a field, how far the search is, and the hits with their turns.
 import { useNavigate } from '@solidjs/router';
-import { For, Show, createResource, createSignal, onCleanup } from 'solid-js';
+import { For, Show, createSignal, onCleanup } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { Layer } from '../shell/layer';
 import { ago, count, exact, many } from '../shell/time';
@@ -19,7 +20,7 @@ export default function FindLayer(props: { sessionId: string; close: () => void 
   const [hits, setHits] = createSignal<Hit[]>([]);
   const [far, setFar] = createSignal<{ done: number; of: number; leftOut: number; isOver: boolean } | null>(null);
   const [problem, setProblem] = createSignal('');
-  const [turns] = createResource(() => props.sessionId, readTurns);
+  const [turns] = createAsked(() => props.sessionId, readTurns);
   let stopper = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   onCleanup(() => { stopper.abort(); clearTimeout(timer); });

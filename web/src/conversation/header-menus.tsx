@@ -1,5 +1,6 @@
 // Owns the menus for model, permission mode and effort in the header of a conversation.
-import { Show, createResource, createSignal } from 'solid-js';
+import { Show, createSignal } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { attempt } from '../daemon/acts';
 import { rest } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
@@ -17,12 +18,12 @@ export function HeaderMenus(props: { session: Session }) {
   const path = () => ({ path: { id: props.session.id } });
   const [opened, setOpened] = createSignal<'model' | 'mode' | 'effort' | null>(null);
   const [wanted, setWanted] = createSignal(false);
-  const [models, { refetch }] = createResource(
+  const [models, { refetch }] = createAsked(
     () => (wanted() ? props.session.id : undefined),
     async (id) => (await rest.GET('/v1/sessions/{id}/models', { params: { path: { id } } }).catch(() => ({ items: [] }))).items as ModelInfo[],
   );
   const isRunning = () => ['idle', 'busy', 'waiting'].includes(props.session.state);
-  const [settings, settingsAgain] = createResource(
+  const [settings, settingsAgain] = createAsked(
     () => (opened() === 'effort' && isRunning() ? `${props.session.id} ${props.session.model ?? ''}` : undefined),
     async () => (await rest.GET('/v1/sessions/{id}/settings', { params: path() }).catch(() => null))?.response as { applied?: { effort?: string | null } | null } | null | undefined,
   );

@@ -1,6 +1,7 @@
 // Owns giving files back what they held before a prompt: which prompt, then which files get which content, and only then the act.
 import { useNavigate } from '@solidjs/router';
-import { For, Match, Show, Switch, createMemo, createResource, createSignal, onCleanup } from 'solid-js';
+import { For, Match, Show, Switch, createMemo, createSignal, onCleanup } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { attempt, fork } from '../daemon/acts';
 import { rest, said } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
@@ -48,14 +49,14 @@ function Preview(props: { conversation: Conversation; session: Session; prompt: 
   const body = (dryRun: boolean) => ({ user_message_id: props.prompt.uuid ?? '', dry_run: dryRun });
   const stopper = new AbortController();
   onCleanup(() => stopper.abort());
-  const [preview] = createResource(async () => {
+  const [preview] = createAsked(async () => {
     try {
       return (await rest.POST('/v1/sessions/{id}/rewind', { params: params(), body: body(true) })).response as Payload | null;
     } catch (error) {
       return { canRewind: false, error: said(error).text } satisfies Payload;
     }
   });
-  const [files] = createResource(async () => {
+  const [files] = createAsked(async () => {
     let known: Map<string, ChangedFile> = new Map();
     for await (const { entries } of journal(props.session.id, stopper.signal, props.prompt.seq)) {
       known = withChanges(known, entries.map(changeIn).filter((one) => one !== null));
@@ -93,7 +94,7 @@ function Preview(props: { conversation: Conversation; session: Session; prompt: 
         <Match when={true}>
           <p>{many(paths().length, 'file')} would change: <span class="diff-counts figures"><span class="is-added">+{preview()?.insertions ?? 0}</span> <span class="is-removed">−{preview()?.deletions ?? 0}</span></span></p>
           <ul class="rewind-files">
-            <For each={paths()}>{(path) => <FileBack path={path} cwd={props.session.cwd} file={files.latest?.get(path)} isRead={files.state === 'ready'} />}</For>
+            <For each={paths()}>{(path) => <FileBack path={path} cwd={props.session.cwd} file={files()?.get(path)} isRead={files() !== undefined} />}</For>
           </ul>
         </Match>
       </Switch>

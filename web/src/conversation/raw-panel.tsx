@@ -1,6 +1,7 @@
 // Owns a record as it is in the journal, beside the conversation.
 import { A, useNavigate } from '@solidjs/router';
-import { Show, createResource } from 'solid-js';
+import { Show } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { useKeys } from '../shell/keys';
 import { toast } from '../shell/toasts';
@@ -16,7 +17,7 @@ const MOST_CHARACTERS = 40_000;
 export function RawPanel(props: { seq: number }) {
   const { id, folded } = useConversation();
   const navigate = useNavigate();
-  const [record] = createResource(() => props.seq, (seq) => rest.GET('/v1/sessions/{id}/events/{seq}', { params: { path: { id, seq } } }));
+  const [record] = createAsked(() => props.seq, (seq) => rest.GET('/v1/sessions/{id}/events/{seq}', { params: { path: { id, seq } } }));
   const close = () => navigate(`/s/${id}/r/${props.seq}`);
   const line = () => JSON.stringify(record());
   const shown = () => JSON.stringify(record(), null, 2);

@@ -1,5 +1,6 @@
 // Owns which card a request gets, the loading of the whole of it, and the line that is left when it was decided.
-import { Match, Show, Switch, createResource } from 'solid-js';
+import { Match, Show, Switch } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { said } from '../daemon/daemon';
 import type { Approval, ApprovalSummary } from '../daemon/types';
 import { ago } from '../shell/time';
@@ -26,9 +27,9 @@ export function DecisionCard(props: CardProps) {
 
 /** The card of a request of which only its summary is known: the whole is loaded first. */
 export function LoadedCard(props: Omit<CardProps, 'approval'> & { sessionId: string; summary: ApprovalSummary }) {
-  const [whole, { refetch }] = createResource(() => [props.sessionId, props.summary.id] as const, ([session, id]) => wholeOf(session, id));
+  const [whole, { refetch }] = createAsked(() => [props.sessionId, props.summary.id] as const, ([session, id]) => wholeOf(session, id));
   return (
-    <Show when={whole.state === 'errored' ? undefined : whole()} keyed fallback={
+    <Show when={whole.error !== undefined ? undefined : whole()} keyed fallback={
       <section class="decision" aria-label="A decision">
         <div class="decision-body">
           <Show when={whole.error !== undefined} fallback={<p class="quiet">Loading all of what it asks…</p>}>

@@ -1,5 +1,6 @@
 // Owns how a change of a file is shown before it is written: the file as it is, against the file as it would be.
-import { For, Match, Show, Switch, createMemo, createResource } from 'solid-js';
+import { For, Match, Show, Switch, createMemo } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { rest } from '../daemon/daemon';
 import { Diff, DiffCounts } from '../text/diff-view';
 import type { CardProps, Deciding } from './deciding';
@@ -31,7 +32,7 @@ const MOST = 400;
 /** A change of a file. */
 export function ChangeBody(props: { card: CardProps; deciding: Deciding; input: Record<string, unknown> }) {
   const { id, session_id: sessionId } = props.card.approval;
-  const [file] = createResource(() => rest.GET('/v1/sessions/{id}/approvals/{approval_id}/file', { params: { path: { id: sessionId, approval_id: id } } }).catch(() => null));
+  const [file] = createAsked(() => rest.GET('/v1/sessions/{id}/approvals/{approval_id}/file', { params: { path: { id: sessionId, approval_id: id } } }).catch(() => null));
   const isWrite = () => toolOf(props.card.approval) === 'Write';
   const before = () => (file()?.exists === false ? '' : file()?.truncated === true ? null : file()?.content ?? null);
   const after = createMemo(() => {

@@ -1,6 +1,7 @@
 // Owns the page "Needs you": all that waits over all sessions, in the order of attention, and the decision that is open.
 import { A, useNavigate, useParams, useSearchParams } from '@solidjs/router';
-import { For, Show, createEffect, createMemo, createResource, lazy, onMount } from 'solid-js';
+import { For, Show, createEffect, createMemo, lazy, onMount } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { lobby } from '../daemon/lobby';
 import { titleOf } from '../sessions/words';
 import { useKeys } from '../shell/keys';
@@ -83,7 +84,7 @@ function Inbox() {
 
 function InboxRow(props: { one: Waiting; isOpen: boolean }) {
   const { summary, session } = props.one;
-  const [whole] = createResource(() => wholeOf(session.id, summary.id).catch(() => undefined));
+  const [whole] = createAsked(() => wholeOf(session.id, summary.id).catch(() => undefined));
   const line = () => { const approval = whole(); return approval === undefined ? briefOf(summary) : lineOf(approval, session.cwd); };
   return (
     <a href={`/needs/${summary.id}`} class="needs-row" aria-current={props.isOpen ? 'true' : undefined}>

@@ -1,6 +1,7 @@
 // Owns the page of the daemon's health: what runs with how much memory, limits and queues, and the examination.
 import { A } from '@solidjs/router';
-import { For, Show, createMemo, createResource, createSignal } from 'solid-js';
+import { For, Show, createMemo, createSignal } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { sessions } from '../daemon/lobby';
 import type { SessionSummary } from '../daemon/types';
@@ -16,7 +17,7 @@ const AT_ONCE = 4;
 
 /** The daemon's health. */
 export default function HealthPage() {
-  const [ready, { refetch: lookAgain }] = createResource(async () => {
+  const [ready, { refetch: lookAgain }] = createAsked(async () => {
     const [readiness, metrics] = await Promise.all([rest.GET('/readyz'), rest.GET('/metrics', { parseAs: 'text' })]);
     return { readiness, samples: parse(String(metrics)) };
   });
@@ -104,7 +105,7 @@ const GRADES: Record<string, { shape: string; word: string }> = {
 
 function Doctor() {
   const [wanted, setWanted] = createSignal(false);
-  const [found, { refetch }] = createResource(wanted, () => rest.GET('/v1/daemon/doctor'));
+  const [found, { refetch }] = createAsked(wanted, () => rest.GET('/v1/daemon/doctor'));
   const examine = () => { if (wanted()) void refetch(); else setWanted(true); };
   return (
     <section aria-live="polite">

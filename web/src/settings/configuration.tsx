@@ -1,10 +1,11 @@
 // Owns the daemon's configuration as the page shows it: each value with its origin, read only.
-import { For, Show, createMemo, createResource, createSignal } from 'solid-js';
+import { For, Show, createMemo, createSignal } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 
 /** The part "Configuration". */
 export function Configuration() {
-  const [loaded] = createResource(() => rest.GET('/v1/daemon/configuration'));
+  const [loaded] = createAsked(() => rest.GET('/v1/daemon/configuration'));
   const [filter, setFilter] = createSignal('');
   const rows = createMemo(() => {
     if (loaded.error || !loaded()) return [];

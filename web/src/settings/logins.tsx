@@ -1,5 +1,6 @@
 // Owns the browsers that were let in: each can be sent out, this one too.
-import { For, Show, createResource, createSignal } from 'solid-js';
+import { For, Show, createSignal } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { signOut } from '../daemon/login';
 import { toast } from '../shell/toasts';
@@ -7,7 +8,7 @@ import { ago, exact } from '../shell/time';
 
 /** The part "Logins". */
 export function Logins() {
-  const [loaded, { refetch }] = createResource(() => rest.GET('/v1/logins'));
+  const [loaded, { refetch }] = createAsked(() => rest.GET('/v1/logins'));
   const [busy, setBusy] = createSignal<string>();
   const end = async (id: string, isCurrent: boolean) => {
     setBusy(id);

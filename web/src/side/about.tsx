@@ -1,6 +1,7 @@
 // Owns what is known about a session: where it works, its ids, model and mode, labels, options, cost, runs, rules, MCP servers.
 import { A } from '@solidjs/router';
-import { For, Show, createResource, type ParentProps } from 'solid-js';
+import { For, Show, type ParentProps } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import type { Conversation } from '../conversation/store';
 import { rest } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
@@ -17,8 +18,8 @@ export function About(props: { conversation: Conversation }) {
 function Facts(props: { session: Session }) {
   const params = () => ({ path: { id: props.session.id } });
   const again = () => `${props.session.id} ${props.session.state}`;
-  const [runs] = createResource(again, async () => (await rest.GET('/v1/sessions/{id}/runs', { params: params() }).catch(() => ({ items: [] }))).items);
-  const [rules] = createResource(() => props.session.id, async () => (await rest.GET('/v1/sessions/{id}/rules', { params: params() }).catch(() => ({ items: [] }))).items);
+  const [runs] = createAsked(again, async () => (await rest.GET('/v1/sessions/{id}/runs', { params: params() }).catch(() => ({ items: [] }))).items);
+  const [rules] = createAsked(() => props.session.id, async () => (await rest.GET('/v1/sessions/{id}/rules', { params: params() }).catch(() => ({ items: [] }))).items);
   const options = () => Object.entries(props.session.options as Record<string, unknown>).filter(([, value]) => value !== null && value !== undefined);
   const isRunning = () => ['idle', 'busy', 'waiting'].includes(props.session.state);
   const { usage } = props.session;
@@ -43,8 +44,8 @@ function Facts(props: { session: Session }) {
       <h3>MCP servers</h3>
       <McpServers sessionId={props.session.id} isRunning={isRunning()} />
       <h3>Rules</h3>
-      <Show when={(rules.latest?.length ?? 0) > 0} fallback={<p class="quiet">None of its own.</p>}>
-        <ul class="side-rows"><For each={rules.latest}>{(rule) => (
+      <Show when={(rules()?.length ?? 0) > 0} fallback={<p class="quiet">None of its own.</p>}>
+        <ul class="side-rows"><For each={rules()}>{(rule) => (
           <li class="side-row"><span class="chip">{rule.action}</span><code class="side-row-words">{[rule.tool, rule.input === undefined ? '' : JSON.stringify(rule.input), rule.id].filter(Boolean).join(' · ')}</code></li>
         )}</For></ul>
       </Show>
@@ -53,7 +54,7 @@ function Facts(props: { session: Session }) {
         <dl class="facts"><For each={options()}>{([name, value]) => <Fact word={name.replaceAll('_', ' ')}><code><SafeText text={typeof value === 'string' ? value : JSON.stringify(value)} /></code></Fact>}</For></dl>
       </Show>
       <h3>Runs</h3>
-      <ol class="side-rows"><For each={[...(runs.latest ?? [])].reverse()}>{(run) => (
+      <ol class="side-rows"><For each={[...(runs() ?? [])].reverse()}>{(run) => (
         <li class="side-row"><span class="side-row-words">
           <span>{run.mode}, <time title={exact(run.started_at)}>{ago(run.started_at)}</time></span>
           <span class="faint">{run.ended_at === null ? 'running' : endOf(run.exit)}<Show when={run.cli_version}>{(version) => <> · {version()}</>}</Show></span>

@@ -1,6 +1,7 @@
 // Owns the page of all changes of a session: each file as one comparison, with remarks on lines that go to the agent at once.
 import { A, useNavigate, useSearchParams } from '@solidjs/router';
-import { For, Show, createEffect, createMemo, createResource, createSignal } from 'solid-js';
+import { For, Show, createEffect, createMemo, createSignal } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { putIntoBox } from '../composer/draft';
 import type { Conversation } from '../conversation/store';
 import { canAct } from '../daemon/role';
@@ -85,11 +86,11 @@ function File(props: { file: ChangedFile; cwd: string; review: Review; isOpen: b
 interface Shown { row: DiffRow | null; skipped: number }
 
 function Rows(props: { path: string; before: string; after: string; review: Review }) {
-  const [rows] = createResource(() => [props.before, props.after] as const, ([before, after]) => compareAnywhere(before, after));
+  const [rows] = createAsked(() => [props.before, props.after] as const, ([before, after]) => compareAnywhere(before, after));
   const [most, setMost] = createSignal(FIRST_ROWS);
   const [asked, setAsked] = createSignal<string | null>(null);
   const items = createMemo((): Shown[] => {
-    const { hunks, after } = hunksOf(rows.latest ?? []);
+    const { hunks, after } = hunksOf(rows() ?? []);
     const shown = hunks.flatMap((hunk): Shown[] => [...(hunk.skipped > 0 ? [{ row: null, skipped: hunk.skipped }] : []), ...hunk.rows.map((row) => ({ row, skipped: 0 }))]);
     return after > 0 && shown.length > 0 ? [...shown, { row: null, skipped: after }] : shown;
   });
@@ -101,7 +102,7 @@ function Rows(props: { path: string; before: string; after: string; review: Revi
     event.preventDefault();
   };
   return (
-    <Show when={rows.latest} fallback={<p class="quiet">Comparing…</p>}>
+    <Show when={rows()} fallback={<p class="quiet">Comparing…</p>}>
       <div class="diff review-rows" onKeyDown={onKey}>
         <Show when={items().length === 0}><p class="quiet">It holds again what it held before.</p></Show>
         <For each={items().slice(0, most())}>{(item, place) => (

@@ -1,5 +1,6 @@
 // Owns what fills the context of a conversation, by kind.
-import { For, Show, createResource } from 'solid-js';
+import { For, Show } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import type { Conversation } from '../conversation/store';
 import { rest, said } from '../daemon/daemon';
 import { count } from '../shell/time';
@@ -14,7 +15,7 @@ interface Usage {
 export function Context(props: { conversation: Conversation }) {
   const session = () => props.conversation.session();
   const isRunning = () => session()?.simulated === false && ['idle', 'busy', 'waiting'].includes(session()?.state ?? '');
-  const [usage] = createResource(
+  const [usage] = createAsked(
     () => (isRunning() ? `${session()?.turns} ${session()?.model ?? ''}` : undefined),
     async (): Promise<Usage | string> => {
       try {
@@ -25,8 +26,8 @@ export function Context(props: { conversation: Conversation }) {
       }
     },
   );
-  const known = () => (typeof usage.latest === 'object' ? usage.latest : undefined);
-  const problem = () => (typeof usage.latest === 'string' ? usage.latest : undefined);
+  const known = () => { const now = usage(); return typeof now === 'object' ? now : undefined; };
+  const problem = () => { const now = usage(); return typeof now === 'string' ? now : undefined; };
   const rows = () => (known()?.categories ?? []).filter((one): one is Category => one !== null && (one.tokens ?? 0) > 0 && one.kind !== 'deferred');
   return (
     <Show when={known()} fallback={<p class="quiet">{problem() ?? (isRunning() ? 'Asking the agent…' : session()?.simulated ? 'The simulated agent has no context.' : 'It is known while the session runs.')}</p>}>{(now) => (

@@ -1,5 +1,6 @@
 // Owns the MCP servers of a session: how each is, on and off, and connecting again.
-import { For, Show, createResource } from 'solid-js';
+import { For, Show } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { attempt } from '../daemon/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
@@ -14,7 +15,7 @@ const WORDS: Record<string, [shape: string, word: string]> = {
 
 /** The list. It is asked for when it is looked at. */
 export function McpServers(props: { sessionId: string; isRunning: boolean }) {
-  const [servers, { refetch }] = createResource(
+  const [servers, { refetch }] = createAsked(
     () => (props.isRunning && canAct() ? props.sessionId : undefined),
     async (id) => {
       const payload = (await rest.GET('/v1/sessions/{id}/mcp', { params: { path: { id } } })).response as { mcpServers?: (Server | null)[] | null } | null;
@@ -32,10 +33,10 @@ export function McpServers(props: { sessionId: string; isRunning: boolean }) {
   };
   const words = (server: Server): [string, string] => WORDS[server.status ?? ''] ?? ['○', server.status ?? ''];
   return (
-    <Show when={servers.error === undefined ? servers.latest : undefined} fallback={<p class="quiet">{props.isRunning ? 'Asking the agent…' : 'They are known while the session runs.'}</p>}>
-      <Show when={(servers.latest?.length ?? 0) > 0} fallback={<p class="quiet">It uses none.</p>}>
+    <Show when={servers.error === undefined ? servers() : undefined} fallback={<p class="quiet">{props.isRunning ? 'Asking the agent…' : 'They are known while the session runs.'}</p>}>
+      <Show when={(servers()?.length ?? 0) > 0} fallback={<p class="quiet">It uses none.</p>}>
         <ul class="side-rows">
-          <For each={servers.latest}>{(server) => (
+          <For each={servers()}>{(server) => (
             <li class="side-row">
               <span class="plan-shape" aria-hidden="true">{words(server)[0]}</span>
               <span class="side-row-words">

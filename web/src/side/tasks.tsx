@@ -1,5 +1,6 @@
 // Owns the background tasks of a conversation: the list, the live output of one that is looked at, and the strip above the box.
-import { For, Show, createResource, createSignal, onCleanup } from 'solid-js';
+import { For, Show, createSignal, onCleanup } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import type { Conversation } from '../conversation/store';
 import { attempt } from '../daemon/acts';
 import { rest } from '../daemon/daemon';
@@ -76,7 +77,7 @@ interface Printed { output?: string | null; total_bytes?: number | null; truncat
 
 /** The output of a task, as it comes. */
 export function TaskOutput(props: { sessionId: string; taskId: string; isOver: boolean; name: string }) {
-  const [printed, { refetch }] = createResource(
+  const [printed, { refetch }] = createAsked(
     () => props.taskId,
     async (taskId) => (await rest.GET('/v1/sessions/{id}/tasks/{task_id}/output', { params: { path: { id: props.sessionId, task_id: taskId } } })
       .catch(() => null))?.response as Printed | null | undefined,
@@ -84,7 +85,7 @@ export function TaskOutput(props: { sessionId: string; taskId: string; isOver: b
   const timer = setInterval(() => { if (!props.isOver && isLookedAt() && !printed.loading) void refetch(); }, OUTPUT_MS);
   onCleanup(() => clearInterval(timer));
   return (
-    <Show when={printed.latest} fallback={<p class="quiet">{printed.loading ? 'Asking for its output…' : 'Its output is not there any more.'}</p>}>{(now) => (
+    <Show when={printed()} fallback={<p class="quiet">{printed.loading ? 'Asking for its output…' : 'Its output is not there any more.'}</p>}>{(now) => (
       <>
         <Show when={now().truncated}><p class="faint">The end of {bytes(now().total_bytes ?? 0)}</p></Show>
         <Show when={(now().output ?? '') !== ''} fallback={<p class="quiet">It has printed nothing.</p>}><Output text={now().output ?? ''} name={props.name} /></Show>

@@ -1,6 +1,7 @@
 // Owns the page of costs and tokens.
 import { useSearchParams } from '@solidjs/router';
-import { For, Show, createMemo, createResource } from 'solid-js';
+import { For, Show, createMemo } from 'solid-js';
+import { createAsked } from '../daemon/asked';
 import { said } from '../daemon/daemon';
 import { lobby } from '../daemon/lobby';
 import type { Usage } from '../daemon/types';
@@ -21,9 +22,9 @@ export default function UsagePage() {
   const span = () => SPANS.find((days) => String(days) === query.days) ?? 7;
   const by = (): GroupBy => GROUPS.find((group) => group.by === query.by)?.by ?? 'day';
   const days = createMemo(() => lastDays(span()));
-  const [loaded, { refetch }] = createResource(() => ({ by: by(), from: startOf(days()[0] ?? '') }), ({ by, from }) => load(by, from));
+  const [loaded, { refetch }] = createAsked(() => ({ by: by(), from: startOf(days()[0] ?? '') }), ({ by, from }) => load(by, from));
   const sums = createMemo((): Usage[] => {
-    if (loaded.state !== 'ready' && loaded.state !== 'refreshing') return [];
+    if (loaded() === undefined) return [];
     const all = loaded()?.sums ?? [];
     return by() === 'day' ? withEmptyDays(all, days()) : [...all].sort((a, b) => b.cost_usd - a.cost_usd || b.turns - a.turns);
   });
