@@ -46,7 +46,7 @@ export default defineConfig({
       { find: /^solid-js-web-itself$/, replacement: here('./node_modules/solid-js/web/dist/web.js') },
     ],
   },
-  build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false }, reportCompressedSize: false },
+  build: { license: { fileName: 'licences.txt' }, target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false }, reportCompressedSize: false },
   worker: { format: 'es' },
   server: {
     port: 5173,

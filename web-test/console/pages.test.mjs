@@ -1,4 +1,5 @@
 // Owns that every page is clean and accessible: at the desk and on the phone, in both themes.
+import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Person, accessible } from './browser.mjs';
 import { stage } from './stage.mjs';
@@ -37,3 +38,16 @@ for (const size of ['desk', 'phone']) {
     await person.context.close();
   });
 }
+
+test('the settings lead to the licences of what the page is made of', async () => {
+  const { browser, world } = here;
+  const person = await Person.at(browser, world.url, {});
+  const page = await person.signIn(await world.address());
+  await page.goto(`${world.url}/settings/look`);
+  const opened = page.waitForEvent('popup');
+  await page.getByRole('link', { name: /Licences of the libraries/ }).click();
+  const text = await (await opened).locator('body').innerText();
+  for (const library of ['solid-js', 'highlight.js', 'd3-scale']) assert.ok(text.includes(library), library);
+  await person.clean();
+  await person.context.close();
+});
