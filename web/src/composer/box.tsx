@@ -254,7 +254,7 @@ export function Box(props: {
         </div>
         <div class="box-ways">
           <Show when={isWorking()}>
-            <button type="button" title="Interrupt (Esc)" onClick={() => void interrupt(props.id)}><span aria-hidden="true">■ </span>{escapedAt() > 0 ? 'Esc again' : 'Interrupt'}</button>
+            <Show when={escapedAt() > 0}><span class="quiet" role="status">Esc again interrupts</span></Show>
             <Show when={!isEmpty() && editing() === null}>
               <button type="button" title="Send now (Ctrl Shift Enter)" onClick={sendNow}>Send now</button>
             </Show>

@@ -16,11 +16,8 @@ import { toast } from '../shell/toasts';
 import { showPanel, type PanelName } from '../side/panels';
 import type { Conversation } from './store';
 
-/** A layer that may lie over the page. */
-export type HeaderLayer = 'find' | 'rewind' | null;
-
 /** The menu. */
-export function HeaderMore(props: { conversation: Conversation; session: Session; rename: () => void; open: (layer: HeaderLayer) => void }) {
+export function HeaderMore(props: { conversation: Conversation; session: Session; rename: () => void }) {
   const navigate = useNavigate();
   const id = () => props.session.id;
   const isRunning = () => ['starting', 'idle', 'busy', 'waiting'].includes(props.session.state);
@@ -67,7 +64,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
 
   useKeys('Conversation', [
     { keys: 'F', word: 'Fork', run: () => { if (!canAct()) return false; void forkHere(); return; } },
-    { keys: 'b', word: 'Rewind', run: () => { if (!canAct()) return false; props.open('rewind'); return; } },
+    { keys: 'b', word: 'Rewind', run: () => { if (!canAct()) return false; props.conversation.openLayer({ kind: 'rewind' }); return; } },
     { keys: 'B', word: 'To background', run: () => { if (!canAct() || props.session.state !== 'busy') return false; void toBackground(); return; } },
     { keys: 'P', word: 'Plan', run: panel('plan') },
     { keys: 'C', word: 'Changes', run: panel('changes') },
@@ -84,7 +81,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
       { word: 'About', run: panel('about') },
     ] },
     { items: [
-      { word: 'Find', keys: 'Ctrl F', run: () => props.open('find') },
+      { word: 'Find', keys: 'Ctrl F', run: () => props.conversation.openLayer({ kind: 'find' }) },
       { word: 'Copy link', run: () => void copyLink() },
       { word: 'Raw records', keys: 'w', run: raw },
       { word: 'Export as Markdown', run: () => void exportAs('md') },
@@ -93,7 +90,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
     { items: canAct() ? [
       { word: 'Rename', keys: 'r', run: props.rename },
       { word: 'Fork', keys: 'F', about: 'A copy that goes on by itself', run: () => void forkHere() },
-      { word: 'Rewind files…', keys: 'b', isOff: !isRunning(), run: () => props.open('rewind') },
+      { word: 'Rewind files…', keys: 'b', isOff: !isRunning(), run: () => props.conversation.openLayer({ kind: 'rewind' }) },
       ...(props.session.state === 'busy' ? [{ word: 'To background', keys: 'B', about: 'What runs now goes on beside the conversation', run: () => void toBackground() }] : []),
     ] : [] },
     { items: canAct() ? [

@@ -17,9 +17,9 @@ import type { Conversation } from './store';
 
 interface Payload { canRewind?: boolean | null; error?: string | null; filesChanged?: (string | null)[] | null; insertions?: number | null; deletions?: number | null }
 
-/** The dialog. */
-export default function RewindLayer(props: { conversation: Conversation; session: Session; close: () => void }) {
-  const [prompt, setPrompt] = createSignal<PromptBlock>();
+/** The dialog. `at`: the prompt that was chosen already. */
+export default function RewindLayer(props: { conversation: Conversation; session: Session; at?: PromptBlock | undefined; close: () => void }) {
+  const [prompt, setPrompt] = createSignal<PromptBlock | undefined>(props.at);
   const prompts = createMemo(() => props.conversation.folded().blocks
     .filter((block): block is PromptBlock => block.kind === 'prompt' && block.uuid !== null && !block.isOfTheCli && block.seq > 0).reverse());
   return (

@@ -13,7 +13,7 @@ import { clock, now } from '../shell/time';
 import { showPanel } from '../side/panels';
 import { ContextGauge } from './context-gauge';
 import { HeaderMenus } from './header-menus';
-import { HeaderMore, type HeaderLayer } from './header-more';
+import { HeaderMore } from './header-more';
 import type { Conversation } from './store';
 import './header.css';
 
@@ -27,7 +27,9 @@ export function Header(props: { conversation: Conversation }) {
 
 function Filled(props: { conversation: Conversation; session: Session }) {
   const [isRenaming, setRenaming] = createSignal(false);
-  const [layer, setLayer] = createSignal<HeaderLayer>(null);
+  const layer = () => props.conversation.layer();
+  const closeLayer = () => props.conversation.openLayer(null);
+  const rewindAt = () => { const open = layer(); return open?.kind === 'rewind' ? open : undefined; };
   const shown = () => shownAs(props.session);
   const isWorking = () => props.session.turn != null || props.session.state === 'busy';
   const isRunning = () => ['starting', 'idle', 'busy', 'waiting'].includes(props.session.state);
@@ -39,8 +41,8 @@ function Filled(props: { conversation: Conversation; session: Session }) {
     { keys: 'r', word: 'Rename', run: () => { if (!canAct()) return false; setRenaming(true); return; } },
     { keys: 'Ctrl f', word: 'Find', inText: true, run: () => {
       // The second time it is the browser's own.
-      if (layer() === 'find') return false;
-      setLayer('find');
+      if (layer()?.kind === 'find') return false;
+      props.conversation.openLayer({ kind: 'find' });
       return;
     } },
   ]);
@@ -73,11 +75,11 @@ function Filled(props: { conversation: Conversation; session: Session }) {
             <button type="button" title="Interrupt (Esc)" onClick={() => void interrupt(props.session.id)}><span aria-hidden="true">■</span> Interrupt</button>
           </Show>
         </Show>
-        <HeaderMore conversation={props.conversation} session={props.session} rename={() => setRenaming(true)} open={setLayer} />
+        <HeaderMore conversation={props.conversation} session={props.session} rename={() => setRenaming(true)} />
       </div>
       <Suspense>
-        <Show when={layer() === 'find'}><FindLayer sessionId={props.session.id} close={() => setLayer(null)} /></Show>
-        <Show when={layer() === 'rewind'}><RewindLayer conversation={props.conversation} session={props.session} close={() => setLayer(null)} /></Show>
+        <Show when={layer()?.kind === 'find'}><FindLayer sessionId={props.session.id} close={closeLayer} /></Show>
+        <Show when={rewindAt()}>{(at) => <RewindLayer conversation={props.conversation} session={props.session} at={at().prompt} close={closeLayer} />}</Show>
       </Suspense>
     </header>
   );

@@ -46,9 +46,20 @@ export function RowView(props: { row: Row }) {
       <Match when={of('turn')}>{(row) => <TurnRow row={row()} />}</Match>
       <Match when={of('group')}>{(row) => <AgentGroup calls={row().calls} rowKey={row().key} />}</Match>
       <Match when={of('new')}>{(row) => <p class="rule is-new"><span>New since <time datetime={row().since} title={exact(row().since)}>{timeOf(row().since)}</time></span></p>}</Match>
-      <Match when={of('begin')}>{(row) => <p class="rule"><span>It began here, <time datetime={row().since} title={exact(row().since)}>{dayOf(row().since)}</time></span></p>}</Match>
+      <Match when={of('begin')}>{(row) => <BeginRow row={row()} />}</Match>
       <Match when={of('older')}><p class="rule older"><span>Older ones are loaded as you scroll</span></p></Match>
     </Switch>
+  );
+}
+
+/** The beginning. That of a fork leads to what was said before it. */
+function BeginRow(props: { row: Of<'begin'> }) {
+  const conversation = useConversation();
+  return (
+    <p class="rule"><span>
+      <Show when={conversation.session()?.parent_id} fallback="It began here, ">{(parent) => <>It began here as a copy of <A href={`/s/${parent()}`}>another session</A>, </>}</Show>
+      <time datetime={props.row.since} title={exact(props.row.since)}>{dayOf(props.row.since)}</time>
+    </span></p>
   );
 }
 

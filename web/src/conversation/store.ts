@@ -12,6 +12,9 @@ import { raw, str } from '../fold/raw';
 import { FlushClock } from './flush';
 import { savesData } from './saver';
 
+/** A layer that may lie over a conversation; the rewind perhaps at one prompt. */
+export type ConversationLayer = { kind: 'find' } | { kind: 'rewind'; prompt?: PromptBlock } | null;
+
 /** How an approval ended, as the journal says. */
 export interface Decided { state: string; by: string; at: string }
 
@@ -56,6 +59,9 @@ export interface Conversation {
   /** Rises when the transcript is to go to its end, as after a message was sent. */
   toEnd: Accessor<number>;
   goToEnd(): void;
+  /** The layer over the page. */
+  layer: Accessor<ConversationLayer>;
+  openLayer(layer: ConversationLayer): void;
 }
 
 /** The records with which a conversation is opened, and the size of a page of older ones. */
@@ -98,6 +104,7 @@ export function openConversation(id: string): Conversation {
   const [hasOlder, setHasOlder] = createSignal(false);
   const [echoes, setEchoes] = createSignal<PromptBlock[]>([]);
   const [toEnd, setToEnd] = createSignal(0);
+  const [layer, setLayer] = createSignal<ConversationLayer>(null);
 
   const subscribe = (): object => ({
     type: 'trunkline.subscribe', session_id: id, stub_above: STUB_ABOVE,
@@ -299,5 +306,7 @@ export function openConversation(id: string): Conversation {
       void rest.PUT('/v1/sessions/{id}/seen', { params: { path: { id } }, body: { seq } }).catch(() => { seenSeq = 0; });
     },
     goToEnd: () => { setToEnd((n) => n + 1); },
+    layer,
+    openLayer: (next) => { setLayer(next); },
   };
 }

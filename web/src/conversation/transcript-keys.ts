@@ -1,11 +1,8 @@
-// Owns the keys of the transcript: going from row to row, opening and folding, and copying.
-import { useNavigate } from '@solidjs/router';
+// Owns the keys of the transcript: going from row to row, opening and folding, and what can be done to the row of the moment.
 import type { Accessor } from 'solid-js';
-import { useKeys } from '../shell/keys';
-import { toast } from '../shell/toasts';
-import { copyText } from '../text/copy';
-import { textOf } from './plain';
+import { useKeys, type Binding } from '../shell/keys';
 import type { Reading } from './reading';
+import { isOpenNow, opens, type RowAct } from './row-acts';
 import type { Row } from './rows';
 import type { Sticking } from './sticking';
 import type { Conversation } from './store';
@@ -21,70 +18,52 @@ export interface TranscriptParts {
   conversation: Conversation;
 }
 
-const OPENS = new Set<Row['kind']>(['call', 'thinking', 'note', 'work', 'group', 'prompt']);
-
-/** Holds the transcript's keys. */
-export function useTranscriptKeys(parts: TranscriptParts): void {
+/** Holds the transcript's keys, those of `acts` among them. */
+export function useTranscriptKeys(parts: TranscriptParts, acts: readonly RowAct[]): void {
   const { rows, reading, goTo, sticking, conversation } = parts;
-  const navigate = useNavigate();
   const at = () => rows().findIndex((row) => row.key === reading.current());
   const here = () => rows()[at()] ?? rows().findLast((row) => row.kind !== 'work');
-
-  /** Goes to the next row of a kind, forwards or backwards from the current one. */
-  const step = (by: 1 | -1, isWanted: (row: Row) => boolean) => {
+  const step = (by: 1 | -1) => {
     const all = rows();
-    const from = at() < 0 ? (by > 0 ? -1 : all.length) : at();
-    for (let index = from + by; index >= 0 && index < all.length; index += by) {
-      if (isWanted(all[index]!)) { goTo(all[index]!.key); return; }
-    }
+    const row = all[at() < 0 ? (by > 0 ? 0 : all.length - 1) : at() + by];
+    if (row !== undefined) goTo(row.key);
   };
-  const isOpenNow = (row: Row): boolean => {
-    if (row.kind === 'work') return row.isOpen;
-    const line = document.querySelector(`[data-key="${CSS.escape(row.key)}"] [aria-expanded]`);
-    return line?.getAttribute('aria-expanded') === 'true';
-  };
-  const copy = async (asMarkdown: boolean) => {
-    const row = here();
-    if (row === undefined) return;
-    toast(await copyText(textOf(row, asMarkdown)) ? (asMarkdown ? 'Copied as Markdown' : 'Copied') : 'The browser did not let it be copied', {});
-  };
-  const link = (row: Row, isRaw: boolean) => `/s/${conversation.id}/r/${row.seq}${isRaw ? '/raw' : ''}`;
-  const isTurn = (row: Row) => row.kind === 'work' || row.kind === 'turn';
+  const toEnd = () => { reading.setCurrent(null); sticking.stick(); };
 
   useKeys('Transcript', [
-    { keys: 'j', word: 'Next row', run: () => step(1, () => true) },
-    { keys: 'k', word: 'Row before', run: () => step(-1, () => true) },
-    { keys: 'J', word: 'Next prompt', run: () => step(1, (row) => row.kind === 'prompt') },
-    { keys: 'K', word: 'Prompt before', run: () => step(-1, (row) => row.kind === 'prompt') },
-    { keys: ']', word: 'Next turn', run: () => step(1, isTurn) },
-    { keys: '[', word: 'Turn before', run: () => step(-1, isTurn) },
-    { keys: 'G', word: 'To the end', run: () => { reading.setCurrent(null); sticking.stick(); } },
-    { keys: 'End', word: 'To the end', run: () => { reading.setCurrent(null); sticking.stick(); } },
+    { keys: 'j', word: 'Next row', run: () => step(1) },
+    { keys: 'k', word: 'Row before', run: () => step(-1) },
+    { keys: 'G', word: 'To the end', run: toEnd },
+    { keys: 'End', word: 'To the end', run: toEnd },
     {
       keys: 'g g', word: 'To the beginning', run: () => {
         sticking.release();
         void conversation.loadTo(1).then(() => { const first = rows()[0]; if (first !== undefined) goTo(first.key, 'start'); });
       },
     },
-    { keys: 'n', word: 'To the first new one', run: () => { const key = parts.newKey(); if (key === null) return false; goTo(key, 'start'); } },
-    { keys: 'e', word: 'Open or fold', run: () => { const row = here(); if (row !== undefined && OPENS.has(row.kind)) reading.setOpen(row.key, !isOpenNow(row)); } },
+    { keys: 'n', word: 'To the first new one', run: () => { const key = parts.newKey(); if (key === null) return false; goTo(key, 'start'); return; } },
     {
       keys: 'E', word: 'Open or fold all', run: () => {
-        const all = rows().filter((row) => OPENS.has(row.kind) && row.kind !== 'prompt');
+        const all = rows().filter((row) => opens(row) && row.kind !== 'prompt');
         const isOpen = all.some((row) => row.kind === 'work' ? !row.isOpen : false) || !all.some(isOpenNow);
         for (const row of all) reading.setOpen(row.key, isOpen);
       },
     },
-    { keys: 'y', word: 'Copy', run: () => void copy(false) },
-    { keys: 'Y', word: 'Copy as Markdown', run: () => void copy(true) },
-    {
-      keys: 'L', word: 'Copy a link', run: () => {
-        const row = here();
-        if (row === undefined) return;
-        void copyText(location.origin + link(row, false)).then((isCopied) => toast(isCopied ? 'The link is copied' : 'The browser did not let it be copied'));
-      },
-    },
-    { keys: 'w', word: 'Raw record', run: () => { const row = here(); if (row !== undefined) navigate(link(row, true)); } },
-    { keys: 'W', word: 'Wrap long lines', run: () => reading.toggleWraps() },
+    ...acts.filter((act) => act.needsChoice !== true).map((act) => bound(act, here)),
   ]);
+  // The header has these keys too, for the whole conversation: a row that was chosen comes first.
+  useKeys('Chosen row', acts.filter((act) => act.needsChoice === true).map((act) => bound(act, () => rows()[at()])), {
+    works: () => at() >= 0, isFirst: () => true,
+  });
+}
+
+function bound(act: RowAct, rowOfTheMoment: () => Row | undefined): Binding {
+  return {
+    keys: act.keys, word: act.word, run: () => {
+      const row = rowOfTheMoment();
+      if (row === undefined || !act.fits(row)) return false;
+      act.run(row);
+      return;
+    },
+  };
 }

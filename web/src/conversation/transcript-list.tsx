@@ -1,19 +1,24 @@
 // Owns the rows of a conversation as a feed, of which only what is near is drawn.
+import { A } from '@solidjs/router';
 import { createVirtualizer } from '@tanstack/solid-virtual';
 import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMount, type Accessor } from 'solid-js';
 import type { Folded } from '../fold/model';
-import { useTranscriptKeys } from './transcript-keys';
 import { ReadingContext, createReading } from './reading';
 import { RowView, nameOf } from './row';
+import { createRowActs, type RowAct } from './row-acts';
+import { RowMenu } from './row-menu';
 import { isSameRow, rowsOf, type Row } from './rows';
 import { watchSeen } from './seen';
 import { createSticking } from './sticking';
 import { useConversation } from './store';
+import { useTranscriptKeys, type TranscriptParts } from './transcript-keys';
 
 /** Heights before a row is measured. */
 const ESTIMATES: Record<Row['kind'], number> = {
   prompt: 72, text: 64, thinking: 36, call: 40, group: 160, note: 28, turn: 32, work: 36, new: 32, begin: 32, older: 44,
 };
+/** Rows that are marks between others: nothing is done to them. */
+const BARE = new Set<Row['kind']>(['new', 'begin', 'older']);
 /** Older records are loaded when so many screens are left above. */
 const SCREENS_ABOVE = 2;
 
@@ -104,7 +109,9 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     });
   }));
 
-  useTranscriptKeys({ rows, reading, goTo, sticking, newKey: () => (newAfter() > 0 ? 'new' : null), conversation });
+  const parts: TranscriptParts = { rows, reading, goTo, sticking, newKey: () => (newAfter() > 0 ? 'new' : null), conversation };
+  const acts = createRowActs(parts);
+  useTranscriptKeys(parts, acts);
 
   const unseen = () => rows().filter((row) => row.seq > leftAt() && row.kind !== 'work' && row.kind !== 'new').length;
   return (
@@ -114,10 +121,10 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
           <div class="transcript-size" style={{ height: `${virtual.getTotalSize()}px` }}>
             <div class="transcript-rows" style={{ transform: `translateY(${top()}px)` }}>
               <For each={visible()}>{(key) => <Article rowKey={key} row={() => rows()[indexOf().get(key) ?? -1]} index={() => indexOf().get(key) ?? 0}
-                count={() => rows().length} measure={(element) => virtual.measureElement(element)} isCurrent={() => reading.current() === key} />}</For>
+                count={() => rows().length} measure={(element) => virtual.measureElement(element)} isCurrent={() => reading.current() === key} choose={() => reading.setCurrent(key)} acts={acts} />}</For>
             </div>
           </div>
-          <Show when={conversation.isOpened() && rows().length === 0}><p class="transcript-empty quiet">Nothing was said yet.</p></Show>
+          <Show when={conversation.isOpened() && rows().length === 0}><p class="transcript-empty quiet"><Show when={conversation.session()?.parent_id} fallback="Nothing was said yet.">{(parent) => <>Nothing was said yet in this copy. It goes on from <A href={`/s/${parent()}`}>another session</A>.</>}</Show></p></Show>
         </div>
         <Show when={!sticking.isStuck()}>
           <button class="pill" classList={{ 'is-needing': isMain && conversation.approvals().length > 0 }} onClick={() => sticking.stick()}>
@@ -130,7 +137,10 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
 }
 
 /** One row as an article of the feed. It is drawn anew when its row says so, and stays the same element. */
-function Article(props: { rowKey: string; row: Accessor<Row | undefined>; index: Accessor<number>; count: Accessor<number>; measure: (element: HTMLElement) => void; isCurrent: Accessor<boolean> }) {
+function Article(props: {
+  rowKey: string; row: Accessor<Row | undefined>; index: Accessor<number>; count: Accessor<number>; measure: (element: HTMLElement) => void;
+  isCurrent: Accessor<boolean>; choose: () => void; acts: readonly RowAct[];
+}) {
   let element: HTMLElement | undefined;
   const row = createMemo<Row | undefined>((before) => props.row() ?? before, undefined, { equals: isSameRow });
   createEffect(() => {
@@ -142,8 +152,9 @@ function Article(props: { rowKey: string; row: Accessor<Row | undefined>; index:
   return (
     <Show when={row()}>{(shown) => (
       <article ref={element} data-key={props.rowKey} data-index={props.index()} class={`entry is-entry-${shown().kind}`} classList={{ 'is-current': props.isCurrent() }}
-        tabIndex={-1} aria-label={nameOf(shown())} aria-posinset={props.index() + 1} aria-setsize={props.count()}>
+        tabIndex={-1} aria-label={nameOf(shown())} aria-posinset={props.index() + 1} aria-setsize={props.count()} onClick={props.choose}>
         <RowView row={shown()} />
+        <Show when={!BARE.has(shown().kind)}><RowMenu row={shown()} acts={props.acts} isCurrent={props.isCurrent()} /></Show>
       </article>
     )}</Show>
   );
