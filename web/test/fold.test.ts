@@ -119,9 +119,10 @@ test('an interruption, a denial and a failure are told apart', () => {
   expect(blocks.at(-1)).toMatchObject({ outcome: 'interrupted', reason: 'Interrupted by you' });
 });
 
+const life = (seq: number, uuid: string, state: string) => line(seq, 'cli', { type: 'command_lifecycle', command_uuid: uuid, state });
+
 test('a prompt that waits is no part of the conversation until its turn begins', () => {
   const prompt = (seq: number, uuid: string) => line(seq, 'client', { type: 'user', message: { content: uuid }, uuid }, 'rest');
-  const life = (seq: number, uuid: string, state: string) => line(seq, 'cli', { type: 'command_lifecycle', command_uuid: uuid, state });
   const lines = [prompt(1, 'u1'), life(2, 'u1', 'queued'), life(3, 'u1', 'started'), prompt(4, 'u2'), life(5, 'u2', 'queued'), prompt(6, 'u3'), life(7, 'u3', 'queued')];
   const before = folded(lines);
   expect([kinds(before.blocks), before.waiting.map((one) => one.text)]).toEqual([['prompt'], ['u2', 'u3']]);
@@ -136,6 +137,22 @@ test('a large result is offered, and takes its place when it is loaded', () => {
   expect(callOf(fold.folded.blocks)).toMatchObject({ status: 'done', result: { leftOutBytes: 12_000_000, seq: 2 } });
   fold.replace(line(2, 'cli', user));
   expect(callOf(fold.folded.blocks)).toMatchObject({ status: 'done', result: { leftOutBytes: null, text: 'long' } });
+});
+
+test('a prompt whose turn was interrupted was not taken back', () => {
+  const prompt = line(1, 'client', { type: 'user', message: { content: 'Go' }, uuid: 'u' }, 'rest');
+  const { blocks } = folded([prompt, life(2, 'u', 'started'), result(3), life(4, 'u', 'cancelled')]);
+  expect(blocks[0]).toMatchObject({ kind: 'prompt', state: 'started' });
+});
+
+test('a large message of a person is offered, and takes its place when it is loaded', () => {
+  const stub = (seq: number, src: string) => line(seq, src, { type: 'user', uuid: 'u', 'trunkline.stub': { bytes: 99_000 } });
+  const fold = new Fold();
+  fold.add([stub(1, 'client'), life(2, 'u', 'started'), stub(3, 'cli')]);
+  expect(fold.folded.blocks).toMatchObject([{ kind: 'prompt', state: 'started', leftOutBytes: 99_000, text: '' }]);
+  const picture = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } };
+  fold.replace(line(1, 'client', { type: 'user', uuid: 'u', message: { content: [picture, { type: 'text', text: 'See' }] } }));
+  expect(fold.folded.blocks).toMatchObject([{ kind: 'prompt', leftOutBytes: null, text: 'See', pictures: [{ base64: 'AAAA' }] }]);
 });
 
 test('a large answer is what its pieces said, or is offered', () => {

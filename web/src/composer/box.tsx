@@ -3,6 +3,7 @@ import AtSign from 'lucide-solid/icons/at-sign';
 import ImageIcon from 'lucide-solid/icons/image';
 import Slash from 'lucide-solid/icons/slash';
 import { Show, batch, createEffect, createSignal, on } from 'solid-js';
+import { unwrap } from 'solid-js/store';
 import { interrupt } from '../daemon/acts';
 import type { QueuedPrompt, SessionSummary } from '../daemon/types';
 import { useKeys } from '../shell/keys';
@@ -13,6 +14,7 @@ import { CompletionList, rowId } from './completion-list';
 import { createCompleter, type Choice } from './completer';
 import { LONG_PASTE_LINES, bodyOf, draftOf, linesOf, markFor, saysNothing, wholeText, type Draft } from './content';
 import { boxWanted, openDraft } from './draft';
+import { createWriting } from './focus';
 import { readHistory, remember } from './history';
 import { HistorySearch } from './history-search';
 import { keyMeaning } from './key-meaning';
@@ -35,7 +37,7 @@ export function Box(props: {
   void openOutbox(props.id);
   const queue = createQueue(() => props.session);
   const [caret, setCaret] = createSignal(0);
-  const [hasFocus, setFocus] = createSignal(false);
+  const { isWriting, onFocus, onBlur } = createWriting();
   const [isSearching, setSearching] = createSignal(false);
   const [editing, setEditing] = createSignal<{ uuid: string; wasHeld: boolean; before: Draft } | null>(null);
   const [past, setPast] = createSignal<{ texts: string[]; at: number; before: string } | null>(null);
@@ -90,7 +92,7 @@ export function Box(props: {
   const edit = (prompt: QueuedPrompt) => {
     const held = editing();
     if (held !== null) void endEdit(held);
-    setEditing({ uuid: prompt.uuid, wasHeld: prompt.held, before: held?.before ?? structuredClone({ ...draft, pictures: [...draft.pictures], pastes: [...draft.pastes] }) });
+    setEditing({ uuid: prompt.uuid, wasHeld: prompt.held, before: held?.before ?? structuredClone(unwrap(draft)) });
     // It waits while it is being changed.
     if (!prompt.held) void queue.hold(prompt.uuid, true);
     kept.change(draftOf(prompt));
@@ -232,7 +234,7 @@ export function Box(props: {
       <Show when={props.suggestion !== null && isEmpty() && !isWorking()}>
         <button type="button" class="suggestion one-line" onClick={() => { write(props.suggestion ?? ''); box.focus(); }}>Next: {props.suggestion}</button>
       </Show>
-      <form class="box" classList={{ 'has-text': draft.text !== '' || hasFocus() }} onSubmit={(event) => { event.preventDefault(); send(way()); }}
+      <form class="box" classList={{ 'has-text': draft.text !== '' || isWriting() }} onSubmit={(event) => { event.preventDefault(); send(way()); }}
         onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
         <CompletionList completer={completer} choose={choose} />
         <Attachments draft={draft} change={kept.change} />
@@ -244,7 +246,7 @@ export function Box(props: {
           aria-activedescendant={completer.choices().length > 0 ? rowId(completer.active()) : undefined}
           onInput={(event) => { setPast(null); kept.change({ text: event.currentTarget.value }); setCaret(event.currentTarget.selectionStart); }}
           onSelect={(event) => setCaret(event.currentTarget.selectionStart)} onKeyDown={onKey} onPaste={onPaste}
-          onFocus={() => setFocus(true)} onBlur={() => setFocus(false)} />
+          onFocus={onFocus} onBlur={onBlur} />
         <div class="box-tools">
           <button type="button" class="plain" title="Commands (/)" aria-label="Commands" onClick={() => { if (draft.text === '') insert('/'); else { write(`/${draft.text}`, 1); box.focus(); } }}><Slash size={16} /></button>
           <button type="button" class="plain" title="Files (@)" aria-label="Files" onClick={() => insert(/(^|\s)$/.test(draft.text.slice(0, box.selectionStart)) ? '@' : ' @')}><AtSign size={16} /></button>

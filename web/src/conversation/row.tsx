@@ -84,6 +84,7 @@ const STATES: Record<string, string> = { sending: 'is being sent', sent: 'was se
 const PROMPT_LINES = 12;
 
 function PromptRow(props: { row: Of<'prompt'> }) {
+  const conversation = useConversation();
   const reading = useReading();
   const block = () => props.row.block;
   const lines = createMemo(() => block().text.split('\n'));
@@ -100,6 +101,7 @@ function PromptRow(props: { row: Of<'prompt'> }) {
         <button class="plain more" onClick={() => reading.setOpen(props.row.key, !isOpen())}>{isOpen() ? 'Less' : `▾ ${many(Math.max(1, lines().length - PROMPT_LINES), 'more line')}`}</button>
       </Show>
       <Pictures pictures={block().pictures} />
+      <Show when={block().leftOutBytes}>{(bytes) => <LoadWhole seq={block().seq} bytes={bytes()} id={conversation.id} load={(seq) => conversation.loadWhole(seq)} />}</Show>
     </div>
   );
 }

@@ -71,8 +71,8 @@ const STUB_ABOVE = 65_536;
 /** More than so many missed records are not applied one by one: the end is opened anew. */
 const MOST_MISSED = 5_000;
 const COALESCE_MS = 250;
-/** Words of the agent are loaded up to this size unasked; output of tools is not. */
-const LARGEST_ANSWER = 1_000_000;
+/** Words of people and of the agent are loaded up to this size unasked; output of tools is not. */
+const LARGEST_WORDS = 2_000_000;
 
 export const ConversationContext = createContext<Conversation>();
 
@@ -147,13 +147,15 @@ export function openConversation(id: string): Conversation {
       setOpened(true);
       void fillOpenBlock();
     }
-    loadAnswers();
+    loadWords();
   }
 
-  /** Loads large answers, each once. */
-  function loadAnswers(): void {
-    for (const block of fold.folded.blocks) {
-      if (block.kind !== 'note' || block.leftOutBytes === null || block.leftOutBytes > LARGEST_ANSWER || block.code !== 'left_out' || asked.has(block.seq)) continue;
+  /** Loads large answers and messages, each once. */
+  function loadWords(): void {
+    for (const block of [...fold.folded.blocks, ...fold.folded.waiting]) {
+      if (block.kind !== 'note' && block.kind !== 'prompt') continue;
+      const isUnasked = block.kind === 'note' ? block.code === 'left_out' : !savesData();
+      if (!isUnasked || block.leftOutBytes === null || block.leftOutBytes > LARGEST_WORDS || asked.has(block.seq)) continue;
       asked.add(block.seq);
       void loadWhole(block.seq).catch(() => undefined);
     }
@@ -276,7 +278,7 @@ export function openConversation(id: string): Conversation {
         setHasOlder(page.next_before != null && lines.length > 0);
         setFolded(fold.folded);
       });
-      loadAnswers();
+      loadWords();
     })().finally(() => { loading = undefined; });
     return loading;
   }

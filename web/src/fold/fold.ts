@@ -170,7 +170,8 @@ function onCli(work: Work, line: Line, data: Raw): void {
   const stub = data['trunkline.stub'];
   if (isRaw(stub)) {
     const bytes = numOrNull(stub.bytes) ?? 0;
-    if (data.type === 'user') onLeftOutResult(work, line, data, bytes);
+    if (data.type === 'user' && work.prompts.has(str(data.uuid))) onCliUser(work, line, data);
+    else if (data.type === 'user') onLeftOutResult(work, line, data, bytes);
     else if (data.type === 'result') onTurnEnd(work, line, data);
     else if (data.type === 'assistant') onLeftOutAnswer(work, line, data, bytes);
     return;

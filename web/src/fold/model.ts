@@ -41,6 +41,8 @@ export interface PromptBlock extends Common {
   state: PromptState;
   /** The CLI made it by itself, as when a task in the background ends. */
   isOfTheCli: boolean;
+  /** The size of its record, where that is too large to come unasked: text and pictures are missing. */
+  leftOutBytes: number | null;
 }
 
 /** A piece of Markdown that can be drawn by itself. All but the last one never change. */

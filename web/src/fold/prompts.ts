@@ -1,13 +1,13 @@
 // Owns prompts: who said what, and how far each is. The journal, an echo and a local copy of one are the same by its uuid.
 import { readContent } from './content';
 import type { Line, Picture, PromptBlock, PromptState } from './model';
-import { list, raw, str, strOrNull, type Raw } from './raw';
+import { list, numOrNull, raw, str, strOrNull, type Raw } from './raw';
 import { onResult } from './tools';
 import type { Work } from './work';
 
 /** A prompt that is to be sent, or is on its way. */
 export function localPrompt(uuid: string, text: string, pictures: Picture[], at: string): PromptBlock {
-  return { kind: 'prompt', key: `prompt:${uuid}`, seq: 0, at, version: 0, uuid, by: null, text, pictures, state: 'sending', isOfTheCli: false };
+  return { kind: 'prompt', key: `prompt:${uuid}`, seq: 0, at, version: 0, uuid, by: null, text, pictures, state: 'sending', isOfTheCli: false, leftOutBytes: null };
 }
 
 /** A line to the CLI's stdin that is a message. */
@@ -17,7 +17,7 @@ export function onClientMessage(work: Work, line: Line, data: Raw): void {
   if (uuid !== null && work.prompts.has(uuid)) return;
   const made: PromptBlock = {
     kind: 'prompt', key: `prompt:${uuid ?? line.seq}`, seq: line.seq, at: line.ts, version: work.version, uuid, by: line.by ?? '',
-    ...readContent(raw(data.message).content), state: 'sent', isOfTheCli: false,
+    ...readContent(raw(data.message).content), state: 'sent', isOfTheCli: false, leftOutBytes: numOrNull(raw(data['trunkline.stub']).bytes),
   };
   work.folded.suggestion = null;
   if (uuid !== null) work.prompts.set(uuid, made);
@@ -30,7 +30,7 @@ export function onLifecycle(work: Work, line: Line, data: Raw): void {
   const prompt = work.prompts.get(str(data.command_uuid));
   if (prompt === undefined) return;
   if (data.state === 'started') begin(work, line, prompt);
-  else if (data.state === 'cancelled') {
+  else if (data.state === 'cancelled' && prompt.state !== 'started') {
     leaveQueue(work, prompt);
     change(work, prompt, 'cancelled');
     if (!work.folded.blocks.includes(prompt)) work.prompts.delete(str(data.command_uuid));
@@ -96,7 +96,7 @@ export function onCliUser(work: Work, line: Line, data: Raw): void {
   }
   const made: PromptBlock = {
     kind: 'prompt', key: `prompt:${uuid ?? line.seq}`, seq: line.seq, at: line.ts, version: work.version, uuid, by: 'cli', text, pictures,
-    state: 'started', isOfTheCli: true,
+    state: 'started', isOfTheCli: true, leftOutBytes: null,
   };
   if (uuid !== null && parent === null) work.prompts.set(uuid, made);
   work.thread(parent, line).push(made);
