@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { inScope, isWide, updateWords, updatesFor } from '../src/decision/always';
+import { chosenFirst, inScope, isWide, updateWords, updatesFor } from '../src/decision/always';
 import { contentOf, fieldsOf, problemOf } from '../src/decision/form';
 import { cardKindOf, endOf, lineOf, questionOf } from '../src/decision/request';
 import type { Approval } from '../src/daemon/types';
@@ -26,6 +26,11 @@ test('always allow says what it means, and what is too wide', () => {
   expect(updateWords(rule('Read', '//home/ada/x/**')).words).toBe('reading /home/ada/x and all below it');
   expect(updateWords({ type: 'setMode', mode: 'acceptEdits' }).words).toBe('changes of files in its directory, without asking');
   expect([isWide(rule('Bash')), isWide(rule('Bash', '*')), isWide(rule('Bash', 'sudo *')), isWide(rule('Bash', 'npm test *')), isWide(rule('mcp__a__b'))]).toEqual([true, true, true, false, false]);
+});
+
+test('of what the agent suggests, a mode or a directory is only offered', () => {
+  const [rule, directory, mode] = [{ type: 'addRules' }, { type: 'addDirectories' }, { type: 'setMode' }];
+  expect([chosenFirst([rule, directory, mode]), chosenFirst([mode])]).toEqual([[true, false, false], [true]]);
 });
 
 test('where the agent suggests nothing, the very command can be allowed, and no line of several', () => {

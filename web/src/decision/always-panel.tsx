@@ -1,11 +1,11 @@
 // Owns the choice of "Always allow": each rule in words and as it is written, and how long it holds.
 import { For, Show, createSignal } from 'solid-js';
 import { SafeText } from '../text/safe';
-import { SCOPES, inScope, isWide, updateWords, type Scope, type Update } from './always';
+import { SCOPES, chosenFirst, inScope, isWide, updateWords, type Scope, type Update } from './always';
 
 /** The rules that can be allowed for good. `onChange` hears those that are chosen, as they are sent. */
 export function AlwaysPanel(props: { updates: Update[]; onChange: (updates: Update[]) => void }) {
-  const [chosen, setChosen] = createSignal(props.updates.map(() => true));
+  const [chosen, setChosen] = createSignal(chosenFirst(props.updates));
   const [scope, setScope] = createSignal<Scope>('session');
   const tell = () => props.onChange(inScope(props.updates.filter((_, i) => chosen()[i]), scope()));
   tell();

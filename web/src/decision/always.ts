@@ -74,6 +74,12 @@ export function updatesFor(approval: Approval): Update[] {
   return mcpOf(tool) === null ? [] : [{ type: 'addRules', behavior: 'allow', destination: 'session', rules: [{ toolName: tool }] }];
 }
 
+/** Which updates are chosen before a person chooses: the rules about what is asked. What goes beyond it, as a mode, is only offered. */
+export const chosenFirst = (updates: Update[]): boolean[] => {
+  const hasRules = updates.some((update) => update.type === 'addRules');
+  return updates.map((update) => !hasRules || update.type === 'addRules');
+};
+
 /** Updates as they are sent, kept in a scope. A mode and a directory are of the session where the agent said so. */
 export const inScope = (updates: Update[], scope: Scope): Update[] =>
   updates.map((update) => ({ ...update, destination: update.type === 'addRules' ? scope : update.destination ?? 'session' }));

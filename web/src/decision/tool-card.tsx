@@ -28,6 +28,8 @@ export function ToolCard(props: CardProps) {
   const input = () => changed() ?? inputOf(approval);
   const risk = createMemo(() => riskOf(approval, cwd, input()));
   const offered = updatesFor(approval);
+  // A call without a description has the command itself in its place.
+  const hasDescription = () => kind === 'command' && (approval.description ?? '') !== '' && approval.description !== inputOf(approval).command;
   const isRisky = () => risk().reasons.length > 0;
 
   const body = () => ({ decision: 'allow' as const, ...(changed() === undefined ? {} : { updated_input: changed() as Record<string, unknown> }) });
@@ -93,7 +95,7 @@ export function ToolCard(props: CardProps) {
         </Switch>
         <div class="decision-why quiet">
           <Show when={kind === 'command'}><p>In <code><SafeText text={cwd} /></code></p></Show>
-          <Show when={approval.description !== null && approval.description !== '' && kind === 'command'}><p>It says: <SafeText text={approval.description ?? ''} /></p></Show>
+          <Show when={hasDescription()}><p>It says: <SafeText text={approval.description ?? ''} /></p></Show>
           <Show when={title()}>{(name) => <p>Tool <code><SafeText text={name()} /></code></p>}</Show>
         </div>
         <Facts card={props} />

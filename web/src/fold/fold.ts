@@ -7,7 +7,7 @@ import { onBeside, onDaemonNote, onSystem, onText, onUnknown } from './notes';
 import { beginOldest, onClientMessage, onCliUser, onLifecycle } from './prompts';
 import { isRaw, numOrNull, raw, str, strOrNull, type Raw } from './raw';
 import { onClientControl, onTurnEnd } from './turns';
-import { onApproval, onDecision, onLeftOutResult, onRequest, onToolProgress } from './tools';
+import { onAnswer, onApproval, onDecision, onLeftOutResult, onRequest, onToolProgress } from './tools';
 import { Work } from './work';
 
 /** Lines of the CLI that change nothing that is drawn. */
@@ -164,6 +164,7 @@ function onDaemon(work: Work, line: Line, data: Raw): void {
 function onClient(work: Work, line: Line, data: Raw): void {
   if (data.type === 'user') onClientMessage(work, line, data);
   else if (data.type === 'control_request') onClientControl(work, line, data);
+  else if (data.type === 'control_response') onAnswer(work, line, data);
 }
 
 function onCli(work: Work, line: Line, data: Raw): void {

@@ -136,6 +136,8 @@ export interface CallBlock extends Common {
   /** The task that the CLI made of it, if it runs long or in the background. */
   taskId: string | null;
   isInBackground: boolean;
+  /** Somebody changed its input before it was allowed: who, in words. `input` is what ran. */
+  changedBy: string | null;
   /** How long it took, or takes, as far as the CLI says. */
   ms: number | null;
 }

@@ -2,6 +2,7 @@
 import { readContent } from './content';
 import type { CallBlock, CallStatus, Line, Task } from './model';
 import { isRaw, list, numOrNull, raw, str, strOrNull, type Raw } from './raw';
+import { who } from './turns';
 import type { Work } from './work';
 
 /** A result in a `user` line of the CLI. */
@@ -71,6 +72,20 @@ export function onRequest(work: Work, line: Line, data: Raw): void {
     seq: line.seq, subtype: str(request.subtype), toolUseId: strOrNull(request.tool_use_id), toolName: str(request.tool_name),
     input: raw(request.input), agentId: strOrNull(request.agent_id),
   });
+}
+
+/** The host allows a call, perhaps with another input than the agent's: that one is what runs. */
+export function onAnswer(work: Work, line: Line, data: Raw): void {
+  const answer = raw(data.response);
+  const request = work.requests.get(str(answer.request_id));
+  const input = raw(answer.response).updatedInput;
+  // Answers to a question come back in its input, and change nothing of it.
+  if (!isRaw(input) || request === undefined || request.toolUseId === null || request.toolName === 'AskUserQuestion') return;
+  const names = new Set([...Object.keys(input), ...Object.keys(request.input)]);
+  if ([...names].every((name) => JSON.stringify(input[name]) === JSON.stringify(request.input[name]))) return;
+  const call = work.call(request.toolUseId, line, null);
+  Object.assign(call, { input, changedBy: who(line.by) });
+  work.touch(call);
 }
 
 /** A person must decide. */

@@ -60,7 +60,7 @@ export class Work {
     if (known !== undefined) return known;
     const made: CallBlock = {
       kind: 'call', key: `call:${id}`, seq: line.seq, at: line.ts, version: this.version, id, name: '', input: {}, partialJson: '',
-      status: 'running', result: null, asked: null, agent: null, parent, taskId: null, isInBackground: false, ms: null,
+      status: 'running', result: null, asked: null, agent: null, parent, taskId: null, isInBackground: false, changedBy: null, ms: null,
     };
     this.folded.calls.set(id, made);
     this.thread(parent, line).push(made);

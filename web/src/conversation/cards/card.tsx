@@ -36,6 +36,7 @@ export function Card(props: { call: CallBlock; rowKey: string; whileRunning?: bo
         <span class="call-subject one-line" classList={{ 'is-code': line().isCode }}><SafeText text={line().subject} /></span>
         <span class="call-figures figures">
           <Show when={props.call.status !== 'done' && props.call.status !== 'running'}><span class="call-status">{statusWord(props.call)}</span></Show>
+          <Show when={props.call.changedBy}>{(who) => <span class="call-status">changed by {who()}</span>}</Show>
           {line().figures.join(' · ')}
           <Show when={isAtWork()}><Elapsed since={props.call.at} /></Show>
         </span>
