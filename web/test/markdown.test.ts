@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { partsOf } from '../src/fold/parts';
+import { bombAt } from '../src/text/bombs';
 import { chunkNodes, openNodes } from '../src/text/nodes';
 import { Splitter } from '../src/text/splitter';
 
@@ -93,7 +95,8 @@ test('long tables and lists come in parts', () => {
 
 test('bombs are plain text, at once', () => {
   const bombs = ['>'.repeat(20_000), '- '.repeat(2_000) + 'x', Array.from({ length: 2_000 }, (_, i) => `${'  '.repeat(i)}- x`).join('\n'), '['.repeat(50_000), '*a '.repeat(30_000),
-    '`'.repeat(20_000), '![['.repeat(20_000), '<'.repeat(50_000), '_a_'.repeat(20_000), `|${'a|'.repeat(5_000)}\n|${'-|'.repeat(5_000)}\n|${'b|'.repeat(5_000)}`, 'x'.repeat(5_000_000), '\\'.repeat(50_000), '[a](b '.repeat(20_000), '&'.repeat(100_000), '~~a'.repeat(15_000)];
+    '`'.repeat(20_000), '![['.repeat(20_000), '<'.repeat(50_000), '_a_'.repeat(20_000), `|${'a|'.repeat(5_000)}\n|${'-|'.repeat(5_000)}\n|${'b|'.repeat(5_000)}`, 'x'.repeat(5_000_000), '\\'.repeat(50_000), '[a](b '.repeat(20_000), '&'.repeat(100_000), '~~a'.repeat(15_000),
+    `${'> '.repeat(16)}x\n`.repeat(500), `|${'h|'.repeat(2_000)}\n|${'-|'.repeat(2_000)}\n${`|${'c|'.repeat(2_000)}\n`.repeat(50)}`, `${'*'.repeat(390)}a\n`.repeat(2_000), 'a@'.repeat(9_900), `${'*a*_b_'.repeat(60)}\n`.repeat(400), '[a]: b\n'.repeat(60_000)];
   for (const bomb of bombs) {
     const started = performance.now();
     const splitter = new Splitter();
@@ -107,3 +110,20 @@ test('bombs are plain text, at once', () => {
     expect(performance.now() - started, bomb.slice(0, 10)).toBeLessThan(1_500);
   }
 }, 30_000);
+
+test('a list, a quote and a table that people write are no bombs', () => {
+  for (const text of ['> - > - one', `${Array.from({ length: 12 }, (_, i) => `${'  '.repeat(i)}- x`).join('\n')}`, '* * * * * * * * *', `|${'h|'.repeat(10)}\n|${'-|'.repeat(10)}\n${`|${'c|'.repeat(10)}\n`.repeat(1_000)}`]) {
+    expect(bombAt(text)).toBe(-1);
+    expect(page(text).querySelector('.plain-block')).toBeNull();
+  }
+  expect(bombAt(`fine\n${'> '.repeat(17)}x`)).toBe(5);
+  expect(bombAt(`${' '.repeat(41)}x`)).toBe(0);
+  const long = '*a* '.repeat(4_000);
+  expect(page(long).textContent?.trim() === long.trim()).toBe(true);
+});
+
+test('a text of very many lines is cut in one pass', () => {
+  const started = performance.now();
+  expect(partsOf(Array.from({ length: 2_000 }, (_, i) => `${'  '.repeat(i)}- x`).join('\n'))).toHaveLength(1);
+  expect(performance.now() - started).toBeLessThan(1_500);
+});

@@ -13,6 +13,8 @@ export class PartCutter {
   /** The line that is not whole yet. */
   private rest = '';
   private fence = '';
+  /** Whether the open part has nothing but blank lines so far. */
+  private isEmpty = true;
   private afterBlank = false;
   private isList = false;
   private items = 0;
@@ -47,7 +49,8 @@ export class PartCutter {
       const isItem = LIST_ITEM.test(line);
       const isNewBlock = this.afterBlank && !/^\s/.test(line) && !(isItem && this.isList);
       if (this.lines !== '' && (isNewBlock || (isItem && this.isList && this.items >= ITEMS_A_PART))) this.cut();
-      if (this.lines.trim() === '') this.isList = isItem;
+      if (this.isEmpty) this.isList = isItem;
+      this.isEmpty = false;
       if (isItem) this.items += 1;
       this.fence = /^\s*(`{3,}|~{3,})/.exec(line)?.[1] ?? '';
     }
@@ -59,6 +62,7 @@ export class PartCutter {
     const closed: Part = { text: this.lines, isClosed: true };
     if (this.parts.length > 0 && !this.parts.at(-1)!.isClosed) this.parts[this.parts.length - 1] = closed; else this.parts.push(closed);
     this.lines = '';
+    this.isEmpty = true;
     this.items = 0;
     this.isList = false;
   }

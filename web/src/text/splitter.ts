@@ -1,6 +1,7 @@
 // Owns how Markdown that arrives in pieces is cut into chunks: a chunk is closed once, and is never looked at again. Only the
 // open rest is lexed, and inside a code fence nothing is.
-import { Lexer, type Links, type Token, type Tokens } from 'marked';
+import type { Links, Token, Tokens } from 'marked';
+import { CarefulLexer, bombAt } from './bombs';
 
 /** A part of a Markdown text that does not change any more. */
 export type Chunk =
@@ -16,8 +17,6 @@ export type OpenPart =
   | { kind: 'code'; language: string; text: string }
   | { kind: 'plain'; text: string };
 
-/** Lines that would take the lexer seconds, or overflow its stack: nested markers, deep indentation, endless lines. */
-const BOMB = /^(?:(?:[ \t]*(?:[-*+>]|\d{1,9}[.)])[ \t]?){17}|[ \t]{41}|[^\n]*[[\]*_`<~!]{400}|[^\n]{20000})/m;
 const FENCE = /^ {0,3}(?:(`{3,})([^`\n]*)|(~{3,})([^\n]*))(?:\n|$)/;
 const FENCE_AT_EDGE = /^(?:`{3,}[^`\n]*|~{3,}[^\n]*)$/m;
 const BLANK_LINE = /^[ \t]*\n/m;
@@ -28,7 +27,7 @@ const ITEMS_PER_CHUNK = 20;
 
 /** Lexes a text, or says that it cannot. */
 function lex(text: string, links: Links): { tokens: Token[]; links: Links } | null {
-  const lexer = new Lexer({ gfm: true, breaks: false });
+  const lexer = new CarefulLexer({ gfm: true, breaks: false });
   Object.assign(lexer.tokens.links, links);
   try {
     return { tokens: lexer.lex(text), links: lexer.tokens.links };
@@ -90,7 +89,7 @@ export class Splitter {
   open(): OpenPart | null {
     if (this.tail.trim() === '') return null;
     if (this.fence !== null) return { kind: 'code', language: this.fence.language, text: this.tail.slice(this.fence.from) };
-    if (this.isPlain || this.tail.length > MOST_LEXED_OPEN || BOMB.test(this.tail)) return { kind: 'plain', text: this.tail };
+    if (this.isPlain || this.tail.length > MOST_LEXED_OPEN || bombAt(this.tail) >= 0) return { kind: 'plain', text: this.tail };
     const lexed = lex(this.tail, this.links);
     return lexed === null ? { kind: 'plain', text: this.tail } : { kind: 'tokens', tokens: lexed.tokens };
   }
@@ -153,29 +152,30 @@ export class Splitter {
     // A fence at the left edge ends whatever is before it, and has a way of its own.
     const fenceAt = complete.search(FENCE_AT_EDGE);
     const text = fenceAt > 0 ? complete.slice(0, fenceAt) : complete;
-    const bomb = BOMB.exec(text);
-    const lexable = bomb === null ? text : text.slice(0, bomb.index);
+    const bomb = bombAt(text);
+    const hasBomb = bomb >= 0;
+    const lexable = hasBomb ? text.slice(0, bomb) : text;
     const lexed = lex(lexable, this.links);
     if (lexed === null) { this.isPlain = true; return true; }
     if (Object.keys(lexed.links).length > 0) this.sawLinks = true;
     const { tokens } = lexed;
     let last = tokens.length - 1;
     while (last >= 0 && tokens[last]?.type === 'space') last -= 1;
-    const closesLast = bomb === null ? isEnd || fenceAt > 0 : /(?:^|\n)[ \t]*\n$/.test(lexable);
+    const closesLast = !hasBomb ? isEnd || fenceAt > 0 : /(?:^|\n)[ \t]*\n$/.test(lexable);
     let taken = 0;
     for (const [i, token] of tokens.entries()) {
       const isFence = token.type === 'code' && FENCE.test(token.raw);
       if (isFence || (i >= last && !closesLast)) {
         this.take(taken);
-        if (bomb !== null && !isFence) this.isPlain = true;
-        return isFence || bomb !== null;
+        if (hasBomb && !isFence) this.isPlain = true;
+        return isFence || hasBomb;
       }
       this.closeToken(token);
       taken += token.raw.length;
     }
     this.take(taken);
-    if (bomb !== null) this.isPlain = true;
-    return this.tail !== '' && (bomb !== null || fenceAt > 0);
+    if (hasBomb) this.isPlain = true;
+    return this.tail !== '' && (hasBomb || fenceAt > 0);
   }
 
   /** Closes a token; a long list is several chunks. */
@@ -207,7 +207,7 @@ export class Splitter {
 
   private resolveLinks(): void {
     const again = new Splitter();
-    again.links = BOMB.test(this.whole) ? this.links : lex(this.whole, {})?.links ?? {};
+    again.links = bombAt(this.whole) >= 0 ? this.links : lex(this.whole, {})?.links ?? {};
     again.nextId = this.nextId;
     again.tail = this.whole;
     while (again.tail !== '' && again.step(again.tail.length, true));
