@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { isPlain, shownOf } from '../src/text/hostile';
+import { isPlain, shownOf, spelledOut } from '../src/text/hostile';
 
 const said = (text: string, layout?: 'prose' | 'code') => shownOf(text, layout).pieces.map((piece) => (piece.kind === 'text' ? piece.text : `[${piece.text}]`)).join('');
 
@@ -42,4 +42,9 @@ test('nothing that hides is left, whatever the text', () => {
     }
     if (isPlain(text) && text !== '') expect(shownOf(text).pieces).toEqual([{ kind: 'text', text }]);
   }));
+});
+
+test('where no chip can stand, what cannot be seen is spelled out', () => {
+  expect(spelledOut('plain')).toBe('plain');
+  expect(spelledOut('ls \u202Egnp.exe')).toBe('ls [U+202E]gnp.exe');
 });

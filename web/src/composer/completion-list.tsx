@@ -1,5 +1,6 @@
 // Owns how the list of completions is drawn: above the box, its chosen row named to the box.
 import { For, Show, createEffect } from 'solid-js';
+import { SafeText } from '../text/safe';
 import type { Choice, Completer } from './completer';
 
 /** The id of a row, for `aria-activedescendant`. */
@@ -21,9 +22,9 @@ export function CompletionList(props: { completer: Completer; choose: (choice: C
           <li id={rowId(place())} role="option" aria-selected={place() === props.completer.active()} class="completion"
             // The box keeps the focus.
             onPointerDown={(event) => event.preventDefault()} onClick={() => props.choose(choice)}>
-            <code class="one-line">{sign()}{choice.word}</code>
-            <Show when={choice.hint}><span class="faint one-line">{choice.hint}</span></Show>
-            <Show when={choice.about}><span class="quiet one-line completion-about">{choice.about}</span></Show>
+            <code class="one-line">{sign()}<SafeText text={choice.word} /></code>
+            <Show when={choice.hint}><span class="faint one-line"><SafeText text={choice.hint ?? ''} /></span></Show>
+            <Show when={choice.about}><span class="quiet one-line completion-about"><SafeText text={choice.about ?? ''} /></span></Show>
           </li>
         )}</For>
       </ul>

@@ -7,6 +7,7 @@ import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { SessionSummary } from '../daemon/types';
 import { now } from '../shell/time';
+import { SafeText } from '../text/safe';
 import { ACT_WORDS, noticeOf, type NoticeAct } from './notice-words';
 
 const MARKS = { failed: '▲', need: '◆', quiet: '' } as const;
@@ -33,7 +34,7 @@ export function SessionNotice(props: { session: SessionSummary }) {
     <div role="status" class="session-notice-place">
       <Show when={notice()}>{(said) => (
         <div class={`session-notice is-${said().tone}`}>
-          <span><Show when={MARKS[said().tone]}><span aria-hidden="true">{MARKS[said().tone]} </span></Show>{said().text}</span>
+          <span><Show when={MARKS[said().tone]}><span aria-hidden="true">{MARKS[said().tone]} </span></Show><SafeText text={said().text} /></span>
           <Show when={canAct() && said().acts.length > 0}>
             <span class="session-notice-acts">
               <For each={said().acts}>{(act) => <button type="button" onClick={() => void run(act)}>{ACT_WORDS[act]}</button>}</For>

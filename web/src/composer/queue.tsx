@@ -2,6 +2,7 @@
 import { For, Show } from 'solid-js';
 import type { QueuedPrompt } from '../daemon/types';
 import { canAct } from '../daemon/role';
+import { SafeText } from '../text/safe';
 import { draftOf } from './content';
 import type { Queue } from './queue-store';
 
@@ -27,7 +28,7 @@ export function QueueList(props: { queue: Queue; editing: string | null; edit: (
         <ol>
           <For each={items()}>{(prompt) => (
             <li class="queued">
-              <span class="one-line">{firstLine(prompt)}</span>
+              <span class="one-line"><SafeText text={firstLine(prompt)} /></span>
               <Show when={prompt.held}><span class="chip">held</span></Show>
               <Show when={canAct()}>
                 <button type="button" class="plain" onClick={() => props.edit(prompt)}>Edit</button>

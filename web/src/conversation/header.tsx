@@ -11,6 +11,8 @@ import { openSide } from '../shell/side';
 import { StateShape, shownAs, wordOf } from '../shell/state';
 import { clock, now } from '../shell/time';
 import { showPanel } from '../side/panels';
+import { spelledOut } from '../text/hostile';
+import { SafeText } from '../text/safe';
 import { ContextGauge } from './context-gauge';
 import { HeaderMenus } from './header-menus';
 import { HeaderMore } from './header-more';
@@ -54,9 +56,9 @@ function Filled(props: { conversation: Conversation; session: Session }) {
     <header class="conversation-header">
       <A class="header-back" href="/" aria-label="All sessions" title="All sessions (g s)"><ChevronLeft size={20} aria-hidden="true" /></A>
       <Show when={isRenaming()} fallback={
-        <h1 class="header-title"><button type="button" class="plain one-line" disabled={!canAct()} title={`${titleOf(props.session)}\nRename (r)`} onClick={() => setRenaming(true)}>{titleOf(props.session)}</button></h1>
+        <h1 class="header-title"><button type="button" class="plain one-line" disabled={!canAct()} title={`${spelledOut(titleOf(props.session))}\nRename (r)`} onClick={() => setRenaming(true)}><SafeText text={titleOf(props.session)} /></button></h1>
       }>
-        <input class="header-title" aria-label="Title" value={props.session.title ?? ''} placeholder={titleOf(props.session)} maxlength="1024"
+        <input class="header-title" aria-label="Title" value={props.session.title ?? ''} placeholder={spelledOut(titleOf(props.session))} maxlength="1024"
           ref={(node) => queueMicrotask(() => { node.focus(); node.select(); })} onBlur={(event) => { if (isRenaming()) save(event.currentTarget.value); }}
           onKeyDown={(event) => {
             if (event.isComposing) return;

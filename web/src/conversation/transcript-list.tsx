@@ -3,6 +3,7 @@ import { A } from '@solidjs/router';
 import { createVirtualizer } from '@tanstack/solid-virtual';
 import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMount, type Accessor } from 'solid-js';
 import type { Folded } from '../fold/model';
+import { spelledOut } from '../text/hostile';
 import { ReadingContext, createReading } from './reading';
 import { RowView, nameOf } from './row';
 import { createRowActs, type RowAct } from './row-acts';
@@ -152,7 +153,7 @@ function Article(props: {
   return (
     <Show when={row()}>{(shown) => (
       <article ref={element} data-key={props.rowKey} data-index={props.index()} class={`entry is-entry-${shown().kind}`} classList={{ 'is-current': props.isCurrent() }}
-        tabIndex={-1} aria-label={nameOf(shown())} aria-posinset={props.index() + 1} aria-setsize={props.count()} onClick={props.choose}>
+        tabIndex={-1} aria-label={spelledOut(nameOf(shown()))} aria-posinset={props.index() + 1} aria-setsize={props.count()} onClick={props.choose}>
         <RowView row={shown()} />
         <Show when={!BARE.has(shown().kind)}><RowMenu row={shown()} acts={props.acts} isCurrent={props.isCurrent()} /></Show>
       </article>

@@ -1,6 +1,7 @@
 // Owns the frame of every card: the question on top, a body that scrolls, and buttons that are always in view.
 import { Show, type JSX } from 'solid-js';
 import { ago, clock, exact, now } from '../shell/time';
+import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import type { CardProps, Deciding } from './deciding';
 import '../look/decision.css';
@@ -18,7 +19,7 @@ export function Frame(props: { card: CardProps; deciding: Deciding; question: st
     props.onSubmit();
   };
   return (
-    <section class="decision" classList={{ 'is-asleep': !deciding.quiet.isAwake() }} aria-label={props.question} tabIndex={-1} onKeyDown={onKeyDown}>
+    <section class="decision" classList={{ 'is-asleep': !deciding.quiet.isAwake() }} aria-label={spelledOut(props.question)} tabIndex={-1} onKeyDown={onKeyDown}>
       <header class="decision-head" ref={(element) => { deciding.parts.head = element; }}>
         <span class="decision-shape" aria-hidden="true">◆</span>
         <h2><SafeText text={props.question} /></h2>

@@ -1,6 +1,7 @@
 // Owns the card of a plan: read, changed by step or as text, remarked on, and started in the mode that a person chooses.
 import { For, Show, createMemo, createSignal } from 'solid-js';
 import { useKeys } from '../shell/keys';
+import { spelledOut } from '../text/hostile';
 import { Markdown } from '../text/markdown';
 import { SafeText } from '../text/safe';
 import { MODES } from './always';
@@ -65,8 +66,8 @@ export function PlanCard(props: CardProps) {
                   <textarea rows={Math.max(2, part.text.split('\n').length)} value={part.text} onChange={(event) => { setPart(i(), event.currentTarget.value); setOpen(undefined); }} /></label>
               </Show>
               <span class="plan-step-acts">
-                <button class="plain" aria-label={`Edit step: ${part.text.slice(0, 40)}`} onClick={() => setOpen(open()?.step === i() ? undefined : { step: i(), kind: 'edit' })}>{open()?.step === i() && open()?.kind === 'edit' ? 'Done' : 'Edit'}</button>
-                <button class="plain" aria-label={`Remark on step: ${part.text.slice(0, 40)}`} onClick={() => setOpen({ step: i(), kind: 'remark' })}>Remark</button>
+                <button class="plain" aria-label={`Edit step: ${spelledOut(part.text.slice(0, 40))}`} onClick={() => setOpen(open()?.step === i() ? undefined : { step: i(), kind: 'edit' })}>{open()?.step === i() && open()?.kind === 'edit' ? 'Done' : 'Edit'}</button>
+                <button class="plain" aria-label={`Remark on step: ${spelledOut(part.text.slice(0, 40))}`} onClick={() => setOpen({ step: i(), kind: 'remark' })}>Remark</button>
               </span>
               <Show when={(open()?.step === i() && open()?.kind === 'remark') || (kept.remarks[part.text] ?? '') !== ''}>
                 <label class="plan-remark">Remark<textarea rows={2} value={kept.remarks[part.text] ?? ''} onInput={(event) => setKept('remarks', part.text, event.currentTarget.value)} /></label>

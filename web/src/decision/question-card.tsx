@@ -2,6 +2,7 @@
 import { For, Show, createMemo, createSignal } from 'solid-js';
 import { produce } from 'solid-js/store';
 import { useKeys } from '../shell/keys';
+import { spelledOut } from '../text/hostile';
 import { Markdown } from '../text/markdown';
 import { SafeText } from '../text/safe';
 import { useDeciding, type CardProps } from './deciding';
@@ -69,7 +70,7 @@ export function QuestionCard(props: CardProps) {
       </Show>}>
       <div class="question" ref={host}>
         <Show when={question()?.isMany}><p class="quiet">Several may be chosen.</p></Show>
-        <div role={question()?.isMany ? 'group' : 'radiogroup'} aria-label={question()?.text ?? ''} class="options">
+        <div role={question()?.isMany ? 'group' : 'radiogroup'} aria-label={spelledOut(question()?.text ?? '')} class="options">
           <For each={question()?.options}>{(option, i) => (
             <label class="tick">
               <input type={question()?.isMany ? 'checkbox' : 'radio'} name={`answer-${props.approval.id}-${at()}`} checked={given().labels.includes(option.label)} onChange={() => choose(option.label)} />

@@ -5,8 +5,10 @@ import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { sessions } from '../daemon/lobby';
 import type { SessionSummary } from '../daemon/types';
+import { titleOf } from '../sessions/words';
 import { StateShape, shownAs } from '../shell/state';
 import { ago, bytes, count, exact, many } from '../shell/time';
+import { SafeText } from '../text/safe';
 import { parse, sum } from './metrics';
 import '../look/usage.css';
 import '../look/health.css';
@@ -91,7 +93,7 @@ function Processes(props: { live: SessionSummary[] }) {
       <Show when={whole() > 0}><p class="figures">{bytes(whole())} in all.</p></Show>
       <ul class="health-list">
         <For each={props.live}>{(one) => (
-          <li><StateShape shown={shownAs(one)} /><A class="one-line" href={`/s/${one.id}`}>{one.title ?? one.last_prompt ?? one.cwd}</A>
+          <li><StateShape shown={shownAs(one)} /><A class="one-line" href={`/s/${one.id}`}><SafeText text={titleOf(one)} /></A>
             <span class="quiet figures">{memory(one.id)}</span></li>
         )}</For>
       </ul>

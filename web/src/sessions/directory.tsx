@@ -2,6 +2,7 @@
 import { For, Show, createMemo, createSignal, createUniqueId, onCleanup } from 'solid-js';
 import { rest } from '../daemon/daemon';
 import { sessions } from '../daemon/lobby';
+import { SafeText } from '../text/safe';
 import { place } from './words';
 
 const RECENT = 6;
@@ -73,7 +74,7 @@ export function DirectoryField(props: { value: string; onInput: (value: string) 
           <For each={offers()}>{(one, at) => (
             <li id={`${id}-${at()}`} role="option" aria-selected={chosen() === at()} class="directory-offer" classList={{ 'is-chosen': chosen() === at() }}
               onPointerDown={(event) => { event.preventDefault(); take(one.path, false); }}>
-              <code class="one-line">{place(one.path)}</code><Show when={one.isRecent}><span class="faint">recent</span></Show>
+              <code class="one-line"><SafeText text={place(one.path)} /></code><Show when={one.isRecent}><span class="faint">recent</span></Show>
             </li>
           )}</For>
         </ul>

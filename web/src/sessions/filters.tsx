@@ -5,6 +5,7 @@ import Plus from 'lucide-solid/icons/plus';
 import ListFilter from 'lucide-solid/icons/list-filter';
 import { sessions } from '../daemon/lobby';
 import { canAct } from '../daemon/role';
+import { spelledOut } from '../text/hostile';
 import { NO_FILTER, type Filter } from './filter';
 import { GROUPS, type GroupName } from './order';
 import { filter, useFilter } from './view';
@@ -46,7 +47,7 @@ function Choice(props: { word: string; value: string; all: string[]; shown: (one
   const all = () => (props.value === '' || props.all.includes(props.value) ? props.all : [props.value, ...props.all]);
   return (
     <label>{props.word} <select value={props.value} onChange={(event) => props.onChoose(event.currentTarget.value)}>
-      <option value="">Any</option><For each={all()}>{(one) => <option value={one} selected={one === props.value}>{props.shown(one)}</option>}</For>
+      <option value="">Any</option><For each={all()}>{(one) => <option value={one} selected={one === props.value}>{spelledOut(props.shown(one))}</option>}</For>
     </select></label>
   );
 }

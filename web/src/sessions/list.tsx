@@ -6,6 +6,8 @@ import ChevronRight from 'lucide-solid/icons/chevron-right';
 import { lobby } from '../daemon/lobby';
 import { useKeys, type Binding } from '../shell/keys';
 import { count, many } from '../shell/time';
+import { spelledOut } from '../text/hostile';
+import { SafeText } from '../text/safe';
 import { asking } from './actions';
 import { ListBulk } from './bulk';
 import { doWith, doings } from './doings';
@@ -140,7 +142,7 @@ function LineView(props: { line: Line; onMenu: (id: string, at: HTMLElement) => 
         </h2>
       )}</Match>
       <Match when={props.line.kind === 'project' && props.line}>{(line) => (
-        <h3 class="line-project one-line" title={line().cwd}>{place(line().cwd)} <span class="faint figures">{line().size}</span></h3>
+        <h3 class="line-project one-line" title={spelledOut(line().cwd)}><SafeText text={place(line().cwd)} /> <span class="faint figures">{line().size}</span></h3>
       )}</Match>
       <Match when={props.line.kind === 'row' && props.line}>{(line) => (
         <Show when={lobby.byId[line().id]}>{(session) => <Row session={session()} inProject={line().inProject} onMenu={props.onMenu} />}</Show>

@@ -9,6 +9,7 @@ import { lobby, sessions } from '../daemon/lobby';
 import { canAct } from '../daemon/role';
 import { Layer } from '../shell/layer';
 import { MODES, effortWord } from '../shell/mode-words';
+import { spelledOut } from '../text/hostile';
 import { DirectoryField, recentDirectories } from './directory';
 import { EFFORTS, EMPTY, fieldOf, keepDraft, keptDraft, requestOf, type Draft, type Problems } from './new-draft';
 import { titleOf } from './words';
@@ -98,8 +99,8 @@ export default function NewSession() {
               <option value="new">A new conversation</option>
               <option value="resume" selected={draft.from === 'resume'}>One that was begun in a terminal</option>
               <optgroup label="Fork of">
-                <Show when={parent()}>{(one) => <option value={one().id} selected>{titleOf(one())}</option>}</Show>
-                <For each={sessions().filter((one) => one.turns > 0 && one.id !== parent()?.id).slice(0, FORKABLE)}>{(one) => <option value={one.id}>{titleOf(one).slice(0, 60)}</option>}</For>
+                <Show when={parent()}>{(one) => <option value={one().id} selected>{spelledOut(titleOf(one()))}</option>}</Show>
+                <For each={sessions().filter((one) => one.turns > 0 && one.id !== parent()?.id).slice(0, FORKABLE)}>{(one) => <option value={one.id}>{spelledOut(titleOf(one).slice(0, 60))}</option>}</For>
               </optgroup>
             </select>
           )}</Field>

@@ -5,6 +5,7 @@ import { lobby, sessions } from '../daemon/lobby';
 import { hasList } from '../shell/layout';
 import { many } from '../shell/time';
 import { needing } from '../shell/needing';
+import { SafeText } from '../text/safe';
 import { SessionList } from './list';
 import { nextNeeding } from './order';
 import { QuickStart } from './quick-start';
@@ -27,7 +28,7 @@ function Home() {
             <Match when={needing() > 0 && next()}>{(one) => (
               <>
                 <h1>{needing() === 1 ? 'One session needs you.' : `${needing()} sessions need you.`}</h1>
-                <p><A class="button" href={`/s/${one().id}`}>{titleOf(one())} <kbd>.</kbd></A></p>
+                <p><A class="button" href={`/s/${one().id}`}><SafeText text={titleOf(one())} /> <kbd>.</kbd></A></p>
               </>
             )}</Match>
           </Switch>

@@ -3,6 +3,8 @@ import { A } from '@solidjs/router';
 import { For, createMemo } from 'solid-js';
 import { sessions } from '../daemon/lobby';
 import { StateShape, shownAs, wordOf } from '../shell/state';
+import { spelledOut } from '../text/hostile';
+import { SafeText } from '../text/safe';
 import { arrange } from './order';
 import { titleOf } from './words';
 
@@ -15,8 +17,8 @@ export function Rail() {
   return (
     <ul class="rail" aria-label="Sessions">
       <For each={rows()}>{(one) => (
-        <li><A href={`/s/${one.id}`} class="rail-entry" aria-label={`${titleOf(one)}, ${wordOf(shownAs(one))}`} title={titleOf(one)}>
-          <StateShape shown={shownAs(one)} /><span class="rail-word one-line" aria-hidden="true">{titleOf(one)}</span>
+        <li><A href={`/s/${one.id}`} class="rail-entry" aria-label={`${spelledOut(titleOf(one))}, ${wordOf(shownAs(one))}`} title={spelledOut(titleOf(one))}>
+          <StateShape shown={shownAs(one)} /><span class="rail-word one-line" aria-hidden="true"><SafeText text={titleOf(one)} /></span>
         </A></li>
       )}</For>
     </ul>

@@ -7,6 +7,7 @@ import { isLive } from '../daemon/link';
 import type { SessionSummary } from '../daemon/types';
 import { StateShape, shownAs } from '../shell/state';
 import { exact, money, now } from '../shell/time';
+import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import { askedBy } from './asked';
 import { commandInFull } from './in-full';
@@ -29,7 +30,7 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
   return (
     <div class="session-row" classList={{ 'is-needing': (props.session.attention?.rank ?? 9) <= 2, 'is-cursor': isCursor(), 'is-picked': isPicked() }}>
       <Show when={picked().size > 0} fallback={<StateShape shown={shownAs(props.session)} />}>
-        <input type="checkbox" class="session-row-pick" checked={isPicked()} aria-label={`Select ${titleOf(props.session)}`} tabindex={-1} onChange={() => pick(id())} />
+        <input type="checkbox" class="session-row-pick" checked={isPicked()} aria-label={`Select ${spelledOut(titleOf(props.session))}`} tabindex={-1} onChange={() => pick(id())} />
       </Show>
       <div class="session-row-main">
         <div class="session-row-line">
@@ -38,13 +39,13 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
           <time class="session-row-time figures" classList={{ 'is-late': props.session.attention?.rank === 1 }} datetime={stateSince(props.session)} title={exact(stateSince(props.session))}>{timeOf(props.session, now())}</time>
         </div>
         <div class="session-row-line is-second">
-          <Show when={!props.inProject}><span class="session-row-place one-line" title={place(props.session.cwd)}>{lastPart(props.session.cwd)}</span></Show>
+          <Show when={!props.inProject}><span class="session-row-place one-line" title={spelledOut(place(props.session.cwd))}><SafeText text={lastPart(props.session.cwd)} /></span></Show>
           <span class="session-row-saying one-line">
             <SafeText text={saying().words} /><Show when={saying().code !== '' && !hasCommand()}> <code><SafeText text={saying().code} /></code></Show>
           </span>
           <Show when={putOffOf(props.session)}>{(words) => <span class="chip">{words()}</span>}</Show>
-          <Show when={props.session.tag}>{(name) => <span class="chip session-row-tag one-line">{name()}</span>}</Show>
-          <Show when={props.session.model && !props.session.simulated}><span class="session-row-model faint one-line">{props.session.model}</span></Show>
+          <Show when={props.session.tag}>{(name) => <span class="chip session-row-tag one-line"><SafeText text={name()} /></span>}</Show>
+          <Show when={props.session.model && !props.session.simulated}><span class="session-row-model faint one-line"><SafeText text={props.session.model ?? ''} /></span></Show>
           <Show when={props.session.cost_usd > 0}><span class="session-row-cost faint figures">{money(props.session.cost_usd)}</span></Show>
         </div>
         <Show when={(props.session.attention?.rank ?? 9) <= 3}>
@@ -52,7 +53,7 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
         </Show>
       </div>
       <Show when={canAct()}>
-        <button type="button" class="plain session-row-menu" aria-label={`More for ${titleOf(props.session)}`} aria-haspopup="menu" tabindex={isCursor() ? 0 : -1} disabled={!isLive()}
+        <button type="button" class="plain session-row-menu" aria-label={`More for ${spelledOut(titleOf(props.session))}`} aria-haspopup="menu" tabindex={isCursor() ? 0 : -1} disabled={!isLive()}
           onClick={(event) => props.onMenu(id(), event.currentTarget)}><Ellipsis size={16} stroke-width={1.75} aria-hidden="true" /></button>
       </Show>
     </div>

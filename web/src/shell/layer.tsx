@@ -2,6 +2,7 @@
 import { Dialog } from '@kobalte/core/dialog';
 import X from 'lucide-solid/icons/x';
 import { onCleanup, type ParentProps } from 'solid-js';
+import { SafeText } from '../text/safe';
 import { useKeys } from './keys';
 
 /** A dialog over the page. It is open as long as it is there; `onClose` takes it away. */
@@ -19,7 +20,7 @@ export function Layer(props: ParentProps<{ title: string; onClose: () => void; k
         <div class="layer-place" classList={{ 'is-top': props.kind === 'top' }}>
           <Dialog.Content class="layer" classList={{ 'is-wide': props.kind === 'wide' }}>
             <header class="layer-head">
-              <Dialog.Title class="layer-title">{props.title}</Dialog.Title>
+              <Dialog.Title class="layer-title"><SafeText text={props.title} /></Dialog.Title>
               <Dialog.CloseButton class="plain" aria-label="Close"><X size={20} stroke-width={1.75} aria-hidden="true" /></Dialog.CloseButton>
             </header>
             {props.children}

@@ -1,5 +1,6 @@
 // Owns the log of messages (`g l`): what the page said after the person did something.
 import { For, Show } from 'solid-js';
+import { SafeText } from '../text/safe';
 import { Layer } from './layer';
 import { ago, exact } from './time';
 import { toastLog } from './toasts';
@@ -12,7 +13,7 @@ export default function MessageLog(props: { onClose: () => void }) {
         <ul class="message-log">
           <For each={toastLog()}>{(one) => (
             <li><time class="faint figures" datetime={new Date(one.at).toISOString()} title={exact(one.at)}>{ago(one.at)}</time>
-              <span><Show when={one.isProblem}><b>Problem: </b></Show>{one.text}</span></li>
+              <span><Show when={one.isProblem}><b>Problem: </b></Show><SafeText text={one.text} /></span></li>
           )}</For>
         </ul>
       </Show>

@@ -3,6 +3,7 @@ import { DropdownMenu } from '@kobalte/core/dropdown-menu';
 import Check from 'lucide-solid/icons/check';
 import { For, Show, type JSX } from 'solid-js';
 import './menu.css';
+import { SafeText } from '../text/safe';
 
 /** One thing that can be chosen. */
 export interface MenuItem {
@@ -43,8 +44,8 @@ export function Menu(props: {
                       <span class="menu-mark"><Show when={item.isChosen}><Check size={16} aria-hidden="true" /></Show></span>
                     </Show>
                     <span class="menu-words">
-                      <span>{item.word}<Show when={item.isChosen}><span class="only-heard">, in force</span></Show></span>
-                      <Show when={item.about}><span class="faint">{item.about}</span></Show>
+                      <span><SafeText text={item.word} /><Show when={item.isChosen}><span class="only-heard">, in force</span></Show></span>
+                      <Show when={item.about}><span class="faint"><SafeText text={item.about ?? ''} /></span></Show>
                     </span>
                     <Show when={item.keys}><kbd class="menu-keys faint">{item.keys}</kbd></Show>
                   </DropdownMenu.Item>

@@ -62,7 +62,7 @@ export default function Palette(props: { places: Place[]; onClose: () => void })
             onPointerMove={() => setAt(index())} onClick={() => take(entry)}>
             <Show when={entry.shape}>{(shape) => <StateShape shown={shape()} />}</Show>
             <span class="one-line palette-word"><SafeText text={entry.word} /></span>
-            <Show when={entry.shape} fallback={<Show when={entry.more !== ''}><kbd>{entry.more}</kbd></Show>}><span class="faint one-line">{entry.more}</span></Show>
+            <Show when={entry.shape} fallback={<Show when={entry.more !== ''}><kbd>{entry.more}</kbd></Show>}><span class="faint one-line"><SafeText text={entry.more} /></span></Show>
           </li>
         )}</For>
       </ul>

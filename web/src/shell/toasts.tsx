@@ -1,5 +1,6 @@
 // Owns short messages about what the person just did: 6 s on the page, and in a log after that.
 import { For, createSignal } from 'solid-js';
+import { SafeText } from '../text/safe';
 
 /** A message, with at most one thing to do about it. */
 export interface Toast { id: number; text: string; at: number; isProblem: boolean; act?: { word: string; run: () => void } }
@@ -28,7 +29,7 @@ export function Toasts() {
     <div class="toasts" role="status" aria-live="polite">
       <For each={shown()}>{(one) => (
         <div class="toast" classList={{ 'is-problem': one.isProblem }}>
-          <span>{one.text}</span>
+          <span><SafeText text={one.text} /></span>
           {one.act && <button class="plain" onClick={() => { one.act?.run(); setShown((all) => all.filter((other) => other !== one)); }}>{one.act.word}</button>}
         </div>
       )}</For>

@@ -27,7 +27,7 @@ function Facts(props: { session: Session }) {
     <div class="about">
       <dl class="facts">
         <Fact word="Directory"><code><SafeText text={props.session.cwd} /></code></Fact>
-        <Fact word="Model">{modelWord(props.session.model)} <Show when={props.session.model}>{(model) => <code class="faint">{model()}</code>}</Show></Fact>
+        <Fact word="Model">{modelWord(props.session.model)} <Show when={props.session.model}>{(model) => <code class="faint"><SafeText text={model()} /></code>}</Show></Fact>
         <Fact word="Mode">{modeWord(props.session.permission_mode)}</Fact>
         <Fact word="Cost">{money(props.session.cost_usd)}<Show when={props.session.turns_with_unknown_cost > 0}>
           <span class="faint"> Cost unknown for {many(props.session.turns_with_unknown_cost, 'turn')}, not in the sum</span></Show></Fact>
@@ -46,7 +46,7 @@ function Facts(props: { session: Session }) {
       <h3>Rules</h3>
       <Show when={(rules()?.length ?? 0) > 0} fallback={<p class="quiet">None of its own.</p>}>
         <ul class="side-rows"><For each={rules()}>{(rule) => (
-          <li class="side-row"><span class="chip">{rule.action}</span><code class="side-row-words">{[rule.tool, rule.input === undefined ? '' : JSON.stringify(rule.input), rule.id].filter(Boolean).join(' · ')}</code></li>
+          <li class="side-row"><span class="chip">{rule.action}</span><code class="side-row-words"><SafeText text={[rule.tool, rule.input === undefined ? '' : JSON.stringify(rule.input), rule.id].filter(Boolean).join(' · ')} /></code></li>
         )}</For></ul>
       </Show>
       <h3>Options</h3>
@@ -71,5 +71,5 @@ const endOf = (exit: { code: number | null; signal: number | null; intent: strin
 };
 
 function Fact(props: ParentProps<{ word: string }>) {
-  return <div><dt>{props.word}</dt><dd>{props.children}</dd></div>;
+  return <div><dt><SafeText text={props.word} /></dt><dd>{props.children}</dd></div>;
 }

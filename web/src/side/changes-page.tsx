@@ -9,6 +9,7 @@ import { useKeys } from '../shell/keys';
 import { count, many } from '../shell/time';
 import { compareAnywhere } from '../text/diff-view';
 import { hunksOf, type DiffRow } from '../text/diff';
+import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import { fromCwd, type ChangedFile } from './changes';
 import { Counts, readChanges } from './changes-section';
@@ -64,7 +65,7 @@ function File(props: { file: ChangedFile; cwd: string; review: Review; isOpen: b
   const name = () => fromCwd(props.file.path, props.cwd);
   const remarks = () => props.review.remarks().filter((one) => one.path === props.file.path).length;
   return (
-    <section class="card changed-file" aria-label={name()}>
+    <section class="card changed-file" aria-label={spelledOut(name())}>
       <h3 ref={(node) => { head = node; }}>
         <button type="button" class="plain changed-head" aria-expanded={isOpen()} onClick={() => setOpen(!isOpen())}>
           <span aria-hidden="true">{isOpen() ? '▾' : '▸'}</span>

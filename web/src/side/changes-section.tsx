@@ -5,6 +5,7 @@ import type { Conversation } from '../conversation/store';
 import { said } from '../daemon/daemon';
 import type { Folded } from '../fold/model';
 import { count } from '../shell/time';
+import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import { calm } from './calm';
 import { changeIn, changeOf, fromCwd, withChanges, type Change, type ChangedFile } from './changes';
@@ -75,7 +76,7 @@ export function ChangesSection(props: { conversation: Conversation }) {
       <Show when={files().length > 0} fallback={<Show when={reading() === null}><p class="quiet">No tool has changed a file.</p></Show>}>
         <ul class="side-rows">
           <For each={files()}>{(file) => (
-            <li><A class="side-row" href={href(file.path)} title={file.path}>
+            <li><A class="side-row" href={href(file.path)} title={spelledOut(file.path)}>
               <code class="one-line side-path"><SafeText text={fromCwd(file.path, cwd())} /></code><Counts file={file} />
             </A></li>
           )}</For>

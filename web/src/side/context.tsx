@@ -4,6 +4,7 @@ import { createAsked } from '../daemon/asked';
 import type { Conversation } from '../conversation/store';
 import { rest, said } from '../daemon/daemon';
 import { count } from '../shell/time';
+import { SafeText } from '../text/safe';
 
 interface Category { name?: string | null; tokens?: number | null; kind?: string | null }
 interface Usage {
@@ -36,7 +37,7 @@ export function Context(props: { conversation: Conversation }) {
         <table class="context-table">
           <tbody><For each={rows()}>{(row) => (
             <tr classList={{ faint: row.kind !== 'used' }}>
-              <th scope="row">{row.name}</th>
+              <th scope="row"><SafeText text={row.name ?? ''} /></th>
               <td class="figures">{count(row.tokens ?? 0)}</td>
               <td><meter class="context-meter" min="0" max={now().maxTokens ?? 1} value={row.tokens ?? 0} aria-hidden="true" /></td>
             </tr>

@@ -8,6 +8,7 @@ import { canAct } from '../daemon/role';
 import type { Folded, Task } from '../fold/model';
 import { openSide } from '../shell/side';
 import { bytes, clock, count, many, now } from '../shell/time';
+import { spelledOut } from '../text/hostile';
 import { Output } from '../text/output';
 import { SafeText } from '../text/safe';
 import { calm } from './calm';
@@ -61,7 +62,7 @@ function Row(props: { conversation: Conversation; task: Task }) {
       <div class="side-row">
         <span class="plan-shape" aria-hidden="true">{isOver(props.task) ? '✓' : '≡'}</span>
         <span class="side-row-words">
-          <span class="one-line" title={props.task.description}><SafeText text={props.task.description || props.task.kind} /></span>
+          <span class="one-line" title={spelledOut(props.task.description)}><SafeText text={props.task.description || props.task.kind} /></span>
           <Show when={props.task.current}>{(step) => <span class="quiet one-line"><SafeText text={step()} /></span>}</Show>
           <span class="faint figures">{[state(), props.task.tokens === null ? '' : `${count(props.task.tokens)} tokens`].filter(Boolean).join(' · ')}</span>
         </span>
@@ -88,7 +89,7 @@ export function TaskOutput(props: { sessionId: string; taskId: string; isOver: b
     <Show when={printed()} fallback={<p class="quiet">{printed.loading ? 'Asking for its output…' : 'Its output is not there any more.'}</p>}>{(now) => (
       <>
         <Show when={now().truncated}><p class="faint">The end of {bytes(now().total_bytes ?? 0)}</p></Show>
-        <Show when={(now().output ?? '') !== ''} fallback={<p class="quiet">It has printed nothing.</p>}><Output text={now().output ?? ''} name={props.name} /></Show>
+        <Show when={(now().output ?? '') !== ''} fallback={<p class="quiet">It has printed nothing.</p>}><Output text={now().output ?? ''} name={spelledOut(props.name)} /></Show>
       </>
     )}</Show>
   );

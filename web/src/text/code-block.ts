@@ -1,6 +1,7 @@
 // Owns a block of code in a text: its language, a button that copies all of it, and its first lines; more come on request.
 import { copyText } from './copy';
 import { highlightInto } from './highlight';
+import { spelledOut } from './hostile';
 import { safeNodes } from './safe';
 
 const LINES_AT_ONCE = 200;
@@ -20,7 +21,7 @@ export function codeBlock(text: string, language: string, isOpen = false): HTMLE
   const pre = document.createElement('pre');
   pre.tabIndex = 0;
   pre.setAttribute('role', 'region');
-  pre.setAttribute('aria-label', language === '' ? 'Code' : `Code, ${language.slice(0, 40)}`);
+  pre.setAttribute('aria-label', language === '' ? 'Code' : `Code, ${spelledOut(language.slice(0, 40))}`);
   const code = document.createElement('code');
   pre.append(code);
   figure.append(caption, pre);

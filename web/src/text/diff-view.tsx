@@ -3,6 +3,7 @@ import { For, Show, createEffect, createMemo, createSignal, on } from 'solid-js'
 import { compare, countsOf, hunksOf, type DiffRow } from './diff';
 import { cutLine } from './code-block';
 import { highlightLines, inWorker } from './highlight';
+import { spelledOut } from './hostile';
 import { languageOfPath } from './languages';
 import { safeNodes } from './safe';
 import type { Scoped } from './scopes';
@@ -55,7 +56,7 @@ export function Diff(props: { before: string; after: string; path?: string; most
   };
   return (
     <Show when={rows()} fallback={<p class="quiet">Comparing…</p>}>
-      <div class="diff" tabIndex={0} role="region" aria-label={`Changes${props.path === undefined ? '' : ` of ${props.path}`}`}>
+      <div class="diff" tabIndex={0} role="region" aria-label={`Changes${props.path === undefined ? '' : ` of ${spelledOut(props.path)}`}`}>
         <Show when={items().length === 0}><p class="quiet">Nothing differs.</p></Show>
         <For each={shown()}>{(item) => (item.kind === 'gap'
           ? <button class="plain diff-gap" onClick={() => setOpen([...open(), [item.from, item.from + STEP]])}>▾ {item.size.toLocaleString()} equal {item.size === 1 ? 'line' : 'lines'}</button>

@@ -70,6 +70,10 @@ export function shownOf(text: string, layout: Layout = 'prose'): Shown {
   return { pieces, dropped };
 }
 
+/** A text for places that take text alone, such as names and options: what cannot be seen is spelled out in brackets. */
+export const spelledOut = (text: string): string => (isPlain(text) ? text
+  : shownOf(text).pieces.map((piece) => (piece.kind === 'text' ? piece.text : `[${piece.text}]`)).join(''));
+
 /** Characters that nobody sees, in a row: those that make one emoji of several stay, the others are shown. */
 function hiddenRun(run: string, before: string, after: string, keep: (text: string) => void, chip: (label: string, name: string) => void): void {
   const isEmoji = /\p{Extended_Pictographic}|\p{Emoji_Modifier}|[\u20e3#*0-9]$/u;

@@ -3,6 +3,7 @@ import type { Token, Tokens } from 'marked';
 import { safeLink } from './ansi';
 import { codeBlock } from './code-block';
 import { resolved } from './entities';
+import { spelledOut } from './hostile';
 import { safeNodes } from './safe';
 import type { Chunk, OpenPart } from './splitter';
 
@@ -158,7 +159,7 @@ function link(token: Tokens.Link, depth: number): Node[] {
 function image(token: Tokens.Image): Node[] {
   if (IMAGE_DATA.test(token.href)) {
     const made = document.createElement('img');
-    made.alt = token.text;
+    made.alt = spelledOut(token.text);
     made.loading = 'lazy';
     made.decoding = 'async';
     made.src = token.href;

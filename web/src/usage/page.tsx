@@ -7,6 +7,7 @@ import { lobby } from '../daemon/lobby';
 import type { Usage } from '../daemon/types';
 import { saveAs } from '../shell/save';
 import { count, many, money } from '../shell/time';
+import { SafeText } from '../text/safe';
 import { Bars } from './bars';
 import { ZONE, csv, lastDays, load, startOf, tokensOf, total, withEmptyDays, type GroupBy } from './sums';
 import '../look/usage.css';
@@ -66,7 +67,7 @@ export default function UsagePage() {
                 <th scope="col">Input</th><th scope="col">Output</th><th scope="col">Cache read</th><th scope="col">Cache written</th></tr></thead>
               <tbody><For each={by() === 'day' ? [...shown()].reverse() : shown()}>{(one) => (
                 <tr>
-                  <th scope="row">{by() === 'session' && one.key ? <a href={`/s/${one.key}`}>{name(one)}</a> : name(one)}</th>
+                  <th scope="row">{by() === 'session' && one.key ? <a href={`/s/${one.key}`}><SafeText text={name(one)} /></a> : <SafeText text={name(one)} />}</th>
                   <td>{money(one.cost_usd)}{one.turns_with_unknown_cost > 0 && <span title={`Cost unknown for ${many(one.turns_with_unknown_cost, 'turn')}`}> + ?</span>}</td>
                   <td>{count(one.turns)}</td><td>{count(one.usage.input_tokens)}</td><td>{count(one.usage.output_tokens)}</td>
                   <td>{count(one.usage.cache_read_input_tokens)}</td><td>{count(one.usage.cache_creation_input_tokens)}</td>

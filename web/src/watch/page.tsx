@@ -55,7 +55,7 @@ function Tile(props: { session: SessionSummary; isKept: boolean; onKeep: () => v
       <p class="tile-state figures"><b>{wordOf(shown())}</b> <time title={exact(props.session.updated_at)}>{timeOf(props.session, now())}</time></p>
       <p class="tile-step"><SafeText text={saying().words} /><Show when={saying().code !== ''}> <code><SafeText text={saying().code} /></code></Show></p>
       <p class="tile-line quiet one-line"><SafeText text={props.session.last_prompt ?? ''} /></p>
-      <p class="tile-line faint one-line figures">{lastPart(props.session.cwd)} · {many(props.session.turns, 'turn')}<Show when={props.session.queued_prompts > 0}> · {props.session.queued_prompts} queued</Show></p>
+      <p class="tile-line faint one-line figures"><SafeText text={lastPart(props.session.cwd)} /> · {many(props.session.turns, 'turn')}<Show when={props.session.queued_prompts > 0}> · {props.session.queued_prompts} queued</Show></p>
     </li>
   );
 }
