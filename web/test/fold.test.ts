@@ -39,7 +39,7 @@ const TURN: Line[] = [
   line(10, 'cli', { type: 'stream_event', event: { type: 'content_block_start', index: 1, content_block: { type: 'text', text: '' } }, parent_tool_use_id: null }),
   delta(11, 1, { type: 'text_delta', text: '# One\n\nTwo' }),
   delta(12, 1, { type: 'text_delta', text: '\n\nThree' }),
-  line(13, 'stderr', 'a warning'),
+  line(13, 'stderr', { text: 'a warning' }),
   said(14, { type: 'text', text: '# One\n\nTwo\n\nThree' }),
   line(15, 'cli', { type: 'stream_event', event: { type: 'content_block_start', index: 2, content_block: { type: 'tool_use', id: 't1', name: 'Agent', input: {} } }, parent_tool_use_id: null }),
   delta(16, 2, { type: 'input_json_delta', partial_json: '{"description":"lo' }),

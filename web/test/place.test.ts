@@ -6,5 +6,6 @@ test('an address names the conversation, a record of it, or an agent', () => {
   expect(placeOf('r/12')).toEqual({ kind: 'record', seq: 12, isRaw: false });
   expect(placeOf('r/12/raw')).toEqual({ kind: 'record', seq: 12, isRaw: true });
   expect(placeOf('agent/toolu_1%2F2')).toEqual({ kind: 'agent', callId: 'toolu_1/2' });
-  for (const rest of ['r/0', 'r/x', 'r/12/more', 'agent/', 'agent/a/b', 'nonsense']) expect(placeOf(rest)).toEqual({ kind: 'all' });
+  expect(placeOf('agent/100%')).toEqual({ kind: 'agent', callId: '100%' });
+  for (const rest of ['r/0', 'r/x', 'r/12/more', 'agent/', 'agent/a/b', 'nonsense', '%']) expect(placeOf(rest)).toEqual({ kind: 'all' });
 });

@@ -1,7 +1,7 @@
 // Owns what is said of a call in one line: its kind, its first words, and its figures.
 import type { CallBlock } from '../fold/model';
 import { inputOf } from '../fold/partial-json';
-import { isRaw, list, numOrNull, raw, str } from '../fold/raw';
+import { entryOf, isRaw, list, numOrNull, raw, str } from '../fold/raw';
 import { clock, count, many, span } from '../shell/time';
 
 /** The kinds of cards. */
@@ -13,7 +13,7 @@ const KINDS: Record<string, CardKind> = {
 };
 
 /** The kind of a call's card. */
-export const kindOf = (call: CallBlock): CardKind => (call.agent !== null ? 'agent' : KINDS[call.name] ?? (call.name.startsWith('mcp__') ? 'mcp' : 'other'));
+export const kindOf = (call: CallBlock): CardKind => (call.agent !== null ? 'agent' : entryOf(KINDS, call.name) ?? (call.name.startsWith('mcp__') ? 'mcp' : 'other'));
 
 /** A card in one line. */
 export interface CardLine {
@@ -138,7 +138,7 @@ function duration(ms: number): string {
 
 function hostOf(url: string): string {
   try {
-    return new URL(url).host;
+    return new URL(url).host || url;
   } catch {
     return url;
   }

@@ -8,6 +8,15 @@ export function placeOf(rest: string | undefined): Place {
   const record = /^r\/([1-9]\d{0,14})(\/raw)?$/.exec(rest ?? '');
   if (record !== null) return { kind: 'record', seq: Number(record[1]), isRaw: record[2] !== undefined };
   const agent = /^agent\/([^/]+)$/.exec(rest ?? '');
-  if (agent !== null) return { kind: 'agent', callId: decodeURIComponent(agent[1]!) };
+  if (agent !== null) return { kind: 'agent', callId: decoded(agent[1]!) };
   return { kind: 'all' };
+}
+
+/** A part of an address, which a person may have cut anywhere. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }

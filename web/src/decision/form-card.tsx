@@ -1,7 +1,8 @@
 // Owns the cards of MCP servers and of dialogs: a form from a schema, a page to visit, or what the agent shows.
-import { For, Match, Show, Switch, createMemo, createSignal } from 'solid-js';
+import { For, Match, Show, Switch, createMemo, createSignal, createUniqueId } from 'solid-js';
 import { useKeys } from '../shell/keys';
 import { Markdown } from '../text/markdown';
+import { spelledOut } from '../text/hostile';
 import { SafeText, safeNodes } from '../text/safe';
 import { outsideLink } from '../text/nodes';
 import { safeLink } from '../text/ansi';
@@ -21,7 +22,7 @@ export function FormCard(props: CardProps) {
   const fields = createMemo(() => fieldsOf(props.approval.requested_schema, props.approval.property_order));
   const [kept, setKept] = keptStore<{ values: Record<string, Value>; touched: Record<string, boolean>; result: string }>(props.approval.id, { values: {}, touched: {}, result: '{}' });
   const [isTried, setTried] = createSignal(false);
-  const valueOf = (field: Field): Value => kept.values[field.name] ?? field.fallback;
+  const valueOf = (field: Field): Value => kept.values[keyOf(field)] ?? field.fallback;
   const problems = () => fields().filter((field) => problemOf(field, valueOf(field)) !== null);
   const risk = createMemo(() => riskOf(props.approval, props.cwd));
   let host: HTMLDivElement | undefined;
@@ -35,7 +36,7 @@ export function FormCard(props: CardProps) {
     if (kind === 'visit') return void deciding.send({ decision: 'accept' });
     setTried(true);
     if (problems().length > 0) return void host?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
-    void deciding.send({ decision: 'accept', content: contentOf(fields(), kept.values) });
+    void deciding.send({ decision: 'accept', content: contentOf(fields(), valueOf) });
   };
   const decline = () => void deciding.send({ decision: kind === 'dialog' ? 'cancel' : 'decline' });
   const word = { form: 'Send', visit: 'I have been there', dialog: 'Send' }[kind as 'form'];
@@ -74,8 +75,8 @@ export function FormCard(props: CardProps) {
         <Match when={true}>
           <div class="form" ref={host}>
             <For each={fields()}>{(field) => (
-              <FieldRow field={field} value={valueOf(field)} problem={kept.touched[field.name] || isTried() ? problemOf(field, valueOf(field)) : null}
-                onChange={(value) => setKept('values', field.name, value)} onLeave={() => setKept('touched', field.name, true)} />
+              <FieldRow field={field} value={valueOf(field)} problem={kept.touched[keyOf(field)] || isTried() ? problemOf(field, valueOf(field)) : null}
+                onChange={(value) => setKept('values', keyOf(field), value)} onLeave={() => setKept('touched', keyOf(field), true)} />
             )}</For>
           </div>
         </Match>
@@ -84,6 +85,9 @@ export function FormCard(props: CardProps) {
     </Frame>
   );
 }
+
+/** The name under which a field's value is kept. Its own name may be one that every object has. */
+const keyOf = (field: Field): string => `field ${field.name}`;
 
 function readObject(text: string): Record<string, unknown> | null {
   try {
@@ -96,7 +100,7 @@ function readObject(text: string): Record<string, unknown> | null {
 
 function FieldRow(props: { field: Field; value: Value; problem: string | null; onChange: (value: Value) => void; onLeave: () => void }) {
   const { field } = props;
-  const id = `field-${field.name}`;
+  const id = createUniqueId();
   const shared = { id, get 'aria-invalid'() { return props.problem !== null; }, 'aria-describedby': `${id}-about`, 'aria-required': field.isRequired };
   const text = () => String(props.value);
   return (
@@ -109,11 +113,11 @@ function FieldRow(props: { field: Field; value: Value; problem: string | null; o
           <Match when={field.kind === 'choice'}>
             <select {...shared} value={text()} onChange={(event) => props.onChange(event.currentTarget.value)} onBlur={() => props.onLeave()}>
               <option value="">Choose…</option>
-              <For each={field.choices}>{(one) => <option value={one.value}>{one.title}</option>}</For>
+              <For each={field.choices}>{(one) => <option value={one.value}>{spelledOut(one.title)}</option>}</For>
             </select>
           </Match>
           <Match when={field.kind === 'choices'}>
-            <div role="group" aria-label={field.title} id={id}>
+            <div role="group" aria-label={spelledOut(field.title)} id={id}>
               <For each={field.choices}>{(one) => (
                 <label class="tick"><input type="checkbox" checked={Array.isArray(props.value) && props.value.includes(one.value)} onChange={(event) => {
                   const now = Array.isArray(props.value) ? props.value : [];

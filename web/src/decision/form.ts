@@ -1,5 +1,7 @@
 // Owns the forms of MCP servers: a JSON schema as fields, checks with words, and the content that is sent.
 
+import { entryOf } from '../fold/raw';
+
 /** A field of a form. */
 export interface Field {
   name: string;
@@ -39,7 +41,7 @@ function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
   const fallback: Value = kind === 'yes-no' ? given === true : kind === 'choices' ? (Array.isArray(given) ? given.map(String) : []) : given === undefined || given === null ? '' : String(given);
   return {
     name, title: String(schema.title ?? name), description: String(schema.description ?? ''), isRequired, kind, choices, fallback,
-    input: INPUTS[String(schema.format)] ?? 'text', pattern: typeof schema.pattern === 'string' ? schema.pattern : null,
+    input: entryOf(INPUTS, String(schema.format)) ?? 'text', pattern: typeof schema.pattern === 'string' ? schema.pattern : null,
     least: asNumber(schema.minimum) ?? asNumber(schema.minLength) ?? asNumber(schema.minItems), most: asNumber(schema.maximum) ?? asNumber(schema.maxLength) ?? asNumber(schema.maxItems),
   };
 }
@@ -48,7 +50,7 @@ function fieldOf(name: string, schema: Schema, isRequired: boolean): Field {
 export function fieldsOf(schema: unknown, order: readonly string[] | null): Field[] {
   const properties = asSchema(asSchema(schema).properties);
   const required = new Set(Array.isArray(asSchema(schema).required) ? asSchema(schema).required as string[] : []);
-  const names = [...new Set([...(order ?? []).filter((name) => name in properties), ...Object.keys(properties)])];
+  const names = [...new Set([...(order ?? []).filter((name) => Object.hasOwn(properties, name)), ...Object.keys(properties)])];
   return names.map((name) => fieldOf(name, asSchema(properties[name]), required.has(name)));
 }
 
@@ -88,18 +90,18 @@ function fits(pattern: string, text: string): boolean {
   }
 }
 
-/** The content that is sent: what is empty and not needed is left out. */
-export function contentOf(fields: Field[], values: Record<string, Value>): Record<string, unknown> {
-  const content: Record<string, unknown> = {};
+/** The content that is sent: what is empty and not needed is left out. Servers name fields as they like, also `__proto__`. */
+export function contentOf(fields: Field[], valueOf: (field: Field) => Value): Record<string, unknown> {
+  const content: [name: string, value: unknown][] = [];
   for (const field of fields) {
-    const value = values[field.name] ?? field.fallback;
-    if (field.kind === 'yes-no') content[field.name] = value === true;
-    else if (Array.isArray(value)) { if (value.length > 0 || field.isRequired) content[field.name] = value; }
+    const value = valueOf(field);
+    if (field.kind === 'yes-no') content.push([field.name, value === true]);
+    else if (Array.isArray(value)) { if (value.length > 0 || field.isRequired) content.push([field.name, value]); }
     else if (String(value).trim() === '') continue;
-    else if (field.kind === 'number' || field.kind === 'integer') content[field.name] = Number(value);
-    else content[field.name] = field.input === 'datetime-local' ? isoTime(String(value)) : value;
+    else if (field.kind === 'number' || field.kind === 'integer') content.push([field.name, Number(value)]);
+    else content.push([field.name, field.input === 'datetime-local' ? isoTime(String(value)) : value]);
   }
-  return content;
+  return Object.fromEntries(content);
 }
 
 const isoTime = (text: string): string => (Number.isNaN(Date.parse(text)) ? text : new Date(text).toISOString());

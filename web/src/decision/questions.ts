@@ -25,15 +25,15 @@ export const isAnswered = (given: Given): boolean => given.isSkipped || given.la
 
 /** The answer to be sent: answers, remarks, and skipped questions, each by the question's text. */
 export function answersOf(questions: Question[], given: readonly Given[]): Pick<DecisionRequest, 'answers' | 'notes' | 'skipped'> {
-  const answers: Record<string, string | string[]> = {};
-  const notes: Record<string, string> = {};
+  const answers: [question: string, answer: string | string[]][] = [];
+  const notes: [question: string, note: string][] = [];
   const skipped: string[] = [];
   for (const [i, question] of questions.entries()) {
     const one = given[i];
     if (one === undefined || one.isSkipped || !isAnswered(one)) { skipped.push(question.text); continue; }
     const other = one.isOther && one.other.trim() !== '' ? [one.other.trim()] : [];
-    answers[question.text] = question.isMany ? [...one.labels, ...other] : other[0] ?? one.labels[0] ?? '';
-    if (one.note.trim() !== '') notes[question.text] = one.note.trim();
+    answers.push([question.text, question.isMany ? [...one.labels, ...other] : other[0] ?? one.labels[0] ?? '']);
+    if (one.note.trim() !== '') notes.push([question.text, one.note.trim()]);
   }
-  return { answers, ...(Object.keys(notes).length > 0 ? { notes } : {}), ...(skipped.length > 0 ? { skipped } : {}) };
+  return { answers: Object.fromEntries(answers), ...(notes.length > 0 ? { notes: Object.fromEntries(notes) } : {}), ...(skipped.length > 0 ? { skipped } : {}) };
 }

@@ -5,7 +5,7 @@ import { Known } from './known';
 import type { Folded, Line } from './model';
 import { onBeside, onDaemonNote, onSystem, onText, onUnknown } from './notes';
 import { beginOldest, onClientMessage, onCliUser, onLifecycle } from './prompts';
-import { isRaw, numOrNull, raw, str, strOrNull, type Raw } from './raw';
+import { entryOf, isRaw, numOrNull, raw, str, strOrNull, type Raw } from './raw';
 import { onClientControl, onTurnEnd } from './turns';
 import { onAnswer, onApproval, onDecision, onLeftOutResult, onRequest, onToolProgress } from './tools';
 import { Work } from './work';
@@ -109,7 +109,7 @@ function joined(lines: Line[], line: Line): boolean {
   if (first.type !== 'content_block_delta' || second.type !== 'content_block_delta' || first.index !== second.index) return false;
   const a = raw(first.delta);
   const b = raw(second.delta);
-  const member = { text_delta: 'text', thinking_delta: 'thinking', input_json_delta: 'partial_json' }[str(a.type)];
+  const member = entryOf({ text_delta: 'text', thinking_delta: 'thinking', input_json_delta: 'partial_json' }, str(a.type));
   if (member === undefined || a.type !== b.type) return false;
   const data = { ...one, event: { ...first, delta: { ...a, [member]: str(a[member]) + str(b[member]) } } };
   lines[lines.length - 1] = { ...before, lastSeq: line.lastSeq, data };

@@ -22,7 +22,7 @@ export function onUnknown(work: Work, line: Line, kind: string): void {
 
 /** A line that is no JSON. Lines that follow each other are one note. */
 export function onText(work: Work, line: Line): void {
-  const text = typeof line.data === 'string' ? line.data : json(line.data);
+  const text = str(line.data) || str(raw(line.data).text) || json(line.data);
   const last = work.folded.blocks.at(-1);
   if (last?.kind === 'note' && last.code === line.src) {
     last.detail += `\n${text}`;

@@ -1,7 +1,7 @@
 // Owns what the agent writes: the pieces of a message while it comes, and its whole lines, which take the place of the pieces.
 import type { CallBlock, Line, TextBlock, ThinkingBlock } from './model';
 import { PartCutter, partsOf } from './parts';
-import { list, numOrNull, raw, str, strOrNull, type Raw } from './raw';
+import { entryOf, list, numOrNull, raw, str, strOrNull, type Raw } from './raw';
 import type { Streamed, Work } from './work';
 
 /** The key of a block whose message's beginning is not loaded. */
@@ -22,7 +22,7 @@ export function onStreamEvent(work: Work, line: Line, data: Raw): void {
     case 'content_block_delta': {
       const delta = raw(event.delta);
       const index = numOrNull(event.index) ?? 0;
-      const kind = { text_delta: 'text', thinking_delta: 'thinking', input_json_delta: 'tool_use' }[str(delta.type)];
+      const kind = entryOf({ text_delta: 'text', thinking_delta: 'thinking', input_json_delta: 'tool_use' }, str(delta.type));
       if (kind === undefined) return;
       const known = work.open.get(parent)?.blocks.get(index);
       if (known === undefined && kind === 'tool_use') return;

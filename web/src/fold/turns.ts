@@ -1,6 +1,6 @@
 // Owns the ends of turns: how each ended, in words, and what is said there that no answer said before.
 import type { Block, Line } from './model';
-import { list, numOrNull, raw, str, type Raw } from './raw';
+import { entryOf, list, numOrNull, raw, str, type Raw } from './raw';
 import { closeOpen } from './stream';
 import type { Work } from './work';
 
@@ -33,7 +33,7 @@ export function onClientControl(work: Work, line: Line, data: Raw): void {
     if (work.folded.workingSince !== null) work.interruptedBy = line.by ?? '';
     return;
   }
-  const text = CONTROLS[subtype]?.(request) ?? '';
+  const text = entryOf(CONTROLS, subtype)?.(request) ?? '';
   if (text !== '' && line.by !== 'daemon') work.note(line, 'control', text);
 }
 
@@ -48,7 +48,7 @@ export function onTurnEnd(work: Work, line: Line, data: Raw): void {
   const result = str(data.result);
   const said = folded.blocks.slice(work.turnStart).filter((block) => block.kind === 'text').map((block) => block.text.trim());
   const isSaid = result.trim() === '' || said.includes(result.trim()) || said.join('\n\n').endsWith(result.trim());
-  const failed = REASONS[str(data.subtype)] ?? (list(data.errors).map(str).filter(Boolean).join('\n') || (isSaid ? 'It failed.' : ''));
+  const failed = entryOf(REASONS, str(data.subtype)) ?? (list(data.errors).map(str).filter(Boolean).join('\n') || (isSaid ? 'It failed.' : ''));
   const usage = raw(data.usage);
   folded.blocks.push({
     kind: 'turn', key: `turn:${line.seq}`, seq: line.seq, at: line.ts, version: work.version,

@@ -4,6 +4,7 @@ import { createAsked } from '../daemon/asked';
 import { attempt } from '../daemon/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
+import { entryOf } from '../fold/raw';
 import { many } from '../shell/time';
 import { SafeText } from '../text/safe';
 
@@ -31,7 +32,7 @@ export function McpServers(props: { sessionId: string; isRunning: boolean }) {
     await attempt(rest.POST('/v1/sessions/{id}/mcp/{server}/reconnect', { params: path(server) }));
     void refetch();
   };
-  const words = (server: Server): [string, string] => WORDS[server.status ?? ''] ?? ['○', server.status ?? ''];
+  const words = (server: Server): [string, string] => entryOf(WORDS, server.status ?? '') ?? ['○', server.status ?? ''];
   return (
     <Show when={servers.error === undefined ? servers() : undefined} fallback={<p class="quiet">{props.isRunning ? 'Asking the agent…' : 'They are known while the session runs.'}</p>}>
       <Show when={(servers()?.length ?? 0) > 0} fallback={<p class="quiet">It uses none.</p>}>

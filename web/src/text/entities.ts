@@ -10,7 +10,7 @@ const NAMED: Record<string, string> = {
 export function resolved(text: string): string {
   if (!text.includes('&')) return text;
   return text.replace(/&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-zA-Z]{2,8}));/g, (whole, decimal?: string, hexadecimal?: string, name?: string) => {
-    if (name !== undefined) return NAMED[name] ?? whole;
+    if (name !== undefined) return Object.hasOwn(NAMED, name) ? NAMED[name] as string : whole;
     const code = decimal !== undefined ? Number(decimal) : parseInt(hexadecimal ?? '', 16);
     return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : '\ufffd';
   });

@@ -38,7 +38,7 @@ export function AgentCard(props: { call: CallBlock; rowKey: string }) {
       tail={<Show when={step() !== ''}><p class="agent-step one-line" aria-label="Step of the moment"><SafeText text={step()} /></p></Show>}>
       <ul class="steps"><For each={steps()}>{(call) => <Step call={call} />}</For></ul>
       <Show when={agent()?.status !== 'running' && props.call.result?.text}>{(text) => <div class="agent-result"><Markdown text={text()} /></div>}</Show>
-      <A class="open-agent" href={`/s/${id}/agent/${props.call.id}`}>Open this agent</A>
+      <A class="open-agent" href={`/s/${id}/agent/${encodeURIComponent(props.call.id)}`}>Open this agent</A>
     </Card>
   );
 }

@@ -2,7 +2,7 @@
 import { For, Match, Show, Switch, createMemo } from 'solid-js';
 import type { CallBlock } from '../../fold/model';
 import { inputOf } from '../../fold/partial-json';
-import { list, raw, str } from '../../fold/raw';
+import { entryOf, list, raw, str } from '../../fold/raw';
 import { codeBlock } from '../../text/code-block';
 import { Diff } from '../../text/diff-view';
 import { languageOfPath } from '../../text/languages';
@@ -133,7 +133,7 @@ function Todos(props: { call: CallBlock }) {
   return (
     <ul class="todos">
       <For each={list(inputOf(props.call).todos).map(raw)}>{(todo) => {
-        const [mark, word] = MARKS[str(todo.status)] ?? MARKS.pending!;
+        const [mark, word] = entryOf(MARKS, str(todo.status)) ?? MARKS.pending!;
         return <li classList={{ quiet: todo.status === 'completed' }}><span class="call-shape" role="img" aria-label={word}>{mark}</span><span><SafeText text={str(todo.content)} /></span></li>;
       }}</For>
     </ul>
