@@ -28,7 +28,7 @@ pub use agent::AgentKind;
 pub use approval::{
     Approval, ApprovalHow, ApprovalKind, ApprovalState, LeftOut, Resolution, kind_of_decider,
 };
-pub use client::{BadClientId, ClientId};
+pub use client::{AttachedClient, BadClientId, ClientId};
 pub use clock::{Clock, Timestamp};
 pub use error_code::ErrorCode;
 pub use fact::{Chosen, Fact, MAX_TITLE_BYTES, Projection};

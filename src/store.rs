@@ -164,6 +164,12 @@ impl Store {
         known(id, found)
     }
 
+    /// The end of a session's last turn is seen no longer. Records before it stay as they are.
+    pub async fn set_unread(&self, id: SessionId) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::SetUnread(id)).await?;
+        known(id, found)
+    }
+
     /// A person puts off what a session needs, or no longer does.
     pub async fn put_off(&self, id: SessionId, put_off: Option<PutOff>) -> Result<(), StoreError> {
         let found = self.writer.run(Edit::PutOff { id, put_off }).await?;

@@ -322,14 +322,8 @@ impl Supervisor {
         &self,
         id: SessionId,
         after: Option<Seq>,
-        client: Option<ClientId>,
-        role: Role,
+        newcomer: Newcomer,
     ) -> Result<Attachment, SupervisorError> {
-        let newcomer = Newcomer {
-            client,
-            role,
-            is_host: false,
-        };
         Ok(self.handle(id).await?.attach(after, newcomer).await?)
     }
 
@@ -345,6 +339,7 @@ impl Supervisor {
     ) -> Result<Attachment, SupervisorError> {
         let newcomer = Newcomer {
             client: Some(client),
+            login: None,
             role: Role::Operator,
             is_host: true,
         };

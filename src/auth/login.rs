@@ -116,7 +116,7 @@ impl Logins {
         }
         let shown = Shown {
             role: login.role,
-            tenure: Tenure::of(login.id, it.ended.clone()),
+            tenure: Tenure::of(login.id, login.name.as_deref(), it.ended.clone()),
         };
         Some(Entered {
             shown,

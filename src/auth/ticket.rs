@@ -167,7 +167,7 @@ mod tests {
         let ended = CancellationToken::new();
         let login = LoginId::new();
         let ticket = || {
-            let tenure = Tenure::of(login, ended.clone());
+            let tenure = Tenure::of(login, None, ended.clone());
             let ticket = NewTicket {
                 tenure,
                 ..of(Role::Operator)

@@ -575,6 +575,8 @@ pub(super) enum GroupBy {
     Cwd,
     /// Per tag.
     Tag,
+    /// Per agent that leads the conversation.
+    Agent,
 }
 
 impl GroupBy {
@@ -585,6 +587,7 @@ impl GroupBy {
             Self::Session => "session",
             Self::Cwd => "cwd",
             Self::Tag => "tag",
+            Self::Agent => "agent",
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Owns the name by which a client is known over all its connections.
+//! Owns the name by which a client is known over all its connections, and how others see a client that is attached.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::ConnectionId;
+use super::{ConnectionId, Role};
 
 /// The longest name, in characters.
 const MAX_CHARS: usize = 64;
@@ -27,6 +27,19 @@ pub enum BadClientId {
     /// The daemon's own name.
     #[error("the client id {RESERVED} is reserved")]
     Reserved,
+}
+
+/// A client that is attached to a session, as others see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AttachedClient {
+    /// Its connection, by the id that its own snapshot has.
+    pub connection_id: ConnectionId,
+    /// The name that it gave itself; `None` when it gave none.
+    pub client_id: Option<ClientId>,
+    /// The name of the login that it came with, such as that of a browser; `None` without one.
+    pub login: Option<String>,
+    /// Its right.
+    pub role: Role,
 }
 
 impl ClientId {

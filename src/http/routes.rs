@@ -163,7 +163,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(sessions::restart))
         .routes(routes!(sessions::stop))
         .routes(routes!(sessions::park))
-        .routes(routes!(attention::set_seen))
+        .routes(routes!(attention::set_seen, attention::set_unread))
         .routes(routes!(attention::put_off, attention::take_up))
         .routes(routes!(events::list))
         .routes(routes!(events::get))

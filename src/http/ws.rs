@@ -42,7 +42,7 @@ use super::{
 use crate::{
     auth::{Shown, Tenure, Tokens},
     domain::{ClientId, Role, SessionId},
-    session::{Attachment, ClientInbox},
+    session::{Attachment, ClientInbox, Newcomer},
 };
 use client::{Client, Inbox};
 use close::Close;
@@ -231,22 +231,16 @@ pub(super) async fn attach(
             let permit = state.connections().admit(id)?;
             state.supervisor().session(id).await?;
             // It hears of all that happens once the upgrade is answered.
-            let client = relay(
-                &state,
-                id,
-                &params,
-                role,
-                Some(state.tokens().clone()),
-                String::new(),
-            )
-            .await;
+            let shown = Shown { role, tenure };
+            let tokens = Some(state.tokens().clone());
+            let client = relay(&state, id, &params, &shown, tokens, String::new()).await;
             let client = client.map(|client| (permit, client));
             Ok(attach_relay(
                 state,
                 id,
                 params,
                 upgrade,
-                Proof::Shown(Box::new(client), tenure),
+                Proof::Shown(Box::new(client), shown.tenure),
             ))
         }
         (Protocol::Ndjson, None) => {
@@ -329,11 +323,12 @@ async fn attach_records(
     let view = state.supervisor().session(id).await?;
     let attachment = state
         .supervisor()
-        .attach(id, after, params.client_id, role)
+        .attach(id, after, newcomer(params.client_id, role, &tenure))
         .await?;
     let Attachment {
         connection,
         client: client_id,
+        clients,
         by: _,
         feed: _,
         view: live,
@@ -345,7 +340,7 @@ async fn attach_records(
     // Changes from here on are told by a frame.
     let queue = state.prompt_queue().list(id).await?;
     let names = (connection, client_id);
-    let snapshot = frames::snapshot(view, live, names, cursor.position(), &queue);
+    let snapshot = frames::snapshot(view, live, names, &clients, cursor.position(), &queue);
     let client = Client {
         dialect: Records::new(snapshot, head, thinning),
         cursor,
@@ -417,15 +412,14 @@ async fn prove_and_attach(
     let place = state.first_lines().take().ok_or(Close::Unproven)?;
     let opens = |credential: &str| state.opened_by(credential, path);
     let (shown, rest) = first_line::prove(socket, opens, visit, state.shutdown()).await?;
-    let Shown { role, tenure } = shown;
     drop(place);
-    check_role(role, params).map_err(|_| Close::Forbidden)?;
+    check_role(shown.role, params).map_err(|_| Close::Forbidden)?;
     let permit = state
         .connections()
         .admit(id)
         .map_err(|error| Close::Unattached(error.into()))?;
-    let client = relay(state, id, params, role, None, rest).await?;
-    Ok((permit, client, tenure))
+    let client = relay(state, id, params, &shown, None, rest).await?;
+    Ok((permit, client, shown.tenure))
 }
 
 /// Attaches a client that has shown the token. `rest` is what it has sent already.
@@ -433,7 +427,7 @@ async fn relay(
     state: &AppState,
     id: SessionId,
     params: &AttachParams,
-    role: Role,
+    shown: &Shown,
     tokens: Option<Tokens>,
     rest: String,
 ) -> Result<RelayClient, Close> {
@@ -444,7 +438,11 @@ async fn relay(
         supervisor.resume(id, false).await.map_err(failed)?;
     }
     let attachment = supervisor
-        .attach(id, None, params.client_id.clone(), role)
+        .attach(
+            id,
+            None,
+            newcomer(params.client_id.clone(), shown.role, &shown.tenure),
+        )
         .await
         .map_err(failed)?;
     if ndjson::is_over(attachment.view.state) {
@@ -472,15 +470,25 @@ async fn relay(
     let max_line_bytes = Limits::of(state.config()).message_bytes;
     let mut dialect = Relay::new(inbox.clone(), client, by, tokens, earlier, max_line_bytes);
     let Received { lines, .. } = dialect.received(rest.into(), cursor.position())?;
-    let (early, _) = client::permitted(role, lines, &mut dialect)?;
+    let (early, _) = client::permitted(shown.role, lines, &mut dialect)?;
     Ok(Client {
         dialect,
         cursor,
         direct,
         inbox,
         early,
-        role,
+        role: shown.role,
     })
+}
+
+/// A client of a session that comes with a credential.
+fn newcomer(client: Option<ClientId>, role: Role, tenure: &Tenure) -> Newcomer {
+    Newcomer {
+        client,
+        login: tenure.name().map(str::to_owned),
+        role,
+        is_host: false,
+    }
 }
 
 impl Inbox for ClientInbox {

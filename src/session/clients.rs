@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     claude::ControlResponse,
-    domain::{ClientId, ConnectionId, PromptUuid, QueuedPrompt, Role, Timestamp},
+    domain::{AttachedClient, ClientId, ConnectionId, PromptUuid, QueuedPrompt, Role, Timestamp},
 };
 
 use super::{
@@ -44,6 +44,8 @@ struct Seat {
     client: ClientId,
     /// Whether it named itself, and so can be known again.
     is_named: bool,
+    /// The name of the login that it came with.
+    login: Option<String>,
     role: Role,
     is_host: bool,
 }
@@ -53,6 +55,8 @@ struct Seat {
 pub struct Newcomer {
     /// How it names itself.
     pub client: Option<ClientId>,
+    /// The name of the login that it comes with.
+    pub login: Option<String>,
     /// Its right.
     pub role: Role,
     /// Whether the process was started for it.
@@ -68,7 +72,7 @@ impl Clients {
         }
     }
 
-    /// Adds a client; its name is returned as well.
+    /// Adds a client, and tells those that are there; its name is returned as well.
     pub(super) fn attach(
         &mut self,
         connection: ConnectionId,
@@ -76,6 +80,7 @@ impl Clients {
     ) -> (mpsc::Receiver<ClientFrame>, ClientId) {
         let Newcomer {
             client: named,
+            login,
             role,
             is_host,
         } = newcomer;
@@ -86,15 +91,18 @@ impl Clients {
             direct,
             client: client.clone(),
             is_named,
+            login,
             role,
             is_host,
         };
+        let there: Vec<_> = self.attached.keys().copied().collect();
         self.attached.insert(connection, seat);
+        self.tell_who_is_here(&there);
         (receiver, client)
     }
 
-    /// Removes a client; its name, and whether it gave that to itself. `None` when it was removed before. A host may come back
-    /// until `host_until`.
+    /// Removes a client, and tells the others; its name, and whether it gave that to itself. `None` when it was removed before.
+    /// A host may come back until `host_until`.
     pub(super) fn detach(
         &mut self,
         connection: ConnectionId,
@@ -104,7 +112,26 @@ impl Clients {
         if seat.is_host {
             self.host_until = Some(host_until);
         }
+        let others: Vec<_> = self.attached.keys().copied().collect();
+        self.tell_who_is_here(&others);
         Some((seat.client, seat.is_named))
+    }
+
+    /// The attached clients as others see them, the first one first.
+    pub(super) fn who_is_here(&self) -> Arc<[AttachedClient]> {
+        let mut all: Vec<_> = self
+            .attached
+            .iter()
+            .map(|(connection, seat)| AttachedClient {
+                connection_id: *connection,
+                client_id: seat.is_named.then(|| seat.client.clone()),
+                login: seat.login.clone(),
+                role: seat.role,
+            })
+            .collect();
+        // Ids sort by the time at which they were made.
+        all.sort_by_key(|client| client.connection_id);
+        all.into()
     }
 
     /// Whether the program is attached that the process was started for, or may come back.
@@ -196,6 +223,21 @@ impl Clients {
         let attached: Vec<_> = self.attached.keys().copied().collect();
         for connection in attached {
             self.send(connection, ClientFrame::Queue(Arc::clone(queue)));
+        }
+    }
+
+    /// Tells clients who is attached now. One that has much to read yet is left out: it must not be cut off for this, and the
+    /// next change tells it all.
+    fn tell_who_is_here(&mut self, told: &[ConnectionId]) {
+        if told.is_empty() {
+            return;
+        }
+        let all = self.who_is_here();
+        for connection in told {
+            let seat = self.attached.get(connection);
+            if seat.is_some_and(|seat| seat.direct.capacity() > DIRECT_FRAMES / 2) {
+                self.send(*connection, ClientFrame::Clients(Arc::clone(&all)));
+            }
         }
     }
 

@@ -390,6 +390,7 @@ impl Actor {
             connection,
             by: self.name_of(connection),
             client,
+            clients: self.clients.who_is_here(),
             view: self.shown_view(),
             feed: self.feed.clone(),
             cursor,

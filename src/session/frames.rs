@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     claude::ControlResponse,
-    domain::{ApprovalId, PromptUuid, QueuedPrompt, Resolution},
+    domain::{ApprovalId, AttachedClient, PromptUuid, QueuedPrompt, Resolution},
 };
 
 use super::{Sent, SessionError};
@@ -30,6 +30,8 @@ pub enum ClientFrame {
     Late(Box<LateAnswer>),
     /// The messages of the session that wait in the daemon, which have changed.
     Queue(Arc<[QueuedPrompt]>),
+    /// The clients that are attached: one came or left.
+    Clients(Arc<[AttachedClient]>),
     /// The CLI's answer to a control request of the client.
     Response {
         /// The client's own id of the request.

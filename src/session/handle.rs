@@ -14,8 +14,8 @@ use crate::{
         options::PermissionMode,
     },
     domain::{
-        AgentKind, ApprovalId, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid, QueuedPrompt,
-        Resolution, RestartTerms, RuleSet, Seq, SessionId, SessionState, TurnEnd,
+        AgentKind, ApprovalId, AttachedClient, ClientId, ConnectionId, FailReason, ParkReason, PromptUuid,
+        QueuedPrompt, Resolution, RestartTerms, RuleSet, Seq, SessionId, SessionState, TurnEnd,
     },
     journal::{Cursor, Feed},
     keeper::LaunchPlan,
@@ -276,6 +276,8 @@ pub struct Attachment {
     pub connection: ConnectionId,
     /// The client's name: its own, or that of its connection.
     pub client: ClientId,
+    /// All clients that are attached now, this one too.
+    pub clients: Arc<[AttachedClient]>,
     /// The session at the moment of attaching.
     pub view: LiveView,
     /// The session's journal, as a feed.

@@ -109,6 +109,16 @@ pub(super) async fn set_seen(
     Ok(changed.rows_affected() > 0)
 }
 
+/// The end of a session's last turn is seen no longer; `false` when the session is not there.
+pub(super) async fn set_unread(connection: &mut SqliteConnection, id: SessionId) -> Result<bool, QueryError> {
+    let changed =
+        sqlx::query("UPDATE sessions SET seen_seq = min(seen_seq, max(last_turn_seq - 1, 0)) WHERE id = ?1")
+            .bind(id.to_string())
+            .execute(connection)
+            .await?;
+    Ok(changed.rows_affected() > 0)
+}
+
 /// A person puts off what a session needs, or no longer does; `false` when it is not there.
 pub(super) async fn put_off(
     connection: &mut SqliteConnection,

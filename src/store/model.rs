@@ -271,6 +271,8 @@ pub enum UsageGroup {
     Cwd,
     /// The tag; sessions without one are the group without a key.
     Tag,
+    /// The agent that leads the conversation, by the launch options; sessions without one are the group without a key.
+    Agent,
 }
 
 /// Which turns are summed, and by what.

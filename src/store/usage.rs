@@ -123,6 +123,10 @@ const fn parts_of(group: UsageGroup) -> &'static str {
             "SELECT s.cwd AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
                 t.cache_creation_tokens, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
         }
+        UsageGroup::Agent => {
+            "SELECT nullif(json_extract(s.options, '$.agent'), '') AS key, t.cost_nanos, t.input_tokens, t.output_tokens,
+                t.cache_read_tokens, t.cache_creation_tokens, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
+        }
         UsageGroup::Tag => {
             "SELECT nullif(s.tag, '') AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
                 t.cache_creation_tokens, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
@@ -138,6 +142,7 @@ const fn list_name(group: UsageGroup) -> &'static str {
         UsageGroup::Session => "usage_by_session",
         UsageGroup::Cwd => "usage_by_cwd",
         UsageGroup::Tag => "usage_by_tag",
+        UsageGroup::Agent => "usage_by_agent",
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) enum Edit {
         id: SessionId,
         seq: Seq,
     },
+    SetUnread(SessionId),
     PutOff {
         id: SessionId,
         put_off: Option<PutOff>,
@@ -217,6 +218,7 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
         Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
         Edit::SetSeen { id, seq } => edit::set_seen(connection, id, seq).await,
+        Edit::SetUnread(id) => edit::set_unread(connection, id).await,
         Edit::PutOff { id, put_off } => edit::put_off(connection, id, put_off.as_ref()).await,
         Edit::Queue(id, edit) => queue::edit(connection, id, edit).await,
         Edit::SetRules { id, rules } => edit::set_rules(connection, id, &rules).await,

@@ -461,6 +461,17 @@ impl Supervisor {
         self.session(id).await
     }
 
+    /// A person wants to read the end of a session's last turn again: it is seen no longer. Without a turn nothing changes.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `Store`.
+    pub async fn set_unread(&self, id: SessionId) -> Result<SessionView, SupervisorError> {
+        self.row(id).await?;
+        self.shared.store.set_unread(id).await?;
+        self.shared.changes.mark(id);
+        self.session(id).await
+    }
+
     /// Puts off what a session needs now; with `None` nothing of it is put off any more.
     ///
     /// # Errors

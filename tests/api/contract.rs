@@ -83,6 +83,7 @@ async fn answers_are_as_documented() {
         "put_session_off",
         "take_session_up",
         "set_session_seen",
+        "set_session_unread",
         "queue_prompt",
         "list_queued_prompts",
         "change_queued_prompt",

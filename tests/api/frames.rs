@@ -311,6 +311,12 @@ async fn one_session(contract: &mut Contract, daemon: &TestDaemon, id: &str) -> 
         .expect(201);
     let is_queue = |frame: &Value| frame["type"] == "trunkline.queue";
     contract.check_all(CHANNEL, &client.until("the queue", is_queue).await);
+    drop(daemon.attach(id, None).await);
+    let is_left = |frame: &Value| frame["type"] == "trunkline.clients" && frame["clients"][1].is_null();
+    contract.check_all(
+        CHANNEL,
+        &client.until("that another one came and left", is_left).await,
+    );
     let path = format!("/v1/sessions/{id}/prompts/{}", queued["uuid"].as_str().unwrap());
     daemon.rest().delete(&path).await.expect(204);
     client

@@ -82,6 +82,47 @@ async fn the_end_of_a_login_closes_its_sockets_and_streams_and_no_others() {
 }
 
 #[tokio::test]
+async fn clients_of_a_session_are_told_who_else_is_there() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = rest.create_ready(json!({"cwd": daemon.work_dir("w")})).await;
+    let path = format!("/v1/sessions/{id}/ws");
+    let named = format!("{path}?client_id=editor");
+    let mut editor = Ws::try_connect(daemon.url(), &named, &["trunkline.v1"], Some(daemon.token()))
+        .await
+        .unwrap();
+    let who = |frame: &Value| -> Vec<[Value; 3]> {
+        let all = frame["clients"].as_array().unwrap_or_else(|| panic!("{frame:#}"));
+        all.iter()
+            .map(|it| ["client_id", "login", "role"].map(|name| it[name].clone()))
+            .collect()
+    };
+    let alone = [json!("editor"), Value::Null, json!("operator")];
+    let first = editor.next().await;
+    assert_eq!(who(&first), [alone.clone()]);
+    assert_eq!(first["clients"][0]["connection_id"], first["connection_id"]);
+
+    let phone = Page::named(&rest, "viewer", "Chrome on Android").await;
+    let ticket = format!("ticket.{}", phone.ticket("/v1/ws").await);
+    let mut many = Ws::try_connect(daemon.url(), "/v1/ws", &[&ticket, "trunkline.v1"], None)
+        .await
+        .unwrap();
+    many.send(&json!({"type": "trunkline.subscribe", "session_id": id}))
+        .await;
+    let both = [
+        alone.clone(),
+        [Value::Null, json!("Chrome on Android"), json!("viewer")],
+    ];
+    assert_eq!(who(&many.next().await), both, "its snapshot has all");
+    let is_told = |frame: &Value| frame["type"] == "trunkline.clients";
+    assert_eq!(who(&editor.find("that it came", is_told).await), both);
+
+    many.send(&json!({"type": "trunkline.unsubscribe", "session_id": id}))
+        .await;
+    assert_eq!(who(&editor.find("that it left", is_told).await), [alone]);
+}
+
+#[tokio::test]
 async fn logins_outlast_the_daemon_and_their_halves_are_written_nowhere() {
     let mut daemon = TestDaemon::with_fake().arg("--log-level=trace").start().await;
     let rest = daemon.rest();

@@ -268,7 +268,13 @@ async fn the_last_line_and_what_is_unread_are_told_to_all() {
     let read = changes_of(&mut stream, &id, "the mark", read).await;
     assert!(has_changed(read.last().unwrap(), "attention"));
     let earlier = rest.put(&path, json!({ "seq": 1 })).await.expect(200);
-    assert_eq!(earlier["seen_seq"], head, "it never falls");
+    assert_eq!(earlier["seen_seq"], head, "a late mark takes nothing back");
+    let again = rest.delete(&path).await.expect(200);
+    assert_eq!(again["unread"], true, "{again}");
+    let unread = |data: &Value| data["session"]["unread"] == true;
+    changes_of(&mut stream, &id, "that it is unread again", unread).await;
+    assert!(again["seen_seq"].as_u64() < Some(head), "{again}");
+    rest.put(&path, json!({ "seq": head })).await.expect(200);
 
     daemon.kill();
     daemon.start().await;

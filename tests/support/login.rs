@@ -18,12 +18,17 @@ pub(crate) struct Page {
 impl Page {
     /// Lets a page in with a ticket of this role.
     pub(crate) async fn let_in(rest: &Rest, role: &str) -> Self {
+        Self::named(rest, role, "a page").await
+    }
+
+    /// Lets a page in that says its name.
+    pub(crate) async fn named(rest: &Rest, role: &str, name: &str) -> Self {
         let ask = json!({"path": "/v1/logins", "role": role});
         let ticket = rest.post("/v1/tickets", ask).await.expect(201);
         let rest = rest.with_token(None);
         let request = rest
             .builder(Method::POST, "/v1/logins")
-            .json(&json!({"ticket": ticket["ticket"]}));
+            .json(&json!({"ticket": ticket["ticket"], "name": name}));
         let answer = request.send().await.unwrap();
         assert_eq!(answer.status(), 201);
         let cookie = answer.headers()[header::SET_COOKIE].to_str().unwrap();

@@ -22,6 +22,19 @@ export interface SnapshotFrame {
   waiting_requests: number;
   /** The messages that wait in the daemon, in their order. */
   queue: QueuedPrompt[];
+  /** The clients that are attached, this one too. */
+  clients: AttachedClient[];
+}
+
+/** A client that is attached to a session. */
+export interface AttachedClient {
+  /** Its connection, by the id that its own snapshot has. */
+  connection_id: string;
+  /** The name that it gave itself. */
+  client_id: string | null;
+  /** The name of the login that it came with, such as that of a browser. */
+  login: string | null;
+  role: string;
 }
 
 /** A request of the CLI that a client may answer. */
@@ -76,6 +89,13 @@ export interface QueueFrame {
   queue: QueuedPrompt[];
 }
 
+/** A client was attached, or left. */
+export interface ClientsFrame {
+  type: 'trunkline.clients';
+  /** Those that are attached now, the first one first. */
+  clients: AttachedClient[];
+}
+
 /** A line of ours is in the journal. */
 export interface AckFrame {
   type: 'trunkline.ack';
@@ -97,4 +117,4 @@ export interface ResponseFrame {
 
 /** A frame that is no record. More types may be added. */
 export type Frame =
-  | SnapshotFrame | GapFrame | ShutdownFrame | AckFrame | QueueFrame | ErrorFrame | ResponseFrame | { type: 'trunkline.pong' };
+  | SnapshotFrame | GapFrame | ShutdownFrame | AckFrame | QueueFrame | ClientsFrame | ErrorFrame | ResponseFrame | { type: 'trunkline.pong' };

@@ -20,7 +20,7 @@ pub(in crate::http) struct SeenRequest {
 /// How far people have seen a session.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct Seen {
-    /// The last record that a person has seen. It never falls.
+    /// The last record that a person has seen. It falls only when a person marks the session as unread.
     seen_seq: Seq,
     /// Whether a turn ended after it.
     unread: bool,

@@ -189,6 +189,8 @@ pub(in crate::http) enum UsageBy {
     Cwd,
     /// The tag.
     Tag,
+    /// The agent that leads the conversation, as the launch option `agent` names it.
+    Agent,
 }
 
 impl From<UsageBy> for UsageGroup {
@@ -199,6 +201,7 @@ impl From<UsageBy> for UsageGroup {
             UsageBy::Session => Self::Session,
             UsageBy::Cwd => Self::Cwd,
             UsageBy::Tag => Self::Tag,
+            UsageBy::Agent => Self::Agent,
         }
     }
 }
@@ -206,7 +209,7 @@ impl From<UsageBy> for UsageGroup {
 /// The sum of one group.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct Usage {
-    /// The day (`YYYY-MM-DD`), model, session id, directory or tag; `null` for sessions without a tag.
+    /// The day (`YYYY-MM-DD`), model, session id, directory, tag or agent; `null` for sessions without a tag or an agent.
     key: Option<String>,
     /// Finished turns of the CLI; by model, turns that the model took part in.
     turns: u64,

@@ -28,6 +28,22 @@ pub(super) async fn set_seen(
     Ok(Json(state.supervisor().set_seen(id, request.seq).await?.into()))
 }
 
+/// Mark a session as unread.
+///
+/// The end of its last turn is seen no longer, for all clients, until one says that it is. A session without a turn stays as
+/// it is.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}/seen", operation_id = "set_session_unread", tag = "sessions",
+    params(("id" = Uuid, Path, description = "The session")),
+    responses((status = 200, description = "How far the session is seen", body = Seen)),
+)]
+pub(super) async fn set_unread(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+) -> Result<Json<Seen>, ApiError> {
+    Ok(Json(state.supervisor().set_unread(id).await?.into()))
+}
+
 /// Put off what a session needs.
 ///
 /// The reasons for which it needs a person now rank no longer, for all clients: left as long as they hold, or snoozed until

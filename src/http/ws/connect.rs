@@ -404,7 +404,9 @@ async fn open(
             stub_above: None,
         };
         let permit = state.connections().admit(id).map_err(failed)?;
-        let client = relay(state, id, &attach, role, None, all).await?;
+        let shown = Shown { role, tenure };
+        let client = relay(state, id, &attach, &shown, None, all).await?;
+        let tenure = shown.tenure;
         let tether = tether(state, params, id).await?;
         return Ok(Open {
             id,

@@ -9,7 +9,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     claude::{ControlResponse, scan},
-    domain::{self, ClientId, ConnectionId, Seq, Timestamp},
+    domain::{self, AttachedClient, ClientId, ConnectionId, Seq, Timestamp},
     http::{
         ApiError, ErrorCode,
         dto::{Approval, QueuedPrompt, Session},
@@ -32,6 +32,7 @@ pub(super) fn snapshot(
     view: SessionView,
     live: LiveView,
     client: (ConnectionId, ClientId),
+    clients: &[AttachedClient],
     after: Seq,
     queue: &[domain::QueuedPrompt],
 ) -> String {
@@ -60,6 +61,7 @@ pub(super) fn snapshot(
         pending_requests: Vec<Request<'a>>,
         waiting_requests: usize,
         queue: Vec<QueuedPrompt>,
+        clients: &'a [AttachedClient],
         session: Session,
     }
     let session = view.row.id;
@@ -109,6 +111,7 @@ pub(super) fn snapshot(
             .collect(),
         waiting_requests,
         queue: QueuedPrompt::within_frame(queue),
+        clients,
         session: Session::from(SessionView { live, ..view }),
     };
     // Plain data with string keys always has a JSON form.
@@ -179,6 +182,9 @@ pub(super) fn direct(frame: ClientFrame) -> String {
         }
         ClientFrame::Queue(queue) => {
             json!({"type": "trunkline.queue", "queue": QueuedPrompt::within_frame(&queue)}).to_string()
+        }
+        ClientFrame::Clients(clients) => {
+            json!({"type": "trunkline.clients", "clients": *clients}).to_string()
         }
         ClientFrame::Refused(refused) => refusal(refused.line, &refused.error.into()),
         ClientFrame::Late(late) => late_answer(*late),

@@ -43,7 +43,7 @@ use crate::{
         stream,
         thin::{Thin, Thinning},
     },
-    session::{Attachment, ClientInbox},
+    session::{Attachment, ClientInbox, Newcomer},
 };
 use said::{Said, Subscribe, Unclear};
 use subscription::{Credit, Part, Subscription, tagged_text as tag};
@@ -86,8 +86,9 @@ pub(in crate::http) async fn attach(
     let permit = state.connections().admit_any()?;
     let tracked = state.tracker().token();
     let limits = Limits::of(state.config());
+    let login = tenure.name().map(str::to_owned);
     let until = Until::of(&state, tenure);
-    let many = Many::new(state, role);
+    let many = Many::new(state, role, login);
     Ok(upgrade.on_upgrade(move |socket| async move {
         let ended = socket::serve(socket, many, limits, until).await;
         tracing::info!(reason = ended, "WebSocket of many sessions closed");
@@ -129,6 +130,8 @@ struct Join {
 struct Many {
     state: AppState,
     role: Role,
+    /// The name of the client's login.
+    login: Option<String>,
     sessions: HashMap<SessionId, Joined>,
     /// The news of the sessions: each that has something is heard in its turn.
     news: SelectAll<BoxStream<'static, News>>,
@@ -141,10 +144,11 @@ struct Many {
 }
 
 impl Many {
-    fn new(state: AppState, role: Role) -> Self {
+    fn new(state: AppState, role: Role, login: Option<String>) -> Self {
         Self {
             state,
             role,
+            login,
             sessions: HashMap::new(),
             news: SelectAll::new(),
             count: 0,
@@ -188,7 +192,9 @@ impl Many {
                     });
                 }
                 let (state, role) = (self.state.clone(), self.role);
-                let join = async move { Done::Joined(session, Box::new(join(&state, wanted, role).await)) };
+                let login = self.login.clone();
+                let join =
+                    async move { Done::Joined(session, Box::new(join(&state, wanted, role, login).await)) };
                 Ok((None, Some(Box::pin(join))))
             }
             Said::Unsubscribe { session } => {
@@ -355,20 +361,29 @@ impl Peer for Many {
 }
 
 /// Joins a session.
-async fn join(state: &AppState, wanted: Subscribe, role: Role) -> Result<Join, ApiError> {
+async fn join(
+    state: &AppState,
+    wanted: Subscribe,
+    role: Role,
+    login: Option<String>,
+) -> Result<Join, ApiError> {
     let id = wanted.session_id;
     let thinning = Thinning::of(wanted.only.as_deref(), wanted.without.as_deref(), wanted.coalesce)?;
     let thinning = thinning.stubbing(wanted.stub_above);
     let permit = state.connections().admit(id)?;
     let after = stream::begin(state, id, wanted.after, wanted.tail).await?;
     let view = state.supervisor().session(id).await?;
-    let attachment = state
-        .supervisor()
-        .attach(id, after, wanted.client_id, role)
-        .await?;
+    let newcomer = Newcomer {
+        client: wanted.client_id,
+        login,
+        role,
+        is_host: false,
+    };
+    let attachment = state.supervisor().attach(id, after, newcomer).await?;
     let Attachment {
         connection,
         client,
+        clients,
         view: live,
         cursor,
         direct,
@@ -377,7 +392,7 @@ async fn join(state: &AppState, wanted: Subscribe, role: Role) -> Result<Join, A
     } = attachment;
     let queue = state.prompt_queue().list(id).await?;
     let names = (connection, client);
-    let snapshot = frames::snapshot(view, live, names, cursor.position(), &queue);
+    let snapshot = frames::snapshot(view, live, names, &clients, cursor.position(), &queue);
     Ok(Join {
         inbox,
         subscription: Subscription {

@@ -553,7 +553,7 @@ impl<I: Inbox> Dialect for Relay<I> {
             // The CLI says nothing of these to its host. A stand-in may lose its connection.
             ClientFrame::Prompted { uuid, .. } => Ok(self.taken("uuid", &uuid.to_string())),
             ClientFrame::Answered { request_id } => Ok(self.taken("request_id", &request_id)),
-            ClientFrame::Queue(_) => Ok(None),
+            ClientFrame::Queue(_) | ClientFrame::Clients(_) => Ok(None),
             ClientFrame::Late(late) => Ok(self.taken("request_id", &late.request_id)),
         }
     }

@@ -200,6 +200,9 @@ async fn usage_is_summed_by_what_was_asked_for() {
             .session_with(|session| {
                 session.cwd = cwd.to_owned();
                 session.tag = tag.map(str::to_owned);
+                if cwd == "/b" {
+                    session.options = r#"{"agent":"reviewer"}"#.to_owned();
+                }
             })
             .await;
         for (number, (days, cost)) in (1..).zip(turns) {
@@ -245,6 +248,10 @@ async fn usage_is_summed_by_what_was_asked_for() {
     assert_eq!(
         costs(UsageGroup::Tag, None, None).await,
         expect(&[("-", 2.8), ("red", 0.3)])
+    );
+    assert_eq!(
+        costs(UsageGroup::Agent, None, None).await,
+        expect(&[("-", 1.9), ("reviewer", 1.2)])
     );
     let by_session = expect(&[(&ids[2], 1.6), (&ids[1], 1.2), (&ids[0], 0.3)]);
     assert_eq!(costs(UsageGroup::Session, None, None).await, by_session);
