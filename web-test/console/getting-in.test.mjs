@@ -43,13 +43,23 @@ test('a token that is pasted lets a browser in, and a wrong one does not', async
   await person.context.close();
 });
 
-test('a login that is revoked is out at once, with its socket', async () => {
+test('a login that is revoked is out at once, says so, and comes back to its place and its draft', async () => {
   const { browser, world } = here;
   const person = await Person.at(browser, world.url);
   const page = await person.signIn(await world.address());
+  const { id } = await world.ask('/v1/sessions', { body: { cwd: world.work } });
+  await page.goto(`${world.url}/s/${id}`);
+  const box = page.getByRole('textbox', { name: 'Message' });
+  await box.fill('half a thought');
   const { items } = await world.ask('/v1/logins');
   for (const { id } of items) await world.ask(`/v1/logins/${id}`, { method: 'DELETE' });
-  await page.getByRole('heading', { name: 'This browser is not signed in.' }).waitFor();
+  await page.getByRole('heading', { name: 'This login was ended.' }).waitFor();
+  await page.getByLabel('Or paste its token').fill(world.token);
+  await page.getByRole('button', { name: 'Go in' }).click();
+  await box.waitFor();
+  assert.equal(new URL(page.url()).pathname, `/s/${id}`);
+  assert.equal(await box.inputValue(), 'half a thought');
+  await world.ask(`/v1/sessions/${id}`, { method: 'DELETE' });
   await person.context.close();
 });
 

@@ -38,7 +38,7 @@ export function noticeOf(session: SessionSummary, now: number, waysOut: readonly
   if (session.state === 'failed') {
     const asks = listed(waysOut.map((one) => QUESTIONS[one] ?? '').filter(Boolean));
     const question = asks === '' ? '' : ` ${asks[0]?.toUpperCase()}${asks.slice(1)}?`;
-    return { text: `It stopped: ${session.reason ? reasonInWords(session.reason) : 'nobody knows why'}.${question}`, tone: 'failed', acts: [...waysOut] };
+    return { text: `It stopped: ${session.reason ? reasonInWords(session.reason) : 'nobody knows why'}.${question}`, tone: 'failed', acts: [...waysOut, ...(reason === 'failed' ? ['leave-it' as const] : [])] };
   }
   if (session.is_silent || reason === 'silent') {
     const since = session.attention?.reason === 'silent' ? session.attention.since : session.last_line?.at;
@@ -46,8 +46,8 @@ export function noticeOf(session: SessionSummary, now: number, waysOut: readonly
     if (session.put_off?.reason === 'silent') return { text: `Silent for ${time}.`, tone: 'quiet', acts: ['interrupt'] };
     return { text: `Silent for ${time}. Keep waiting, or interrupt?`, tone: 'need', acts: ['keep-waiting', 'interrupt'] };
   }
-  if (reason === 'unasked_edit') return { text: 'It changed a file without asking, though it should.', tone: 'need', acts: ['leave-it'] };
-  if (reason === 'budget') return { text: 'Most of its budget is spent.', tone: 'need', acts: ['leave-it'] };
+  if (reason === 'unasked_edit') return { text: 'It changed a file without asking, though it should.', tone: 'need', acts: ['keep-waiting'] };
+  if (reason === 'budget') return { text: 'Most of its budget is spent.', tone: 'need', acts: ['keep-waiting'] };
   if (session.state === 'parked') {
     const why = session.parked?.reason === 'asked' ? 'Parked.' : 'Parked to save memory.';
     return { text: `${why} A message wakes it.`, tone: 'quiet', acts: [] };

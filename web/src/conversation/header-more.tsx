@@ -5,7 +5,7 @@ import { attempt, fork, park, resume, stop } from '../daemon/acts';
 import { rest, said } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
-import { remove as removeSessions } from '../sessions/actions';
+import { markUnread, remove as removeSessions } from '../sessions/actions';
 import { titleOf } from '../sessions/words';
 import { useKeys } from '../shell/keys';
 import { Menu, type MenuGroup } from '../shell/menu';
@@ -89,6 +89,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
     ] },
     { items: canAct() ? [
       { word: 'Rename', keys: 'r', run: props.rename },
+      ...(!props.session.unread && props.session.turns > 0 ? [{ word: 'Mark as unread', about: 'Until it is opened again', run: () => void markUnread([id()]) }] : []),
       { word: 'Fork', keys: 'F', about: 'A copy that goes on by itself', run: () => void forkHere() },
       { word: 'Rewind files…', keys: 'b', isOff: !isRunning(), run: () => props.conversation.openLayer({ kind: 'rewind' }) },
       ...(props.session.state === 'busy' ? [{ word: 'To background', keys: 'B', about: 'What runs now goes on beside the conversation', run: () => void toBackground() }] : []),

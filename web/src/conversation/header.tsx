@@ -13,6 +13,7 @@ import { clock, now } from '../shell/time';
 import { showPanel } from '../side/panels';
 import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
+import { Company } from './company-chip';
 import { ContextGauge } from './context-gauge';
 import { HeaderMenus } from './header-menus';
 import { HeaderMore } from './header-more';
@@ -70,6 +71,7 @@ function Filled(props: { conversation: Conversation; session: Session }) {
         <span class="header-how"><StateShape shown={shown()} /> <span class="figures">{state()}</span></span>
         <ContextGauge session={props.session} open={() => { showPanel('context'); openSide(); }} />
         <Show when={canAct()}><HeaderMenus session={props.session} /></Show>
+        <Company others={props.conversation.others()} open={() => { showPanel('about'); openSide(); }} />
       </div>
       <div class="header-acts">
         <Show when={canAct() && isRunning()}>

@@ -17,7 +17,7 @@ export function RowMenu(props: { row: Row; acts: readonly RowAct[]; isCurrent: b
   const label = () => `More for this row: ${nameOf(props.row)}`;
   const groups = (): MenuGroup[] => GROUPS.map((group) => ({
     items: props.acts.filter((act) => act.group === group && act.fits(props.row)).map((act) => ({
-      word: act.word, about: act.about?.(props.row), keys: keysOf({ ...act, run: () => undefined }), run: () => act.run(props.row),
+      word: act.word, about: act.about?.(props.row), keys: keysOf({ ...act }), run: () => act.run(props.row),
     })),
   }));
   const want = () => {

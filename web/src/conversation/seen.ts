@@ -16,9 +16,16 @@ export function watchSeen(conversation: Conversation, isAtEnd: Accessor<boolean>
     for (const name of ['focus', 'blur']) removeEventListener(name, look);
     document.removeEventListener('visibilitychange', look);
   });
+  // A turn that was read before, and is unread now, was marked so by a person: the next look at the page clears that.
+  let readTurns: number | undefined;
+  createEffect(() => {
+    const session = conversation.session();
+    if (session?.unread === false) readTurns = session.turns;
+  });
   createEffect(() => {
     const { workingSince, lastSeq } = conversation.folded();
-    if (!canAct() || !conversation.isOpened() || workingSince !== null || !isAtEnd() || !looks() || conversation.session()?.unread !== true) return;
+    const session = conversation.session();
+    if (!canAct() || !conversation.isOpened() || workingSince !== null || !isAtEnd() || !looks() || session?.unread !== true || session.turns === readTurns) return;
     const timer = setTimeout(() => conversation.saw(lastSeq), LOOK_MS);
     onCleanup(() => clearTimeout(timer));
   });

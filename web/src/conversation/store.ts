@@ -4,11 +4,12 @@ import { batch, createContext, createSignal, onCleanup, useContext, type Accesso
 import { rest } from '../daemon/daemon';
 import { ride, send, type Frame } from '../daemon/link';
 import { lobby } from '../daemon/lobby';
-import type { Approval, Session } from '../daemon/types';
+import type { Approval, AttachedClient, Session } from '../daemon/types';
 import { Fold, lineOf } from '../fold/fold';
 import type { Folded, Line, Picture, PromptBlock } from '../fold/model';
 import { localPrompt } from '../fold/prompts';
 import { raw, str } from '../fold/raw';
+import { watchCompany } from './company';
 import { FlushClock } from './flush';
 import { savesData } from './saver';
 
@@ -36,6 +37,8 @@ export interface Conversation {
   /** The session is gone, or cannot be read: why, in words. */
   ended: Accessor<string | null>;
   hasOlder: Accessor<boolean>;
+  /** The other browsers and programs that have it open. */
+  others: Accessor<AttachedClient[]>;
   /** Loads a page of older records. */
   loadOlder(limit?: number): Promise<void>;
   /** Loads older pages until this record is there. */
@@ -285,6 +288,7 @@ export function openConversation(id: string): Conversation {
 
   return {
     id, folded, approvals, decided, isOpened, catchingUp, ended, hasOlder, echoes, isInJournal, loadOlder, loadWhole, toEnd,
+    others: watchCompany(id),
     session: () => {
       const base = snapshot();
       return base === undefined ? undefined : { ...base, ...lobby.byId[id] } as Session;

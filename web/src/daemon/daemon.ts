@@ -8,7 +8,7 @@ async function send(input: RequestInfo | URL, init: RequestInit = {}): Promise<R
   if (held !== null) headers.set(LOGIN_HEADER, held);
   const response = await fetch(input, { ...init, headers, credentials: 'same-origin' });
   // A login that was revoked, or has ended, is not tried again.
-  if (response.status === 401 && held !== null && held === loginKey()) forgetLogin();
+  if (response.status === 401 && held !== null && held === loginKey()) forgetLogin('ended');
   return response;
 }
 

@@ -14,6 +14,14 @@ const read = (): string | null => {
 };
 
 const [key, setKey] = createSignal(read());
+const [isEnded, setEnded] = createSignal(false);
+
+// Another tab of this browser signs in, or out: this one follows, and stays where it is.
+addEventListener('storage', (event) => {
+  if (event.key !== KEY) return;
+  if (event.newValue === null && key() !== null) setEnded(true);
+  setKey(event.newValue);
+});
 
 /** The header that carries the key. */
 export const LOGIN_HEADER = 'trunkline-login';
@@ -21,8 +29,12 @@ export const LOGIN_HEADER = 'trunkline-login';
 /** The key of the login, or `null`: this browser is not signed in. */
 export { key as loginKey };
 
-/** Forgets the key: the daemon does not take it any more. */
-export function forgetLogin(): void {
+/** Whether the login ended while the page was in use: it was revoked, or not used for too long. */
+export { isEnded as hasLoginEnded };
+
+/** Forgets the key: the daemon does not take it any more, or the person signs out. */
+export function forgetLogin(how: 'ended' | 'signed-out'): void {
+  setEnded(how === 'ended');
   try {
     localStorage.removeItem(KEY);
   } catch { /* a browser without storage has nothing to forget */ }
@@ -49,6 +61,7 @@ export async function signIn(by: { ticket: string } | { token: string }): Promis
   try {
     localStorage.setItem(KEY, made);
   } catch { /* without storage the login lasts as long as the page */ }
+  setEnded(false);
   setKey(made);
 }
 
@@ -56,5 +69,5 @@ export async function signIn(by: { ticket: string } | { token: string }): Promis
 export async function signOut(): Promise<void> {
   const held = key();
   if (held !== null) await fetch('/v1/logins/current', { method: 'DELETE', headers: { [LOGIN_HEADER]: held } }).catch(() => undefined);
-  forgetLogin();
+  forgetLogin('signed-out');
 }

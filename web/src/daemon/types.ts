@@ -5,6 +5,7 @@ type Schemas = components['schemas'];
 export type Session = Schemas['Session'];
 export type SessionSummary = Schemas['SessionSummary'];
 export type Approval = Schemas['Approval'];
+export type AttachedClient = Schemas['AttachedClient'];
 export type ApprovalSummary = Schemas['ApprovalSummary'];
 export type Attention = Schemas['Attention'];
 export type DecisionRequest = Schemas['DecisionRequest'];

@@ -1,8 +1,10 @@
 // Owns the page "Needs you": all that waits over all sessions, in the order of attention, and the decision that is open.
 import { A, useNavigate, useParams, useSearchParams } from '@solidjs/router';
-import { For, Show, createEffect, createMemo, lazy, onMount } from 'solid-js';
+import { For, Show, createEffect, createMemo, createRoot, lazy, onMount } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import { lobby } from '../daemon/lobby';
+import { lobby, sessions } from '../daemon/lobby';
+import { byNeed } from '../sessions/order';
+import { Row } from '../sessions/row';
 import { titleOf } from '../sessions/words';
 import { useKeys } from '../shell/keys';
 import { ago, clock, exact, now } from '../shell/time';
@@ -96,12 +98,21 @@ function InboxRow(props: { one: Waiting; isOpen: boolean }) {
   );
 }
 
+/** The sessions that need a person for another reason than a decision: they failed, are silent, or spent their budget. */
+const others = createRoot(() => createMemo(() => sessions().filter((one) => (one.attention?.rank ?? 0) >= 3).sort(byNeed).map(({ id }) => id),
+  undefined, { equals: (a, b) => a.join() === b.join() }));
+
 function Calm() {
   return (
     <div class="needs-calm">
       <Show when={lobby.isThere} fallback={<p class="quiet">Asking the daemon what waits…</p>}>
-        <p>Nothing needs you.</p>
+        <p>{others().length > 0 ? 'No decision waits.' : 'Nothing needs you.'}</p>
         <p class="quiet">What the agents ask comes here, the most urgent first.</p>
+        <Show when={others().length > 0}>
+          <ul class="needs-others" aria-label="Sessions that need you for another reason">
+            <For each={others()}>{(id) => <li><Show when={lobby.byId[id]}>{(session) => <Row session={session()} inProject={false} />}</Show></li>}</For>
+          </ul>
+        </Show>
         <A href="/needs?state=decided">What was decided</A>
       </Show>
     </div>

@@ -63,12 +63,18 @@ export const tag = (ids: string[], name: string) =>
 /** Leaves what sessions need as it is, for as long as the reasons hold. */
 export const leaveIt = (ids: string[]) => each(ids, 'Left as it is', requests.leaveIt);
 
+/** The same for what clears by itself: the person is told again when there is another reason. */
+export const keepWaiting = (ids: string[]) => each(ids, 'You are told when there is more', requests.leaveIt);
+
 /** Puts off what sessions need. Decisions stay counted, as muted. */
 export const snooze = (ids: string[], until: Date) =>
   each(ids, 'Snoozed', (id) => rest.PUT('/v1/sessions/{id}/put_off', { ...path(id), body: { how: 'snoozed', until: until.toISOString() } }));
 
 /** Takes up again what was put off. */
 export const takeUp = (ids: string[]) => each(ids, 'Taken up again', (id) => rest.DELETE('/v1/sessions/{id}/put_off', path(id)));
+
+/** Marks sessions as unread: the end of the last turn is to read again. */
+export const markUnread = (ids: string[]) => each(ids, '', (id) => rest.DELETE('/v1/sessions/{id}/seen', path(id)));
 
 /** Marks sessions as read, up to their last record. */
 export const markRead = (ids: string[]) => each(ids, '', (id) => {

@@ -3,8 +3,9 @@ import type { useNavigate } from '@solidjs/router';
 import { lobby } from '../daemon/lobby';
 import { canAct } from '../daemon/role';
 import type { SessionSummary } from '../daemon/types';
+import type { Binding } from '../shell/keys';
 import { toast } from '../shell/toasts';
-import { fork, leaveIt, markRead, park, remove, resume, setAsking, stop, takeUp } from './actions';
+import { fork, keepWaiting, leaveIt, markRead, markUnread, park, remove, resume, setAsking, stop, takeUp } from './actions';
 
 /** Something that can be done with sessions. */
 export interface Doing { word: string; keys: string; isDanger?: boolean; forMany: boolean; suits: (one: SessionSummary) => boolean; run: (ids: string[]) => void }
@@ -15,10 +16,12 @@ const RESTS = new Set(['stopped', 'failed', 'parked']);
 export function doings(navigate: ReturnType<typeof useNavigate>): Doing[] {
   const all: Doing[] = [
     { word: 'Mark as read', keys: 'u', forMany: true, suits: (one) => one.unread, run: (ids) => void markRead(ids) },
+    { word: 'Mark as unread', keys: 'u', forMany: true, suits: (one) => !one.unread && one.turns > 0, run: (ids) => void markUnread(ids) },
     { word: 'Rename', keys: 'r', forMany: false, suits: () => true, run: (ids) => { setAsking({ kind: 'rename', ids }); } },
     { word: 'Tag', keys: 'l', forMany: true, suits: () => true, run: (ids) => { setAsking({ kind: 'tag', ids }); } },
     { word: 'Snooze', keys: 'z', forMany: true, suits: (one) => one.attention != null, run: (ids) => { setAsking({ kind: 'snooze', ids }); } },
-    { word: 'Leave it', keys: 'Z', forMany: true, suits: (one) => (one.attention?.rank ?? 0) >= 3, run: (ids) => void leaveIt(ids) },
+    { word: 'Leave it', keys: 'Z', forMany: true, suits: (one) => one.attention?.rank === 3, run: (ids) => void leaveIt(ids) },
+    { word: 'Keep waiting', keys: 'Z', forMany: true, suits: (one) => one.attention?.rank === 4, run: (ids) => void keepWaiting(ids) },
     { word: 'Take up again', keys: 'U', forMany: true, suits: (one) => one.put_off != null, run: (ids) => void takeUp(ids) },
     { word: 'Park', keys: 'p', forMany: true, suits: (one) => one.state === 'idle', run: (ids) => void park(ids) },
     { word: 'Resume', keys: 'R', forMany: true, suits: (one) => RESTS.has(one.state), run: (ids) => void resume(ids) },
@@ -30,9 +33,24 @@ export function doings(navigate: ReturnType<typeof useNavigate>): Doing[] {
   return canAct() ? all : [];
 }
 
+const suitedBy = (doing: Doing, ids: readonly string[]): string[] => ids.filter((id) => { const one = lobby.byId[id]; return one !== undefined && doing.suits(one); });
+
+/** The keys of actions. Of two with one key the first that suits is done: what is unread becomes read, and the other way. */
+export function bindingsOf(all: readonly Doing[], meant: () => string[]): Binding[] {
+  const byKey = new Map<string, Doing[]>();
+  for (const one of all) if (one.keys !== '') byKey.set(one.keys, [...byKey.get(one.keys) ?? [], one]);
+  return [...byKey].map(([keys, doings]) => ({
+    keys, word: doings.map((one) => one.word).join(' / '),
+    run: () => {
+      const doing = doings.find((one) => suitedBy(one, meant()).length > 0) ?? doings[0];
+      if (doing !== undefined) doWith(doing, meant());
+    },
+  }));
+}
+
 /** Does it with those that it suits; says so when it suits none. */
 export function doWith(doing: Doing, ids: readonly string[]): void {
-  const suited = ids.filter((id) => { const one = lobby.byId[id]; return one !== undefined && doing.suits(one); });
+  const suited = suitedBy(doing, ids);
   if (suited.length > 0) doing.run(doing.forMany ? suited : suited.slice(0, 1));
   else if (ids.length > 0) toast(`${doing.word}: not possible in this state`);
 }

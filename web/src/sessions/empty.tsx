@@ -19,8 +19,7 @@ export function EmptyList() {
           <button type="button" onClick={() => change(NO_FILTER)}>Clear filters</button>
         </Match>
         <Match when={lobby.total === 0}>
-          <h2>Nothing runs yet.</h2>
-          <Show when={!hasList()}><QuickStart /></Show>
+          <Show when={!hasList()} fallback={<p class="quiet">No session yet.</p>}><h2>Nothing runs yet.</h2><QuickStart /></Show>
         </Match>
       </Switch>
     </div>

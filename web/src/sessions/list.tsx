@@ -10,12 +10,13 @@ import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import { asking } from './actions';
 import { ListBulk } from './bulk';
-import { doWith, doings } from './doings';
+import { bindingsOf, doWith, doings } from './doings';
 import { EmptyList } from './empty';
 import { ListHead } from './filters';
 import { Lines } from './lines-view';
 import type { Line } from './lines';
 import { Row } from './row';
+import type { Entry } from './row-menu';
 import { cursor, fold, folded, held, isHeld, pick, picked, pickNone, setCursor, setHeld, sortNow } from './view';
 import { place } from './words';
 import '../look/forms.css';
@@ -81,24 +82,32 @@ export function SessionList() {
     { keys: 'Home', word: 'First row', run: () => focusRow(rows()[0] ?? null) },
     { keys: 'End', word: 'Last row', run: () => focusRow(rows().at(-1) ?? null) },
     { keys: 'Enter', word: 'Open', run: () => { if (document.activeElement?.matches('button, a') || cursor() === null) return false; navigate(`/s/${cursor()}`); return; } },
-    { keys: 'o', word: 'Open beside', run: () => { if (cursor() !== null) window.open(`/s/${cursor()}`, '_blank', 'noopener'); } },
+    { keys: 'o', word: 'Open beside', run: () => { if (cursor() !== null) openBeside(cursor() ?? ''); } },
     { keys: 'x', word: 'Select', run: () => { if (cursor() !== null) pick(cursor() ?? ''); } },
     { keys: 'f', word: 'Fold group', run: foldHere },
     { keys: 'a', word: 'Allow once', run: () => decide('allow') },
     { keys: 'd', word: 'Deny', run: () => decide('deny') },
     { keys: '/', word: 'Filter', run: () => { search?.focus(); } },
     { keys: 'Escape', word: 'Select nothing', run: () => { if (picked().size === 0) return false; pickNone(); return; } },
-    ...all.filter((one) => one.keys !== '').map((one): Binding => ({ keys: one.keys, word: one.word, run: () => doWith(one, meant()) })),
+    ...bindingsOf(all, meant),
   ];
   // Beside another page the list has its keys while the focus is in it.
   useKeys('Sessions', bindings, { works: () => hasFocus() || location.pathname === '/', isFirst: hasFocus });
   // Keys that come while a dialog is still on its way are not meant for the list.
   useKeys('Dialog of the list', [], { works: () => asking() !== null || menu() !== null, isLayer: true });
   onMount(() => setTimeout(() => { void RowMenu.preload(); void AskDialog.preload(); }, PRELOAD_MS));
-  const entries = (id: string) => all
-    .filter((one) => { const session = lobby.byId[id]; return session !== undefined && one.suits(session); })
-    .map((one) => ({ word: one.word, keys: one.keys, isDanger: one.isDanger ?? false, run: () => doWith(one, [id]) }))
-    .concat({ word: picked().has(id) ? 'Select no more' : 'Select', keys: 'x', isDanger: false, run: () => pick(id) });
+  const entries = (id: string): Entry[] => {
+    const session = lobby.byId[id];
+    const line = held().lines.find((one) => one.kind === 'row' && one.id === id);
+    return [
+      { word: 'Open', keys: 'Enter', run: () => navigate(`/s/${id}`) },
+      { word: 'Open beside', keys: 'o', run: () => openBeside(id) },
+      ...all.filter((one) => session !== undefined && one.suits(session))
+        .map((one): Entry => ({ word: one.word, keys: one.keys, isDanger: one.isDanger ?? false, run: () => doWith(one, [id]) })),
+      { word: picked().has(id) ? 'Select no more' : 'Select', keys: 'x', run: () => pick(id) },
+      ...(line === undefined ? [] : [{ word: 'Fold group', keys: 'f', run: () => fold(line.group) }]),
+    ];
+  };
 
   return (
     <div class="session-list" ref={root} onFocusIn={(event) => {
@@ -129,6 +138,8 @@ export function SessionList() {
     </div>
   );
 }
+
+const openBeside = (id: string) => { window.open(`/s/${id}`, '_blank', 'noopener'); };
 
 function LineView(props: { line: Line; onMenu: (id: string, at: HTMLElement) => void }) {
   return (

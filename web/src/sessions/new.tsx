@@ -1,6 +1,6 @@
 // Owns the dialog of a new session: where, what, with which model, mode, tools, servers, budget and labels; also resume and fork.
 import { useNavigate, useSearchParams } from '@solidjs/router';
-import { For, Show, createEffect, createUniqueId, type JSX } from 'solid-js';
+import { For, Show, createEffect, createUniqueId, onMount, untrack, type JSX } from 'solid-js';
 import { createStore } from 'solid-js/store';
 import { TrunklineError } from 'trunkline-client';
 import { rest, said } from '../daemon/daemon';
@@ -22,7 +22,8 @@ export default function NewSession() {
   const [query] = useSearchParams<{ cwd?: string; from?: string }>();
   const [draft, setDraft] = createStore<Draft>({ ...EMPTY, ...keptDraft(), servers: [], ...(query.cwd ? { cwd: query.cwd } : {}), from: query.from ?? 'new' });
   const [state, setState] = createStore<{ problems: Problems; isBusy: boolean }>({ problems: {}, isBusy: false });
-  if (draft.cwd === '') setDraft('cwd', recentDirectories()[0] ?? '');
+  // A page that was opened here knows no session yet.
+  createEffect(() => { if (lobby.isThere && untrack(() => draft.cwd) === '') setDraft('cwd', untrack(recentDirectories)[0] ?? ''); });
   createEffect(() => keepDraft({ ...draft }));
   const models = () => [...new Set(sessions().flatMap((one) => (one.model && !one.simulated ? [one.model] : [])))].sort();
   const parent = () => (draft.from === 'new' || draft.from === 'resume' ? undefined : lobby.byId[draft.from]);
@@ -70,6 +71,9 @@ export default function NewSession() {
   const text = (name: keyof Draft) => ({ value: draft[name] as string, onInput: (event: { currentTarget: { value: string } }) => setDraft(name as 'title', event.currentTarget.value) });
   const inDetails = () => (['allowed', 'disallowed', 'budget', 'labels', 'servers', 'tag', 'title', 'effort'] as const).some((name) => state.problems[name] !== undefined);
   let details: HTMLDetailsElement | undefined;
+  let prompt: HTMLTextAreaElement | undefined;
+  // A soft keyboard would cover half of the form before it was read.
+  onMount(() => setTimeout(() => { if (!matchMedia('(pointer: coarse)').matches) prompt?.focus(); }));
   createEffect(() => { if (inDetails() && details !== undefined) details.open = true; });
   return (
     <Layer title="New session" onClose={close}>
@@ -78,7 +82,7 @@ export default function NewSession() {
           <Show when={!isFork()}>
             <DirectoryField value={draft.cwd} onInput={(cwd) => setDraft('cwd', cwd)} {...(state.problems.cwd ? { problem: state.problems.cwd } : {})} />
           </Show>
-          <Field word="What should it do?" problem={state.problems.prompt}>{(id) => <textarea id={id} rows={4} autofocus {...text('prompt')} />}</Field>
+          <Field word="What should it do?" problem={state.problems.prompt}>{(id) => <textarea id={id} rows={4} ref={prompt} {...text('prompt')} />}</Field>
           <Show when={!isFork()}>
             <div class="form-pair">
               <Field word="Model" problem={state.problems.model}>{(id) => (

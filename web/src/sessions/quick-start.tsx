@@ -1,9 +1,10 @@
 // Owns the short way to a session: where, what, Start. The dialog of a new session has the rest.
 import { useNavigate } from '@solidjs/router';
-import { Show, createSignal } from 'solid-js';
+import { Show, createEffect, createSignal, untrack } from 'solid-js';
 import { rest, said } from '../daemon/daemon';
+import { lobby } from '../daemon/lobby';
 import { canAct } from '../daemon/role';
-import { DirectoryField } from './directory';
+import { DirectoryField, recentDirectories } from './directory';
 import { PAGE_OPTIONS } from './launch';
 
 /** The form. */
@@ -13,6 +14,8 @@ export function QuickStart() {
   const [prompt, setPrompt] = createSignal('');
   const [problem, setProblem] = createSignal('');
   const [isBusy, setBusy] = createSignal(false);
+  // The directory of before is likely the one of now.
+  createEffect(() => { if (lobby.isThere && untrack(cwd) === '') setCwd(untrack(recentDirectories)[0] ?? ''); });
   const start = async () => {
     setBusy(true);
     setProblem('');

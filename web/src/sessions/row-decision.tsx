@@ -2,13 +2,14 @@
 // out of a failure.
 import { A } from '@solidjs/router';
 import { Match, Show, Switch, createEffect, createMemo, createSignal, on, onCleanup } from 'solid-js';
+import { interrupt } from '../daemon/acts';
 import { rest, said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { canAct } from '../daemon/role';
 import type { Approval, SessionSummary } from '../daemon/types';
 import { lastKey } from '../shell/keys';
 import { toast } from '../shell/toasts';
-import { leaveIt, resume } from './actions';
+import { keepWaiting, leaveIt, resume } from './actions';
 import { commandInFull } from './in-full';
 
 /** Buttons are dead for so long after a decision came or a key was pressed, so that no sentence decides anything. */
@@ -57,6 +58,12 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
         <div class="session-row-acts">
           <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void leaveIt([props.session.id])}>Leave it</button>
           <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void resume([props.session.id])}>Resume</button>
+        </div>
+      </Match>
+      <Match when={props.session.attention?.rank === 4 && canAct()}>
+        <div class="session-row-acts">
+          <Show when={props.session.turn}><button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void interrupt(props.session.id)}>Interrupt</button></Show>
+          <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void keepWaiting([props.session.id])}>Keep waiting</button>
         </div>
       </Match>
       <Match when={first() !== undefined && canAct() && command()}>

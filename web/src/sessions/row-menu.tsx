@@ -1,6 +1,7 @@
 // Owns the menu of a row: everything that its keys do, in words.
 import { DropdownMenu } from '@kobalte/core/dropdown-menu';
-import { For } from 'solid-js';
+import { For, Show } from 'solid-js';
+import { keysOf } from '../shell/keys';
 
 /** An entry of the menu, with its key. */
 export interface Entry { word: string; keys: string; run: () => void; isDanger?: boolean }
@@ -14,7 +15,7 @@ export default function RowMenu(props: { at: HTMLElement; entries: Entry[]; onCl
         <DropdownMenu.Content class="menu" onCloseAutoFocus={(event) => { event.preventDefault(); props.at.focus(); }}>
           <For each={props.entries}>{(entry) => (
             <DropdownMenu.Item class="menu-entry" classList={{ 'is-danger': entry.isDanger === true }} onSelect={entry.run}>
-              {entry.word} <kbd>{entry.keys}</kbd>
+              {entry.word} <Show when={keysOf(entry)}>{(keys) => <kbd>{keys()}</kbd>}</Show>
             </DropdownMenu.Item>
           )}</For>
         </DropdownMenu.Content>

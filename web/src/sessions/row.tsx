@@ -17,7 +17,7 @@ import { cursor, pick, picked } from './view';
 import { lastPart, moreDecisions, place, putOffOf, sayingOf, timeOf, titleOf } from './words';
 
 /** A row. It is one stop of the Tab key; its buttons are stops while it is the row of the keys. */
-export function Row(props: { session: SessionSummary; inProject: boolean; onMenu: (id: string, at: HTMLElement) => void }) {
+export function Row(props: { session: SessionSummary; inProject: boolean; onMenu?: (id: string, at: HTMLElement) => void }) {
   const id = () => props.session.id;
   const isCursor = () => cursor() === id();
   const isPicked = () => picked().has(id());
@@ -48,13 +48,13 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
           <Show when={props.session.model && !props.session.simulated}><span class="session-row-model faint one-line"><SafeText text={props.session.model ?? ''} /></span></Show>
           <Show when={props.session.cost_usd > 0}><span class="session-row-cost faint figures">{money(props.session.cost_usd)}</span></Show>
         </div>
-        <Show when={(props.session.attention?.rank ?? 9) <= 3}>
+        <Show when={needs()}>
           <RowDecision session={props.session} asked={asked()} isCursor={isCursor()} />
         </Show>
       </div>
-      <Show when={canAct()}>
+      <Show when={canAct() && props.onMenu !== undefined}>
         <button type="button" class="plain session-row-menu" aria-label={`More for ${spelledOut(titleOf(props.session))}`} aria-haspopup="menu" tabindex={isCursor() ? 0 : -1} disabled={!isLive()}
-          onClick={(event) => props.onMenu(id(), event.currentTarget)}><Ellipsis size={16} stroke-width={1.75} aria-hidden="true" /></button>
+          onClick={(event) => props.onMenu?.(id(), event.currentTarget)}><Ellipsis size={16} stroke-width={1.75} aria-hidden="true" /></button>
       </Show>
     </div>
   );

@@ -95,7 +95,7 @@ export function timeOf(session: SessionSummary, now: number): string {
 export function putOffOf(session: SessionSummary): string {
   const put = session.put_off;
   if (put == null) return '';
-  if (put.how === 'left') return 'Left as it is';
+  if (put.how === 'left') return put.rank === 4 ? 'Kept waiting' : 'Left as it is';
   if (put.until == null) return 'Snoozed';
   return `Snoozed until ${new Intl.DateTimeFormat(undefined, { weekday: 'short', hour: 'numeric', minute: '2-digit' }).format(Date.parse(put.until))}`;
 }

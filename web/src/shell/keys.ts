@@ -75,7 +75,7 @@ export function changeKey(word: string, keys: string | null): void {
 }
 
 /** The keys of a binding as the person has them. */
-export const keysOf = (binding: Binding): string => changed()[binding.word] ?? binding.keys;
+export const keysOf = (binding: Pick<Binding, 'keys' | 'word'>): string => changed()[binding.word] ?? binding.keys;
 
 /** Holds a set of keys as long as the component is there. */
 export function useKeys(name: string, bindings: Binding[], when: Pick<Place, 'works' | 'isFirst' | 'isLayer'> = {}): void {

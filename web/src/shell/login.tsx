@@ -2,7 +2,7 @@
 import { useNavigate } from '@solidjs/router';
 import { Show, createSignal, onMount } from 'solid-js';
 import { said } from '../daemon/daemon';
-import { signIn } from '../daemon/login';
+import { hasLoginEnded, signIn } from '../daemon/login';
 
 /** Takes the ticket behind `#`, posts it once, and takes it out of the history. */
 export function OpenLink() {
@@ -47,7 +47,10 @@ export function Login(props: { problem?: string }) {
   };
   return (
     <main class="page login">
-      <h1>This browser is not signed in.</h1>
+      <Show when={hasLoginEnded()} fallback={<h1>This browser is not signed in.</h1>}>
+        <h1>This login was ended.</h1>
+        <p>Somebody ended it, or it was not used for 30 days. What you wrote is kept: sign in again, and you are back on this page.</p>
+      </Show>
       <p>On the machine: <code>trunkline open</code>, and for a phone <code>trunkline open --qr</code>.</p>
       <form onSubmit={(event) => void submit(event)}>
         <label for="token">Or paste its token</label>

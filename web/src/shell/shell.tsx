@@ -9,7 +9,7 @@ import { SessionList } from '../sessions/list';
 import { Rail } from '../sessions/rail';
 import { layer, placesHere, setLayer, useAnywhere } from './anywhere';
 import { Banner } from './banner';
-import { useKeys } from './keys';
+import { keysOf, useKeys } from './keys';
 import { hasList, layout } from './layout';
 import { Nav } from './nav';
 import { needing } from './needing';
@@ -43,7 +43,7 @@ export function Shell(props: ParentProps) {
   createEffect(() => { void location.pathname; setListOver(false); });
   useKeys('List over the page', [{ keys: 'Escape', word: 'Close the list', run: () => { setListOver(false); } }], { works: isListOver });
   useKeys('Layer', [], { works: () => layer() !== null, isLayer: true });
-  const doings = anywhere.filter(({ word }) => ['Palette', 'Messages of this page', 'Keys', 'Theme'].includes(word));
+  const doings = anywhere.filter(({ word }) => ['Next that needs you', 'Last place', 'Palette', 'Messages of this page', 'Keys', 'Theme'].includes(word));
   const onList = () => location.pathname === '/' || location.pathname === '/new';
   return (
     <div class="shell" classList={{ [`is-${layout()}`]: true, 'has-side': isSideShown() }}>
@@ -60,7 +60,7 @@ export function Shell(props: ParentProps) {
         </section>
         <Show when={isListOver()}><section class="list-over" aria-label="List of sessions, over the page"><SessionList /></section></Show>
       </Show>
-      <Nav doings={doings.map((one) => ({ word: one.word, keys: one.keys, run: () => { one.run(new KeyboardEvent('keydown')); } }))} />
+      <Nav doings={doings.map((one) => ({ word: one.word, keys: keysOf(one), run: () => { one.run(new KeyboardEvent('keydown')); } }))} />
       <main class="content"><Suspense>{props.children}</Suspense></main>
       <SidePlace />
       <Toasts />

@@ -1,10 +1,11 @@
-// Owns what is known about a session: where it works, its ids, model and mode, labels, options, cost, runs, rules, MCP servers.
+// Owns what is known about a session: who else has it open, where it works, its ids, model and mode, labels, options, cost, runs, rules, MCP servers.
 import { A } from '@solidjs/router';
 import { For, Show, type ParentProps } from 'solid-js';
 import { createAsked } from '../daemon/asked';
+import { companyWords } from '../conversation/company';
 import type { Conversation } from '../conversation/store';
 import { rest } from '../daemon/daemon';
-import type { Session } from '../daemon/types';
+import type { AttachedClient, Session } from '../daemon/types';
 import { modeWord, modelWord } from '../shell/mode-words';
 import { ago, count, exact, many, money } from '../shell/time';
 import { SafeText } from '../text/safe';
@@ -12,10 +13,10 @@ import { McpServers } from './mcp';
 
 /** The facts. */
 export function About(props: { conversation: Conversation }) {
-  return <Show when={props.conversation.session()}>{(session) => <Facts session={session()} />}</Show>;
+  return <Show when={props.conversation.session()}>{(session) => <Facts session={session()} others={props.conversation.others()} />}</Show>;
 }
 
-function Facts(props: { session: Session }) {
+function Facts(props: { session: Session; others: AttachedClient[] }) {
   const params = () => ({ path: { id: props.session.id } });
   const again = () => `${props.session.id} ${props.session.state}`;
   const [runs] = createAsked(again, async () => (await rest.GET('/v1/sessions/{id}/runs', { params: params() }).catch(() => ({ items: [] }))).items);
@@ -26,6 +27,7 @@ function Facts(props: { session: Session }) {
   return (
     <div class="about">
       <dl class="facts">
+        <Fact word="Also open"><SafeText text={companyWords(props.others) || 'nowhere else'} /></Fact>
         <Fact word="Directory"><code><SafeText text={props.session.cwd} /></code></Fact>
         <Fact word="Model">{modelWord(props.session.model)} <Show when={props.session.model}>{(model) => <code class="faint"><SafeText text={model()} /></code>}</Show></Fact>
         <Fact word="Mode">{modeWord(props.session.permission_mode)}</Fact>

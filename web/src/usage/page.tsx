@@ -14,7 +14,7 @@ import '../look/usage.css';
 
 const SPANS = [7, 30, 90, 365] as const;
 const GROUPS: { by: GroupBy; word: string }[] = [
-  { by: 'day', word: 'Day' }, { by: 'model', word: 'Model' }, { by: 'cwd', word: 'Project' }, { by: 'session', word: 'Session' }, { by: 'tag', word: 'Tag' },
+  { by: 'day', word: 'Day' }, { by: 'model', word: 'Model' }, { by: 'cwd', word: 'Project' }, { by: 'session', word: 'Session' }, { by: 'tag', word: 'Tag' }, { by: 'agent', word: 'Agent' },
 ];
 
 /** Costs and tokens. */
@@ -32,7 +32,7 @@ export default function UsagePage() {
   const shown = createMemo(() => (by() === 'day' && query.day ? sums().filter((one) => one.key === query.day) : sums()));
   const name = (one: Usage): string => {
     if (by() === 'session') return (one.key && (lobby.byId[one.key]?.title ?? lobby.byId[one.key]?.last_prompt)) || (one.key ?? '');
-    return one.key ?? (by() === 'tag' ? 'No tag' : 'Unknown');
+    return one.key ?? ({ tag: 'No tag', agent: 'No agent of its own' }[by() as string] ?? 'Unknown');
   };
   const all = createMemo(() => total(shown()));
   const bars = () => sums().slice(-365).slice(0, by() === 'day' ? 365 : 20).map((one) => ({
@@ -58,8 +58,8 @@ export default function UsagePage() {
         <p class="usage-sum figures" aria-live="polite">{money(all().cost_usd)} · {many(all().turns, 'turn')} · {count(tokensOf(all()))} tokens</p>
         <p class="faint">Days of {ZONE}. {all().simulated_turns > 0 && `${many(all().simulated_turns, 'turn')} of the simulated agent, which cost nothing, are not in the sums. `}
           {all().turns_with_unknown_cost > 0 && `Cost unknown for ${many(all().turns_with_unknown_cost, 'turn')}, not in the sum.`}</p>
-        <Show when={sums().length > 0} fallback={<p>{loaded.loading ? 'Adding up…' : 'No turn has ended in this span.'}</p>}>
-          <Bars bars={bars()} title={`Cost by ${by()}`} onChoose={(key) => { if (by() === 'day') setQuery({ day: query.day === key ? null : key }); }} />
+        <Show when={sums().some((one) => one.turns + one.simulated_turns > 0)} fallback={<p>{loaded.loading ? 'Adding up…' : 'No turn has ended in this span.'}</p>}>
+          <Show when={bars().some((bar) => bar.value > 0)}><Bars bars={bars()} title={`Cost by ${by()}`} onChoose={(key) => { if (by() === 'day') setQuery({ day: query.day === key ? null : key }); }} /></Show>
           <Show when={query.day && by() === 'day'}><p><button onClick={() => setQuery({ day: null })}>All {span()} days</button></p></Show>
           <div class="usage-table" tabindex="0" role="region" aria-label="Table of usage">
             <table class="figures">

@@ -3,7 +3,7 @@ import { rest } from '../daemon/daemon';
 import type { Usage } from '../daemon/types';
 
 /** By which the sums are grouped, in the API's words. */
-export type GroupBy = 'day' | 'model' | 'session' | 'cwd' | 'tag';
+export type GroupBy = 'day' | 'model' | 'session' | 'cwd' | 'tag' | 'agent';
 
 /** The viewer's time zone. */
 export const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
