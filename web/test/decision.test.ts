@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { chosenFirst, inScope, isWide, updateWords, updatesFor } from '../src/decision/always';
 import { contentOf, fieldsOf, problemOf } from '../src/decision/form';
 import { cardKindOf, endOf, lineOf, questionOf } from '../src/decision/request';
+import { askedOf } from '../src/sessions/words';
 import type { Approval } from '../src/daemon/types';
 
 const CWD = '/home/ada/shop';
@@ -14,6 +15,9 @@ test('a card asks in words', () => {
   expect(asked(tool('Write', { file_path: '/etc/x', content: '' }))).toEqual(['make', 'Make /etc/x?']);
   expect(asked(tool('WebFetch', { url: 'https://docs.rs/axum' }))).toEqual(['tool', 'Fetch a page from docs.rs?']);
   expect(asked(tool('mcp__tickets__create', {}))).toEqual(['tool', 'Use tickets: create?']);
+  expect(asked(tool('mcp__evil__wipe_all', { command: 'ls' }))).toEqual(['tool', 'Use evil: wipe_all?']);
+  expect(lineOf(tool('mcp__evil__wipe_all', { command: 'ls' }), CWD)).toEqual({ word: 'Use', text: 'evil: wipe_all' });
+  expect(askedOf('tool', 'mcp__evil__wipe_all', tool('mcp__evil__wipe_all', { command: 'ls' }))).toEqual({ words: 'Use evil: wipe_all', code: '' });
   expect(asked(tool('Bash', { command: 'ls' }, { kind: 'deferred' }))).toEqual(['command', 'Run a command?']);
   expect(lineOf(tool('Bash', { command: 'cargo test' }), CWD)).toEqual({ word: 'Run', text: 'cargo test' });
 });

@@ -1,7 +1,7 @@
 // Owns "Always allow" in words: what a permission update means, how long it holds, and which ones can be offered.
 import type { Approval } from '../daemon/types';
 import { entryOf } from '../fold/raw';
-import { inputOf, mcpOf, toolOf } from './request';
+import { inputOf, isShell, mcpOf, toolOf } from './request';
 
 /** A permission update, as the agent suggests it and takes it back. */
 export type Update = Record<string, unknown> & { type: string; destination?: string };
@@ -69,7 +69,7 @@ export function updatesFor(approval: Approval): Update[] {
   const tool = toolOf(approval);
   const { command } = inputOf(approval);
   // A line of several commands, or one with signs of the shell's language, is not what a rule would compare.
-  if (typeof command === 'string') {
+  if (isShell(tool) && typeof command === 'string') {
     return /^[\w ./:=@+,-]{1,200}$/.test(command) ? [{ type: 'addRules', behavior: 'allow', destination: 'session', rules: [{ toolName: tool, ruleContent: command }] }] : [];
   }
   return mcpOf(tool) === null ? [] : [{ type: 'addRules', behavior: 'allow', destination: 'session', rules: [{ toolName: tool }] }];

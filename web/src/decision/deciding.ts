@@ -1,6 +1,6 @@
 // Owns the taking of one decision: whether it can be taken now, the sending, and what came of it.
 import { TrunklineError } from 'trunkline-client';
-import { createSignal } from 'solid-js';
+import { createEffect, createSignal, on } from 'solid-js';
 import { rest, said, type Said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { canAct } from '../daemon/role';
@@ -29,8 +29,8 @@ export interface CardProps {
 /** The state that the parts of a card share. */
 export type Deciding = ReturnType<typeof useDeciding>;
 
-/** Takes one decision. */
-export function useDeciding(props: CardProps) {
+/** Takes one decision. Whenever `shows` changes, the card has other buttons, which are dead at first. */
+export function useDeciding(props: CardProps, shows: () => unknown = () => undefined) {
   const [isBusy, setBusy] = createSignal(false);
   const [problem, setProblem] = createSignal<Said>();
   const [hidden, setHidden] = createSignal(0);
@@ -38,6 +38,7 @@ export function useDeciding(props: CardProps) {
   const parts: { head?: Element; foot?: Element } = {};
   const quiet = useQuiet(() => [parts.head, parts.foot]);
   const { unseen, watch } = useUnseen();
+  createEffect(on(shows, () => quiet.restart(), { defer: true }));
 
   const send = async (body: DecisionRequest): Promise<void> => {
     if (isBusy() || whyNot() !== null) return;

@@ -1,4 +1,5 @@
-// Owns how a person says no: with a reason or without one, and with an interruption or without one.
+// Owns how a person says no: with a reason or without one, and with an interruption or without one. A press that opened it does
+// not say it.
 import { Show, createSignal, onMount } from 'solid-js';
 import type { Deciding } from './deciding';
 
@@ -10,7 +11,7 @@ export function Deny(props: { deciding: Deciding; word?: string; label?: string;
   const deny = (interrupt: boolean) => void props.deciding.send({ decision: 'deny', ...(reason().trim() === '' ? {} : { message: reason().trim() }), ...(interrupt ? { interrupt } : {}) });
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || event.keyCode === 229) return;
-    if (event.key === 'Enter' && !event.shiftKey) { event.preventDefault(); event.stopPropagation(); deny(props.interrupts); }
+    if (event.key === 'Enter' && !event.shiftKey) { event.preventDefault(); event.stopPropagation(); if (props.deciding.quiet.countsText()) deny(props.interrupts); }
     if (event.key === 'Escape') { event.preventDefault(); event.stopPropagation(); props.onBack(); }
   };
   return (
@@ -20,8 +21,8 @@ export function Deny(props: { deciding: Deciding; word?: string; label?: string;
       </label>
       <div class="decision-buttons">
         <button onClick={() => props.onBack()}>Back</button>
-        <Show when={!props.interrupts}><button disabled={props.deciding.isOff()} onClick={() => deny(true)}>{props.word ?? 'Deny'} and interrupt</button></Show>
-        <button class="danger" disabled={props.deciding.isOff()} onClick={() => deny(props.interrupts)}>{props.interrupts ? `${props.word ?? 'Deny'} and interrupt` : props.word ?? 'Deny'}</button>
+        <Show when={!props.interrupts}><button disabled={props.deciding.isOff()} onClick={props.deciding.press(() => deny(true))}>{props.word ?? 'Deny'} and interrupt</button></Show>
+        <button class="danger" disabled={props.deciding.isOff()} onClick={props.deciding.press(() => deny(props.interrupts))}>{props.interrupts ? `${props.word ?? 'Deny'} and interrupt` : props.word ?? 'Deny'}</button>
       </div>
     </div>
   );

@@ -16,7 +16,7 @@ export function Frame(props: { card: CardProps; deciding: Deciding; question: st
     if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey) || event.isComposing || props.onSubmit === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    props.onSubmit();
+    if (deciding.quiet.countsText()) props.onSubmit();
   };
   return (
     <section class="decision" classList={{ 'is-asleep': !deciding.quiet.isAwake() }} aria-label={spelledOut(props.question)} tabIndex={-1} onKeyDown={onKeyDown}>

@@ -16,10 +16,10 @@ const NEXT_MODES = ['', 'default', 'acceptEdits', 'auto', 'bypassPermissions'] a
 
 /** The card of a plan. */
 export function PlanCard(props: CardProps) {
-  const deciding = useDeciding(props);
   const given = () => props.approval.plan ?? '';
   const [kept, setKept] = keptStore<{ plan: string; next: string; remarks: Record<string, string> }>(props.approval.id, { plan: given(), next: '', remarks: {} });
   const [mode, setMode] = createSignal<'plain' | 'deny' | 'interrupt' | 'text'>('plain');
+  const deciding = useDeciding(props, mode);
   const [open, setOpen] = createSignal<{ step: number; kind: 'edit' | 'remark' }>();
   const parts = createMemo(() => partsOf(kept.plan));
   const isChanged = () => kept.plan !== given();

@@ -13,11 +13,11 @@ import { answersOf, isAnswered, questionsOf, type Given } from './questions';
 
 /** The card of questions. */
 export function QuestionCard(props: CardProps) {
-  const deciding = useDeciding(props);
   const questions = createMemo(() => questionsOf(props.approval));
   const [kept, setKept] = keptStore<{ at: number; given: Given[] }>(props.approval.id, { at: 0, given: questionsOf(props.approval).map(() => ({ labels: [], isOther: false, other: '', note: '', isSkipped: false })) });
   const [mode, setMode] = createSignal<'plain' | 'deny' | 'interrupt'>('plain');
   const [hasRemark, setRemark] = createSignal(false);
+  const deciding = useDeciding(props, () => `${mode()} ${kept.at}`);
   let host: HTMLDivElement | undefined;
   const at = () => Math.min(kept.at, questions().length - 1);
   const question = () => questions()[at()];

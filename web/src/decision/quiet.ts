@@ -1,5 +1,5 @@
-// Owns when a decision may be taken: its question and buttons were in view for a while, and no key was pressed for as long. A
-// sentence that somebody is typing decides nothing.
+// Owns when a decision may be taken: its question and buttons were in view for a while, as they are now, and no key was pressed
+// for as long. A sentence that somebody is typing decides nothing, nor does the second press of a double click.
 import { createSignal, onCleanup, onMount } from 'solid-js';
 import { isModifier, lastKey } from '../shell/keys';
 
@@ -14,6 +14,7 @@ addEventListener('keydown', ({ key }) => { if (!isModifier(key)) { keyBefore = k
 export function useQuiet(parts: () => (Element | undefined)[]) {
   const [since, setSince] = createSignal(Infinity);
   const [isAwake, setAwake] = createSignal(false);
+  let restart = (): void => undefined;
   onMount(() => {
     const watched = parts().filter((part) => part !== undefined);
     const seen = new Set<Element>();
@@ -25,18 +26,26 @@ export function useQuiet(parts: () => (Element | undefined)[]) {
       if (since() === Infinity) setSince(performance.now());
       timer = setTimeout(() => setAwake(true), Math.max(0, since() + QUIET_MS - performance.now()));
     };
+    restart = () => { setSince(Infinity); setAwake(false); settle(); };
     const observer = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) if (isIntersecting) seen.add(target); else seen.delete(target);
       settle();
     }, { threshold: 0.9 });
     for (const part of watched) observer.observe(part);
     document.addEventListener('visibilitychange', settle);
-    onCleanup(() => { observer.disconnect(); clearTimeout(timer); document.removeEventListener('visibilitychange', settle); });
+    // A window that comes back may stand under a press that was meant for another one.
+    addEventListener('focus', restart);
+    onCleanup(() => { observer.disconnect(); clearTimeout(timer); document.removeEventListener('visibilitychange', settle); removeEventListener('focus', restart); });
   });
-  const wasQuiet = (before: number) => performance.now() - since() >= QUIET_MS && performance.now() - before >= QUIET_MS;
+  const wasSeen = () => performance.now() - since() >= QUIET_MS;
+  const wasQuiet = (before: number) => wasSeen() && performance.now() - before >= QUIET_MS;
   return {
     /** Whether the time in view has passed; for looks alone. */
     isAwake,
+    /** Counts the time in view anew: other buttons stand where those stood that a press was meant for. */
+    restart: () => restart(),
+    /** Whether the end of a text counts that a person writes in the card. */
+    countsText: wasSeen,
     /** Whether the key that is being handled counts. */
     countsKey: () => wasQuiet(lastKey()),
     /** Whether a click counts. One of a key (`detail` is 0) is judged by the key before it. */

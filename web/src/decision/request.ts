@@ -12,6 +12,9 @@ export const inputOf = (approval: Approval): Record<string, unknown> => asObject
 /** The tool that is asked about; empty where it is none. */
 export const toolOf = (approval: Pick<Approval, 'tool_name' | 'subject' | 'kind'>): string => approval.tool_name ?? (approval.kind === 'deferred' || approval.kind === 'tool' ? approval.subject : '');
 
+/** Whether a tool runs the lines that it is given. Another tool's argument `command` is a word of its own. */
+export const isShell = (tool: string): boolean => tool === 'Bash' || tool === 'PowerShell';
+
 /** The server and the tool of an MCP tool's name. */
 export function mcpOf(tool: string): { server: string; tool: string } | null {
   const match = /^mcp__(.+?)__(.+)$/.exec(tool);
@@ -29,7 +32,7 @@ export function cardKindOf(approval: Approval): CardKind {
   }
   const input = inputOf(approval);
   const tool = toolOf(approval);
-  if (typeof input.command === 'string') return 'command';
+  if (isShell(tool) && typeof input.command === 'string') return 'command';
   if (tool === 'Write' && typeof input.content === 'string') return 'make';
   if (/^(?:Edit|MultiEdit|NotebookEdit)$/.test(tool)) return 'change';
   return 'tool';

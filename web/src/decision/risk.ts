@@ -235,7 +235,7 @@ export function riskOf(approval: Approval, cwd: string, changed?: Record<string,
   if (approval.kind === 'elicitation' && approval.url !== null) reasons.push(...addressReasons(approval.url));
   if (input.dangerouslyDisableSandbox === true || approval.reason_type === 'sandboxOverride') reasons.push(REASONS.unsandboxed);
   if (approval.reason_type === 'safetyCheck') reasons.push(REASONS.safety);
-  if (typeof input.command !== 'string' && textsIn(input).some((text) => text.length < 200_000 && hides(text))) reasons.push(REASONS.hides);
+  if (textsIn(input).some((text) => text.length < 200_000 && hides(text))) reasons.push(REASONS.hides);
   return { rows, marks, reasons: [...new Set(reasons)] };
 }
 

@@ -1,5 +1,6 @@
 // Owns what a row says: title, reason or step, and the time in that state.
 import type { Approval, SessionSummary } from '../daemon/types';
+import { isShell, mcpOf } from '../decision/request';
 import { clock, span } from '../shell/time';
 import { stateSince } from './order';
 
@@ -39,7 +40,9 @@ export function askedOf(kind: string, subject: string, approval: Approval | unde
     case 'tool': case 'deferred': break;
     default: return { words: `Asks: ${subject}`, code: '' };
   }
-  if (typeof input.command === 'string') return { words: 'Run', code: input.command };
+  if (isShell(subject) && typeof input.command === 'string') return { words: 'Run', code: input.command };
+  const mcp = mcpOf(subject);
+  if (mcp !== null) return { words: `Use ${mcp.server}: ${mcp.tool}`, code: '' };
   const file = input.file_path ?? input.notebook_path;
   if (typeof file === 'string') return { words: FILE_TOOLS[subject] ?? subject, code: file };
   if (typeof input.url === 'string') return { words: 'Fetch', code: input.url };
