@@ -21,6 +21,7 @@ pub mod last_line;
 pub mod options;
 #[cfg(test)]
 mod recordings;
+pub mod said;
 pub mod stdin;
 
 pub use answer::BadAnswer;

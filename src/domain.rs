@@ -5,6 +5,7 @@ pub mod approval;
 pub mod client;
 pub mod clock;
 pub mod error_code;
+pub mod excerpt;
 pub mod fact;
 pub mod ids;
 pub mod last_line;
@@ -31,6 +32,7 @@ pub use approval::{
 pub use client::{AttachedClient, BadClientId, ClientId};
 pub use clock::{Clock, Timestamp};
 pub use error_code::ErrorCode;
+pub use excerpt::{BadWords, Excerpt, MAX_WORDS_CHARS, Words};
 pub use fact::{Chosen, Fact, MAX_TITLE_BYTES, Projection};
 pub use ids::{
     ApprovalId, CliSessionId, ConnectionId, DeliveryId, LoginId, RequestId, RunId, SessionId, WebhookId,

@@ -42,7 +42,7 @@ pub use idempotency::{EndedRequest, KeptAnswer, KeyedEnd, KeyedRequest, RequestD
 pub use logins::LoginRow;
 pub use model::{
     ApprovalFilter, ApprovalRow, CliSessionSpan, MetaPatch, NewSession, PromptRow, RunEnd, RunRow,
-    SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
+    SessionFilter, SessionRow, TurnSpan, UsageGroup, UsageQuery, UsageRow,
 };
 pub use page::{BadLimit, Page, PageRequest};
 pub use webhooks::{DeliveryAttempt, DeliveryEnd, NewWebhook, WebhookDelivery, WebhookPatch, WebhookRow};
@@ -503,6 +503,17 @@ impl Store {
     /// The finished turns of a session, first one first.
     pub async fn turns(&self, session: SessionId, page: PageRequest) -> Result<Page<TurnEnd>, StoreError> {
         self.read(move |pool| async move { history::turns(&pool, session, &page).await })
+            .await
+    }
+
+    /// The finished turns of a session that have a record from `from` to `to`.
+    pub async fn turns_between(
+        &self,
+        session: SessionId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<TurnSpan>, StoreError> {
+        self.read(move |pool| async move { history::turns_between(&pool, session, (from, to)).await })
             .await
     }
 

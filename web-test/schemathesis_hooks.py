@@ -29,7 +29,7 @@ PROMPTS = MAKERS | {"send_message", "queue_prompt", "change_queued_prompt"}
 WAITERS = MAKERS | {"resume_session", "restart_session"}
 RULES = {"create_session", "set_session_rules", "add_session_rule"}
 JOURNAL = {"list_events", "get_event", "set_session_seen"}
-PAGES = {"list_approvals", "list_session_approvals", "list_sessions", "list_turns", "get_usage", "list_messages"}
+PAGES = {"list_approvals", "list_session_approvals", "list_sessions", "list_turns", "get_usage", "list_messages", "find_in_session"}
 WEBHOOKS = {"create_webhook", "update_webhook"}
 
 # (check, operations or None for all, code of the problem, text in its detail, reason).

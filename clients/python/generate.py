@@ -92,7 +92,8 @@ def method(path: str, verb: str, operation: Dict[str, Any]) -> str:
         arguments.append("*")
     for query in queries:
         kind = annotation(query["schema"])
-        arguments.append(f"{argument(query['name'])}: {optional(kind)} = None")
+        name = argument(query["name"])
+        arguments.append(f"{name}: {kind}" if query.get("required") else f"{name}: {optional(kind)} = None")
     result = answer(operation)
     template = repr(re.sub(r"\{(\w+)\}", r"{self.quoted(\1)}", path))
     given = [verb.upper().join("''"), ("f" if places else "") + template]
@@ -126,7 +127,11 @@ def answer(operation: Dict[str, Any]) -> Optional[str]:
     content = contents(operation)
     if not content:
         return None
-    return annotation(content["application/json"]["schema"]) if "application/json" in content else "str"
+    if "application/json" not in content:
+        return "str"
+    kind = annotation(content["application/json"]["schema"])
+    # A form that is not JSON by default is chosen in the query.
+    return kind if next(iter(content)) == "application/json" else f"{kind} | str"
 
 
 def optional(kind: str) -> str:

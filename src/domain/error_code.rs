@@ -111,6 +111,9 @@ codes! {
     InvalidCursor, "invalid_cursor", final, none,
         "The cursor was not made by this list",
         "Use the next_cursor of the page before, or none.";
+    TooManySearches, "too_many_searches", retry, none,
+        "As many searches run as may",
+        "Wait until one has ended, which takes seconds.";
     UnknownTimeZone, "unknown_time_zone", final, none,
         "There is no time zone with this name",
         "Use an IANA name such as Europe/Berlin.";

@@ -3,7 +3,9 @@
 mod approval;
 mod attention;
 mod control;
+mod export;
 mod files;
+mod find;
 mod lobby;
 mod message;
 mod meta;
@@ -24,7 +26,9 @@ pub(super) use control::{
     InterruptRequest, McpServerRequest, McpServersRequest, ModelList, ModelRequest, PermissionModeRequest,
     RawAccount, RawList, RawReply, RewindRequest, SettingsRequest, TaskList, ThinkingRequest, documented,
 };
+pub(super) use export::ExportItem;
 pub(super) use files::{DirectoryList, FileBefore};
+pub(super) use find::{FindHit, FindPage, Speaker};
 pub(super) use lobby::{LobbyFrame, LobbyStreamEvent};
 pub(super) use message::{
     ConversationItem, ConversationPage, EventPage, Prompt, Record, Role, SendReply, SendRequest,

@@ -30,6 +30,8 @@ use super::{
 const TOKEN: &str = "token";
 /// The name of the security scheme of tickets.
 const TICKET: &str = "ticket";
+/// The names of the security schemes of a login's halves, which hold together only.
+const LOGIN: [&str; 2] = ["loginCookie", "loginKey"];
 /// The member of an operation that names the role which it needs.
 const ROLE: &str = "x-role";
 /// The name of the response that every error refers to.
@@ -81,8 +83,37 @@ pub(super) fn frame() -> OpenApi {
         .info(info)
         .tags(Some(tags))
         .servers(Some([server()]))
-        .security(Some([SecurityRequirement::new(TOKEN, Vec::<String>::new())]))
+        .security(Some([required(TOKEN), login_required()]))
         .build()
+}
+
+/// A credential that stands alone.
+fn required(scheme: &str) -> SecurityRequirement {
+    SecurityRequirement::new(scheme, Vec::<String>::new())
+}
+
+/// Both halves of a login.
+fn login_required() -> SecurityRequirement {
+    let [cookie, key] = LOGIN;
+    required(cookie).add(key, Vec::<String>::new())
+}
+
+/// The halves of a login, as browsers send them.
+fn add_login(components: &mut Components) {
+    let cookie = ApiKeyValue::with_description(
+        "trunkline_7433",
+        "One half of the login of a page of the daemon, in a cookie that `POST /v1/logins` sets. Its name has the port of the \
+         address: `trunkline_<port>`. It opens nothing without the other half, `loginKey`, and none but the daemon's own pages: an \
+         `Origin` that is the `Host`, or `Sec-Fetch-Site: same-origin`.",
+    );
+    let key = ApiKeyValue::with_description(
+        "Trunkline-Login",
+        "The other half of a login: the `key` of the answer to `POST /v1/logins`, which a page keeps in its own storage.",
+    );
+    let schemes = [ApiKey::Cookie(cookie), ApiKey::Header(key)];
+    for (name, scheme) in LOGIN.into_iter().zip(schemes) {
+        components.add_security_scheme(name, SecurityScheme::ApiKey(scheme));
+    }
 }
 
 /// The daemon on the machine of its user.
@@ -118,6 +149,7 @@ fn document() -> OpenApi {
         "Opens one path once, within 30 seconds: see `POST /v1/tickets`.",
     );
     components.add_security_scheme(TICKET, SecurityScheme::ApiKey(ApiKey::Query(ticket)));
+    add_login(components);
     add_schema::<Problem>(components);
     add_schema::<LobbyFrame>(components);
     controls::open_payloads(components);
@@ -147,9 +179,7 @@ fn document() -> OpenApi {
                 let extensions = operation.extensions.get_or_insert_default();
                 extensions.insert(ROLE.to_owned(), role.into());
                 if method == Method::GET {
-                    let schemes =
-                        [TOKEN, TICKET].map(|name| SecurityRequirement::new(name, Vec::<String>::new()));
-                    operation.security = Some(schemes.into());
+                    operation.security = Some(vec![required(TOKEN), required(TICKET), login_required()]);
                 }
             }
             examples::add_body(operation);

@@ -6,6 +6,8 @@ mod controls;
 mod daemon;
 mod directories;
 mod events;
+mod export;
+mod find;
 mod health;
 mod lobby;
 pub(super) mod logins;
@@ -167,6 +169,8 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(attention::put_off, attention::take_up))
         .routes(routes!(events::list))
         .routes(routes!(events::get))
+        .routes(routes!(find::list))
+        .routes(routes!(export::export))
         .routes(routes!(lobby::watch))
         .routes(routes!(ws::attach))
         .routes(routes!(ws::many::attach))

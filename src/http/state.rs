@@ -14,6 +14,7 @@ use super::{
     connections::Connections,
     dto::{Readiness, read_queued},
     examination::{Examinations, Examiner},
+    find::Searches,
     guard::HostPolicy,
     idempotency::Running,
     logins::Logins,
@@ -51,6 +52,7 @@ struct Parts {
     restarts: OnceLock<mpsc::Sender<RestartRequest>>,
     in_force: OnceLock<InForce>,
     examinations: Examinations,
+    searches: Searches,
     console: OnceLock<Console>,
 }
 
@@ -84,6 +86,7 @@ impl AppState {
             restarts: OnceLock::new(),
             in_force: OnceLock::new(),
             examinations: Examinations::default(),
+            searches: Searches::default(),
             console: OnceLock::new(),
         }))
     }
@@ -229,6 +232,10 @@ impl AppState {
 
     pub(super) fn first_lines(&self) -> &Waiting {
         &self.0.first_lines
+    }
+
+    pub(super) fn searches(&self) -> &Searches {
+        &self.0.searches
     }
 
     pub(super) fn running(&self) -> &Running {

@@ -101,7 +101,8 @@ pub(super) fn gap(missing: Missing) -> String {
     format!(r#"{{"type":"trunkline.gap","first_seq":{first_seq},"last_seq":{last_seq}}}"#)
 }
 
-fn lines(chunk: &Chunk) -> Bytes {
+/// The records of a chunk as they are, after a line that names those that are missing before them.
+pub(super) fn lines(chunk: &Chunk) -> Bytes {
     match chunk.missing {
         None => chunk.bytes.clone(),
         Some(missing) => {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
 
 use super::{
-    CliSessionSpan, Page, PageRequest, PromptRow, QueryError, RunEnd, RunRow,
+    CliSessionSpan, Page, PageRequest, PromptRow, QueryError, RunEnd, RunRow, TurnSpan,
     column::{Columns, integer},
 };
 use crate::domain::{
@@ -39,6 +39,32 @@ pub(super) async fn turn(
     let number = integer(number);
     let turns = read_turns(pool, session, (number, number), 1).await?;
     Ok(turns.into_iter().next())
+}
+
+/// The finished turns that have a record from `from` to `to`: their numbers, and their first and last records.
+pub(super) async fn turns_between(
+    pool: &SqlitePool,
+    session: SessionId,
+    (from, to): (Seq, Seq),
+) -> Result<Vec<TurnSpan>, QueryError> {
+    let rows = sqlx::query(
+        "SELECT number, first_seq, last_seq FROM turns
+         WHERE session_id = ?1 AND last_seq >= ?2 AND first_seq <= ?3 ORDER BY number",
+    )
+    .bind(session.to_string())
+    .bind(integer(from.get()))
+    .bind(integer(to.get()))
+    .fetch_all(pool)
+    .await?;
+    let spans = rows.iter().map(|row| {
+        let columns = Columns { table: "turns", row };
+        Ok(TurnSpan {
+            number: columns.count("number")?,
+            first: columns.seq("first_seq")?,
+            last: columns.seq("last_seq")?,
+        })
+    });
+    spans.collect()
 }
 
 /// The newest turn that answered a prompt.

@@ -117,6 +117,17 @@ pub struct SessionRow {
     pub put_off: Option<PutOff>,
 }
 
+/// The records of a finished turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnSpan {
+    /// The turn's number, from 1.
+    pub number: u64,
+    /// Its first record.
+    pub first: Seq,
+    /// Its last record.
+    pub last: Seq,
+}
+
 /// Which sessions are wanted: those that match every field that is set.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFilter {

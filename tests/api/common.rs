@@ -44,6 +44,8 @@ pub(crate) struct Operation {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) id: String,
+    /// The query parameters that it must have, with the values of their examples.
+    pub(crate) query: String,
 }
 
 impl Operation {
@@ -104,15 +106,34 @@ pub(crate) async fn operations(rest: &Rest) -> Vec<Operation> {
                 method: method.to_uppercase().parse().unwrap(),
                 path: path.clone(),
                 id: operation["operationId"].as_str().unwrap().to_owned(),
+                query: required_query(operation),
             });
         }
     }
     found
 }
 
-/// Sends an operation with ids in its path and the body that it takes.
+fn required_query(operation: &Value) -> String {
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let required = parameters.filter(|it| it["in"] == "query" && it["required"] == true);
+    let pairs = required.map(|it| {
+        let example = it["example"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no example: {it:#}"));
+        format!("{}={example}", it["name"].as_str().unwrap())
+    });
+    let pairs: Vec<_> = pairs.collect();
+    if pairs.is_empty() {
+        String::new()
+    } else {
+        format!("?{}", pairs.join("&"))
+    }
+}
+
+/// Sends an operation with ids in its path, the query that it must have and the body that it takes.
 pub(crate) async fn call(rest: &Rest, operation: &Operation, session: &str, approval: &str) -> Reply {
-    let mut request = rest.builder(operation.method.clone(), &operation.at(session, approval));
+    let path = operation.at(session, approval) + &operation.query;
+    let mut request = rest.builder(operation.method.clone(), &path);
     if let Some(body) = operation.body() {
         request = request.json(&body);
     }

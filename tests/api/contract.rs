@@ -78,6 +78,7 @@ async fn answers_are_as_documented() {
         "update_session",
         "send_message",
         "list_messages",
+        "find_in_session",
         "list_events",
         "get_event",
         "put_session_off",
@@ -189,6 +190,8 @@ async fn answers_are_as_documented() {
             "get_openapi",
             "get_asyncapi",
             "get_docs",
+            // A file.
+            "export_session",
             // Text for a scraper.
             "get_metrics",
             "delete_session",

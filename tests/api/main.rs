@@ -21,6 +21,7 @@ mod contract;
 mod cwd;
 mod docs_page;
 mod examination;
+mod find;
 mod first_line;
 mod frames;
 mod hosts;

@@ -87,6 +87,8 @@ const BLOCKS: &[(&str, &[&str])] = &[
     ),
     // A hook.
     ("0", &["No shell in here."]),
+    // Find, and export.
+    ("0", &[r#""who":"call""#, "5"]),
     // Stop, resume, fork, delete.
     ("0", &[r#""state":"stopped""#, r#""state":"idle""#, "204"]),
 ];

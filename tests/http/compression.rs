@@ -50,6 +50,20 @@ async fn large_lists_are_compressed_for_those_who_take_it() {
 }
 
 #[tokio::test]
+async fn an_export_of_a_conversation_comes_compressed_to_its_end() {
+    let bed = Bed::start().await;
+    let path = format!("/v1/sessions/{}/export?format=json", bed.session(&[]).await);
+    let plain = bed.get(&path).await.text;
+    let (headers, bytes) = zipped(&bed, &path).await;
+    assert_eq!(headers[header::CONTENT_ENCODING], "gzip");
+    let mut text = String::new();
+    GzDecoder::new(bytes.as_slice())
+        .read_to_string(&mut text)
+        .unwrap();
+    assert_eq!(text, plain);
+}
+
+#[tokio::test]
 async fn small_answers_and_streams_are_not() {
     let bed = Bed::start().await;
     let text = format!(r#"{{"type":"x","text":"{}"}}"#, "a".repeat(8_000));

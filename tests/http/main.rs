@@ -11,6 +11,8 @@ mod console;
 mod contract;
 mod conversation;
 mod events;
+mod export;
+mod find;
 mod guards;
 mod harness;
 mod idempotency;

@@ -95,7 +95,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::ControlNotAllowed
         | E::InvalidRule => StatusCode::UNPROCESSABLE_ENTITY,
         E::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
-        E::TooManyClients | E::TooManySessions | E::TooManyTickets | E::QueueFull => {
+        E::TooManyClients | E::TooManySessions | E::TooManySearches | E::TooManyTickets | E::QueueFull => {
             StatusCode::TOO_MANY_REQUESTS
         }
         E::StorageFailed | E::Internal => StatusCode::INTERNAL_SERVER_ERROR,

@@ -31,6 +31,8 @@ const SEEN_BY_VIEWERS: &[&str] = &[
     "/v1/sessions/{id}/commands",
     "/v1/sessions/{id}/events",
     "/v1/sessions/{id}/events/{seq}",
+    "/v1/sessions/{id}/export",
+    "/v1/sessions/{id}/find",
     "/v1/sessions/{id}/messages",
     "/v1/sessions/{id}/models",
     "/v1/sessions/{id}/processes",

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use self::export::Form;
 use super::sessions::BY;
 use crate::{
+    auth::Tenure,
     domain::{ApprovalHow, ApprovalKind, ApprovalState, SessionId, Timestamp},
     http::{
         ApiError, AppState, ErrorCode,
@@ -68,9 +69,10 @@ pub(super) struct ListParams {
 pub(super) async fn list(
     State(state): State<AppState>,
     Params(params): Params<ListParams>,
+    tenure: Tenure,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    read(&state, params, &headers).await
+    read(&state, params, tenure, &headers).await
 }
 
 /// List approvals of a session.
@@ -86,6 +88,7 @@ pub(super) async fn list_of_session(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Params(mut params): Params<ListParams>,
+    tenure: Tenure,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if params.session.is_some_and(|session| session != id) {
@@ -93,10 +96,15 @@ pub(super) async fn list_of_session(
     }
     state.supervisor().session(id).await?;
     params.session = Some(id);
-    read(&state, params, &headers).await
+    read(&state, params, tenure, &headers).await
 }
 
-async fn read(state: &AppState, params: ListParams, headers: &HeaderMap) -> Result<Response, ApiError> {
+async fn read(
+    state: &AppState,
+    params: ListParams,
+    tenure: Tenure,
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
     let filter = ApprovalFilter {
         session: params.session,
         state: params.state,
@@ -113,7 +121,7 @@ async fn read(state: &AppState, params: ListParams, headers: &HeaderMap) -> Resu
             return Err(wrong.detail("limit and cursor do not go with an export, which holds all that match"));
         }
         state.supervisor().settled().await;
-        return export::open(state, filter, form).await;
+        return export::open(state, filter, form, tenure).await;
     }
     let page = page(params.limit, params.cursor)?;
     let page = state.supervisor().approvals(filter, page).await?;

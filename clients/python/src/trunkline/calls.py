@@ -47,7 +47,9 @@ class Calls:
                 is_lost = True
                 await asyncio.sleep(wait)
                 continue
-            is_json = "json" in response.headers.get("content-type", "")
+            kind = response.headers.get("content-type", "").split(";")[0].strip()
+            # Lines of JSON are text.
+            is_json = kind == "application/json" or kind.endswith("+json")
             if response.is_success:
                 return response.json() if is_json else response.text or None
             problem = TrunklineError.of(response.status_code, response.json() if is_json else None)

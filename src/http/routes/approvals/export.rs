@@ -3,16 +3,18 @@
 use std::{collections::VecDeque, io};
 
 use axum::{
-    body::{Body, Bytes},
-    http::{HeaderMap, HeaderValue, header},
-    response::{IntoResponse, Response},
+    body::Bytes,
+    http::{HeaderMap, header},
+    response::Response,
 };
-use futures_util::stream::unfold;
 
 use crate::{
+    auth::Tenure,
     http::{
         ApiError, AppState, ErrorCode,
+        download::{self, File},
         dto::{APPROVALS_CSV_HEADING, Approval},
+        stream::Source,
     },
     store::{ApprovalFilter, BadLimit, PageRequest, StoreError},
 };
@@ -53,10 +55,10 @@ impl Form {
         }
     }
 
-    const fn disposition(self) -> &'static str {
+    const fn ending(self) -> &'static str {
         match self {
-            Self::Lines => "attachment; filename=\"approvals.ndjson\"",
-            Self::Csv => "attachment; filename=\"approvals.csv\"",
+            Self::Lines => "ndjson",
+            Self::Csv => "csv",
         }
     }
 
@@ -74,7 +76,12 @@ impl Form {
 
 /// A response with all approvals that match, newest first. The first page is read before it begins, so what is wrong with
 /// the question is a problem; what goes wrong later breaks the response off, so that a part never looks like the whole.
-pub(super) async fn open(state: &AppState, filter: ApprovalFilter, form: Form) -> Result<Response, ApiError> {
+pub(super) async fn open(
+    state: &AppState,
+    filter: ApprovalFilter,
+    form: Form,
+    tenure: Tenure,
+) -> Result<Response, ApiError> {
     let mut export = Export {
         state: state.clone(),
         filter,
@@ -89,21 +96,11 @@ pub(super) async fn open(state: &AppState, filter: ApprovalFilter, form: Form) -
             .push_back(Bytes::from_static(APPROVALS_CSV_HEADING.as_bytes()));
     }
     export.read().await?;
-    let body = Body::from_stream(unfold(export, |mut export| async move {
-        export.next().await.map(|part| (part, export))
-    }));
-    let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static(form.content_type()),
-        ),
-        (
-            header::CONTENT_DISPOSITION,
-            HeaderValue::from_static(form.disposition()),
-        ),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
-    Ok((headers, body).into_response())
+    let file = File {
+        name: format!("approvals.{}", form.ending()),
+        content_type: form.content_type(),
+    };
+    Ok(download::respond(state, export, &file, None, tenure))
 }
 
 struct Export {
@@ -116,26 +113,21 @@ struct Export {
     is_done: bool,
 }
 
-impl Export {
+impl Source for Export {
+    /// A page that is read in vain costs nothing, and ends the export.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        if self.ready.is_empty() && !self.is_done {
-            let shutdown = self.state.shutdown().clone();
-            // A page that is read in vain costs nothing.
-            let read = tokio::select! {
-                () = shutdown.cancelled() => Err(io::Error::other("the daemon is shutting down")),
-                read = self.read() => read.map_err(|error| {
-                    tracing::error!(error = &error as &dyn std::error::Error, "an export ended early");
-                    io::Error::other("the approvals cannot be read")
-                }),
-            };
-            if let Err(error) = read {
-                self.is_done = true;
-                return Some(Err(error));
-            }
+        if self.ready.is_empty()
+            && !self.is_done
+            && let Err(error) = self.read().await
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "an export ended early");
+            return Some(Err(io::Error::other("the approvals cannot be read")));
         }
         self.ready.pop_front().map(Ok)
     }
+}
 
+impl Export {
     /// Reads the next page.
     async fn read(&mut self) -> Result<(), ReadFailed> {
         let page = PageRequest::new(PAGE, self.cursor.take())?;
@@ -176,6 +168,8 @@ impl From<ReadFailed> for ApiError {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     #[test]
