@@ -167,8 +167,8 @@ fn fate(code: ErrorCode, side_effect_possible: bool) -> Fate {
         // A refusal that did nothing; the limit may be another one the next time.
         ErrorCode::BudgetSpent => Fate::Forgotten,
         _ if may_fare_better && !side_effect_possible => Fate::Forgotten,
-        // These come from any depth, also after something was done.
-        ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown => Fate::Unknown,
+        // These come from any depth, also after something was done. Another login must not be told of one that has ended.
+        ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown | ErrorCode::LoginInvalid => Fate::Unknown,
         _ => Fate::Kept,
     }
 }

@@ -12,6 +12,7 @@ use crate::{
         event_stream::EventStream,
         lines::{LineSocket, auth_line},
         login::Page,
+        programs::fake_prompt,
         server::Server,
         ws::Ws,
     },
@@ -120,6 +121,50 @@ async fn clients_of_a_session_are_told_who_else_is_there() {
     many.send(&json!({"type": "trunkline.unsubscribe", "session_id": id}))
         .await;
     assert_eq!(who(&editor.find("that it left", is_told).await), [alone]);
+}
+
+#[tokio::test]
+async fn a_request_that_waits_ends_with_its_login_and_its_work_goes_on() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = rest.create_ready(json!({"cwd": daemon.work_dir("w")})).await;
+    let page = Page::let_in(&rest, "operator").await;
+    let asks = json!([{"ask": {"ids": ["w-1"], "tool": "Write", "input": {"file_path": "/tmp/x"}}}]);
+    let uuid = "7f0c1d9e-55b4-4c4e-9b8a-1d5a3f0b6c21";
+    let wait = page
+        .builder(Method::POST, &format!("/v1/sessions/{id}/messages?wait=result"))
+        .header("idempotency-key", "waits")
+        .json(&json!({"text": fake_prompt(&asks), "uuid": uuid}));
+    let (waited, _) = tokio::join!(rest.send(wait), async {
+        let approval = rest.pending_approval(&id).await;
+        rest.delete(&format!("/v1/logins/{}", page.id)).await.expect(204);
+        approval
+    });
+    let problem = &waited.body;
+    assert_eq!(
+        (waited.status.as_u16(), &problem["code"]),
+        (401, &json!("login_invalid"))
+    );
+    assert_eq!(
+        (&problem["uuid"], &problem["side_effect_possible"]),
+        (&json!(uuid), &json!(true))
+    );
+    let approval = rest.pending_approval(&id).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    rest.decide(&id, &approval, json!({"decision": "allow"}))
+        .await
+        .expect(200);
+    rest.in_state(&id, &["idle"]).await;
+    assert_eq!(rest.turns(&id).await.len(), 1, "the turn went on");
+    // The next login of the same person is not told that it does not hold.
+    let again = Page::let_in(&rest, "operator").await;
+    let again = again
+        .builder(Method::POST, &format!("/v1/sessions/{id}/messages?wait=result"))
+        .header("idempotency-key", "waits")
+        .json(&json!({"text": fake_prompt(&asks), "uuid": uuid}));
+    assert_eq!(rest.send(again).await.problem(409), "outcome_unknown");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use axum::{
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
+use trunkline::journal::Source;
 
 use crate::harness::{Answer, Bed};
 
@@ -480,6 +481,41 @@ async fn a_login_ends_its_event_streams_at_once() {
         }
         let last = "event: login_ended\ndata: {\"type\":\"trunkline.login_ended\"}\n\n";
         assert!(text.ends_with(last), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_login_ends_its_exports_as_parts_of_the_whole() {
+    let bed = Bed::start().await;
+    let id = bed.session(&[(Source::Daemon, r#"{"type":"note"}"#)]).await;
+    let page = let_in(&bed, "viewer").await;
+    let export = format!("/v1/sessions/{id}/export");
+    let mut exports = Vec::new();
+    for (path, accept) in [
+        ("/v1/approvals".to_owned(), "text/csv"),
+        (export.clone(), "*/*"),
+        (format!("{export}?format=ndjson"), "*/*"),
+    ] {
+        let request = page.request(Method::GET, &path).header(header::ACCEPT, accept);
+        let request = request.body(Body::empty()).unwrap();
+        let answer = bed.router().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+        exports.push((path, answer.into_body().into_data_stream()));
+    }
+    let ticket = page.ticket(&bed, &export).await;
+    let link = plain(Method::GET, &format!("{export}?format=json&ticket={ticket}"));
+    let answer = bed
+        .router()
+        .oneshot(link.body(Body::empty()).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(answer.status(), 200, "a link carries a ticket");
+    exports.push(("a link".to_owned(), answer.into_body().into_data_stream()));
+    page.call(&bed, Method::DELETE, CURRENT).await.expect(204);
+    for (path, mut stream) in exports {
+        let part = stream.next().await.expect("an end that is no end");
+        assert!(part.is_err(), "{path}: {part:?}");
+        assert!(stream.next().await.is_none());
     }
 }
 

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{sessions::BY, wait};
 use crate::{
+    auth::Tenure,
     domain::Seq,
     http::{
         ApiError, AppState, ErrorCode, conversation,
@@ -61,6 +62,7 @@ pub(super) async fn send(
     OfSession(id): OfSession,
     Id(request_id): Id,
     Params(params): Params<SendParams>,
+    tenure: Tenure,
     Body(request): Body<SendRequest>,
 ) -> Result<Response, ApiError> {
     let deadline = wait::deadline(params.timeout_ms)?;
@@ -71,7 +73,7 @@ pub(super) async fn send(
     if params.wait.is_none() {
         return Ok((StatusCode::ACCEPTED, Json(SendReply::new(&accepted, None))).into_response());
     }
-    let outcome = wait::turn(&state, id, accepted.uuid, deadline).await;
+    let outcome = wait::turn(&state, id, accepted.uuid, deadline, &tenure).await;
     let outcome = outcome.map_err(|error| error.member("seq", accepted.seq.get()))?;
     Ok(Json(SendReply::new(&accepted, Some(outcome))).into_response())
 }

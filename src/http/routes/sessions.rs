@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::wait::{self, WaitFor};
 use crate::{
+    auth::Tenure,
     domain::{SessionId, SessionState},
     http::{
         ApiError, AppState, ErrorCode,
@@ -50,13 +51,14 @@ pub(super) async fn create(
     State(state): State<AppState>,
     Id(request_id): Id,
     Params(params): Params<WaitParams>,
+    tenure: Tenure,
     Body(request): Body<CreateRequest>,
 ) -> Result<Response, ApiError> {
     let request = request.into_session(*request_id.as_uuid())?;
     let prompt = request.prompt.as_ref().and_then(|prompt| prompt.uuid);
     check_wait(&params, prompt)?;
     let view = Box::pin(state.supervisor().create(request, BY)).await?;
-    made(&state, view, prompt, &params).await
+    made(&state, view, prompt, &params, &tenure).await
 }
 
 /// List sessions.
@@ -178,12 +180,13 @@ pub(super) async fn resume(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Params(params): Params<WaitParams>,
+    tenure: Tenure,
     request: Option<Body<ResumeRequest>>,
 ) -> Result<Json<Session>, ApiError> {
     check_wait(&params, None)?;
     let request = request.map(|Body(request)| request).unwrap_or_default();
     let view = state.supervisor().resume(id, request.fresh).await?;
-    Ok(Json(ready(&state, view, &params).await?.into()))
+    Ok(Json(ready(&state, view, &params, &tenure).await?.into()))
 }
 
 /// Restart a session.
@@ -199,12 +202,13 @@ pub(super) async fn restart(
     State(state): State<AppState>,
     OfSession(id): OfSession,
     Params(params): Params<WaitParams>,
+    tenure: Tenure,
     request: Option<Body<ResumeRequest>>,
 ) -> Result<Json<Session>, ApiError> {
     check_wait(&params, None)?;
     let request = request.map(|Body(request)| request).unwrap_or_default();
     let view = state.supervisor().restart_session(id, request.fresh, BY).await?;
-    Ok(Json(ready(&state, view, &params).await?.into()))
+    Ok(Json(ready(&state, view, &params, &tenure).await?.into()))
 }
 
 /// Fork a session.
@@ -222,6 +226,7 @@ pub(super) async fn fork(
     OfSession(id): OfSession,
     Id(request_id): Id,
     Params(params): Params<WaitParams>,
+    tenure: Tenure,
     request: Option<Body<ForkRequest>>,
 ) -> Result<Response, ApiError> {
     let request = request.map(|Body(request)| request).unwrap_or_default();
@@ -229,7 +234,7 @@ pub(super) async fn fork(
     let prompt = request.prompt.as_ref().and_then(|prompt| prompt.uuid);
     check_wait(&params, prompt)?;
     let view = state.supervisor().fork(id, request, BY).await?;
-    made(&state, view, prompt, &params).await
+    made(&state, view, prompt, &params, &tenure).await
 }
 
 /// Stop a session.
@@ -273,11 +278,16 @@ fn check_wait(params: &WaitParams, prompt: Option<Uuid>) -> Result<(), ApiError>
 }
 
 /// Waits until the session is ready, if that is wanted.
-async fn ready(state: &AppState, view: SessionView, params: &WaitParams) -> Result<SessionView, ApiError> {
+async fn ready(
+    state: &AppState,
+    view: SessionView,
+    params: &WaitParams,
+    tenure: &Tenure,
+) -> Result<SessionView, ApiError> {
     if params.wait.is_none() {
         return Ok(view);
     }
-    wait::ready(state, view.row.id, wait::deadline(params.timeout_ms)?).await
+    wait::ready(state, view.row.id, wait::deadline(params.timeout_ms)?, tenure).await
 }
 
 /// The answer to a request that made a session, after the wait that it asked for.
@@ -286,10 +296,11 @@ async fn made(
     view: SessionView,
     prompt: Option<Uuid>,
     params: &WaitParams,
+    tenure: &Tenure,
 ) -> Result<Response, ApiError> {
     let id = view.row.id;
     // Whatever becomes of the wait, the client must learn which session there is now.
-    let waited = Box::pin(waited(state, view, prompt, params))
+    let waited = Box::pin(waited(state, view, prompt, params, tenure))
         .await
         .map_err(|error| error.member("session_id", id.to_string()))?;
     let mut response = (StatusCode::CREATED, Json(waited)).into_response();
@@ -304,15 +315,16 @@ async fn waited(
     view: SessionView,
     prompt: Option<Uuid>,
     params: &WaitParams,
+    tenure: &Tenure,
 ) -> Result<Session, ApiError> {
     let id = view.row.id;
     let (view, outcome) = match (params.wait, prompt) {
         (Some(WaitFor::Result), Some(prompt)) => {
             let deadline = wait::deadline(params.timeout_ms)?;
-            let outcome = wait::turn(state, id, prompt, deadline).await?;
+            let outcome = wait::turn(state, id, prompt, deadline, tenure).await?;
             (state.supervisor().session(id).await?, Some(outcome))
         }
-        _ => (ready(state, view, params).await?, None),
+        _ => (ready(state, view, params, tenure).await?, None),
     };
     let mut session = Session::from(view);
     session.prompt_uuid = prompt;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::{
+    auth::Tenure,
     domain::{PromptUuid, SessionId},
-    http::{ApiError, AppState, ErrorCode, dto::TurnResult},
+    http::{ApiError, AppState, ErrorCode, dto::TurnResult, guard},
     session::SessionError,
     supervisor::{SessionView, SupervisorError},
 };
@@ -35,17 +36,26 @@ pub(super) fn deadline(timeout_ms: Option<u64>) -> Result<Duration, ApiError> {
     Err(ApiError::new(ErrorCode::InvalidQuery).detail(format!("timeout_ms is outside 1 to {MAX_TIMEOUT_MS}")))
 }
 
-/// Waits until the session is not starting any more. A shutdown ends the wait; what was asked for is done already, so the
-/// answer must not say that nothing was.
+/// Waits until the session is not starting any more. A shutdown and the end of the login that asks end the wait; what was asked
+/// for is done already, so the answer must not say that nothing was.
 pub(super) async fn ready(
     state: &AppState,
     id: SessionId,
     deadline: Duration,
+    tenure: &Tenure,
 ) -> Result<SessionView, ApiError> {
     tokio::select! {
         view = state.supervisor().wait_ready(id, deadline) => Ok(view?),
         () = state.shutdown().cancelled() => Err(ErrorCode::WaitTimeout.into()),
+        () = tenure.over() => Err(login_ended()),
     }
+}
+
+/// Nobody is told any more what a login that has ended asked for.
+fn login_ended() -> ApiError {
+    guard::refusal(ErrorCode::LoginInvalid)
+        .detail("the login ended during the wait; what was asked for is under way")
+        .uncertain()
 }
 
 /// Waits for the turn that answers `prompt`. The error names the prompt, so that a client can wait again.
@@ -54,10 +64,12 @@ pub(super) async fn turn(
     id: SessionId,
     prompt: PromptUuid,
     deadline: Duration,
+    tenure: &Tenure,
 ) -> Result<TurnResult, ApiError> {
     let outcome = tokio::select! {
         outcome = state.supervisor().wait_turn(id, prompt, deadline) => outcome,
         () = state.shutdown().cancelled() => Err(SupervisorError::WaitTimeout),
+        () = tenure.over() => return Err(login_ended().member("uuid", prompt.to_string())),
     };
     let error = match outcome {
         Ok(outcome) => return Ok(outcome.as_ref().into()),
