@@ -17,6 +17,8 @@ export const launch = () => chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
   args: [
     '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync',
+    // A name that is not loopback, as another machine's.
+    '--host-resolver-rules=MAP trunkline.test 127.0.0.1',
   ],
 });
 

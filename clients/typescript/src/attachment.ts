@@ -10,6 +10,7 @@ import { cli, note, type JournalRecord } from './records.js';
 import { pause } from './rest.js';
 import { open, type Socket } from './socket.js';
 import type { Approval, Decision } from './types.js';
+import { newUuid } from './uuid.js';
 
 type LaunchOptions = components['schemas']['LaunchOptions'];
 type Awaitable<T> = T | Promise<T>;
@@ -115,7 +116,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
 
   /** A name that no other client has. */
   static newClientId(): string {
-    return `ts-${crypto.randomUUID()}`;
+    return `ts-${newUuid()}`;
   }
 
   /** Waits until it is attached and the CLI knows its hooks and servers. */
@@ -399,7 +400,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   /** A later process is told again. */
   private sendRegistration(): void {
     if (!this.registration) return;
-    this.registration.id = crypto.randomUUID();
+    this.registration.id = newUuid();
     this.write({ type: 'control_request', request_id: this.registration.id, request: this.registration.request });
   }
 

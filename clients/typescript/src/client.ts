@@ -4,6 +4,7 @@ import { TrunklineError } from './errors.js';
 import type { FindOptions, Place } from './reach.js';
 import { pause, rest, type Rest } from './rest.js';
 import type { Approval, CreateRequest, Decision, ForkRequest, Message, SendReply, SessionView } from './types.js';
+import { newUuid } from './uuid.js';
 
 /** How a program reaches a daemon whose address it knows, such as from a page. */
 export interface TrunklineOptions {
@@ -161,6 +162,6 @@ async function untilKnown<T>(send: () => Promise<T>): Promise<T> {
 }
 
 function withId(message: string | Message): Message {
-  return { uuid: crypto.randomUUID(), ...(typeof message === 'string' ? { text: message } : message) };
+  return { uuid: newUuid(), ...(typeof message === 'string' ? { text: message } : message) };
 }
 

@@ -12,3 +12,4 @@ export type { McpServer, McpTool, ToolAnnotations, ToolResult } from './mcp.js';
 export { cli, note, said, type CliMessages, type JournalRecord, type Notes, type Source } from './records.js';
 export type { Rest } from './rest.js';
 export type * from './types.js';
+export { newUuid } from './uuid.js';

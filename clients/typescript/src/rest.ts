@@ -5,6 +5,7 @@ import type { MediaType, PathsWithMethod, ResponseObjectMap, SuccessResponse } f
 import type { paths } from './api.js';
 import { TrunklineError, UnreachableError } from './errors.js';
 import type { Place } from './reach.js';
+import { newUuid } from './uuid.js';
 
 type Method = 'get' | 'put' | 'post' | 'patch' | 'delete';
 type Data<P extends keyof paths, M extends Method> = paths[P] extends Record<M, infer O extends Record<string | number, unknown>>
@@ -47,7 +48,7 @@ export function rest(place: (isLost: boolean) => Promise<Place>, send: typeof fe
   const perform = async (request: Request): Promise<Response> => {
     const body = request.method === 'GET' ? undefined : await request.arrayBuffer();
     const headers = new Headers(request.headers);
-    if (request.method === 'POST' && !headers.has('idempotency-key')) headers.set('idempotency-key', crypto.randomUUID());
+    if (request.method === 'POST' && !headers.has('idempotency-key')) headers.set('idempotency-key', newUuid());
     const path = request.url.slice(BASE.length);
     for (let attempt = 0; ; attempt += 1) {
       const { url, token } = await place(attempt > 0);

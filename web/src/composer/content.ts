@@ -1,4 +1,5 @@
 // Owns what a message is made of: the text of the box, pasted texts that stand in it as short marks, and images.
+import { newUuid } from 'trunkline-client';
 
 /** An image of a message, as it is sent. */
 export interface Picture {
@@ -67,7 +68,7 @@ export function draftOf(message: { text?: string | null; content?: readonly unkn
     if (block.type === 'text' && typeof block.text === 'string') texts.push(block.text);
     const { media_type: mediaType, data } = block.source ?? {};
     if (block.type === 'image' && typeof mediaType === 'string' && typeof data === 'string') {
-      draft.pictures.push({ id: crypto.randomUUID(), name: 'image', mediaType, data, bytes: Math.floor(data.length * 3 / 4) });
+      draft.pictures.push({ id: newUuid(), name: 'image', mediaType, data, bytes: Math.floor(data.length * 3 / 4) });
     }
   }
   return { ...draft, text: texts.join('\n\n') };

@@ -3,6 +3,7 @@
 import { del, get, set } from 'idb-keyval';
 import { createEffect, createRoot, on } from 'solid-js';
 import { createStore, unwrap } from 'solid-js/store';
+import { newUuid } from 'trunkline-client';
 import { rest, said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { bodyOf, type Draft } from './content';
@@ -59,7 +60,7 @@ export async function openOutbox(sessionId: string): Promise<void> {
 
 /** Sends a message. It is in the outbox until the daemon has it. Returns its id. */
 export function post(sessionId: string, draft: Draft, way: Way): string {
-  const made: Outgoing = { uuid: crypto.randomUUID(), draft: structuredClone(unwrap(draft)), way, state: 'waiting' };
+  const made: Outgoing = { uuid: newUuid(), draft: structuredClone(unwrap(draft)), way, state: 'waiting' };
   change(sessionId, (all) => [...all, made]);
   void flush(sessionId);
   return made.uuid;

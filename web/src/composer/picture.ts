@@ -1,4 +1,5 @@
 // Owns how an image becomes part of a message: only kinds that the model reads, shrunk where it is too large to send.
+import { newUuid } from 'trunkline-client';
 import type { Picture } from './content';
 
 /** The kinds that may be sent. */
@@ -14,7 +15,7 @@ export const sideFor = (bytes: number): number => Math.min(0.9, Math.sqrt(MOST_B
 export async function readPicture(file: File): Promise<Picture> {
   if (!PICTURE_TYPES.includes(file.type)) throw new Error(`${file.name || 'This file'} is no PNG, JPEG, GIF or WebP image.`);
   const fit = file.size > MOST_BYTES ? await shrink(file) : file;
-  const picture: Picture = { id: crypto.randomUUID(), name: file.name || 'image', mediaType: fit.type, data: await base64(fit), bytes: fit.size };
+  const picture: Picture = { id: newUuid(), name: file.name || 'image', mediaType: fit.type, data: await base64(fit), bytes: fit.size };
   return fit === file ? picture : { ...picture, bytesBefore: file.size };
 }
 

@@ -52,7 +52,7 @@ export function RowView(props: { row: Row }) {
   );
 }
 
-/** The beginning. That of a fork leads to what was said before it. */
+/** The beginning. A fork leads to its parent from here. */
 function BeginRow(props: { row: Of<'begin'> }) {
   const conversation = useConversation();
   return (

@@ -49,7 +49,7 @@ export function ChangeBody(props: { card: CardProps; deciding: Deciding; input: 
     <Show when={!file.loading} fallback={<p class="quiet">Reading the file…</p>}>
       <Switch>
         <Match when={before() !== null && after() !== null}>
-          <Show when={isWrite() && file()?.exists === true}><p class="quiet">This file exists. What would change in it: <DiffCounts before={before() ?? ''} after={after() ?? ''} /></p></Show>
+          <Show when={isWrite() && file()?.exists === true}><p class="quiet">This file exists. The change to it: <DiffCounts before={before() ?? ''} after={after() ?? ''} /></p></Show>
           <Show when={file()?.exists === false}><p class="quiet">A new file of {lines(after() ?? '')}.</p></Show>
           {diff(before() ?? '', after() ?? '', 1)}
         </Match>
@@ -58,7 +58,7 @@ export function ChangeBody(props: { card: CardProps; deciding: Deciding; input: 
           {diff('', after() ?? '', 1)}
         </Match>
         <Match when={true}>
-          <p class="quiet">{before() === null ? 'The file as it is now cannot be shown here. What is replaced:' : 'The file does not hold the words that are to be replaced. What was to be replaced:'}</p>
+          <p class="quiet">{before() === null ? 'The file as it is now cannot be shown here. It replaces:' : 'The file does not hold the words that are to be replaced. It was to replace:'}</p>
           <For each={replacementsOf(props.input)}>{(one) => diff(one.old, one.fresh, null)}</For>
         </Match>
       </Switch>

@@ -61,7 +61,7 @@ export function FormCard(props: CardProps) {
         </div>
       </>}>
       <Show when={props.approval.message}>{(message) => <Markdown text={message()} />}</Show>
-      <p class="quiet">Asked by <SafeText text={props.approval.display_name ?? props.approval.subject} />. What you fill in goes to it.</p>
+      <p class="quiet">Asked by <SafeText text={props.approval.display_name ?? props.approval.subject} />. Your answers go to it.</p>
       <Switch>
         <Match when={kind === 'visit'}>
           <Reasons reasons={risk().reasons} />

@@ -107,7 +107,7 @@ function Calm() {
     <div class="needs-calm">
       <Show when={lobby.isThere} fallback={<p class="quiet">Asking the daemon what waits…</p>}>
         <p>{others().length > 0 ? 'No decision waits.' : 'Nothing needs you.'}</p>
-        <p class="quiet">What the agents ask comes here, the most urgent first.</p>
+        <p class="quiet">Questions of the agents come here, the most urgent first.</p>
         <Show when={others().length > 0}>
           <ul class="needs-others" aria-label="Sessions that need you for another reason">
             <For each={others()}>{(id) => <li><Show when={lobby.byId[id]}>{(session) => <Row session={session()} inProject={false} />}</Show></li>}</For>

@@ -12,7 +12,7 @@ const json = (value: unknown): string => JSON.stringify(value, null, 2);
 /** Kinds of `system` lines that change nothing that is drawn. */
 const SILENT = new Set([
   'session_state_changed', 'commands_changed', 'control_request_progress', 'files_persisted', 'hook_started', 'hook_progress',
-  'session_title_changed', 'elicitation_complete', 'session_metadata', 'worker_shutting_down',
+  'session_title_changed', 'elicitation_complete', 'session_metadata', 'vcs_state_changed', 'worker_shutting_down',
 ]);
 
 /** A record of a kind that this page does not know. */

@@ -1,8 +1,8 @@
 // Owns the dialog of a new session: where, what, with which model, mode, tools, servers, budget and labels; also resume and fork.
 import { useNavigate, useSearchParams } from '@solidjs/router';
-import { For, Show, createEffect, createUniqueId, onMount, untrack, type JSX } from 'solid-js';
+import { For, Show, createEffect, createUniqueId, untrack, type JSX } from 'solid-js';
 import { createStore } from 'solid-js/store';
-import { TrunklineError } from 'trunkline-client';
+import { TrunklineError, newUuid } from 'trunkline-client';
 import { rest, said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { lobby, sessions } from '../daemon/lobby';
@@ -33,7 +33,7 @@ export default function NewSession() {
   const keyFor = (body: unknown): string => {
     // The same request again gets the first answer: a lost one makes no second session.
     const of = JSON.stringify(body);
-    if (key.of !== of) key = { of, name: crypto.randomUUID() };
+    if (key.of !== of) key = { of, name: newUuid() };
     return key.name;
   };
   const send = async (): Promise<string | undefined> => {
@@ -71,9 +71,6 @@ export default function NewSession() {
   const text = (name: keyof Draft) => ({ value: draft[name] as string, onInput: (event: { currentTarget: { value: string } }) => setDraft(name as 'title', event.currentTarget.value) });
   const inDetails = () => (['allowed', 'disallowed', 'budget', 'labels', 'servers', 'tag', 'title', 'effort'] as const).some((name) => state.problems[name] !== undefined);
   let details: HTMLDetailsElement | undefined;
-  let prompt: HTMLTextAreaElement | undefined;
-  // A soft keyboard would cover half of the form before it was read.
-  onMount(() => setTimeout(() => { if (!matchMedia('(pointer: coarse)').matches) prompt?.focus(); }));
   createEffect(() => { if (inDetails() && details !== undefined) details.open = true; });
   return (
     <Layer title="New session" onClose={close}>
@@ -82,7 +79,7 @@ export default function NewSession() {
           <Show when={!isFork()}>
             <DirectoryField value={draft.cwd} onInput={(cwd) => setDraft('cwd', cwd)} {...(state.problems.cwd ? { problem: state.problems.cwd } : {})} />
           </Show>
-          <Field word="What should it do?" problem={state.problems.prompt}>{(id) => <textarea id={id} rows={4} ref={prompt} {...text('prompt')} />}</Field>
+          <Field word="What should it do?" problem={state.problems.prompt}>{(id) => <textarea id={id} rows={4} autofocus {...text('prompt')} />}</Field>
           <Show when={!isFork()}>
             <div class="form-pair">
               <Field word="Model" problem={state.problems.model}>{(id) => (

@@ -17,7 +17,7 @@ export const GROUPS: readonly { name: GroupName; word: string }[] = [
 /** Sessions of one directory inside a group. */
 export interface Project { cwd: string; rows: SessionSummary[] }
 
-/** A group with what is in it. What needs a person is one project without a directory: urgency alone orders it. */
+/** A group with what is in it. All that needs a person is one project without a directory: urgency alone orders it. */
 export interface Group { name: GroupName; word: string; size: number; projects: Project[] }
 
 /** The group of a session. A failure that was left is at rest. */

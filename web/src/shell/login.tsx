@@ -21,7 +21,7 @@ export function OpenLink() {
   });
   return (
     <Show when={problem()} fallback={<main class="page"><p>Signing in…</p></main>}>
-      {(text) => <Login problem={`This address does not work any more: ${text}`} />}
+      {(text) => <Login problem={`This address does not work any more: ${text()}`} />}
     </Show>
   );
 }

@@ -46,8 +46,8 @@ export default function ChangesPage(props: { conversation: Conversation }) {
       </header>
       <Show when={reading()}>{(now) => <p class="quiet" role="status">Reading older records, {count(now().done)} of {count(now().of)}</p>}</Show>
       <Show when={problem()}><p class="problem">{problem()}</p></Show>
-      <Show when={files().length > 0} fallback={<Show when={reading() === null}><p>No tool of this session has changed a file. What commands changed is not known here.</p></Show>}>
-        <p class="faint">What tools changed since this session began, each file as one change. What commands changed is not known here.</p>
+      <Show when={files().length > 0} fallback={<Show when={reading() === null}><p>No tool of this session has changed a file. Changes by commands are not known here.</p></Show>}>
+        <p class="faint">The changes by tools since this session began, each file as one. Changes by commands are not known here.</p>
         <For each={files().map((file) => file.path)}>{(path) => (
           <Show when={files().find((file) => file.path === path)}>{(file) => (
             <File file={file()} cwd={cwd()} review={review} isOpen={query.file === path || (query.file === undefined && files().length <= 8)} isWanted={query.file === path} />

@@ -37,7 +37,7 @@ export function openNodes(part: OpenPart): Node[] {
   return blocks(part.tokens, 0, true);
 }
 
-/** Text that is no Markdown for us. Of a very long one the end is shown, and how much is before it. */
+/** Text that is no Markdown for us. The end of a very long one is shown, and how much is before it. */
 function plainBlock(text: string): HTMLElement {
   const from = Math.max(0, text.length - LONGEST_PLAIN);
   const nodes = safeNodes(text.slice(from), 'code');
