@@ -1,5 +1,6 @@
 // Owns that every page is clean and accessible: at the desk and on the phone, in both themes.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Person, accessible } from './browser.mjs';
 import { stage } from './stage.mjs';
@@ -10,12 +11,13 @@ const PAGES = {
   '/settings/look': 'Settings', '/settings/keys': 'Settings', '/settings/notices': 'Settings', '/settings/logins': 'Settings', '/settings/configuration': 'Settings',
 };
 
-let waiting;
+let waiting, finished;
 const here = stage({
   async set({ world }) {
     const begin = (prompt) => world.ask('/v1/sessions', { body: { cwd: world.work, prompt } });
     const [done, tool] = [await begin('hello'), await begin('tool'), await begin('question'), await begin('plan'), await begin('error')];
     waiting = tool.id;
+    finished = done.id;
     await until('turns end and requests wait', async () => {
       const { items } = await world.ask('/v1/sessions');
       return items.filter((one) => one.pending_approvals.length > 0).length === 3 && items.find((one) => one.id === done.id).turns === 1;
@@ -48,6 +50,39 @@ test('the settings lead to the licences of what the page is made of', async () =
   await page.getByRole('link', { name: /Licences of the libraries/ }).click();
   const text = await (await opened).locator('body').innerText();
   for (const library of ['solid-js', 'highlight.js', 'd3-scale']) assert.ok(text.includes(library), library);
+  await person.clean();
+  await person.context.close();
+});
+
+test('words are found in a conversation, and the whole of it is saved as a file', async () => {
+  const { browser, world } = here;
+  const person = await Person.at(browser, world.url, { acceptDownloads: true });
+  const page = await person.signIn(await world.address('viewer'));
+  await page.goto(`${world.url}/s/${finished}`);
+  await page.getByRole('heading', { name: 'hello' }).waitFor();
+  await page.keyboard.press('Control+f');
+  const find = page.getByRole('dialog', { name: 'Find' });
+  await find.getByRole('searchbox').fill('HELLO');
+  const hit = find.getByRole('button', { name: /^You.*hello/s });
+  await hit.waitFor();
+  await find.getByText(/^\d+ hits?\.$/).waitFor();
+  await accessible(page, 'find');
+  await page.keyboard.press('Escape');
+  await find.waitFor({ state: 'detached' });
+  await page.keyboard.press('Control+f');
+  await find.getByRole('searchbox').fill('hello');
+  await hit.click();
+  await page.waitForURL(/\/r\/\d+$/);
+  for (const [word, name, begins] of [['Export as Markdown', 'hello.md', '# hello\n\n## You\n\nhello\n'], ['Export as JSON', 'hello.json', '[\n{"seq":1,']]) {
+    await page.getByRole('button', { name: 'More for this conversation' }).click();
+    const saved = page.waitForEvent('download');
+    await page.getByRole('menuitem', { name: word }).click();
+    const download = await saved;
+    assert.equal(download.suggestedFilename(), name);
+    const text = readFileSync(await download.path(), 'utf8');
+    assert.ok(text.startsWith(begins), text.slice(0, 200));
+    if (name.endsWith('json')) assert.deepEqual(JSON.parse(text), await world.journal(finished));
+  }
   await person.clean();
   await person.context.close();
 });

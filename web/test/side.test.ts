@@ -1,9 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import fc from 'fast-check';
-import { fenced, markdownOf } from '../src/conversation/export';
 import { modeWord, modelWord } from '../src/shell/mode-words';
 import { changeIn, fromCwd, withChanges } from '../src/side/changes';
-import { hitsIn, turnOf } from '../src/side/find';
 import { promptOf } from '../src/side/review';
 
 const entry = (seq: number, data: unknown, src = 'cli') => ({ seq, ts: '2026-11-29T12:00:00Z', src, data });
@@ -28,38 +25,6 @@ describe('changed files', () => {
     expect(changeIn(entry(1, { type: 'user', tool_use_result: 'Error: no' }))).toBeNull();
     expect(fromCwd('/w/src/a.rs', '/w')).toBe('src/a.rs');
     expect(fromCwd('/ww/a.rs', '/w')).toBe('/ww/a.rs');
-  });
-});
-
-describe('find', () => {
-  const says = entry(7, { type: 'assistant', message: { content: [{ type: 'text', text: 'They pass now.\nTwo were wrong.' }, { type: 'tool_use', name: 'Bash', input: { command: 'cargo test' } }] } });
-  test('answers and calls are found, in any case, with what is around', () => {
-    expect(hitsIn(says, 'TWO')).toMatchObject([{ seq: 7, who: 'agent', before: 'They pass now. ', match: 'Two', after: ' were wrong.' }]);
-    expect(hitsIn(says, 'cargo')).toMatchObject([{ who: 'call' }]);
-    expect(hitsIn(entry(8, { type: 'stream_event', event: { delta: { text: 'Two' } } }), 'two')).toEqual([]);
-  });
-  test('a record belongs to the last turn that began before it', () => {
-    fc.assert(fc.property(fc.uniqueArray(fc.integer({ min: 1, max: 1000 }), { minLength: 1 }), fc.integer({ min: 1, max: 1100 }), (starts, seq) => {
-      const sorted = [...starts].sort((a, b) => a - b);
-      expect(turnOf(seq, sorted)).toBe(Math.max(1, sorted.filter((start) => start <= seq).length));
-    }));
-  });
-});
-
-describe('export', () => {
-  test('a fence cannot be closed by what it holds', () => {
-    fc.assert(fc.property(fc.string(), (text) => {
-      const lines = fenced(text).trimEnd().split('\n');
-      const fence = lines[0]!;
-      expect(lines.at(-1)).toBe(fence);
-      expect(text.includes(fence)).toBe(false);
-    }));
-  });
-  test('what was said comes in its order, and a record that is too large is named', () => {
-    expect(markdownOf(entry(1, { type: 'user', message: { role: 'user', content: 'Hello' } }, 'client'))).toBe('## You\n\nHello\n\n');
-    expect(markdownOf(entry(2, { type: 'assistant', message: { content: [{ type: 'tool_use', name: 'Bash', input: { command: 'ls' } }] } }))).toContain('**Bash**\n\n```\nls\n```');
-    expect(markdownOf(entry(3, { type: 'user', 'trunkline.stub': { bytes: 12_000_000 } }))).toContain('12 MB');
-    expect(markdownOf(entry(4, { type: 'state' }, 'daemon'))).toBe('');
   });
 });
 

@@ -2,16 +2,14 @@
 import { useNavigate } from '@solidjs/router';
 import Ellipsis from 'lucide-solid/icons/ellipsis';
 import { attempt, fork, park, resume, stop } from '../daemon/acts';
-import { rest, said } from '../daemon/daemon';
+import { rest, said, ticket } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
 import { markUnread, remove as removeSessions } from '../sessions/actions';
-import { titleOf } from '../sessions/words';
 import { useKeys } from '../shell/keys';
 import { Menu, type MenuGroup } from '../shell/menu';
-import { saveBlob } from '../shell/save';
+import { saveFrom } from '../shell/save';
 import { openSide } from '../shell/side';
-import { count } from '../shell/time';
 import { toast } from '../shell/toasts';
 import { showPanel, type PanelName } from '../side/panels';
 import type { Conversation } from './store';
@@ -37,23 +35,14 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
       toast('This browser did not let the page copy.', { isProblem: true });
     }
   };
-  const exportAs = async (kind: 'md' | 'json') => {
-    const stopper = new AbortController();
-    const name = titleOf(props.session).replace(/[^\p{L}\p{N}._-]+/gu, '-').slice(0, 60) || 'conversation';
-    const away = toast('Reading the whole conversation…', { ms: 600_000, act: { word: 'Cancel', run: () => stopper.abort() } });
+  // The browser writes the file while the daemon sends it: the page never holds the conversation. A link carries no key of a login.
+  const exportAs = async (format: 'markdown' | 'json') => {
+    const path = `/v1/sessions/${id()}/export`;
     try {
-      const { exportJson, exportMarkdown } = await import('./export');
-      let done = 0;
-      const blob = kind === 'md'
-        ? await exportMarkdown(id(), titleOf(props.session), stopper.signal, (at) => { done = at; })
-        : await exportJson(id(), stopper.signal, (at) => { done = at; });
-      if (stopper.signal.aborted) return;
-      saveBlob(`${name}.${kind}`, blob);
-      toast(`Saved ${name}.${kind}: ${count(done)} records.`);
+      saveFrom(`${path}?format=${format}&ticket=${await ticket(path)}`);
+      toast('The browser saves the whole conversation.');
     } catch (error) {
-      if (!stopper.signal.aborted) toast(said(error).text, { isProblem: true });
-    } finally {
-      away();
+      toast(said(error).text, { isProblem: true });
     }
   };
   const remove = () => {
@@ -84,7 +73,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
       { word: 'Find', keys: 'Ctrl F', run: () => props.conversation.openLayer({ kind: 'find' }) },
       { word: 'Copy link', run: () => void copyLink() },
       { word: 'Raw records', keys: 'w', run: raw },
-      { word: 'Export as Markdown', run: () => void exportAs('md') },
+      { word: 'Export as Markdown', run: () => void exportAs('markdown') },
       { word: 'Export as JSON', run: () => void exportAs('json') },
     ] },
     { items: canAct() ? [

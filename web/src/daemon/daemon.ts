@@ -18,7 +18,7 @@ export const daemon = new Trunkline({ url: location.origin, fetch: send });
 /** Every route, typed: `rest.GET('/v1/sessions/{id}', { params: { path: { id } } })`. Throws a `TrunklineError`. */
 export const rest = daemon.rest;
 
-/** A ticket for a socket: browsers send no header of ours with one. */
+/** A ticket for a socket or a file: browsers send no header of ours with one. */
 export const ticket = async (path: string): Promise<string> => (await rest.POST('/v1/tickets', { body: { path } })).ticket;
 
 /** An error in words: what happened, and whether it may have had an effect. The code is for "Details". */

@@ -2,15 +2,17 @@
 
 /** Saves text as a file. */
 export function saveAs(name: string, type: string, text: string): void {
-  saveBlob(name, new Blob([text], { type }));
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  save(url, name);
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** Saves what was gathered as a file. */
-export function saveBlob(name: string, blob: Blob): void {
-  const url = URL.createObjectURL(blob);
+/** Has the browser save what the daemon sends, under the name that it says. */
+export const saveFrom = (address: string): void => save(address, '');
+
+function save(address: string, name: string): void {
   const link = document.createElement('a');
-  link.href = url;
+  link.href = address;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

@@ -23,9 +23,3 @@ export async function* journal(sessionId: string, signal: AbortSignal, after = 0
     from = last;
   }
 }
-
-/** The size of a record that was left out, or `undefined`: it is whole. */
-export function stubBytes(entry: JournalEntry): number | undefined {
-  const stub = (entry.data as { 'trunkline.stub'?: { bytes?: number } } | null)?.['trunkline.stub'];
-  return stub?.bytes;
-}
