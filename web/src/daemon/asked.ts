@@ -1,6 +1,7 @@
 // Owns what a part of the page asks the daemon for and shows when it is there. It is in the place of the framework's resources:
 // those hold back a change of pages until they are there, and for good when their question changes meanwhile.
 import { createComputed, createMemo, createSignal, on, onCleanup, untrack, type Accessor } from 'solid-js';
+import { isLive } from './link';
 
 /** An answer: call it for the value, `undefined` before the first one. A new question keeps the old answer meanwhile. */
 export interface Asked<T> {
@@ -43,6 +44,8 @@ export function createAsked<T>(first: Accessor<unknown>, second?: (question: nev
     }
   };
   createComputed(on(question, (of) => { untrack(() => void load(of)); }));
+  // What could not be read while the daemon was away is asked for when it is back.
+  createComputed(on(isLive, (live) => { if (live && untrack(state).error !== undefined) untrack(() => void load(question())); }, { defer: true }));
   onCleanup(() => { newest += 1; });
   const asked = Object.defineProperties(() => state().value, {
     loading: { get: () => state().loading },

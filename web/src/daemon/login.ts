@@ -1,7 +1,7 @@
 // Owns who this page is to the daemon. A login has two halves: a cookie that scripts cannot read, and a key in this page's
 // own storage, which is per port. Neither opens anything alone.
 import { createSignal } from 'solid-js';
-import { TrunklineError } from 'trunkline-client';
+import { TrunklineError, UnreachableError } from 'trunkline-client';
 
 const KEY = 'trunkline.login';
 
@@ -54,7 +54,8 @@ export async function signIn(by: { ticket: string } | { token: string }): Promis
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if ('token' in by) headers.authorization = `Bearer ${by.token}`;
   const body = JSON.stringify({ name: browserName(navigator.userAgent), ...('ticket' in by ? { ticket: by.ticket } : {}) });
-  const response = await fetch('/v1/logins', { method: 'POST', headers, body });
+  const response = await fetch('/v1/logins', { method: 'POST', headers, body })
+    .catch((cause: unknown) => { throw new UnreachableError('no daemon answers', { cause }); });
   const answer: unknown = await response.json().catch(() => undefined);
   if (!response.ok) throw TrunklineError.of(response.status, answer);
   const made = (answer as { key: string }).key;

@@ -5,6 +5,7 @@ import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { sessions } from '../daemon/lobby';
 import type { SessionSummary } from '../daemon/types';
+import { NOT_FOUND } from '../sessions/simulated';
 import { titleOf } from '../sessions/words';
 import { StateShape, shownAs } from '../shell/state';
 import { ago, bytes, count, exact, many } from '../shell/time';
@@ -47,7 +48,7 @@ export default function HealthPage() {
       <Show when={!ready.error && ready()}>{(now) => (
         <>
           <p>Trunkline {now().readiness.version}, since <time title={exact(now().readiness.started_at)}>{ago(now().readiness.started_at)}</time>.{' '}
-            {now().readiness.cli ? `Agent CLI ${now().readiness.cli?.version}.` : 'No agent CLI was found: sessions are simulated.'}</p>
+            {now().readiness.cli?.simulated === false ? `Claude Code ${now().readiness.cli?.version}.` : NOT_FOUND}</p>
           <For each={now().readiness.problems}>{(problem) => <p class="problem">{problem}</p>}</For>
           <dl class="figures-list">
             <For each={figures()}>{([word, figure]) => <div><dt>{word}</dt><dd class="figures">{figure}</dd></div>}</For>

@@ -12,6 +12,7 @@ import { MODES, effortWord } from '../shell/mode-words';
 import { spelledOut } from '../text/hostile';
 import { DirectoryField, recentDirectories } from './directory';
 import { EFFORTS, EMPTY, fieldOf, keepDraft, keptDraft, requestOf, type Draft, type Problems } from './new-draft';
+import { Simulated } from './simulated';
 import { titleOf } from './words';
 
 const FORKABLE = 50;
@@ -76,6 +77,7 @@ export default function NewSession() {
     <Layer title="New session" onClose={close}>
       <Show when={canAct()} fallback={<p>This login only watches.</p>}>
         <form class="new-session" novalidate onSubmit={(event) => { event.preventDefault(); void start(); }} onKeyDown={onKeyDown}>
+          <Simulated />
           <Show when={!isFork()}>
             <DirectoryField value={draft.cwd} onInput={(cwd) => setDraft('cwd', cwd)} {...(state.problems.cwd ? { problem: state.problems.cwd } : {})} />
           </Show>

@@ -2,10 +2,12 @@
 import { useNavigate } from '@solidjs/router';
 import { Show, createEffect, createSignal, untrack } from 'solid-js';
 import { rest, said } from '../daemon/daemon';
+import { isLive } from '../daemon/link';
 import { lobby } from '../daemon/lobby';
 import { canAct } from '../daemon/role';
 import { DirectoryField, recentDirectories } from './directory';
 import { PAGE_OPTIONS } from './launch';
+import { Simulated } from './simulated';
 
 /** The form. */
 export function QuickStart() {
@@ -34,12 +36,13 @@ export function QuickStart() {
   return (
     <Show when={canAct()}>
       <form class="quick-start" onSubmit={(event) => { event.preventDefault(); void start(); }} onKeyDown={onKeyDown}>
+        <Simulated />
         <DirectoryField value={cwd()} onInput={setCwd} />
         <label class="field">What should it do?
           <textarea rows={3} value={prompt()} onInput={(event) => setPrompt(event.currentTarget.value)} />
         </label>
         <Show when={problem()}>{(text) => <p class="problem" role="alert">{text()}</p>}</Show>
-        <div class="form-end"><span class="faint">Ctrl Enter</span><button class="primary" disabled={isBusy() || cwd().trim() === ''}>Start</button></div>
+        <div class="form-end"><span class="faint">Ctrl Enter</span><button class="primary" disabled={isBusy() || cwd().trim() === '' || !isLive()} title={isLive() ? '' : 'The daemon does not answer.'}>{isBusy() ? 'Starting…' : 'Start'}</button></div>
       </form>
     </Show>
   );
