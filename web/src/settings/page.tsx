@@ -31,7 +31,7 @@ export default function SettingsPage() {
         <Match when={part() === 'logins'}><Logins /></Match>
         <Match when={part() === 'configuration'}><Configuration /></Match>
       </Switch>
-      <footer><a href="/licences.txt" target="_blank" rel="noreferrer">Licences of the libraries in this page</a></footer>
+      <footer><a class="settings-licences" href="/licences.txt" target="_blank" rel="noreferrer">Licences of the libraries in this page</a></footer>
     </div>
   );
 }
