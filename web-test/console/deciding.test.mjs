@@ -1,0 +1,102 @@
+// Owns what a person's decision about a call does, with the real CLI: the reason of a denial is heard, a changed command is the
+// one that runs, and what is always allowed is allowed as the words said, and not more.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Person } from './browser.mjs';
+import { stage } from './stage.mjs';
+import { scripted, until } from './world.mjs';
+
+const here = stage({
+  agent: 'real',
+  async set(all) {
+    const { browser, world } = all;
+    all.person = await Person.at(browser, world.url);
+    all.page = await all.person.signIn(await world.address());
+    all.card = all.page.getByRole('region', { name: 'Run a command?' });
+  },
+});
+
+const isMade = (name) => existsSync(join(here.world.work, name));
+const run = (command) => ({ tool: 'Bash', input: { command } });
+const session = (id) => here.world.ask(`/v1/sessions/${id}`);
+const ended = (id, turns = 1) => until('the turn ends', async () => (await session(id)).turns === turns);
+
+/** A session whose agent does these steps, on the page. */
+async function begin(steps) {
+  const { page, world } = here;
+  const { id } = await world.ask('/v1/sessions', { body: { cwd: world.work, prompt: scripted('Do it', steps) } });
+  await page.goto(`${world.url}/s/${id}`);
+  await here.card.waitFor();
+  return id;
+}
+
+/** Presses a button that decides until its work is seen: the card takes nothing before it was in view for a while. */
+async function press(button, isDone) {
+  await until('the press counts', async () => {
+    await button.click({ timeout: 1_000 }).catch(() => undefined);
+    return isDone();
+  });
+}
+
+/** All that the model was told last. */
+async function heard() {
+  const control = `${here.world.env.ANTHROPIC_BASE_URL}/control/requests`;
+  const all = await (await fetch(control)).json();
+  const { n } = (all.items ?? all.requests ?? all).at(-1);
+  return (await fetch(`${control}/${n}`)).text();
+}
+
+test('the agent hears why a command is denied, and stops where that is said', async () => {
+  const { page, card, world } = here;
+  const id = await begin([run('touch denied'), { text: 'Then not.' }]);
+  const reason = page.getByLabel('What should it do instead?');
+  // A caret in the box takes nothing away from a press.
+  await page.getByRole('textbox', { name: 'Message' }).click();
+  await press(card.getByRole('button', { name: 'Deny…' }), () => reason.isVisible());
+  await reason.fill('Use the other name.');
+  await reason.press('Enter');
+  await ended(id);
+  assert.match(await heard(), /Use the other name\./);
+  await world.ask(`/v1/sessions/${id}/messages`, { body: { text: scripted('Again', [run('touch denied'), { text: 'It went on.' }]) } });
+  await card.waitFor();
+  await press(card.getByRole('button', { name: 'Deny and interrupt…' }), () => reason.isVisible());
+  await page.getByRole('button', { name: 'Deny and interrupt', exact: true }).click();
+  await ended(id, 2);
+  await page.getByText('Interrupted by you').waitFor();
+  assert.equal(await page.getByRole('feed').getByText('It went on.', { exact: true }).count(), 0);
+  assert.ok(!isMade('denied'));
+});
+
+test('a command that a person changed is the one that runs, and is shown', async () => {
+  const { page, card } = here;
+  const id = await begin([run('touch asked'), { text: 'Made.' }]);
+  await card.getByRole('button', { name: 'Edit first' }).click();
+  await card.getByLabel('Command').fill('touch changed');
+  await card.getByRole('button', { name: 'Done' }).click();
+  await card.getByText('changed by you').waitFor();
+  await press(card.getByRole('button', { name: 'Allow once' }), async () => !(await card.isVisible()));
+  await ended(id);
+  assert.deepEqual([isMade('asked'), isMade('changed')], [false, true]);
+  const call = page.getByRole('article', { name: /^Command/ });
+  await call.getByText('touch changed').first().waitFor();
+  await call.getByText('changed by you').waitFor();
+});
+
+test('what is always allowed is what the words say, and is not asked again', async () => {
+  const { page, card, person, world } = here;
+  const id = await begin([run('touch often.txt'), run('touch often.txt'), { text: 'Both are made.' }]);
+  await card.getByRole('button', { name: 'Always allow…' }).click();
+  const chosen = card.getByRole('checkbox', { checked: true });
+  await card.getByText('`touch often.txt`, exactly').waitFor();
+  assert.equal(await chosen.count(), 1, 'more than the rule is chosen');
+  const sent = page.waitForRequest((request) => request.method() === 'POST' && request.url().includes('/approvals/'));
+  await press(card.getByRole('button', { name: 'Always allow', exact: true }), async () => !(await card.isVisible()));
+  const { updated_permissions: updates } = (await sent).postDataJSON();
+  assert.deepEqual(updates, [{ type: 'addRules', behavior: 'allow', destination: 'session', rules: [{ toolName: 'Bash', ruleContent: 'touch often.txt' }] }]);
+  await ended(id);
+  assert.equal((await world.ask(`/v1/sessions/${id}/approvals`)).items.length, 1);
+  assert.equal((await session(id)).permission_mode, 'default');
+  await person.clean();
+});
