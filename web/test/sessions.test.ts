@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import fc from 'fast-check';
 import type { SessionSummary } from '../src/daemon/types';
 import { filterOf, matches, searchOf, NO_FILTER } from '../src/sessions/filter';
-import { heldLines, linesOf } from '../src/sessions/lines';
+import { areSameLines, heldLines, linesOf } from '../src/sessions/lines';
 import { arrange, nextNeeding } from '../src/sessions/order';
 import { sayingOf, timeOf, titleOf } from '../src/sessions/words';
 
@@ -89,4 +89,13 @@ test('a row says why it stands there, and how long', () => {
   expect(timeOf(session('1', { state: 'busy', turn: { number: 1, first_seq: 1, started_at: at(9) } }), now)).toBe('1:00');
   expect(sayingOf(session('1', { last_line: { kind: 'tool', tool: 'Bash', text: 'cargo  test', at: at(1), seq: 3 } }), undefined, now)).toEqual({ words: 'Run', code: 'cargo test' });
   expect(sayingOf(needs('1', 4, 0), undefined, now).words).toBe('Silent for 10 min');
+});
+
+test('the list is drawn anew when a line moves or a heading counts otherwise, and not for what a row says', () => {
+  const lines = (...all: SessionSummary[]) => linesOf(arrange(all), new Set());
+  const [a, b] = [session('a', { updated_at: at(1) }), session('b', { updated_at: at(2) })];
+  expect(areSameLines(lines(a, b), lines(a, { ...b, cost_usd: 4 }))).toBe(true);
+  expect(areSameLines(lines(a, b), lines({ ...a, updated_at: at(3) }, b))).toBe(false);
+  expect(areSameLines(lines(a, b), lines(a, { ...b, unread: true }))).toBe(false);
+  expect(areSameLines(lines(a, b), lines(a, b, session('c', { updated_at: at(0) })))).toBe(false);
 });

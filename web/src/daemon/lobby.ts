@@ -1,5 +1,5 @@
 // Owns the page's picture of all sessions: a snapshot, then each change, resumed by event ids.
-import { createMemo, createRoot, createSignal } from 'solid-js';
+import { batch, createSignal } from 'solid-js';
 import { createStore, produce, reconcile } from 'solid-js/store';
 import { ride, type Frame } from './link';
 import type { LobbyFrame, SessionSummary } from './types';
@@ -15,16 +15,27 @@ interface Lobby {
   isThere: boolean;
 }
 
+/** A session as it was told last. It is not a plain object, so that the store leaves it as it is: it is replaced as a whole, and a
+ * list of a thousand sessions does not watch each member of each. */
+class Told {
+  constructor(session: SessionSummary) {
+    Object.assign(this, session);
+  }
+}
+const told = (session: SessionSummary): SessionSummary => new Told(session) as SessionSummary;
+
 /** The newest sessions, of very many. */
 const MOST_SESSIONS = 2_000;
 
 const [lobby, setLobby] = createStore<Lobby>({ byId: {}, build: null, total: 0, asOf: 0, isThere: false });
 const [lastEventId, setLastEventId] = createSignal<string | null>(null);
+const [sessions, setSessions] = createSignal<SessionSummary[]>([]);
+const known = new Map<string, SessionSummary>();
 
 export { lobby };
 
 /** All sessions that the page knows of. */
-export const sessions = createRoot(() => createMemo(() => Object.values(lobby.byId)));
+export { sessions };
 
 /** Begins to watch; the returned function ends it. */
 export function watchLobby(): () => void {
@@ -34,7 +45,7 @@ export function watchLobby(): () => void {
       return [{ type: 'trunkline.watch', limit: MOST_SESSIONS, ...(after === null ? {} : { last_event_id: after }) }];
     },
     takes: (frame) => frame.type === 'trunkline.lobby' || frame.type === 'trunkline.session',
-    frame: (frame) => apply(frame),
+    frame: (frame) => batch(() => apply(frame)),
   });
 }
 
@@ -42,19 +53,22 @@ function apply(frame: Frame): void {
   const news = frame as unknown as LobbyFrame;
   setLastEventId(news.event_id);
   if (news.type === 'trunkline.lobby') {
-    const byId = Object.fromEntries(news.sessions.map((session) => [session.id, session]));
-    setLobby('byId', reconcile(byId));
+    known.clear();
+    for (const session of news.sessions) known.set(session.id, told(session));
+    setLobby('byId', reconcile(Object.fromEntries(known)));
     setLobby({ build: news.build, total: news.total, isThere: true, asOf: Date.now() });
-    return;
-  }
-  const { session, session_id, change } = news;
-  setLobby(produce((state) => {
-    state.asOf = Date.now();
-    if (change === 'made' && state.byId[session_id] === undefined) state.total += 1;
-    if (change === 'deleted' || session == null) {
-      if (state.byId[session_id] !== undefined) state.total -= 1;
-      delete state.byId[session_id];
+  } else {
+    const { session, session_id, change } = news;
+    setLobby('asOf', Date.now());
+    if (session == null || change === 'deleted') {
+      if (known.delete(session_id)) setLobby('total', (total) => total - 1);
+      setLobby('byId', produce((byId) => { delete byId[session_id]; }));
+    } else {
+      if (change === 'made' && !known.has(session_id)) setLobby('total', (total) => total + 1);
+      const now = told(session);
+      known.set(session_id, now);
+      setLobby('byId', session_id, now);
     }
-  }));
-  if (session != null && change !== 'deleted') setLobby('byId', session_id, reconcile(session));
+  }
+  setSessions([...known.values()]);
 }

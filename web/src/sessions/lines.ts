@@ -22,6 +22,15 @@ export function linesOf(groups: readonly Group[], folded: ReadonlySet<GroupName>
   return lines;
 }
 
+/** Whether two lists look the same. */
+export function areSameLines(one: readonly Line[], other: readonly Line[]): boolean {
+  return one.length === other.length && one.every((line, at) => {
+    const last = other[at]!;
+    if (line.key !== last.key || line.group !== last.group) return false;
+    return line.kind === 'row' ? line.inProject === (last as typeof line).inProject : line.size === (last as typeof line).size;
+  });
+}
+
 /** The picture of a list that holds still: the lines as they stood, and how many rows would stand elsewhere. */
 export interface Held { lines: Line[]; moved: number }
 

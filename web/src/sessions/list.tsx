@@ -3,7 +3,7 @@ import { useLocation, useNavigate } from '@solidjs/router';
 import { Match, Show, Suspense, Switch, createEffect, createMemo, createSignal, lazy, onCleanup, onMount } from 'solid-js';
 import ChevronDown from 'lucide-solid/icons/chevron-down';
 import ChevronRight from 'lucide-solid/icons/chevron-right';
-import { lobby } from '../daemon/lobby';
+import { lobby, sessions } from '../daemon/lobby';
 import { useKeys, type Binding } from '../shell/keys';
 import { count, many } from '../shell/time';
 import { spelledOut } from '../text/hostile';
@@ -127,8 +127,8 @@ export function SessionList() {
             {(line) => <LineView line={line()} onMenu={(id, at) => setMenu({ id, at })} />}
           </Lines>
         </Show>
-        <Show when={lobby.isThere && lobby.total > Object.keys(lobby.byId).length}>
-          <p class="faint list-more">The newest {count(Object.keys(lobby.byId).length)} of {many(lobby.total, 'session')}.</p>
+        <Show when={lobby.isThere && lobby.total > sessions().length}>
+          <p class="faint list-more">The newest {count(sessions().length)} of {many(lobby.total, 'session')}.</p>
         </Show>
       </div>
       <Suspense>

@@ -48,7 +48,12 @@ export function stateSince(session: SessionSummary): string {
   return session.attention?.since ?? session.turn?.started_at ?? session.parked?.since ?? session.updated_at;
 }
 
-const byNews = (a: SessionSummary, b: SessionSummary): number => time(stateSince(b)) - time(stateSince(a)) || byId(a, b);
+/** The newest state first. A time is read once for each session, and not for each comparison. */
+function newestFirst(rows: readonly SessionSummary[]): SessionSummary[] {
+  return rows.map((session) => ({ session, since: time(stateSince(session)) }))
+    .sort((one, other) => other.since - one.since || byId(one.session, other.session))
+    .map(({ session }) => session);
+}
 
 /** All sessions in groups; a group without a session is left out. */
 export function arrange(sessions: readonly SessionSummary[]): Group[] {
@@ -61,7 +66,7 @@ export function arrange(sessions: readonly SessionSummary[]): Group[] {
   return GROUPS.flatMap(({ name, word }) => {
     const rows = inGroups.get(name);
     if (rows === undefined) return [];
-    const projects = name === 'needs' ? [{ cwd: '', rows: rows.sort(byNeed) }] : inProjects(rows.sort(byNews));
+    const projects = name === 'needs' ? [{ cwd: '', rows: rows.sort(byNeed) }] : inProjects(newestFirst(rows));
     return [{ name, word, size: rows.length, projects }];
   });
 }

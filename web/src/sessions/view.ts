@@ -4,7 +4,7 @@ import { createEffect, createMemo, createRoot, createSignal } from 'solid-js';
 import { lobby, sessions } from '../daemon/lobby';
 import { deleting } from './actions';
 import { NO_FILTER, filterOf, matches, searchOf, type Filter } from './filter';
-import { heldLines, linesOf, type Held } from './lines';
+import { areSameLines, heldLines, linesOf, type Held, type Line } from './lines';
 import { arrange, type GroupName } from './order';
 
 const FOLDED = 'trunkline.folded';
@@ -52,11 +52,11 @@ export const pickNone = (): void => { setPicked(new Set<string>()); };
 /** The sessions that the filter lets through, without those that are being deleted. */
 export const found = createRoot(() => createMemo(() => sessions().filter((one) => !deleting().has(one.id) && matches(one, filter()))));
 
-const wanted = createRoot(() => createMemo(() => {
+const wanted = createRoot(() => createMemo<Line[]>(() => {
   // A filter that names a state, or words, is asked for: then nothing is folded away.
   const none = filter().q !== '' || filter().state !== '';
   return linesOf(arrange(found()), none ? new Set() : folded());
-}));
+}, [], { equals: areSameLines }));
 
 /** The lines as they are shown, and how many rows would stand elsewhere. */
 export const held = createRoot(() => createMemo<Held & { own: unknown[] }>((before) => {

@@ -7,6 +7,16 @@ setInterval(() => setNow(Date.now()), 1_000);
 /** The present, once a second. */
 export { now };
 
+/** Makes something when it is first asked for, and keeps it. A formatter takes longer to make than to use. */
+export function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
+
+const dates = once(() => new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' }));
+const exactTimes = once(() => new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' }));
+const counts = once(() => new Intl.NumberFormat());
+
 const millis = (at: string | number): number => (typeof at === 'number' ? at : Date.parse(at));
 
 /** How long it is: `12 s`, `4 min`, `2:10 h`, `3 d`. */
@@ -29,12 +39,11 @@ export function clock(ms: number): string {
 export function ago(at: string | number): string {
   const ms = now() - millis(at);
   if (ms < 86_400_000) return ms < 5_000 ? 'now' : span(ms);
-  return new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' }).format(millis(at));
+  return dates().format(millis(at));
 }
 
 /** The exact time, for hover and long press. */
-export const exact = (at: string | number): string =>
-  new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' }).format(millis(at));
+export const exact = (at: string | number): string => exactTimes().format(millis(at));
 
 /** Money: `$0.004`, `$0.42`, `$12.40`. */
 export function money(usd: number): string {
@@ -43,7 +52,7 @@ export function money(usd: number): string {
 }
 
 /** A count with its groups. */
-export const count = (n: number): string => new Intl.NumberFormat().format(n);
+export const count = (n: number): string => counts().format(n);
 
 /** Bytes: `812 B`, `64 kB`, `12 MB`. */
 export function bytes(n: number): string {
