@@ -24,7 +24,7 @@ pub(super) mod webhooks;
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request},
-    http::{HeaderName, HeaderValue, header},
+    http::{HeaderValue, StatusCode, header},
     middleware,
     response::{IntoResponse, Response},
 };
@@ -34,7 +34,6 @@ use tower_http::{
         CompressionLayer, Predicate,
         predicate::{And, SizeAbove},
     },
-    set_header::SetResponseHeaderLayer,
 };
 use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -82,14 +81,7 @@ pub fn router(state: AppState) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), behind::mark))
         .layer(middleware::from_fn_with_state(state.clone(), closing::refuse))
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
-        // What a session says is nobody's to keep, and never a page, whatever it looks like.
-        .layer(header_if_absent(header::CACHE_CONTROL, "no-store"))
-        .layer(header_if_absent(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .layer(header_if_absent(
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; frame-ancestors 'none'",
-        ))
-        .layer(header_if_absent(header::REFERRER_POLICY, "no-referrer"))
+        .layer(middleware::map_response(of_content))
         .layer(compression())
         .layer(middleware::from_fn_with_state(requests, observe::observe))
         .layer(middleware::from_fn_with_state(state.clone(), cors::allow))
@@ -116,8 +108,26 @@ impl Predicate for IsJson {
     }
 }
 
-fn header_if_absent(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
-    SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
+/// What a session says is nobody's to keep, and never a page, whatever it looks like.
+async fn of_content(mut response: Response) -> Response {
+    // The answer to an upgrade has no content, and its client may pay for each byte.
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return response;
+    }
+    let headers = [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'",
+        ),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    for (name, value) in headers {
+        let entry = response.headers_mut().entry(name);
+        entry.or_insert(HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// The OpenAPI document of the routes.

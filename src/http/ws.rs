@@ -102,6 +102,10 @@ pub(super) struct AttachParams {
     /// only. Default: every record whole.
     #[param(value_type = Option<u64>, minimum = 1024, maximum = 4_294_967_295_i64)]
     stub_above: Option<StubAbove>,
+    /// How much of the session the first frame has: `full` (the default) is a snapshot, `brief` the client's place, the state and
+    /// the messages that wait, for a client that knows the session and comes back. For `trunkline.v1` only.
+    #[param(inline)]
+    snapshot: Option<frames::Snapshot>,
 }
 
 impl AttachParams {
@@ -114,6 +118,7 @@ impl AttachParams {
             ("without", self.without.is_some()),
             ("coalesce", self.coalesce.is_some()),
             ("stub_above", self.stub_above.is_some()),
+            ("snapshot", self.snapshot.is_some()),
         ];
         let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
         given.next().map(|(name, _)| name)
@@ -340,9 +345,10 @@ async fn attach_records(
     // Changes from here on are told by a frame.
     let queue = state.prompt_queue().list(id).await?;
     let names = (connection, client_id);
-    let snapshot = frames::snapshot(view, live, names, &clients, cursor.position(), &queue);
+    let wanted = params.snapshot.unwrap_or_default();
+    let first = frames::first(wanted, view, live, names, &clients, cursor.position(), &queue);
     let client = Client {
-        dialect: Records::new(snapshot, head, thinning),
+        dialect: Records::new(first, wanted, head, thinning),
         cursor,
         direct,
         inbox,

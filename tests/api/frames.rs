@@ -330,7 +330,7 @@ async fn many_sessions(contract: &mut Contract, daemon: &TestDaemon, id: &str) -
         .unwrap();
     for line in [
         json!({"type": "trunkline.watch"}),
-        json!({"type": "trunkline.subscribe", "session_id": id, "after": 0, "credit": 9_000_000}),
+        json!({"type": "trunkline.subscribe", "session_id": id, "after": 0, "credit": 9_000_000, "snapshot": "full"}),
         json!({"type": "trunkline.credit", "session_id": id, "bytes": 9}),
         json!({"type": "trunkline.ping", "id": 2}),
         json!({"type": "trunkline.subscribe", "session_id": id}),
@@ -400,6 +400,13 @@ async fn every_frame_that_a_daemon_sends_is_one_of_the_contract() {
         }
         relay.close().await;
     }
+
+    // A client that comes back over a slow link knows the session.
+    let path = format!("/v1/sessions/{id}/ws?after=0&snapshot=brief");
+    let client = Ws::try_connect(daemon.url(), &path, &["trunkline.v1"], Some(daemon.token()));
+    let mut client = client.await.unwrap();
+    contract.check("session", &client.next().await);
+    client.close().await;
 
     // A slow link: what is left out is told, and pieces are joined.
     for (kind, query) in [("cursor", "only=stderr"), ("coalesced", "coalesce=1000")] {

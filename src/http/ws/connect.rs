@@ -402,6 +402,7 @@ async fn open(
             client_id: params.client_id.clone(),
             resume: Some(true),
             stub_above: None,
+            snapshot: None,
         };
         let permit = state.connections().admit(id).map_err(failed)?;
         let shown = Shown { role, tenure };

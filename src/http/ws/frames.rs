@@ -27,8 +27,63 @@ const STUB_BYTES: usize = 1024;
 /// What the type of a frame of our own begins with.
 const OWN_PREFIX: &str = "trunkline.";
 
+/// How much of the session the first frame has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum Snapshot {
+    /// All of it.
+    #[default]
+    Full,
+    /// The client's place, the state and the messages that wait: for a client that knows the session and comes back. It is not
+    /// told which other clients come and leave.
+    Brief,
+}
+
+impl Snapshot {
+    /// Whether the client is told this news: it is a long list each time that anybody comes or leaves.
+    pub(super) const fn has(self, news: &ClientFrame) -> bool {
+        !matches!((self, news), (Self::Brief, ClientFrame::Clients(_)))
+    }
+}
+
 /// The first frame: the session at the moment at which the records after `after` begin to follow.
-pub(super) fn snapshot(
+pub(super) fn first(
+    wanted: Snapshot,
+    view: SessionView,
+    live: LiveView,
+    client: (ConnectionId, ClientId),
+    clients: &[AttachedClient],
+    after: Seq,
+    queue: &[domain::QueuedPrompt],
+) -> String {
+    match wanted {
+        Snapshot::Full => snapshot(view, live, client, clients, after, queue),
+        Snapshot::Brief => attached(&live, &client, after, queue),
+    }
+}
+
+/// The session in short.
+fn attached(
+    live: &LiveView,
+    (connection_id, client_id): &(ConnectionId, ClientId),
+    after: Seq,
+    queue: &[domain::QueuedPrompt],
+) -> String {
+    json!({
+        "type": "trunkline.attached",
+        "build": build_id(),
+        "connection_id": connection_id,
+        "client_id": client_id,
+        "head_seq": live.head_seq,
+        "after": after,
+        "state": live.state,
+        "queue": QueuedPrompt::within_frame(queue),
+    })
+    .to_string()
+}
+
+/// All of the session.
+fn snapshot(
     view: SessionView,
     live: LiveView,
     client: (ConnectionId, ClientId),

@@ -123,7 +123,7 @@ enum Done {
 struct Join {
     inbox: ClientInbox,
     subscription: Subscription,
-    snapshot: String,
+    first: String,
 }
 
 /// A client of many sessions.
@@ -275,7 +275,7 @@ impl Many {
         });
         self.news
             .push(parts.map(move |part| (session, number, part)).boxed());
-        tag(session, &join.snapshot)
+        tag(session, &join.first)
     }
 
     fn on_watched(&mut self, view: Result<LobbyView, ApiError>) -> Option<String> {
@@ -392,12 +392,14 @@ async fn join(
     } = attachment;
     let queue = state.prompt_queue().list(id).await?;
     let names = (connection, client);
-    let snapshot = frames::snapshot(view, live, names, &clients, cursor.position(), &queue);
+    let snapshot = wanted.snapshot.unwrap_or_default();
+    let first = frames::first(snapshot, view, live, names, &clients, cursor.position(), &queue);
     Ok(Join {
         inbox,
         subscription: Subscription {
             id,
             cursor,
+            snapshot,
             thin: Thin::new(thinning),
             direct: Some(direct),
             credit: Arc::new(Credit::new(wanted.credit)),
@@ -405,7 +407,7 @@ async fn join(
             shutdown: state.shutdown().clone(),
             _permit: permit,
         },
-        snapshot,
+        first,
     })
 }
 

@@ -9,7 +9,7 @@ use memchr::memchr_iter;
 use super::{
     close::Close,
     dialect::{BATCH_BYTES, Dialect, Next, Received},
-    frames::{self, OwnFrame},
+    frames::{self, OwnFrame, Snapshot},
 };
 use crate::{
     domain::Seq,
@@ -27,7 +27,9 @@ pub(super) const PROTOCOL: &str = "trunkline.v1";
 /// One client that speaks it.
 #[derive(Debug)]
 pub(super) struct Records {
-    snapshot: Option<String>,
+    first: Option<String>,
+    /// How much the client wants to be told beside the records.
+    snapshot: Snapshot,
     /// For a client that does not get every record as it is.
     thin: Option<Thin>,
     /// The last record when the client was attached.
@@ -35,10 +37,11 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// A client that begins with a snapshot of the moment at which the last record was this one.
-    pub(super) fn new(snapshot: String, head: Seq, thinning: Thinning) -> Self {
+    /// A client whose first frame is of the moment at which the last record was this one.
+    pub(super) fn new(first: String, snapshot: Snapshot, head: Seq, thinning: Thinning) -> Self {
         Self {
-            snapshot: Some(snapshot),
+            first: Some(first),
+            snapshot,
             thin: Thin::new(thinning),
             head,
         }
@@ -47,7 +50,7 @@ impl Records {
 
 impl Dialect for Records {
     fn first(&mut self) -> Option<String> {
-        self.snapshot.take()
+        self.first.take()
     }
 
     async fn next(&mut self, cursor: &mut Cursor) -> Next {
@@ -85,7 +88,7 @@ impl Dialect for Records {
     }
 
     fn direct(&mut self, frame: ClientFrame) -> Result<Option<String>, Close> {
-        Ok(Some(frames::direct(frame)))
+        Ok(self.snapshot.has(&frame).then(|| frames::direct(frame)))
     }
 
     fn undelivered(&mut self, reason: &str) -> Result<Option<String>, Close> {

@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
+use super::super::frames::Snapshot;
 use crate::{
     claude::{glance, json},
     domain::{ClientId, SessionId},
@@ -59,6 +60,8 @@ pub(super) struct Subscribe {
     pub(super) credit: Option<u32>,
     /// A record of more bytes comes as a stub.
     pub(super) stub_above: Option<StubAbove>,
+    /// How much of the session the first frame has.
+    pub(super) snapshot: Option<Snapshot>,
 }
 
 /// A line that is not understood.

@@ -9,7 +9,11 @@ use axum::extract::ws::Message;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{client::MAX_ANSWERS, close::Close, frames};
+use super::super::{
+    client::MAX_ANSWERS,
+    close::Close,
+    frames::{self, Snapshot},
+};
 use crate::{
     domain::SessionId,
     http::{
@@ -73,6 +77,8 @@ impl Credit {
 pub(super) struct Subscription {
     pub(super) id: SessionId,
     pub(super) cursor: Cursor,
+    /// How much of the session the client wants to be told beside the records.
+    pub(super) snapshot: Snapshot,
     /// For a client that does not get every record as it is.
     pub(super) thin: Option<Thin>,
     /// News for this client alone; `None` once there are no more.
@@ -144,6 +150,7 @@ impl Subscription {
             if count > 0 {
                 let frames = news
                     .drain(..)
+                    .filter(|frame| self.snapshot.has(frame))
                     .map(|frame| tagged(self.id, &frames::direct(frame)));
                 return Part::Frames(frames.collect());
             }

@@ -13,7 +13,10 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{
     domain::{Role, Seq, Timestamp},
-    http::{thin::Thinning, ws::v1::Records},
+    http::{
+        thin::Thinning,
+        ws::{frames::Snapshot, v1::Records},
+    },
     journal::{Feed, Source, Writer, WriterOptions},
     session::ClientFrame,
 };
@@ -135,7 +138,7 @@ fn bed(records: usize, limits: Limits) -> (Bed, impl Future<Output = &'static st
         room: Arc::clone(&room),
     };
     let client = Client {
-        dialect: Records::new("first".to_owned(), Seq::ZERO, Thinning::default()),
+        dialect: Records::new("first".to_owned(), Snapshot::Full, Seq::ZERO, Thinning::default()),
         cursor: feed.cursor(Seq::ZERO).unwrap(),
         direct: receive_direct,
         inbox: Lines(send_lines),
