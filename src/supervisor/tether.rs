@@ -64,6 +64,8 @@ struct Ending {
     has_grace: bool,
     /// Cancelled when it does.
     cancelled: CancellationToken,
+    /// Cancelled when it is done, or will not be.
+    over: CancellationToken,
 }
 
 impl Tethers {
@@ -127,6 +129,31 @@ impl Tethers {
         ending.is_some_and(|ending| ending.has_grace)
     }
 
+    /// Waits for the end of a session whose last host has said that it does not come back, and of one that stops. One that is
+    /// still at work has no end yet.
+    ///
+    /// # Errors
+    /// There is no such session.
+    pub async fn wait_for_end(&self, session: SessionId) -> Result<(), SupervisorError> {
+        let over = {
+            let tied = self.tied();
+            let ending = tied.get(&session).and_then(|tie| tie.ending.as_ref());
+            ending
+                .filter(|ending| !ending.has_grace)
+                .map(|ending| ending.over.clone())
+        };
+        let handle = self.0.supervisor.handle(session).await?;
+        if let Some(over) = over {
+            // Both branches only look: they are cancel-safe.
+            tokio::select! {
+                () = over.cancelled() => {}
+                seen = handle.seen(has_work) => drop(seen?),
+            }
+        }
+        handle.seen(|view| view.state != SessionState::Stopping).await?;
+        Ok(())
+    }
+
     /// A host has gone. The session ends with the last one.
     fn leave(&self, session: SessionId, number: u64, grace: Duration) {
         let is_last = self
@@ -140,15 +167,17 @@ impl Tethers {
 
     /// Ends the session after `grace`, unless a host comes meanwhile.
     fn begin_end(&self, session: SessionId, grace: Duration) {
-        let cancelled = CancellationToken::new();
+        let (cancelled, over) = (CancellationToken::new(), CancellationToken::new());
         if let Some(tie) = self.tied().get_mut(&session) {
             tie.ending = Some(Ending {
                 has_grace: !grace.is_zero(),
                 cancelled: cancelled.clone(),
+                over: over.clone(),
             });
         }
         let tethers = self.clone();
         self.0.tracker.spawn(async move {
+            let _over = over.drop_guard();
             // An end that was begun is left as it is: a stop goes on by itself.
             tokio::select! {
                 () = tethers.end(session, grace) => tethers.untie(session, &cancelled).await,

@@ -147,6 +147,40 @@ async fn a_session_that_is_kept_is_come_back_to() {
     drop(client);
     assert_eq!(in_state(&rest, id, "stopped").await["turns"], 3);
     assert_eq!(sessions(&rest).await.len(), 1);
+    // A copy of it is another session.
+    let mut client = open(&daemon, &format!("resume={conversation}&fork=true&model=opus")).await;
+    client.control("1", json!({"subtype": "initialize"})).await;
+    client.send(&user("elsewhere")).await;
+    client.line("result").await;
+    assert_eq!(rest.session(id).await["state"], "stopped");
+    let is_copy = |view: &&Value| view["parent_id"] == json!(id) && view["options"]["model"] == "opus";
+    assert_eq!(sessions(&rest).await.iter().filter(is_copy).count(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_while_its_session_stops_begins_anew() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let cwd = daemon.work_dir("w");
+    // The process takes its time at the end of its input.
+    std::fs::write(
+        cwd.join(".fake-claude.json"),
+        json!({"eof": {"delay_ms": 300}}).to_string(),
+    )
+    .unwrap();
+    let mut query = format!("cwd={}&on_close=stop", cwd.display());
+    for turn in 1..=3_u64 {
+        let mut client = open(&daemon, &query).await;
+        client.control("1", json!({"subtype": "initialize"})).await;
+        client.send(&user("hello")).await;
+        client.line("result").await;
+        drop(client);
+        let made = sessions(&rest).await.pop().unwrap();
+        assert_eq!(made["turns"], turn, "{made:#}");
+        let conversation = made["cli"]["session_id"].as_str().unwrap();
+        query = format!("resume={conversation}&model=opus&on_close=stop");
+    }
+    assert_eq!(sessions(&rest).await.len(), 1);
 }
 
 #[tokio::test]

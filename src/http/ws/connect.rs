@@ -33,7 +33,7 @@ use crate::{
         extract::{Params, Whole},
         serve::Visit,
     },
-    supervisor::{CreateSession, Host, SessionView, SupervisorError, Tether},
+    supervisor::{CreateSession, ForkSession, Host, SessionView, SupervisorError, Tether},
 };
 
 /// The path.
@@ -43,13 +43,14 @@ const FIRST_LINE: Duration = Duration::from_secs(2);
 /// The maker of the session, in its journal.
 const BY: &str = "connect";
 /// The parameters that are no launch options.
-const OWN: [&str; 10] = [
+const OWN: [&str; 11] = [
     "cwd",
     "title",
     "tag",
     "profile",
     "session",
     "resume",
+    "fork",
     "on_close",
     "protocol",
     "client_id",
@@ -85,6 +86,8 @@ pub(in crate::http) struct ConnectParams {
     /// A conversation to come back to, by the CLI's id: in the session that has it, or else in a new one.
     #[param(value_type = Option<uuid::Uuid>)]
     resume: Option<CliSessionId>,
+    /// Whether a new session begins with a copy of the conversation of `resume`, which stays as it is. Default: `false`.
+    fork: Option<bool>,
     /// The fate of the session when the connection is over. Default: `keep`.
     #[param(inline)]
     on_close: Option<OnClose>,
@@ -166,6 +169,16 @@ impl ConnectParams {
         all
     }
 
+    /// Whether the address says how the process is started.
+    fn has_options(&self) -> bool {
+        self.profile.is_some() || !self.given().is_empty()
+    }
+
+    /// The conversation that is copied.
+    fn copied(&self) -> Option<CliSessionId> {
+        self.resume.filter(|_| self.fork == Some(true))
+    }
+
     /// The launch options, those of the profile included.
     fn options(&self, state: &AppState) -> Result<LaunchOptions, ApiError> {
         let mut all = match &self.profile {
@@ -202,6 +215,9 @@ impl ConnectParams {
         }
         if self.max_budget_usd.is_some_and(|budget| !budget.is_finite()) {
             return Err(invalid("max_budget_usd: this is no amount"));
+        }
+        if self.fork.is_some() && self.resume.is_none() {
+            return Err(invalid("fork: goes with resume="));
         }
         if self.session.is_some() {
             let beside = self.given().keys().next().cloned();
@@ -361,13 +377,16 @@ async fn open(
     let name = params.client_id.clone();
     let name = name.unwrap_or_else(|| ConnectionId::new().into());
     if let Some(id) = known_session(state, params).await.map_err(supervisor_failed)? {
+        // A client that closes its connection and comes back at once begins anew.
+        let ended = state.tethers().wait_for_end(id).await;
+        ended.map_err(supervisor_failed)?;
         let live = state
             .supervisor()
             .session(id)
             .await
             .map_err(supervisor_failed)?
             .live;
-        let has_options = params.profile.is_some() || !params.given().is_empty();
+        let has_options = params.has_options();
         if ndjson::is_over(live.state) && (first.is_some() || has_options) {
             // The process begins with what the address and the client say.
             let options = has_options.then(|| remembering(params, options, first.as_ref()));
@@ -455,6 +474,7 @@ async fn known_session(
 ) -> Result<Option<SessionId>, SupervisorError> {
     match (params.session, params.resume) {
         (Some(id), _) => Ok(Some(id)),
+        _ if params.copied().is_some() => Ok(None),
         (None, Some(conversation)) => Ok(state
             .supervisor()
             .store()
@@ -467,7 +487,7 @@ async fn known_session(
 /// The launch options of the address, with what the client says first.
 fn remembering(params: &ConnectParams, options: LaunchOptions, first: Option<&Greeting>) -> LaunchOptions {
     let mut options = LaunchOptions {
-        resume: params.resume,
+        resume: params.resume.filter(|_| params.copied().is_none()),
         ..options
     };
     if let Some(greeting) = first {
@@ -497,8 +517,24 @@ async fn make(
     name: &ClientId,
     first: Option<&Greeting>,
 ) -> Result<SessionView, SupervisorError> {
+    let supervisor = state.supervisor();
     let options = remembering(params, options, first);
     let host = first.map(|_| host_of(params, name, first));
+    let copied = params.copied();
+    let parent = match copied {
+        Some(conversation) => supervisor.store().session_of_conversation(conversation).await?,
+        None => None,
+    };
+    if let Some(parent) = parent {
+        let fork = ForkSession {
+            cwd: params.cwd.clone(),
+            title: params.title.clone(),
+            options: params.has_options().then_some(options),
+            host,
+            ..ForkSession::default()
+        };
+        return Box::pin(supervisor.fork(parent, fork, BY)).await;
+    }
     let request = CreateSession {
         id: None,
         cwd: params.cwd.clone().unwrap_or_default(),
@@ -510,10 +546,10 @@ async fn make(
         rules: Vec::new(),
         restart: None,
         conversation: None,
-        copies: None,
+        copies: copied.map(|conversation| (conversation, None)),
         host,
     };
-    Box::pin(state.supervisor().create(request, BY)).await
+    Box::pin(supervisor.create(request, BY)).await
 }
 
 /// Attaches a client to a session whose process begins with its `initialize`, if it has said one.
