@@ -54,6 +54,16 @@ impl Start {
         }
     }
 
+    /// The same with this id for a conversation that is new.
+    #[must_use]
+    pub const fn under(self, id: CliSessionId) -> Self {
+        match self {
+            Self::New { .. } => Self::New { id },
+            Self::Fork { parent, at, .. } => Self::Fork { parent, id, at },
+            Self::Resume { .. } => self,
+        }
+    }
+
     /// The kind of start.
     pub const fn mode(&self) -> StartMode {
         match self {

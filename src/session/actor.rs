@@ -92,7 +92,7 @@ pub struct SessionParts {
     pub wakes: mpsc::Sender<SessionId>,
     /// Whether the CLI keeps the conversation, so that a later process can go on with it.
     pub keeps_conversation: bool,
-    /// Whether it had a host when the last daemon ended, which may come back.
+    /// Whether it has a host, which comes, or may come back to this daemon.
     pub awaits_host: bool,
     /// Where facts go.
     pub projections: mpsc::Sender<Projection>,

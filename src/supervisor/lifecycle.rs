@@ -565,7 +565,7 @@ impl Supervisor {
             return Err(SupervisorError::files(&dir)(error));
         }
         let waits = !admitted.turn.is_called();
-        if waits && let Err(error) = self.keep_queued(id, opening.prompt.as_ref()) {
+        if waits && let Err(error) = self.keep_queued(id, &opening) {
             absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
             return Err(error);
         }
@@ -802,7 +802,7 @@ impl Supervisor {
             restarts: self.shared.restarts.clone(),
             wakes: self.shared.wakes.clone(),
             keeps_conversation: keeps_conversation(&options),
-            awaits_host: !fresh && tether::is_marked(&settings.session_dir(row.id)),
+            awaits_host: tether::is_marked(&settings.session_dir(row.id)),
             projections: self.shared.projector.sink(),
             tracker: self.shared.tracker.clone(),
             metrics: self.shared.metrics.sessions().clone(),

@@ -1,7 +1,8 @@
 //! Owns what outlives the daemon of a start that waits for its turn: the next daemon goes on with it.
 //!
-//! Who made the session was told that it is there, and its first prompt is in no journal yet. So both are in a file until the
-//! process has been started: also over a stop, after which a resume brings the prompt.
+//! The maker of the session was told that it is there, and its first prompt is in no journal yet; nor is the first word of the
+//! program that it was made for. So these are in a file until the process has been started: also over a stop, after which a
+//! resume brings the prompt.
 
 use std::path::Path;
 
@@ -15,24 +16,28 @@ use crate::{
     store::SessionRow,
 };
 
-use super::{Supervisor, SupervisorError, removal::absent};
+use super::{
+    Supervisor, SupervisorError,
+    removal::absent,
+    requests::{Host, Opening},
+};
 
 /// What a start needs that the store does not have.
 #[derive(Debug, Serialize, Deserialize)]
 struct Queued {
     prompt: Option<StdinLine>,
+    /// The program that may come back, and that the process is started for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<Host>,
 }
 
 impl Supervisor {
     /// Keeps what the first start of a session needs.
-    pub(super) fn keep_queued(
-        &self,
-        id: SessionId,
-        prompt: Option<&StdinLine>,
-    ) -> Result<(), SupervisorError> {
+    pub(super) fn keep_queued(&self, id: SessionId, opening: &Opening) -> Result<(), SupervisorError> {
         let path = self.shared.settings.queued_file(id);
         let queued = Queued {
-            prompt: prompt.cloned(),
+            prompt: opening.prompt.clone(),
+            host: opening.host.clone().filter(|host| host.is_tied),
         };
         let write = || files::replace(&path, &path.with_extension("new"), &serde_json::to_vec(&queued)?);
         write().map_err(SupervisorError::files(&path))
@@ -108,9 +113,11 @@ impl Supervisor {
             let path = self.shared.settings.queued_file(row.id);
             let text = read(&path).await.map_err(SupervisorError::files(&path))?;
             let queued = parse(&text).map_err(SupervisorError::files(&path))?;
-            let start = self.start_of(&row).await?;
+            let start = self.start_of(&row).await?.under(row.cli_session_id);
             let terms = self.terms(&row, &start, None).await?;
-            self.start_process(session, &row, start, queued.prompt.into(), terms, admitted)
+            let Queued { prompt, host } = queued;
+            let opening = Opening { host, prompt };
+            self.start_process(session, &row, start, opening, terms, admitted)
                 .await
         };
         match started.await {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ use crate::{
 use super::tether::Mark;
 
 /// The program for which a process is started, and that speaks to it first.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Host {
     /// The name under which it attaches.
     pub client: ClientId,

@@ -1,6 +1,9 @@
 //! Owns the stand-in of the CLI's program: its host finds the CLI behind it, and everybody else a session.
 
-use std::os::unix::{fs::symlink, process::ExitStatusExt as _};
+use std::{
+    os::unix::{fs::symlink, process::ExitStatusExt as _},
+    path::PathBuf,
+};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -223,6 +226,107 @@ async fn a_daemon_that_dies_in_a_turn_is_not_noticed_by_the_host() {
             .iter()
             .any(|line| line.contains(r#""type":"result""#))
     );
+}
+
+/// A daemon that has no room for a start: the one that is under way ends when the file is there.
+async fn busy_starting() -> (TestDaemon, PathBuf) {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_LIMITS_PARALLEL_STARTS", "1")
+        .start()
+        .await;
+    let (cwd, gate) = (daemon.work_dir("first"), daemon.home().join("gate"));
+    let settings = json!({"init": {"wait_file": gate}});
+    std::fs::write(cwd.join(".fake-claude.json"), settings.to_string()).unwrap();
+    daemon.rest().create(json!({"cwd": cwd})).await;
+    (daemon, gate)
+}
+
+#[tokio::test]
+async fn a_daemon_that_dies_while_a_start_waits_is_not_noticed_by_the_host() {
+    let (mut daemon, gate) = busy_starting().await;
+    let session_id = uuid::Uuid::now_v7().to_string();
+    let mut host = StandIn::start(
+        &daemon,
+        "w",
+        &["--session-id", &session_id, "--fallback-model=haiku"],
+    );
+    let hooks = json!({"Stop": [{"hookCallbackIds": ["hook_0"]}]});
+    host.initialize(json!({"hooks": hooks, "systemPrompt": ["Be brief."]}))
+        .await;
+    host.prompt("hello").await;
+    let is_queued = |view: &Value| view["start_queue_position"] == 1;
+    let view = queued(&daemon.rest(), is_queued).await;
+    daemon.kill();
+    daemon.start().await;
+    queued(&daemon.rest(), is_queued).await;
+    std::fs::write(&gate, "").unwrap();
+    let answer = host.line("control_response").await;
+    assert_eq!(answer["response"]["request_id"], "init-1");
+    host.line("result").await;
+    let journal = daemon.journal(view["id"].as_str().unwrap());
+    let greetings: Vec<_> = journal
+        .lines()
+        .filter(|line| line.contains(r#""subtype":"initialize""#))
+        .collect();
+    assert_eq!(greetings.len(), 1, "{greetings:#?}");
+    for said in ["hook_0", "Be brief."] {
+        assert!(greetings[0].contains(said), "{greetings:#?}");
+    }
+    let is_prompt = |line: &&str| line.contains(r#""src":"client""#) && line.contains(r#""hello""#);
+    assert_eq!(journal.lines().filter(is_prompt).count(), 1, "{journal}");
+    let view = daemon.rest().session(view["id"].as_str().unwrap()).await;
+    assert_eq!(view["cli"]["session_id"], json!(session_id));
+    host.end_input();
+    assert_eq!(host.ended().await.0.code(), Some(0));
+}
+
+/// The session of which this is true, once there is one.
+async fn queued(rest: &Rest, is_it: impl Fn(&Value) -> bool + Send + Sync) -> Value {
+    wait_for("a start waits", PATIENCE, async || {
+        let page = rest.get("/v1/sessions").await.expect(200);
+        page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|view| is_it(view))
+            .cloned()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_daemon_that_dies_while_a_resume_waits_is_not_noticed_by_the_host() {
+    let (mut daemon, gate) = busy_starting().await;
+    std::fs::write(&gate, "").unwrap();
+    let mut host = StandIn::start(&daemon, "w", &[]);
+    host.initialize(json!({})).await;
+    host.prompt("hello").await;
+    host.line("result").await;
+    host.end_input();
+    host.ended().await;
+    let view = queued(&daemon.rest(), |view| {
+        view["state"] == "stopped" && view["turns"] == 1
+    })
+    .await;
+    let resume = format!("--resume={}", view["cli"]["session_id"].as_str().unwrap());
+    std::fs::remove_file(&gate).unwrap();
+    daemon
+        .rest()
+        .create(json!({"cwd": daemon.work_dir("first")}))
+        .await;
+    let mut host = StandIn::start(&daemon, "w", &[&resume]);
+    host.initialize(json!({})).await;
+    host.prompt("again").await;
+    let is_queued = |view: &Value| view["start_queue_position"] == 1;
+    queued(&daemon.rest(), is_queued).await;
+    daemon.kill();
+    daemon.start().await;
+    std::fs::write(&gate, "").unwrap();
+    let answer = host.line("control_response").await;
+    assert_eq!(answer["response"]["request_id"], "init-1");
+    host.line("result").await;
+    host.end_input();
+    assert_eq!(host.ended().await.0.code(), Some(0));
 }
 
 #[tokio::test]

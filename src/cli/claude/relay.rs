@@ -19,7 +19,7 @@ use crate::{
         output::note,
         reach, settings,
     },
-    domain::{ConnectionId, SessionId},
+    domain::{ConnectionId, ErrorCode, SessionId},
 };
 
 /// The variable by which a host says that it reads the states of its session.
@@ -89,6 +89,8 @@ enum First<'a> {
         initialize: Option<&'a str>,
         is_born: bool,
         is_greeted: bool,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_unheard: bool,
         known: &'a std::collections::BTreeMap<String, bool>,
     },
 }
@@ -122,7 +124,7 @@ enum Own {
         reason: Option<String>,
     },
     #[serde(rename = "trunkline.refused")]
-    Refused { detail: String },
+    Refused { code: String, detail: String },
 }
 
 /// The session behind the stand-in.
@@ -131,6 +133,8 @@ struct Session {
     id: String,
     client: String,
     is_born: bool,
+    /// The last record before the process.
+    after: u64,
 }
 
 /// The wait for the next daemon.
@@ -273,6 +277,7 @@ impl Relay<'_> {
                 initialize: greeting.map(|greeting| greeting.line.as_str()),
                 is_born: session.is_born,
                 is_greeted: greeting.is_some_and(|greeting| greeting.is_greeted),
+                is_unheard: self.is_unheard(),
                 known: self.pending.known(),
             },
         };
@@ -335,6 +340,9 @@ impl Relay<'_> {
                         if self.end.is_some() {
                             return Ok(true);
                         }
+                        if self.session.is_none() {
+                            return Ok(false);
+                        }
                         continue;
                     }
                     Frame::Lost => return Ok(false),
@@ -394,6 +402,7 @@ impl Relay<'_> {
                         id: session,
                         client,
                         is_born,
+                        after,
                     });
                 }
                 Own::Cursor { seq } => self.cursor = seq,
@@ -424,7 +433,13 @@ impl Relay<'_> {
                         (None, None) => End::Code(1),
                     });
                 }
-                Own::Refused { detail } => {
+                // The daemon died before it had a process: it is asked for again.
+                Own::Refused { code, .. }
+                    if code == ErrorCode::SessionNotLive.as_str() && self.is_unheard() =>
+                {
+                    self.session = None;
+                }
+                Own::Refused { detail, .. } => {
                     return Err(CliError::Agent {
                         message: detail,
                         hint: None,
@@ -434,6 +449,12 @@ impl Relay<'_> {
         }
         self.print(Piece::Lines(lines));
         Ok(())
+    }
+
+    /// Whether nothing was heard of the process that was to be started.
+    fn is_unheard(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(|session| session.is_born && self.cursor <= session.after)
     }
 
     fn print(&mut self, piece: Piece) {

@@ -61,6 +61,9 @@ pub(super) enum First {
         /// Whether it was answered.
         #[serde(default)]
         is_greeted: bool,
+        /// Whether it has heard nothing of the process that was to be started for it.
+        #[serde(default)]
+        is_unheard: bool,
         /// The open requests of the CLI that the host knows, and whether it has answered.
         #[serde(default)]
         known: BTreeMap<String, bool>,

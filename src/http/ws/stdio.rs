@@ -183,8 +183,12 @@ async fn open(state: &AppState, socket: &mut WebSocket, limits: Limits) -> Resul
             initialize,
             is_born,
             is_greeted,
+            is_unheard,
             known,
         } => {
+            if is_unheard {
+                refuse_unbegun(state, session, after).await?;
+            }
             let greeting = initialize.and_then(|line| greeting_in(&line));
             let greeting = greeting.map(|greeting| (greeting.answered(is_greeted), is_born));
             let known = known.into_iter().collect();
@@ -425,13 +429,17 @@ impl Launch {
             Err(SupervisorError::SessionNotFound(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let Some(after) = after else {
-            if id != self.session {
-                return Ok(None);
+        let is_unbegun = !view.live.state.is_live() && view.row.run_seq == Seq::ZERO;
+        let after = match after {
+            Some(after) => after,
+            None if id != self.session => return Ok(None),
+            // The daemon that was to start it died, and the next one did not wait for its host.
+            None if is_unbegun => Seq::ZERO,
+            None => {
+                return Err(ApiError::new(ErrorCode::InvalidLine)
+                    .detail("another program has a session of this id")
+                    .into());
             }
-            return Err(ApiError::new(ErrorCode::InvalidLine)
-                .detail("another program has a session of this id")
-                .into());
         };
         let has_begun = view.live.state.is_live() || view.row.run_seq > after;
         let after = if has_begun { after } else { view.live.head_seq };
@@ -477,6 +485,16 @@ impl Launch {
             others.into_iter().filter(may_pass).collect(),
         )
     }
+}
+
+/// Refuses a stand-in whose process the daemon before was to start, and did not come to it: the launch is to be said again.
+async fn refuse_unbegun(state: &AppState, id: SessionId, after: Seq) -> Result<(), Refusal> {
+    let view = state.supervisor().session(id).await?;
+    if ndjson::is_over(view.live.state) && view.row.run_seq <= after {
+        let state = view.live.state;
+        return Err(SupervisorError::Session(SessionError::NotLive { state }).into());
+    }
+    Ok(())
 }
 
 /// Attaches a stand-in that has lost its connection where it was.
