@@ -370,6 +370,15 @@ async fn a_conversation_that_is_live_has_one_host_at_a_time() {
     assert_eq!(view["options"]["model"], "haiku");
     fourth.end_input();
     assert_eq!(fourth.ended().await.0.code(), Some(0));
+
+    // The newest conversation of the directory is this one.
+    let mut fifth = StandIn::start(&daemon, "w", &["--continue"]);
+    fifth.initialize(json!({})).await;
+    fifth.prompt("and on").await;
+    fifth.line("result").await;
+    only(&rest, "a turn", |view| view["turns"] == 4).await;
+    fifth.end_input();
+    assert_eq!(fifth.ended().await.0.code(), Some(0));
 }
 
 #[tokio::test]

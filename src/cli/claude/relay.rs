@@ -1,6 +1,6 @@
 //! Owns the connection of a stand-in to the daemon: the launch, lines both ways, and the way back after a loss.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, path::Path, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -16,8 +16,9 @@ use crate::{
         args::Common,
         attach::socket::{Frame, Gone, Socket},
         client::{Address, Client},
+        continuing::{self, Newest},
         output::note,
-        reach, settings,
+        reach, settings, view,
     },
     domain::{ConnectionId, ErrorCode, SessionId},
 };
@@ -39,6 +40,9 @@ const IMPATIENCE: Duration = Duration::from_secs(2);
 /// Lines that the daemon may not have before no more are read.
 const MOST_PENDING: usize = 1024;
 
+/// The argument of a host that goes on with the newest conversation of its directory.
+const CONTINUE: &str = "--continue";
+
 /// The start of the stand-in.
 #[derive(Debug)]
 pub(super) struct Launch {
@@ -46,6 +50,23 @@ pub(super) struct Launch {
     pub(super) cwd: String,
     /// The first line of the input.
     pub(super) line: String,
+}
+
+impl Launch {
+    /// Names the conversation that goes on, if the host asks for the newest one of its directory.
+    async fn name_newest(&mut self, address: &Address) -> Result<(), CliError> {
+        let Some(asked) = self.argv.iter_mut().find(|arg| *arg == CONTINUE) else {
+            return Ok(());
+        };
+        let client = Client::new(address)?;
+        let newest = continuing::newest(&client, Some(Path::new(&self.cwd))).await?;
+        let conversation = match &newest {
+            Newest::Session(session) => view::text(session, &["cli", "session_id"]),
+            Newest::Conversation(id) => id,
+        };
+        *asked = format!("--resume={conversation}");
+        Ok(())
+    }
 }
 
 /// A piece of an output.
@@ -191,6 +212,9 @@ pub(super) async fn run(
 ) -> Result<(End, bool), CliError> {
     let mut pending = Pending::of_host(std::env::var_os(READS_STATES).is_some());
     launch.line = pending.said(launch.line);
+    // A daemon that is not there at the start is not waited for: the host would not know why nothing happens.
+    let mut address = reach::address(common).await?;
+    launch.name_newest(&address).await?;
     let mut relay = Relay {
         common,
         launch,
@@ -205,8 +229,6 @@ pub(super) async fn run(
         unprinted: VecDeque::new(),
         end: None,
     };
-    // A daemon that is not there at the start is not waited for: the host would not know why nothing happens.
-    let mut address = reach::address(common).await?;
     let mut wait = None;
     loop {
         let mut socket = match relay.connect(&address).await {
