@@ -2,8 +2,7 @@
 //
 //   node --experimental-websocket browser-sdk.mjs '{"url": "ws://…", "token": "…", "story": "plain", …}'
 import { createInterface } from 'node:readline';
-import { createSdkMcpServer, query, tool } from '@anthropic-ai/claude-agent-sdk/browser';
-import { z } from 'zod';
+import { query } from '@anthropic-ai/claude-agent-sdk/browser';
 
 import { prompts } from './prompts.mjs';
 
@@ -45,19 +44,6 @@ const STORIES = {
     return { results: [first.result, second.result], types: messages.map((it) => it.type), rest };
   },
 
-  async permission() {
-    const asked = [];
-    const canUseTool = async (name, toolInput) => {
-      asked.push([name, toolInput.command]);
-      return { behavior: 'allow', updatedInput: { ...toolInput, command: 'touch changed.txt' } };
-    };
-    const { input, running, result } = start({ canUseTool });
-    input.send([bash('touch asked.txt'), { text: 'done' }]);
-    const end = await result();
-    running.close();
-    return { asked, result: end.result };
-  },
-
   async hooks() {
     const asked = [];
     const deny = async (hookInput) => {
@@ -72,24 +58,6 @@ const STORIES = {
     const end = await result();
     running.close();
     return { asked, result: end.result, isTold: JSON.stringify(messages).includes('not on my watch') };
-  },
-
-  async mcp() {
-    const add = tool('add', 'Adds one.', { a: z.number() }, async ({ a }) => ({
-      content: [{ type: 'text', text: `the sum is ${a + 1}` }],
-    }));
-    const mcpServers = { calc: createSdkMcpServer({ name: 'calc', version: '1.0.0', tools: [add] }) };
-    const canUseTool = async (_name, toolInput) => ({ behavior: 'allow', updatedInput: toolInput });
-    const { input, running, messages, result } = start({ mcpServers, canUseTool });
-    input.send([{ tool: 'mcp__calc__add', input: { a: 41 } }, { text: 'done' }]);
-    const end = await result();
-    const servers = await running.mcpServerStatus();
-    running.close();
-    return {
-      result: end.result,
-      isTold: JSON.stringify(messages).includes('the sum is 42'),
-      servers: servers.map((server) => [server.name, server.status]),
-    };
   },
 
   async controls() {
@@ -109,29 +77,6 @@ const STORIES = {
     running.close();
     canceller.running.close();
     return { cut: cut.subtype };
-  },
-
-  async elicitation() {
-    const asked = [];
-    const onElicitation = async (request) => {
-      asked.push([request.serverName, request.message]);
-      return { action: 'accept', content: { name: 'Ada' } };
-    };
-    const { input, running, messages, result } = start({ onElicitation });
-    input.send([{ tool: 'mcp__asking__ask', input: {} }, { text: 'done' }]);
-    const end = await result();
-    running.close();
-    return { asked, result: end.result, isTold: JSON.stringify(messages).includes('heard: accept Ada') };
-  },
-
-  async partial() {
-    const { input, running, messages, result } = start();
-    input.send([{ text: 'Piece by piece.' }]);
-    await result();
-    running.close();
-    const events = messages.filter((message) => message.type === 'stream_event').map((message) => message.event);
-    const pieces = events.filter((event) => event.type === 'content_block_delta').map((event) => event.delta.text ?? '');
-    return { text: pieces.join('') };
   },
 
   async another_is_first() {

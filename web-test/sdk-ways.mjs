@@ -9,8 +9,8 @@ const AT_CREATION = {
   includePartialMessages: 'include_partial_messages',
   model: 'model',
 };
-/** The profile of the configuration that has `allowedTools: ['Write']`: an address has no lists. */
-const WRITING = 'writing';
+/** The profile of the configuration that has such an option of a story: an address has no lists and no objects. */
+const PROFILES = { allowed_tools: 'writing', json_schema: 'city', mcp_servers: 'asking' };
 /** Options that it has itself. */
 const OF_BROWSER = ['abortController', 'canUseTool', 'hooks', 'onElicitation', 'onUserDialog', 'supportedDialogKinds'];
 
@@ -85,12 +85,16 @@ export function waysOf(setup, query) {
   };
   /** A session that is made for the connection, with what its address says. */
   const connect = {
-    async start(prompt, { cwd, ...options }) {
+    async start(prompt, { cwd, resume, forkSession, ...options }) {
       mkdirSync(cwd, { recursive: true });
-      const { own, atCreation: { allowed_tools: tools, ...plain } } = divided(options);
-      const params = new URLSearchParams({ cwd, on_close: 'stop', ...plain });
-      if (tools) params.set('profile', WRITING);
-      if (options.resume) params.set('resume', options.resume);
+      const { own, atCreation } = divided(options);
+      const params = new URLSearchParams({ cwd, on_close: 'stop' });
+      if (resume) params.set('resume', resume);
+      if (forkSession) params.set('fork', true);
+      for (const [name, value] of Object.entries(atCreation)) {
+        if (name in PROFILES) params.set('profile', PROFILES[name]);
+        else params.set(name, value);
+      }
       const running = attached(prompt, `/v1/connect?${params}`, own);
       return { running, over: async () => {} };
     },

@@ -12,6 +12,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tempfile::{Builder, NamedTempFile};
 use tokio::{
     process::{Child, Command},
     time::timeout,
@@ -59,25 +60,37 @@ impl Sdk {
     }
 }
 
+/// The launch options of stories that an address of `/v1/connect` cannot carry, by their names in the configuration.
+fn profiles(asking: &Path) -> String {
+    let asking = format!(
+        r#"asking = {{mcp_servers = {{asking = {{type = "stdio", command = "node", args = [{}]}}}}}}"#,
+        json!(asking)
+    );
+    let city = r#"city = {json_schema = {type = "object", properties = {city = {type = "string"}}, required = ["city"], additionalProperties = false}}"#;
+    format!(r#"{{writing = {{allowed_tools = ["Write"]}}, {asking}, {city}}}"#)
+}
+
 /// A daemon, and the files that the stories need.
 struct Stage {
     world: World,
+    /// The program of an MCP server.
+    asking: NamedTempFile,
 }
 
 impl Stage {
     async fn new() -> Self {
         // A daemon that keeps permission checks on says so to the CLI, which then lists a plugin more.
         let bypass = "TRUNKLINE_SESSIONS_ALLOW_BYPASS_PERMISSIONS";
-        let profiles = r#"{writing = {allowed_tools = ["Write"]}}"#;
+        let asking = Builder::new().suffix(".cjs").tempfile().unwrap();
+        fs::write(&asking, ASKING_SERVER).unwrap();
         let with = |daemon: TestDaemonBuilder| {
             let daemon = daemon.env(bypass, "true");
-            daemon.env("TRUNKLINE_SESSIONS_PROFILES", profiles)
+            daemon.env("TRUNKLINE_SESSIONS_PROFILES", profiles(asking.path()))
         };
         let world = World::with(with).await;
-        world.write("asking.cjs", ASKING_SERVER);
         // The SDKs take a program without arguments.
         symlink(trunkline(), world.dir().join("claude")).unwrap();
-        Self { world }
+        Self { world, asking }
     }
 
     /// Has an SDK begin to tell stories.
@@ -87,7 +100,7 @@ impl Stage {
         let setup = json!({
             "name": name, "sdk": sdk.package(), "way": way, "stories": stories, "dir": daemon.work_dir(&name),
             "claude": real_claude(), "trunkline": trunkline(), "standIn": world.dir().join("claude"),
-            "asking": world.dir().join("asking.cjs"), "api": world.api.url(),
+            "asking": self.asking.path(), "api": world.api.url(),
             "daemon": { "url": daemon.url(), "token": daemon.token() },
         });
         let mut command = sdk.program();
