@@ -41,8 +41,8 @@ pub use error::StoreError;
 pub use idempotency::{EndedRequest, KeptAnswer, KeyedEnd, KeyedRequest, RequestDigest, RequestKey};
 pub use logins::LoginRow;
 pub use model::{
-    ApprovalFilter, ApprovalRow, CliSessionSpan, MetaPatch, NewSession, PromptRow, RunEnd, RunRow,
-    SessionFilter, SessionRow, TurnSpan, UsageGroup, UsageQuery, UsageRow,
+    ApprovalFilter, ApprovalRow, CliSessionSpan, EndOfTurn, MetaPatch, NewSession, PromptRow, RunEnd, RunRow,
+    SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
 };
 pub use page::{BadLimit, Page, PageRequest};
 pub use webhooks::{DeliveryAttempt, DeliveryEnd, NewWebhook, WebhookDelivery, WebhookPatch, WebhookRow};
@@ -506,13 +506,14 @@ impl Store {
             .await
     }
 
-    /// The finished turns of a session that have a record from `from` to `to`.
+    /// The finished turns of the records from `from` to `to`, in their order. Records between two turns, such as a prompt, are of
+    /// the later one.
     pub async fn turns_between(
         &self,
         session: SessionId,
         from: Seq,
         to: Seq,
-    ) -> Result<Vec<TurnSpan>, StoreError> {
+    ) -> Result<Vec<EndOfTurn>, StoreError> {
         self.read(move |pool| async move { history::turns_between(&pool, session, (from, to)).await })
             .await
     }

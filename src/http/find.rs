@@ -214,9 +214,8 @@ async fn name_turns(state: &AppState, id: SessionId, hits: &mut [FindHit]) -> Re
     let store = state.supervisor().store();
     let turns = store.turns_between(id, oldest.seq, newest.seq).await?;
     for hit in hits {
-        // The prompt of a turn may be sent while the turn before it runs.
-        let turn = turns.iter().rev().find(|turn| turn.first <= hit.seq);
-        hit.turn = turn.filter(|turn| hit.seq <= turn.last).map(|turn| turn.number);
+        let turn = turns.iter().find(|turn| hit.seq <= turn.last);
+        hit.turn = turn.map(|turn| turn.number);
     }
     Ok(())
 }

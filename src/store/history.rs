@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::{QueryBuilder, Sqlite, SqlitePool, sqlite::SqliteRow};
 
 use super::{
-    CliSessionSpan, Page, PageRequest, PromptRow, QueryError, RunEnd, RunRow, TurnSpan,
+    CliSessionSpan, EndOfTurn, Page, PageRequest, PromptRow, QueryError, RunEnd, RunRow,
     column::{Columns, integer},
 };
 use crate::domain::{
@@ -41,15 +41,17 @@ pub(super) async fn turn(
     Ok(turns.into_iter().next())
 }
 
-/// The finished turns that have a record from `from` to `to`: their numbers, and their first and last records.
+/// The finished turns of the records from `from` to `to`. Records between two turns, such as a prompt, are of the later one.
 pub(super) async fn turns_between(
     pool: &SqlitePool,
     session: SessionId,
     (from, to): (Seq, Seq),
-) -> Result<Vec<TurnSpan>, QueryError> {
+) -> Result<Vec<EndOfTurn>, QueryError> {
     let rows = sqlx::query(
-        "SELECT number, first_seq, last_seq FROM turns
-         WHERE session_id = ?1 AND last_seq >= ?2 AND first_seq <= ?3 ORDER BY number",
+        "SELECT number, last_seq FROM turns
+         WHERE session_id = ?1 AND last_seq >= ?2 AND number <= coalesce(
+             (SELECT min(number) FROM turns WHERE session_id = ?1 AND last_seq >= ?3), number)
+         ORDER BY number",
     )
     .bind(session.to_string())
     .bind(integer(from.get()))
@@ -58,9 +60,8 @@ pub(super) async fn turns_between(
     .await?;
     let spans = rows.iter().map(|row| {
         let columns = Columns { table: "turns", row };
-        Ok(TurnSpan {
+        Ok(EndOfTurn {
             number: columns.count("number")?,
-            first: columns.seq("first_seq")?,
             last: columns.seq("last_seq")?,
         })
     });

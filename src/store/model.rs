@@ -117,13 +117,11 @@ pub struct SessionRow {
     pub put_off: Option<PutOff>,
 }
 
-/// The records of a finished turn.
+/// Where a finished turn ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TurnSpan {
+pub struct EndOfTurn {
     /// The turn's number, from 1.
     pub number: u64,
-    /// Its first record.
-    pub first: Seq,
     /// Its last record.
     pub last: Seq,
 }

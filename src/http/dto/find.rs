@@ -52,7 +52,7 @@ pub(in crate::http) struct FindHit {
     /// When it came.
     #[schema(value_type = String, format = DateTime)]
     pub(in crate::http) ts: Timestamp,
-    /// The number of the finished turn that the record is in; `null` when there is none.
+    /// The number of the finished turn that the record is in; of a prompt, that of the next one. `null` when there is none yet.
     pub(in crate::http) turn: Option<u64>,
     /// The source of the text.
     pub(in crate::http) who: Speaker,
