@@ -115,6 +115,19 @@ test('a call that a person changed shows what ran, and says so', () => {
   expect(blocks).toMatchObject([{ input: { command: 'two' }, changedBy: 'you' }, { input: { command: 'one' }, changedBy: null }]);
 });
 
+test('records that were left out count as come, in whichever order the others come', () => {
+  const said = (seq: number) => line(seq, 'cli', { type: 'assistant', message: { id: `m${seq}`, content: [{ type: 'text', text: `Said ${seq}` }] }, parent_tool_use_id: null });
+  const passed = lineOf({ type: 'trunkline.cursor', seq: 9 })!;
+  const fold = new Fold();
+  fold.add([said(5), passed]);
+  expect(fold.folded).toMatchObject({ firstSeq: 5, lastSeq: 9 });
+  fold.add([said(2)]);
+  expect(fold.folded).toMatchObject({ firstSeq: 2, lastSeq: 9 });
+  fold.add([said(10)]);
+  expect(fold.folded.lastSeq).toBe(10);
+  expect(fold.folded.blocks).toHaveLength(3);
+});
+
 test('an interruption, a denial and a failure are told apart', () => {
   const use = (seq: number, id: string) => said(seq, { type: 'tool_use', id, name: 'Bash', input: {} });
   const back = (seq: number, id: string, more: object = {}) => line(seq, 'cli', { type: 'user', message: { content: [{ type: 'tool_result', tool_use_id: id, content: 'no', is_error: true }] }, parent_tool_use_id: null, ...more });

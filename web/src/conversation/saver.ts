@@ -1,6 +1,16 @@
-// Owns whether the page is to be sparing with data: the person's choice, or the browser's.
+// Owns whether the page is to be sparing with data, by the person's choice or the browser's, and what it leaves out then.
 import { choices } from '../settings/choices';
 
-/** Whether less is to be loaded: joined pieces, pictures on a tap. */
+/** Whether less is to be loaded. */
 export const savesData = (): boolean =>
   choices().saver || (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
+
+/** What is asked of the daemon for an open conversation. `stub_above`: a larger record comes on request alone. */
+export interface Share { stub_above: number; coalesce?: number; without?: string }
+
+const WHOLE: Share = { stub_above: 65_536 };
+/** Pieces of a text are joined, larger results come on a tap, and what changes nothing on the page does not come. */
+const SPARING: Share = { stub_above: 16_384, coalesce: 250, without: 'cli.tool_progress,cli.transcript_mirror,cli.keep_alive,cli.control_response' };
+
+/** The share of a conversation that is loaded unasked. */
+export const shareOf = (isSparing: boolean): Share => (isSparing ? SPARING : WHOLE);

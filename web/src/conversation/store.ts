@@ -1,6 +1,6 @@
 // Owns one open conversation: its records over the socket and in older pages, folded, and its questions to people. It rides on
 // the link, so that after a loss it goes on at the record that it has.
-import { batch, createContext, createSignal, onCleanup, useContext, type Accessor } from 'solid-js';
+import { batch, createContext, createEffect, createMemo, createSignal, on, onCleanup, useContext, type Accessor } from 'solid-js';
 import { rest } from '../daemon/daemon';
 import { ride, send, type Frame } from '../daemon/link';
 import { lobby } from '../daemon/lobby';
@@ -11,7 +11,7 @@ import { localPrompt } from '../fold/prompts';
 import { raw, str } from '../fold/raw';
 import { watchCompany } from './company';
 import { FlushClock } from './flush';
-import { savesData } from './saver';
+import { savesData, shareOf } from './saver';
 
 /** A layer that may lie over a conversation; the rewind perhaps at one prompt. */
 export type ConversationLayer = { kind: 'find' } | { kind: 'rewind'; prompt?: PromptBlock } | null;
@@ -69,11 +69,9 @@ export interface Conversation {
 
 /** The records with which a conversation is opened, and the size of a page of older ones. */
 const PAGE = 200;
-/** A larger record comes on request alone. */
-const STUB_ABOVE = 65_536;
-/** More than so many missed records are not applied one by one: the end is opened anew. */
+/** More missed records, or characters, than that are not applied: the end is opened anew. */
 const MOST_MISSED = 5_000;
-const COALESCE_MS = 250;
+const MOST_MISSED_SIZE = 8_000_000;
 /** Words of people and of the agent are loaded up to this size unasked; output of tools is not. */
 const LARGEST_WORDS = 2_000_000;
 
@@ -92,7 +90,9 @@ export function openConversation(id: string): Conversation {
   let queue: Line[] = [];
   let target = 0;
   let started = 0;
+  let missedSize = 0;
   let isReopening = false;
+  let isAskingOtherwise = false;
   let seenSeq = 0;
   let loading: Promise<void> | undefined;
   const asked = new Set<number>();
@@ -110,9 +110,7 @@ export function openConversation(id: string): Conversation {
   const [layer, setLayer] = createSignal<ConversationLayer>(null);
 
   const subscribe = (): object => ({
-    type: 'trunkline.subscribe', session_id: id, stub_above: STUB_ABOVE,
-    ...(fold.folded.lastSeq > 0 ? { after: fold.folded.lastSeq } : { tail: PAGE }),
-    ...(savesData() ? { coalesce: COALESCE_MS } : {}),
+    type: 'trunkline.subscribe', session_id: id, ...shareOf(savesData()), ...(fold.folded.lastSeq > 0 ? { after: fold.folded.lastSeq } : { tail: PAGE }),
   });
 
   const clock = new FlushClock(flush);
@@ -198,9 +196,9 @@ export function openConversation(id: string): Conversation {
     const session = frame.session as Session;
     const head = Number(frame.head_seq);
     const { lastSeq } = fold.folded;
+    missedSize = 0;
     if (lastSeq > 0 && head - lastSeq > MOST_MISSED) {
-      isReopening = true;
-      send({ type: 'trunkline.unsubscribe', session_id: id });
+      reopen();
       return;
     }
     target = head;
@@ -213,12 +211,28 @@ export function openConversation(id: string): Conversation {
     });
   }
 
-  function onFrame(frame: Frame): void {
+  /** Too much is missing: the newest records come in the place of all that is between. */
+  function reopen(): void {
+    isReopening = true;
+    queue = [];
+    setCatchingUp(null);
+    send({ type: 'trunkline.unsubscribe', session_id: id });
+  }
+
+  function onFrame(frame: Frame, size: number): void {
     switch (frame.type) {
       case undefined:
+      case 'trunkline.cursor':
       case 'trunkline.coalesced': {
         const line = isReopening ? null : lineOf(frame);
         if (line === null) return;
+        if (isOpened() && line.lastSeq < target) {
+          missedSize += size;
+          if (missedSize > MOST_MISSED_SIZE && target - line.lastSeq > PAGE) {
+            reopen();
+            return;
+          }
+        }
         queue.push(line);
         clock.ask();
         return;
@@ -236,6 +250,9 @@ export function openConversation(id: string): Conversation {
           queue = [];
           setOpened(false);
           send(subscribe());
+        } else if (isAskingOtherwise) {
+          isAskingOtherwise = false;
+          send(subscribe());
         } else setEnded(frame.code === 4410 ? 'This session was deleted.' : str(frame.reason) || 'The daemon ended this connection.');
         return;
       case 'trunkline.error':
@@ -252,10 +269,13 @@ export function openConversation(id: string): Conversation {
     frame: onFrame,
     lost: () => {
       isReopening = false;
+      isAskingOtherwise = false;
       fold.add(queue);
       queue = [];
     },
   });
+  // Another choice of how much is to come holds at once.
+  createEffect(on(createMemo(savesData), () => { isAskingOtherwise = send({ type: 'trunkline.unsubscribe', session_id: id }); }, { defer: true }));
   onCleanup(() => {
     leave();
     clock.stop();
@@ -270,7 +290,7 @@ export function openConversation(id: string): Conversation {
   function loadOlder(limit = PAGE): Promise<void> {
     loading ??= (async () => {
       const mine = fold;
-      const query = { order: 'desc' as const, before: fold.folded.firstSeq, limit, stub_above: STUB_ABOVE };
+      const query = { order: 'desc' as const, before: fold.folded.firstSeq, limit, stub_above: shareOf(savesData()).stub_above };
       const page = await rest.GET('/v1/sessions/{id}/events', { params: { path: { id }, query } });
       // The end was opened anew meanwhile.
       if (mine !== fold) return;

@@ -9,9 +9,11 @@ import { RowView, nameOf } from './row';
 import { createRowActs, type RowAct } from './row-acts';
 import { RowMenu } from './row-menu';
 import { isSameRow, rowsOf, type Row } from './rows';
+import { keepPlace, takePlace, type ScrollPlace } from './scroll-place';
 import { watchSeen } from './seen';
 import { createSticking } from './sticking';
 import { useConversation } from './store';
+import { belowTop, holdRow } from './hold-place';
 import { useTranscriptKeys, type TranscriptParts } from './transcript-keys';
 
 /** Heights before a row is measured. */
@@ -51,6 +53,41 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
   });
   const visible = createMemo(() => virtual.getVirtualItems().map((item) => String(item.key)));
   const top = () => virtual.getVirtualItems()[0]?.start ?? 0;
+
+  const firstVisible = (): ScrollPlace | null => {
+    const element = scroller();
+    const first = element === undefined ? undefined : virtual.getVirtualItems().find((item) => item.end > element.scrollTop + 1);
+    const row = first === undefined ? undefined : rows().slice(first.index).find((one) => one.seq > 0);
+    return row === undefined || element === undefined ? null : { key: row.key, seq: row.seq, below: belowTop(element, row.key) ?? 0 };
+  };
+  const rowAt = (seq: number) => rows().findLast((row) => row.seq > 0 && row.seq <= seq && row.kind !== 'work') ?? rows()[0];
+  const backTo = ({ key, seq, below }: ScrollPlace) => {
+    sticking.release();
+    void conversation.loadTo(seq).then(() => {
+      const there = indexOf().has(key) ? key : rowAt(seq)?.key;
+      const element = scroller();
+      if (there === undefined || element === undefined) return;
+      holdRow(element, there, there === key ? below : 0, () => {
+        const index = indexOf().get(there);
+        if (index !== undefined) virtual.scrollToIndex(index, { align: 'start' });
+      });
+    }).catch(() => undefined);
+  };
+  if (isMain) {
+    // The end is opened anew where too much was missed: the reader stays at the same record.
+    let anchor = takePlace(conversation.id);
+    createEffect(on(conversation.isOpened, (isOpened) => {
+      if (!isOpened) {
+        if (!sticking.isStuck()) anchor = firstVisible() ?? anchor;
+      } else if (anchor !== null && props.marked == null) {
+        backTo(anchor);
+        anchor = null;
+      }
+    }));
+    const onHide = () => keepPlace(conversation.id, sticking.isStuck() ? null : firstVisible());
+    addEventListener('pagehide', onHide);
+    onCleanup(() => removeEventListener('pagehide', onHide));
+  }
 
   // Turns that the reader had seen when the page was opened are folded, and a line marks where the new begins.
   createEffect(on(conversation.isOpened, (isOpened) => {
@@ -105,7 +142,7 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
   createEffect(on([() => props.marked, conversation.isOpened], ([seq, isOpened]) => {
     if (seq == null || !isOpened) return;
     void conversation.loadTo(seq).then(() => {
-      const found = rows().findLast((row) => row.seq > 0 && row.seq <= seq && row.kind !== 'work') ?? rows()[0];
+      const found = rowAt(seq);
       if (found !== undefined) goTo(found.key, 'center');
     });
   }));

@@ -19,7 +19,8 @@ export interface Rider {
   greeting(): object[];
   /** Whether a frame is its own. */
   takes(frame: Frame): boolean;
-  frame(frame: Frame): void;
+  /** `size`: how many characters it has. */
+  frame(frame: Frame, size: number): void;
   /** The connection is lost; another greeting follows when it is back. */
   lost?(): void;
 }
@@ -102,7 +103,7 @@ async function open(): Promise<void> {
     for (const line of data.includes('\n') ? data.split('\n') : [data]) {
       if (line === '') continue;
       const frame = JSON.parse(line) as Frame;
-      for (const rider of riders) if (rider.takes(frame)) rider.frame(frame);
+      for (const rider of riders) if (rider.takes(frame)) rider.frame(frame, line.length);
     }
   };
   made.onclose = () => {

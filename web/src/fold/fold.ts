@@ -20,6 +20,8 @@ export function lineOf(frame: Raw): Line | null {
   }
   const seq = numOrNull(frame.seq);
   if (seq === null) return null;
+  // Up to there the daemon had nothing of the wanted kinds.
+  if (frame.type === 'trunkline.cursor') return { seq, lastSeq: seq, ts: '', src: 'passed', by: null, data: null };
   return { seq, lastSeq: seq, ts: str(frame.ts), src: str(frame.src), by: strOrNull(frame.by), data: frame.data };
 }
 
@@ -83,12 +85,13 @@ export class Fold {
     const { work } = this;
     apply(work, line);
     const { folded } = work;
-    if (folded.firstSeq === 0 || line.seq < folded.firstSeq) folded.firstSeq = line.seq;
+    if (line.src !== 'passed' && (folded.firstSeq === 0 || line.seq < folded.firstSeq)) folded.firstSeq = line.seq;
     if (line.lastSeq > folded.lastSeq) folded.lastSeq = line.lastSeq;
     this.keep(line);
   }
 
   private keep(line: Line): void {
+    if (this.lines.at(-1)?.src === 'passed') this.lines.pop();
     const data = raw(line.data);
     const type = line.src === 'cli' ? data.type : undefined;
     if (type === 'stream_event' && joined(this.lines, line)) return;
@@ -137,6 +140,7 @@ function merged(lines: Line[], fresh: Line[]): Line[] {
 
 function apply(work: Work, line: Line): void {
   const { data } = line;
+  if (line.src === 'passed') return;
   if (line.src === 'gap') {
     work.note(line, 'gap', `Records ${line.seq} to ${line.lastSeq} are missing in the journal`, { tone: 'error' });
     return;

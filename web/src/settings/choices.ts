@@ -8,7 +8,7 @@ const NAME = 'trunkline.choices';
 export interface Choices {
   theme: 'system' | 'light' | 'dark';
   density: 'comfortable' | 'compact';
-  /** Less over the network: joined pieces, no sub-agents, images on tap. */
+  /** Less over the network: joined pieces, images and larger results on a tap. */
   saver: boolean;
   /** Notices of the browser while the page is open. */
   notices: boolean;

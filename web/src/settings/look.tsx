@@ -16,7 +16,7 @@ export function Look() {
         <label><input type="radio" name="density" checked={choices().density === value} onChange={() => choose({ density: value })} /> {word}</label>
       )}</For></fieldset>
       <label><input type="checkbox" checked={choices().saver} onChange={(event) => choose({ saver: event.currentTarget.checked })} />
-        {' '}Save data: text comes in larger pieces, sub-agents stay closed, images come on tap</label>
+        {' '}Save data: text comes in larger pieces; images, and results over 16 kB, come on a tap</label>
     </div>
   );
 }

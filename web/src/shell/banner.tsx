@@ -2,20 +2,13 @@
 import { Match, Show, Switch, createEffect, createMemo, createSignal, onCleanup } from 'solid-js';
 import { connect, connection, isLive, ride } from '../daemon/link';
 import { lobby } from '../daemon/lobby';
-import { count, now } from './time';
+import { now } from './time';
+import { isOld, reload } from './upgrade';
 
 /** A loss shorter than this is no news. */
 const CALM_MS = 1_500;
 /** A daemon that said good-bye is believed to come back for so long. */
 const RESTART_MS = 30_000;
-
-/** How far a page that catches up has come. */
-export interface Catching { done: number; of: number }
-
-const [catching, setCatching] = createSignal<Catching | null>(null);
-
-/** Says how far the open conversation has caught up; `null` when it has. */
-export const sayCatchingUp = (how: Catching | null): void => { setCatching(how); };
 
 /** The banner. It is a polite region, and empty while all is well. */
 export function Banner() {
@@ -39,11 +32,14 @@ export function Banner() {
           <Match when={lost()}>
             <p class="banner"><span aria-hidden="true">▲</span> Offline. As of {asOf()}.</p>
           </Match>
-          <Match when={catching()}>
-            {(how) => <p class="banner is-calm"><span aria-hidden="true">◔</span> Catching up, {count(how().done)} of {count(how().of)}</p>}
+          <Match when={isOld()}>
+            <p class="banner is-calm"><span aria-hidden="true">◔</span> The daemon has a newer console. It comes when this turn is over.</p>
           </Match>
         </Switch>
       </div>
+      <Show when={isOld() && lost() === undefined}>
+        <div class="banner-try is-calm"><button type="button" onClick={reload}>Load it now</button></div>
+      </Show>
       <Show when={lost()}>
         <div class="banner-try" classList={{ 'is-calm': isRestarting() }}>
           <span class="figures">{wait() > 0 ? `Trying again in ${wait()} s` : 'Trying now'}</span>

@@ -15,6 +15,7 @@ import { Nav } from './nav';
 import { needing } from './needing';
 import { SidePlace, isSideShown } from './side';
 import { Toasts } from './toasts';
+import { watchUpgrade } from './upgrade';
 
 const KeysSheet = lazy(() => import('./keys-sheet'));
 const Palette = lazy(() => import('./palette'));
@@ -33,7 +34,8 @@ export function Shell(props: ParentProps) {
     void learnRole();
     const leave = watchLobby();
     const still = startNotices(navigate);
-    onCleanup(() => { still(); leave(); disconnect(); });
+    const unwatch = watchUpgrade();
+    onCleanup(() => { unwatch(); still(); leave(); disconnect(); });
   });
   createEffect(() => {
     const n = needing();

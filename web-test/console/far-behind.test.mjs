@@ -1,0 +1,88 @@
+// Owns that a page which was away for long, or is older than the daemon, comes back to the present: with true numbers, at the
+// same place, with its draft.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Person } from './browser.mjs';
+import { stage } from './stage.mjs';
+import { World, until } from './world.mjs';
+
+const CLI = fileURLToPath(new URL('../../tests/programs/fake_claude.py', import.meta.url));
+const here = stage({ hasWorld: false, set: async (all) => { all.world = await World.start({ env: { CLAUDE_BIN: CLI } }); } });
+
+const LONG = Array.from({ length: 60 }, (_, at) => `Paragraph ${at}`).join('\n\n');
+const acts = (words, list) => `${words} FAKE:${JSON.stringify(list)}:END`;
+
+test('a page that missed thousands of records stays where it was, and an upgrade of the daemon keeps place and draft', { timeout: 120_000 }, async () => {
+  const { browser, world } = here;
+  const person = await Person.at(browser, world.url);
+  const page = await person.page('/', { mayLose: true });
+  // The build of the daemon is what a test says, once it says one.
+  await page.addInitScript(() => {
+    const { parse } = JSON;
+    JSON.parse = (...all) => {
+      const value = parse(...all);
+      if (globalThis.build !== undefined && value?.type === 'trunkline.lobby') value.build = globalThis.build;
+      return value;
+    };
+  });
+  await page.goto(world.url + await world.address());
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+  const options = { include_partial_messages: true };
+  const { id } = await world.ask('/v1/sessions', { body: { cwd: world.work, prompt: acts('Write much', [{ text: LONG }]), options } });
+  const turns = (n) => until(`turn ${n} ends`, async () => (await world.ask(`/v1/sessions/${id}`)).turns === n);
+  await turns(1);
+  await page.goto(`${world.url}/s/${id}`);
+  const feed = page.getByRole('feed', { name: 'Transcript' });
+  await feed.getByText('Paragraph 59').waitFor();
+  const top = () => feed.evaluate((scroller) => [...scroller.querySelectorAll('article')].find((one) => one.getBoundingClientRect().bottom > scroller.getBoundingClientRect().top + 1)?.innerText);
+  const isAt = (text, when) => until(`${text} is on top ${when}`, async () => (await top()) === text);
+  await feed.hover();
+  await page.mouse.wheel(0, -600);
+  await page.getByRole('button', { name: /To the end/ }).waitFor();
+  const place = await top();
+  assert.match(place, /Paragraph \d+/);
+
+  await page.evaluate(() => {
+    globalThis.told = [];
+    const status = document.querySelector('.transcript-status');
+    new MutationObserver(() => {
+      const found = /Catching up, ([\d,]+) of ([\d,]+)/.exec(status.textContent);
+      if (found !== null) globalThis.told.push(found.slice(1).map((n) => Number(n.replace(',', ''))));
+    }).observe(status, { childList: true, subtree: true, characterData: true });
+  });
+  const miss = async (characters, n) => {
+    world.network.cut({ stays: true });
+    await world.ask(`/v1/sessions/${id}/messages`, { body: { text: acts(`More ${n}`, [{ text: 'x'.repeat(characters), chunk_size: 1 }, { text: `End ${n}` }]) } });
+    await turns(n);
+    world.network.back();
+    await page.getByRole('button', { name: 'Try now' }).click({ timeout: 3_000 }).catch(() => undefined);
+    await page.getByRole('button', { name: /new$/ }).waitFor();
+  };
+  await miss(1_500, 2);
+  await isAt(place, 'after the records were applied');
+  const told = await page.evaluate(() => globalThis.told);
+  const { head_seq: head } = await world.ask(`/v1/sessions/${id}/events?limit=1`);
+  for (const [done, of] of told) assert.ok(done <= of && of > 1_500 && of < head, `${done} of ${of}`);
+  assert.ok(told.length > 0, 'it says how far it is');
+
+  await miss(5_200, 3);
+  await isAt(place, 'after the end was opened anew');
+
+  // The daemon is upgraded: its page has another start.
+  await page.getByRole('textbox', { name: 'Message' }).fill('A draft');
+  await page.route((url) => url.pathname === '/', async (route) => {
+    if (route.request().resourceType() !== 'fetch') return route.fallback();
+    return route.fulfill({ contentType: 'text/html', body: '<script type="module" src="/assets/newer.js"></script>' });
+  });
+  await page.evaluate(() => Object.assign(globalThis, { isOldPage: true, build: 'newer' }));
+  await world.kill();
+  await world.serve();
+  await until('the page is loaded anew', async () => (await page.evaluate(() => globalThis.isOldPage).catch(() => true)) === undefined);
+  assert.equal(new URL(page.url()).pathname, `/s/${id}`);
+  await isAt(place, 'after the upgrade');
+  await until('the draft is there', async () => (await page.getByRole('textbox', { name: 'Message' }).inputValue()) === 'A draft');
+  await page.getByRole('button', { name: /new$|To the end/ }).click();
+  await feed.getByText('End 3').waitFor();
+  await person.clean();
+});
