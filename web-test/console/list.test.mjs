@@ -1,0 +1,122 @@
+// Owns what a person does in the list of sessions: by keys, with one or many, and that it holds still while it is used.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Person } from './browser.mjs';
+import { stage } from './stage.mjs';
+import { until } from './world.mjs';
+
+const here = stage({
+  async set(all) {
+    const { browser, world } = all;
+    all.begin = async (title, prompt) => (await world.ask('/v1/sessions', { body: { cwd: world.work, title, prompt } })).id;
+    all.ids = {};
+    for (const [title, prompt] of [['Asks', 'tool'], ['Wonders', 'question'], ['One', 'hello'], ['Two', 'hello'], ['Three', 'hello']]) all.ids[title] = await all.begin(title, prompt);
+    await until('turns end and two wait', async () => {
+      const { items } = await world.ask('/v1/sessions');
+      return items.filter((one) => one.pending_approvals.length > 0).length === 2 && items.filter((one) => one.turns === 1).length >= 3;
+    });
+    all.person = await Person.at(browser, world.url);
+    all.page = await all.person.signIn(await world.address());
+    all.row = (title) => all.page.locator('.session-row').filter({ has: all.page.getByRole('link', { name: title, exact: true }) });
+    all.titles = () => all.page.locator('.session-row-link').allInnerTexts();
+    /** Puts the keys on a row. */
+    all.stand = async (title) => { await all.page.getByRole('link', { name: title, exact: true }).first().focus(); };
+  },
+});
+
+const session = (title) => here.world.ask(`/v1/sessions/${here.ids[title]}`);
+
+test('keys go through the list, open, name, tag and put off', async () => {
+  const { page, row, stand, titles } = here;
+  await row('Three').waitFor();
+  assert.equal((await titles())[0], 'Asks');
+  await stand('Asks');
+  await page.keyboard.press('j');
+  await until('the row below has the focus', () => page.evaluate(() => document.activeElement.textContent === 'Wonders'));
+  await page.keyboard.press('k');
+  await until('the row above has it again', () => page.evaluate(() => document.activeElement.textContent === 'Asks'));
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/s/${here.ids.Asks}`);
+  await page.goBack();
+  await page.waitForURL((url) => url.pathname === '/');
+  await stand('One');
+  await page.keyboard.press('r');
+  await page.getByRole('textbox', { name: 'Rename' }).fill('First');
+  await page.keyboard.press('Enter');
+  await row('First').waitFor();
+  await stand('First');
+  await page.keyboard.press('l');
+  await page.getByRole('textbox', { name: 'Tag' }).fill('docs');
+  await page.keyboard.press('Enter');
+  await row('First').getByText('docs').waitFor();
+  await stand('Wonders');
+  await page.keyboard.press('z');
+  await page.getByRole('button', { name: '30 minutes' }).click();
+  await row('Wonders').locator('.chip').waitFor();
+});
+
+test('a filter is in the address, and holds over a reload', async () => {
+  const { page, titles, world } = here;
+  await page.getByRole('searchbox', { name: 'Filter sessions' }).fill('t');
+  await page.getByRole('button', { name: /^Filters/ }).click();
+  await page.getByLabel('Tag').selectOption('docs');
+  await until('the address has both', () => /[?&]q=t(?:&|$)/.test(page.url()) && page.url().includes('tag=docs'));
+  await until('one is left', async () => JSON.stringify(await titles()) === '["First"]');
+  await page.reload();
+  await until('one is left again', async () => JSON.stringify(await titles()) === '["First"]');
+  await page.goto(`${world.url}/?q=nothing-has-this`);
+  await page.getByRole('button', { name: /Clear filter/ }).click();
+  await until('all are back', async () => (await titles()).length >= 4);
+});
+
+test('many are tagged and stopped at once; a deletion can be undone for ten seconds', async () => {
+  const { page, person, row, stand } = here;
+  for (const title of ['Two', 'Three']) {
+    await stand(title);
+    await page.keyboard.press('x');
+  }
+  const bar = page.getByRole('group', { name: 'Selected sessions' });
+  await bar.getByText('2 sessions').waitFor();
+  await bar.getByRole('button', { name: 'Tag' }).click();
+  await page.getByRole('textbox', { name: 'Tag' }).fill('both');
+  await page.keyboard.press('Enter');
+  await until('both have it', async () => (await session('Two')).tag === 'both' && (await session('Three')).tag === 'both');
+  await bar.getByRole('button', { name: 'Stop' }).click();
+  await until('both are stopped', async () => (await session('Two')).state === 'stopped' && (await session('Three')).state === 'stopped');
+  await bar.getByRole('button', { name: 'Select nothing' }).click();
+  // One is deleted for good meanwhile, and one by a page that closes before.
+  const deleted = Date.now();
+  await stand('First');
+  await page.keyboard.press('#');
+  await row('First').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Undo (10 s)' }).click();
+  await row('First').waitFor();
+  await stand('First');
+  await page.keyboard.press('#');
+  await row('First').waitFor({ state: 'detached' });
+  assert.equal((await session('One')).title, 'First', 'the deletion did not wait');
+  const other = await person.page('/');
+  await other.getByRole('link', { name: 'Wonders', exact: true }).first().focus();
+  await other.keyboard.press('#');
+  await other.getByRole('button', { name: 'Undo (10 s)' }).waitFor();
+  await other.close();
+  await until('it is deleted', () => session('One').then(() => false, () => true), 30_000);
+  assert.ok(Date.now() - deleted >= 10_000);
+  assert.equal((await session('Wonders')).title, 'Wonders', 'a page that was closed deleted something');
+});
+
+test('nothing moves under the pointer, until a person sorts', async () => {
+  const { begin, page, person, row, titles } = here;
+  await row('Asks').hover();
+  const before = await titles();
+  here.ids.Late = await begin('Late', 'question');
+  const sort = page.getByRole('button', { name: /moved · sort now/ });
+  await sort.waitFor();
+  assert.deepEqual((await titles()).slice(0, before.length), before);
+  // It works first, and asks then: each may be a move of its own.
+  await until('what waits is on top', async () => {
+    if (await sort.isVisible()) await sort.click();
+    return (await titles()).slice(0, 3).includes('Late');
+  });
+  await person.clean();
+});
