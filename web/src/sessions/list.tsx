@@ -102,10 +102,10 @@ export function SessionList() {
     return [
       { word: 'Open', keys: 'Enter', run: () => navigate(`/s/${id}`) },
       { word: 'Open beside', keys: 'o', run: () => openBeside(id) },
-      ...all.filter((one) => session !== undefined && one.suits(session))
-        .map((one): Entry => ({ word: one.word, keys: one.keys, isDanger: one.isDanger ?? false, run: () => doWith(one, [id]) })),
       { word: picked().has(id) ? 'Select no more' : 'Select', keys: 'x', run: () => pick(id) },
       ...(line === undefined ? [] : [{ word: 'Fold group', keys: 'f', run: () => fold(line.group) }]),
+      ...all.filter((one) => session !== undefined && one.suits(session))
+        .map((one): Entry => ({ word: one.word, keys: one.keys, isDanger: one.isDanger ?? false, run: () => doWith(one, [id]) })),
     ];
   };
 
