@@ -45,7 +45,7 @@ pub(super) async fn session(client: &Client, name: &str) -> Result<String, CliEr
     }
     only("session", name, &sessions, |session| {
         let title = match view::text(session, &["title"]) {
-            "" => view::text(session, &["last_prompt"]),
+            "" => view::text(session, &["first_prompt"]),
             title => title,
         };
         one_line(title)

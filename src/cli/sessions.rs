@@ -191,7 +191,7 @@ pub(super) async fn ls(client: &Client, output: &Output, ls: &args::Ls) -> Resul
         .zip(resolve::short_ids(&ids))
         .map(|(session, id)| {
             let title = match view::text(session, &["title"]) {
-                "" => view::text(session, &["last_prompt"]),
+                "" => view::text(session, &["first_prompt"]),
                 title => title,
             };
             vec![

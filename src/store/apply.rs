@@ -65,6 +65,7 @@ struct Session {
     cost_usd: Usd,
     unknown_cost_turns: u64,
     usage: TokenUsage,
+    first_prompt: Option<String>,
     last_prompt: Option<String>,
     /// The facts that webhooks may be told of.
     happened: Vec<Happened>,
@@ -79,7 +80,7 @@ impl Session {
             "SELECT id, state, state_reason, cli_session_id, run_id, run_seq, cli_version, model, permission_mode,
                 updated_at, projected_seq, turns, cost_nanos, unknown_cost_turns, input_tokens, output_tokens,
                 cache_read_tokens, cache_creation_tokens, last_prompt, parked, agent,
-                last_line, last_turn_seq, seen_seq
+                last_line, last_turn_seq, seen_seq, first_prompt
              FROM sessions WHERE id = ?1",
         )
         .bind(id.to_string())
@@ -111,6 +112,7 @@ impl Session {
             cost_usd: columns.usd("cost_nanos")?,
             unknown_cost_turns: columns.count("unknown_cost_turns")?,
             usage: columns.tokens()?,
+            first_prompt: columns.get("first_prompt")?,
             last_prompt: columns.get("last_prompt")?,
             happened: Vec::new(),
             last_line: columns.get("last_line")?,
@@ -125,7 +127,8 @@ impl Session {
                 cli_version = ?7, model = ?8, permission_mode = ?9, updated_at = ?10, projected_seq = ?11, turns = ?12,
                 cost_nanos = ?13, unknown_cost_turns = ?14, input_tokens = ?15, output_tokens = ?16,
                 cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19, parked = ?20, agent = ?21,
-                last_line = ?22, last_turn_seq = ?23, seen_seq = max(seen_seq, ?24)
+                last_line = ?22, last_turn_seq = ?23, seen_seq = max(seen_seq, ?24),
+                first_prompt = ?25
              WHERE id = ?1",
         )
         .bind(self.id.to_string())
@@ -152,6 +155,7 @@ impl Session {
         .bind(self.last_line)
         .bind(integer(self.last_turn_seq.get()))
         .bind(integer(self.seen_seq.get()))
+        .bind(self.first_prompt)
         .execute(connection)
         .await?;
         Ok(())
@@ -333,6 +337,9 @@ impl Session {
         if text.is_some() {
             // The client that writes to it has seen what came before.
             self.seen_seq = self.seen_seq.max(seq);
+            if self.first_prompt.is_none() {
+                self.first_prompt.clone_from(&text);
+            }
             self.last_prompt = text;
         }
         Ok(())

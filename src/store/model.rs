@@ -103,6 +103,8 @@ pub struct SessionRow {
     pub turns_with_unknown_cost: u64,
     /// Sum of the tokens of its turns.
     pub usage: TokenUsage,
+    /// The start of the first prompt, as long as that of the last.
+    pub first_prompt: Option<String>,
     /// The start of the last prompt, at most [`PROMPT_TEXT_CHARS`](super::PROMPT_TEXT_CHARS) characters.
     pub last_prompt: Option<String>,
     /// The last thing that the agent said or did.

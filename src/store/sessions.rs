@@ -239,6 +239,7 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         cost_usd: columns.usd("cost_nanos")?,
         turns_with_unknown_cost: columns.count("unknown_cost_turns")?,
         usage: columns.tokens()?,
+        first_prompt: columns.get("first_prompt")?,
         last_prompt: columns.get("last_prompt")?,
         last_line: columns.json_opt("last_line")?,
         last_turn_seq: columns.seq("last_turn_seq")?,

@@ -380,6 +380,7 @@ pub(super) fn spare_row(new: &NewSession) -> SessionRow {
         cost_usd: Default::default(),
         turns_with_unknown_cost: 0,
         usage: Default::default(),
+        first_prompt: None,
         last_prompt: None,
         last_line: None,
         last_turn_seq: crate::domain::Seq::ZERO,

@@ -3,7 +3,7 @@ import type { SessionSummary } from '../src/daemon/types';
 import { due, isQuiet, itemsOf } from '../src/notices/rules';
 
 const session = (id: string, attention: object | null, approvals: object[] = []): SessionSummary =>
-  ({ id, title: id, cwd: '/x', last_prompt: null, attention, pending_approvals: approvals }) as unknown as SessionSummary;
+  ({ id, title: id, cwd: '/x', first_prompt: null, attention, pending_approvals: approvals }) as unknown as SessionSummary;
 const approval = (id: string) => ({ id, kind: 'tool', tool_name: 'Bash', subject: 'ls', requested_at: '2026-01-01T00:00:00Z' });
 const at = Date.parse('2026-01-01T00:00:10Z');
 const decision = { reason: 'decision', rank: 2, since: '2026-01-01T00:00:00Z', deadline: null };

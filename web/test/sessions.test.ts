@@ -81,7 +81,7 @@ test('a filter survives its address, and each word must be found', () => {
 
 test('a row says why it stands there, and how long', () => {
   const now = Date.parse(at(10));
-  expect(titleOf(session('1', { title: ' ', last_prompt: 'Make\nthe tests  pass' }))).toBe('Make the tests pass');
+  expect(titleOf(session('1', { title: ' ', first_prompt: 'Make\nthe tests  pass' }))).toBe('Make the tests pass');
   expect(titleOf(session('1'))).toBe('shop');
   const asks = needs('1', 1, 4, 12);
   expect(timeOf(asks, now)).toBe('2:00 left');

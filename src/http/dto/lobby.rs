@@ -123,6 +123,8 @@ pub(in crate::http) struct SessionSummary {
     waiting_approvals: usize,
     /// Messages that wait for it in the daemon.
     queued_prompts: u64,
+    /// The start of the first prompt.
+    first_prompt: Option<String>,
     /// The start of the last prompt.
     last_prompt: Option<String>,
     /// The session that it was forked from.
@@ -216,6 +218,7 @@ impl SessionSummary {
                 .collect(),
             waiting_approvals: live.waiting_approvals.count,
             queued_prompts: row.queued_prompts,
+            first_prompt: row.first_prompt,
             last_prompt: row.last_prompt,
             parent_id: row.parent,
             head_seq: live.head_seq,

@@ -103,6 +103,8 @@ pub(in crate::http) struct Session {
     last_line_at: Option<Timestamp>,
     /// Messages that wait for it in the daemon.
     queued_prompts: u64,
+    /// The start of the first prompt.
+    first_prompt: Option<String>,
     /// The start of the last prompt.
     last_prompt: Option<String>,
     /// The last thing that the agent said or did.
@@ -267,6 +269,7 @@ impl Session {
             updated_at: row.updated_at,
             last_line_at: live.last_line_at,
             queued_prompts: row.queued_prompts,
+            first_prompt: row.first_prompt,
             last_prompt: row.last_prompt,
             unread: row.last_turn_seq > row.seen_seq,
             seen_seq: row.seen_seq,

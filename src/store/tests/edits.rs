@@ -52,6 +52,7 @@ async fn a_new_session_reads_back_as_it_was_given() {
             cost_usd: Usd::ZERO,
             turns_with_unknown_cost: 0,
             usage: TokenUsage::default(),
+            first_prompt: None,
             last_prompt: None,
             last_line: None,
             last_turn_seq: Seq::ZERO,

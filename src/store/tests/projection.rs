@@ -73,6 +73,12 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
         Fact::Model("zeta".to_owned()),
         Fact::PermissionMode("plan".to_owned()),
         prompt(uuid, PromptState::Sent, Some("hello"), 6),
+        prompt(
+            *SessionId::new().as_uuid(),
+            PromptState::Sent,
+            Some("and then"),
+            7,
+        ),
         prompt(uuid, PromptState::Completed, None, 8),
         ended(finished.clone()),
         Fact::RunExited {
@@ -100,7 +106,8 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
     assert_eq!(row.updated_at, at(8), "the last thing that was work");
     assert_eq!((row.turns, row.cost_usd), (1, usd(0.25)));
     assert_eq!(row.usage, tokens(1, 2, 3, 4));
-    assert_eq!(row.last_prompt.as_deref(), Some("hello"));
+    assert_eq!(row.first_prompt.as_deref(), Some("hello"));
+    assert_eq!(row.last_prompt.as_deref(), Some("and then"));
 
     assert_eq!(test.store.turn(id, 1).await.unwrap(), Some(finished.clone()));
     assert_eq!(test.store.turn(id, 2).await.unwrap(), None);

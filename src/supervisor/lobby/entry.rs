@@ -45,7 +45,10 @@ impl LobbyEntry {
             ),
             (
                 LobbyChange::Title,
-                row.title != old.title || row.tag != old.tag || row.labels != old.labels,
+                row.title != old.title
+                    || row.first_prompt != old.first_prompt
+                    || row.tag != old.tag
+                    || row.labels != old.labels,
             ),
             (LobbyChange::Turn, row.turns != old.turns),
             (LobbyChange::LastLine, row.last_line != old.last_line),

@@ -66,7 +66,7 @@ function tellDone(now: SessionSummary[], before: SessionSummary[] | undefined): 
   const wasUnread = new Map(before.map((one) => [one.id, one.unread]));
   for (const one of now) {
     if (!one.unread || wasUnread.get(one.id) !== false || one.id === watched()) continue;
-    const title = choices().noticeContent ? (one.title ?? one.last_prompt ?? one.cwd) : 'A turn has ended';
+    const title = choices().noticeContent ? (one.title ?? one.first_prompt ?? one.cwd) : 'A turn has ended';
     show(`done ${one.id} ${one.turns}`, title, choices().noticeContent ? (one.last_line?.text ?? '') : '', `/s/${one.id}`);
   }
 }

@@ -18,7 +18,7 @@ const REASONS: Record<string, string> = {
   unasked_edit: 'changed a file without asking', budget: 'has nearly spent its budget',
 };
 
-const nameOf = (one: SessionSummary): string => one.title ?? one.last_prompt?.slice(0, 80) ?? one.cwd;
+const nameOf = (one: SessionSummary): string => one.title ?? one.first_prompt?.slice(0, 80) ?? one.cwd;
 
 /** All that needs a person now. */
 export function itemsOf(sessions: SessionSummary[]): Item[] {

@@ -33,7 +33,7 @@ export function matches(session: SessionSummary, filter: Filter): boolean {
   if (filter.tag !== '' && session.tag !== filter.tag) return false;
   if (filter.q.trim() === '') return true;
   const labels = Object.entries(session.labels).map(([key, value]) => `${key}=${value}`).join(' ');
-  const text = [session.title, session.last_prompt, session.cwd, session.last_line?.text, session.tag, session.model, session.id, labels]
+  const text = [session.title, session.first_prompt, session.last_prompt, session.cwd, session.last_line?.text, session.tag, session.model, session.id, labels]
     .join('\n').toLowerCase();
   return filter.q.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }

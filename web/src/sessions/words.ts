@@ -12,9 +12,9 @@ export const lastPart = (path: string): string => path.replace(/\/+$/, '').split
 
 const oneLine = (text: string): string => text.replace(/\s+/g, ' ').trim();
 
-/** The title, else the start of the last prompt, else the directory. */
+/** The title, else the start of the first prompt, else the directory. */
 export const titleOf = (session: SessionSummary): string =>
-  oneLine(session.title ?? '') || oneLine(session.last_prompt ?? '') || lastPart(session.cwd);
+  oneLine(session.title ?? '') || oneLine(session.first_prompt ?? '') || lastPart(session.cwd);
 
 /** Words, and a command, path or the like in the type of code. */
 export interface Saying { words: string; code: string }

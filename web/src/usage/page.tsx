@@ -31,7 +31,7 @@ export default function UsagePage() {
   });
   const shown = createMemo(() => (by() === 'day' && query.day ? sums().filter((one) => one.key === query.day) : sums()));
   const name = (one: Usage): string => {
-    if (by() === 'session') return (one.key && (lobby.byId[one.key]?.title ?? lobby.byId[one.key]?.last_prompt)) || (one.key ?? '');
+    if (by() === 'session') return (one.key && (lobby.byId[one.key]?.title ?? lobby.byId[one.key]?.first_prompt)) || (one.key ?? '');
     return one.key ?? ({ tag: 'No tag', agent: 'No agent of its own' }[by() as string] ?? 'Unknown');
   };
   const all = createMemo(() => total(shown()));
