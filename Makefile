@@ -36,7 +36,7 @@ INSTALL ?= install
 STRIP ?= strip
 PROGRAM ?= target/release/trunkline
 
-.PHONY: help run build console web install uninstall stage package test ready built test-node test-rust test-console clients chaos fuzz lint deny fmt clean openapi contract tools
+.PHONY: help bench run build console web install uninstall stage package test ready built test-node test-rust test-console clients chaos fuzz lint deny fmt clean openapi contract tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
@@ -247,6 +247,15 @@ test-console: tools $(WEB_TEST_READY)
 chaos: tools $(WEB_TEST_READY) $(PYTHON) ## Have everything fail at random for two minutes, or longer: SECONDS, KILLS, SEED
 	$(WITH_PYTHON) $(if $(SEED),TRUNKLINE_CHAOS_SEED=$(SEED)) $(if $(SECONDS),TRUNKLINE_CHAOS_SECONDS=$(SECONDS)) \
 		$(if $(KILLS),TRUNKLINE_CHAOS_KILLS=$(KILLS)) $(CARGO) test --locked --test chaos -- --nocapture
+
+# The figures of docs/PERFORMANCE.md, each beside its baseline. A quiet machine gives better ones.
+bench: build tools $(WEB_TEST_READY) ## Measure speed and memory: daemon, journal, and the console in Chromium
+	python3 bench/figures.py
+	python3 bench/many.py
+	python3 bench/recovery.py
+	python3 bench/stand_in.py
+	$(CARGO) bench --locked --bench journal
+	node bench/console.mjs
 
 # Ten minutes, `make fuzz SECONDS=60`, `make fuzz SEED=7`.
 fuzz: tools $(SCHEMATHESIS) $(PYTHON) ## Try the API with requests that are made up at random: SECONDS, SEED
