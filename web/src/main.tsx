@@ -8,6 +8,13 @@ import './look/shell.css';
 import './look/conversation.css';
 import './look/transcript.css';
 
+// The router reads addresses as they are meant; one that was cut in the middle of a % leads nowhere.
+try {
+  decodeURI(location.pathname);
+} catch {
+  history.replaceState(null, '', '/');
+}
+
 const root = document.getElementById('app');
 if (root !== null) render(() => <App />, root);
 

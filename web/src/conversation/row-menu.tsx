@@ -3,6 +3,7 @@ import Ellipsis from 'lucide-solid/icons/ellipsis';
 import { Show, createSignal } from 'solid-js';
 import { keysOf } from '../shell/keys';
 import { Menu, type MenuGroup } from '../shell/menu';
+import { spelledOut } from '../text/hostile';
 import { nameOf } from './row';
 import type { RowAct } from './row-acts';
 import type { Row } from './rows';
@@ -14,7 +15,7 @@ const GROUPS: readonly RowAct['group'][] = ['copy', 'record', 'branch', 'go'];
 export function RowMenu(props: { row: Row; acts: readonly RowAct[]; isCurrent: boolean }) {
   const [isWanted, setWanted] = createSignal(false);
   const [isOpen, setOpen] = createSignal(false);
-  const label = () => `More for this row: ${nameOf(props.row)}`;
+  const label = () => `More for this row: ${spelledOut(nameOf(props.row))}`;
   const groups = (): MenuGroup[] => GROUPS.map((group) => ({
     items: props.acts.filter((act) => act.group === group && act.fits(props.row)).map((act) => ({
       word: act.word, about: act.about?.(props.row), keys: keysOf({ ...act }), run: () => act.run(props.row),

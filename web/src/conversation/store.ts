@@ -72,6 +72,8 @@ const PAGE = 200;
 /** More missed records, or characters, than that are not applied: the end is opened anew. */
 const MOST_MISSED = 5_000;
 const MOST_MISSED_SIZE = 8_000_000;
+const SESSION_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const NO_SESSION = 'There is no such session.';
 /** Words of people and of the agent are loaded up to this size unasked; output of tools is not. */
 const LARGEST_WORDS = 2_000_000;
 
@@ -103,7 +105,8 @@ export function openConversation(id: string): Conversation {
   const [decided, setDecided] = createSignal<ReadonlyMap<string, Decided>>(new Map());
   const [isOpened, setOpened] = createSignal(false);
   const [catchingUp, setCatchingUp] = createSignal<{ done: number; of: number } | null>(null);
-  const [ended, setEnded] = createSignal<string | null>(null);
+  // The daemon is not asked about what cannot be a session.
+  const [ended, setEnded] = createSignal<string | null>(SESSION_ID.test(id) ? null : NO_SESSION);
   const [hasOlder, setHasOlder] = createSignal(false);
   const [echoes, setEchoes] = createSignal<PromptBlock[]>([]);
   const [toEnd, setToEnd] = createSignal(0);
@@ -256,7 +259,7 @@ export function openConversation(id: string): Conversation {
         } else setEnded(frame.code === 4410 ? 'This session was deleted.' : str(frame.reason) || 'The daemon ended this connection.');
         return;
       case 'trunkline.error':
-        if (!isOpened() && frame.code === 'session_not_found') setEnded('There is no such session.');
+        if (!isOpened() && frame.code === 'session_not_found') setEnded(NO_SESSION);
         break;
       default:
     }
