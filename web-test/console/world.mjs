@@ -1,7 +1,8 @@
-// Owns what the console's tests run against: the real daemon with a directory of its own, the real CLI on the stand-in API or
-// the simulated agent, and a way to take the daemon or the network away. Everything is on loopback, and ends with the test.
+// Owns what the console's tests run against: the real daemon with a directory of its own, the real CLI on the stand-in API, the
+// simulated agent or a fake CLI that says any bytes, and a way to take the daemon or the network away. All is on loopback, and
+// ends with the test.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -72,7 +73,7 @@ class Network {
 
 /** A daemon with its sessions. */
 export class World {
-  /** Starts one: `agent` is `simulated` or `real`. */
+  /** Starts one: `agent` is `simulated`, `real`, or `fake` for a CLI that does what {@link play} says. */
   static async start({ agent = 'simulated', env = {} } = {}) {
     const world = new World();
     world.dir = mkdtempSync(join(tmpdir(), 'trunkline-console-'));
@@ -90,6 +91,8 @@ export class World {
       Object.assign(world.env, {
         CLAUDE_BIN: claude, ANTHROPIC_BASE_URL: JSON.parse(line).url, ANTHROPIC_API_KEY: 'sk-any', CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
       });
+    } else if (agent === 'fake') {
+      world.env.CLAUDE_BIN = join(root, 'tests/programs/fake_claude.py');
     } else {
       // The simulated agent plays where no CLI is found.
       world.env.PATH = '/usr/bin:/bin';
@@ -141,6 +144,19 @@ export class World {
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
     return text === '' ? undefined : JSON.parse(text);
+  }
+
+  /** A new session of the fake CLI: it performs these actions (tests/programs/README.md) at its prompt. */
+  async play(name, actions, { prompt = name, ...more } = {}) {
+    const cwd = join(this.work, name);
+    mkdirSync(cwd, { recursive: true });
+    writeFileSync(join(cwd, '.fake-claude.json'), JSON.stringify({ prompt: actions }));
+    return (await this.ask('/v1/sessions', { body: { cwd, prompt, ...more } })).id;
+  }
+
+  /** Makes the file that a session of {@link play} waits for. */
+  touch(name, file) {
+    writeFileSync(join(this.work, name, file), '');
   }
 
   /** An address as `trunkline open` makes it. */
