@@ -76,8 +76,8 @@ function Row(props: { conversation: Conversation; task: Task }) {
 
 interface Printed { output?: string | null; total_bytes?: number | null; truncated?: boolean | null }
 
-/** The output of a task, as it comes. */
-export function TaskOutput(props: { sessionId: string; taskId: string; isOver: boolean; name: string }) {
+/** The output of a task, as it comes. `last`: how many lines are shown at first. */
+export function TaskOutput(props: { sessionId: string; taskId: string; isOver: boolean; name: string; last?: number }) {
   const [printed, { refetch }] = createAsked(
     () => props.taskId,
     async (taskId) => (await rest.GET('/v1/sessions/{id}/tasks/{task_id}/output', { params: { path: { id: props.sessionId, task_id: taskId } } })
@@ -89,7 +89,7 @@ export function TaskOutput(props: { sessionId: string; taskId: string; isOver: b
     <Show when={printed()} fallback={<p class="quiet">{printed.loading ? 'Asking for its output…' : 'Its output is not there any more.'}</p>}>{(now) => (
       <>
         <Show when={now().truncated}><p class="faint">The end of {bytes(now().total_bytes ?? 0)}</p></Show>
-        <Show when={(now().output ?? '') !== ''} fallback={<p class="quiet">It has printed nothing.</p>}><Output text={now().output ?? ''} name={spelledOut(props.name)} /></Show>
+        <Show when={(now().output ?? '') !== ''} fallback={<p class="quiet">It has printed nothing.</p>}><Output text={now().output ?? ''} name={spelledOut(props.name)} last={props.last ?? 20} /></Show>
       </>
     )}</Show>
   );

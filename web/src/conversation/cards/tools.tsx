@@ -9,7 +9,9 @@ import { languageOfPath } from '../../text/languages';
 import { Markdown } from '../../text/markdown';
 import { Output } from '../../text/output';
 import { SafeText } from '../../text/safe';
+import { TaskOutput } from '../../side/tasks';
 import { kindOf, outputOf, sidesOf } from '../call-words';
+import { useConversation } from '../store';
 import { Pictures } from './pictures';
 import { AgentCard } from './agent';
 import { Card } from './card';
@@ -50,6 +52,7 @@ export function CallCard(props: { call: CallBlock; rowKey: string }) {
 const SHORT = 12;
 
 function Command(props: { call: CallBlock; rowKey: string }) {
+  const conversation = useConversation();
   const output = createMemo(() => outputOf(props.call));
   const last = () => (props.call.status === 'failed' ? 12 : 20);
   // A short command is whole in the card's line.
@@ -61,6 +64,9 @@ function Command(props: { call: CallBlock; rowKey: string }) {
       <Show when={output() !== ''} fallback={<Show when={props.call.status === 'done' && props.call.result?.leftOutBytes == null}><p class="quiet small">It printed nothing.</p></Show>}>
         <Output text={output()} last={last()} />
       </Show>
+      <Show when={props.call.isInBackground ? props.call.taskId : null}>{(taskId) => (
+        <TaskOutput sessionId={conversation.id} taskId={taskId()} isOver={conversation.folded().tasks.get(taskId())?.endedAt != null} name="Output of the task" last={8} />
+      )}</Show>
       <Pictures pictures={props.call.result?.pictures ?? []} />
     </Card>
   );
