@@ -125,3 +125,32 @@ test('a page over plain HTTP from another machine works, though browsers give it
     await world.end();
   }
 });
+
+test('a page of another site that frames or opens the console sees nothing of it', async () => {
+  const { browser, world } = here;
+  const person = await Person.at(browser, world.url);
+  await person.signIn(await world.address());
+  const server = createServer((request, response) => { response.setHeader('content-type', 'text/html'); response.end('<!doctype html><title>another</title><body>'); });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  const other = await person.context.newPage();
+  // To a browser `localhost` is another site than its address.
+  await other.goto(`http://localhost:${server.address().port}/`);
+  const popup = person.context.waitForEvent('page');
+  await other.evaluate((url) => {
+    globalThis.heard = [];
+    addEventListener('message', ({ data }) => globalThis.heard.push(data));
+    globalThis.frame = document.body.appendChild(Object.assign(document.createElement('iframe'), { src: url }));
+    globalThis.opened = open(url);
+  }, world.url);
+  await pages(await popup).waitFor();
+  await until('the frame is refused', () => other.frames().some((frame) => frame.url().startsWith('chrome-error:')));
+  const got = await other.evaluate(() => {
+    const read = (of) => { try { return String(of()); } catch (error) { return error.name; } };
+    return [read(() => opened.document.body.innerText), read(() => opened.localStorage.getItem('trunkline.login')), read(() => frame.contentWindow.document.body.innerText), globalThis.heard.length];
+  });
+  // A browser that keeps the opener apart hands out an empty window, and one that does not refuses.
+  assert.ok(got.slice(0, 3).every((one) => ['SecurityError', 'TypeError', ''].includes(one)), JSON.stringify(got));
+  assert.equal(got[3], 0, 'the console said something to a page of another site');
+  server.close();
+  await person.context.close();
+});
