@@ -3,7 +3,6 @@ import AtSign from 'lucide-solid/icons/at-sign';
 import ImageIcon from 'lucide-solid/icons/image';
 import Slash from 'lucide-solid/icons/slash';
 import { Show, batch, createEffect, createSignal, on } from 'solid-js';
-import { unwrap } from 'solid-js/store';
 import { interrupt } from '../daemon/acts';
 import type { QueuedPrompt, SessionSummary } from '../daemon/types';
 import { useKeys } from '../shell/keys';
@@ -12,8 +11,9 @@ import { Attachments } from './attachments';
 import { completed } from './completion';
 import { CompletionList, rowId } from './completion-list';
 import { createCompleter, type Choice } from './completer';
-import { LONG_PASTE_LINES, bodyOf, draftOf, linesOf, markFor, saysNothing, wholeText, type Draft } from './content';
+import { LONG_PASTE_LINES, joined, linesOf, markFor, saysNothing, wholeText, type Draft } from './content';
 import { boxWanted, openDraft } from './draft';
+import { createEditing } from './editing';
 import { createWriting } from './focus';
 import { readHistory, remember } from './history';
 import { HistorySearch } from './history-search';
@@ -39,7 +39,8 @@ export function Box(props: {
   const [caret, setCaret] = createSignal(0);
   const { isWriting, onFocus, onBlur } = createWriting();
   const [isSearching, setSearching] = createSignal(false);
-  const [editing, setEditing] = createSignal<{ uuid: string; wasHeld: boolean; before: Draft } | null>(null);
+  const edits = createEditing(props.id, kept, queue);
+  const { editing } = edits;
   const [past, setPast] = createSignal<{ texts: string[]; at: number; before: string } | null>(null);
   const [escapedAt, setEscapedAt] = createSignal(0);
   const completer = createCompleter(() => props.session, () => draft.text, caret);
@@ -79,8 +80,7 @@ export function Box(props: {
 
   const send = (how: Way) => {
     if (isEmpty()) return;
-    const held = editing();
-    if (held !== null) return void saveEdit(held);
+    if (editing() !== null) return void edits.save();
     remember(wholeText(draft));
     const uuid = post(props.id, draft, how);
     if (how !== 'queue') props.onSent(uuid, draft);
@@ -89,30 +89,11 @@ export function Box(props: {
   };
   const sendNow = () => send(isAtRest() ? 'resume' : isWorking() ? 'now' : 'send');
 
-  const edit = (prompt: QueuedPrompt) => {
-    const held = editing();
-    if (held !== null) void endEdit(held);
-    setEditing({ uuid: prompt.uuid, wasHeld: prompt.held, before: held?.before ?? structuredClone(unwrap(draft)) });
-    // It waits while it is being changed.
-    if (!prompt.held) void queue.hold(prompt.uuid, true);
-    kept.change(draftOf(prompt));
-    box.focus();
-  };
-  const endEdit = async (held: { uuid: string; wasHeld: boolean; before: Draft }) => {
-    setEditing(null);
-    kept.change(held.before);
-    if (!held.wasHeld) await queue.hold(held.uuid, false);
-  };
-  const saveEdit = async (held: { uuid: string; wasHeld: boolean; before: Draft }) => {
-    const isSaved = await queue.change(held.uuid, bodyOf(draft));
-    // A message that the agent has already cannot be changed: the text stays, as a new one.
-    if (isSaved) await endEdit(held);
-    else setEditing(null);
-  };
+  const edit = (prompt: QueuedPrompt) => { edits.begin(prompt); box.focus(); };
   const editUnsent = (message: Outgoing) => {
     drop(props.id, message.uuid);
     props.onNotSent(message.uuid);
-    kept.change({ text: [draft.text, message.draft.text].filter((one) => one.trim() !== '').join('\n\n'), pictures: [...draft.pictures, ...message.draft.pictures], pastes: [...draft.pastes, ...message.draft.pastes] });
+    kept.change(joined(draft, message.draft));
     box.focus();
   };
 
@@ -172,8 +153,7 @@ export function Box(props: {
   };
   const leave = () => {
     if (completer.choices().length > 0) return completer.close();
-    const held = editing();
-    if (held !== null) return void endEdit(held);
+    if (editing() !== null) return edits.cancel();
     if (draft.text === '' && isWorking()) {
       if (performance.now() - escapedAt() < TWICE_WITHIN_MS) return void interrupt(props.id);
       setEscapedAt(performance.now());
@@ -238,9 +218,9 @@ export function Box(props: {
         onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
         <CompletionList completer={completer} choose={choose} />
         <Attachments draft={draft} change={kept.change} />
-        <Show when={editing()}>{(held) => (
-          <div class="strip"><span class="quiet">Editing a message that waits.</span><button type="button" class="plain" onClick={() => void endEdit(held())}>Cancel the edit</button></div>
-        )}</Show>
+        <Show when={editing()}>
+          <div class="strip"><span class="quiet">Editing a message that waits.</span><button type="button" class="plain" onClick={edits.cancel}>Cancel the edit</button></div>
+        </Show>
         <textarea ref={(node) => { box = node; }} class="box-text" rows="1" aria-label="Message" placeholder="Message…" autocapitalize="sentences"
           aria-autocomplete="list" aria-controls={completer.choices().length > 0 ? 'completions' : undefined}
           aria-activedescendant={completer.choices().length > 0 ? rowId(completer.active()) : undefined}

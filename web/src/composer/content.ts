@@ -22,6 +22,11 @@ export interface Draft { text: string; pictures: Picture[]; pastes: Paste[] }
 /** An empty box. */
 export const emptyDraft = (): Draft => ({ text: '', pictures: [], pastes: [] });
 
+/** Two drafts as one: what is in the first stands before what is in the second. */
+export const joined = (first: Draft, second: Draft): Draft => ({
+  text: [first.text, second.text].filter((one) => one.trim() !== '').join('\n\n'), pictures: [...first.pictures, ...second.pictures], pastes: [...first.pastes, ...second.pastes],
+});
+
 /** More lines than this, pasted at once, become a mark. */
 export const LONG_PASTE_LINES = 20;
 

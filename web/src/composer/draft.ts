@@ -19,6 +19,9 @@ export interface OpenDraft {
 /** A change is on its way to the database within this time. */
 const WRITE_AFTER_MS = 200;
 const open = new Map<string, OpenDraft>();
+/** The drafts that are still to be written. */
+const unwritten = new Map<string, () => void>();
+addEventListener('pagehide', () => { for (const write of unwritten.values()) write(); });
 const [wanted, setWanted] = createSignal<{ sessionId: string; at: number } | null>(null);
 
 /** Which box is asked to take the focus, since somebody put a text into it. */
@@ -36,16 +39,17 @@ export function openDraft(sessionId: string): OpenDraft {
   const write = () => {
     clearTimeout(timer);
     timer = undefined;
+    unwritten.delete(sessionId);
     const work = isEmpty() ? del(key) : set(key, structuredClone(unwrap(draft)));
     work.catch(() => undefined);
   };
-  addEventListener('pagehide', () => { if (timer !== undefined) write(); });
   const made: OpenDraft = {
     draft,
     isRead,
     change: (part) => {
       setDraft(part);
       timer ??= setTimeout(write, WRITE_AFTER_MS);
+      unwritten.set(sessionId, write);
     },
     clear: () => {
       setDraft(reconcile(emptyDraft()));
@@ -59,6 +63,11 @@ export function openDraft(sessionId: string): OpenDraft {
     setRead(true);
   });
   return made;
+}
+
+/** Empties all boxes, and forgets what was kept. */
+export function forgetDrafts(): void {
+  for (const one of open.values()) one.clear();
 }
 
 /** Adds a text at the end of a session's draft, and asks its box to take the focus. */

@@ -1,8 +1,8 @@
 // Owns messages on their way: each is kept in the browser's database until the daemon says that it has it. Its id makes sure
 // that it is said once, however often it is sent.
-import { del, get, set } from 'idb-keyval';
+import { del, get, keys, set } from 'idb-keyval';
 import { createEffect, createRoot, on } from 'solid-js';
-import { createStore, unwrap } from 'solid-js/store';
+import { createStore, reconcile, unwrap } from 'solid-js/store';
 import { newUuid } from 'trunkline-client';
 import { rest, said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
@@ -31,7 +31,8 @@ const read = new Set<string>();
 /** The messages of a session that are on their way, first one first. */
 export const outgoing = (sessionId: string): Outgoing[] => boxes[sessionId] ?? [];
 
-const keyOf = (sessionId: string): string => `outbox/${sessionId}`;
+const PLACE = 'outbox/';
+const keyOf = (sessionId: string): string => `${PLACE}${sessionId}`;
 
 function keep(sessionId: string): void {
   const all = outgoing(sessionId).map((one) => structuredClone(unwrap(one)));
@@ -56,6 +57,19 @@ export async function openOutbox(sessionId: string): Promise<void> {
   const left = kept.filter((one) => !known.has(one.uuid)).map((one): Outgoing => (one.state === 'failed' ? one : { ...one, state: 'waiting' }));
   change(sessionId, (all) => [...left, ...all]);
   void flush(sessionId);
+}
+
+/** Reads what an earlier page left in all sessions, and sends it. */
+export async function openOutboxes(): Promise<void> {
+  for (const key of await keys<string>().catch(() => [])) if (key.startsWith(PLACE)) void openOutbox(key.slice(PLACE.length));
+}
+
+/** Whether something of a session was not sent, and is not about to be. */
+export const isUnsentIn = (sessionId: string): boolean => outgoing(sessionId).some((one) => one.state === 'failed' || (one.state === 'waiting' && !isLive()));
+
+/** Forgets all messages. */
+export function forgetOutboxes(): void {
+  setBoxes(reconcile({}));
 }
 
 /** Sends a message. It is in the outbox until the daemon has it. Returns its id. */

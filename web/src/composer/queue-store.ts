@@ -6,14 +6,17 @@ import { ride } from '../daemon/link';
 import type { QueuedPrompt, SessionSummary } from '../daemon/types';
 import { toast } from '../shell/toasts';
 
+/** What came of it: `gone` is a message that the agent has already. */
+export type Done = 'done' | 'gone' | 'refused';
+
 /** The queue, and what can be done with it. */
 export interface Queue {
   items: Accessor<QueuedPrompt[]>;
   /** Whether nothing of it goes until somebody lets it go. */
   isHeld: Accessor<boolean>;
-  hold(uuid: string, held: boolean): Promise<boolean>;
-  change(uuid: string, body: { text: string } | { content: Record<string, unknown>[] }): Promise<boolean>;
-  cancel(uuid: string): Promise<boolean>;
+  hold(uuid: string, held: boolean): Promise<Done>;
+  change(uuid: string, body: { text: string } | { content: Record<string, unknown>[] }): Promise<Done>;
+  cancel(uuid: string): Promise<Done>;
 }
 
 /** The queue of a session. It is read again whenever the session's summary says that it is another one. */
@@ -34,20 +37,22 @@ export function createQueue(session: Accessor<SessionSummary>): Queue {
     },
   }));
   const latest = () => items() ?? [];
-  const act = async (work: () => Promise<unknown>): Promise<boolean> => {
+  const act = async (work: () => Promise<unknown>): Promise<Done> => {
     try {
       await work();
-      return true;
+      return 'done';
     } catch (error) {
       const { text, code } = said(error);
       const isGiven = code === 'prompt_given' || code === 'prompt_not_found';
       toast(isGiven ? 'The agent has this message already.' : text, { isProblem: true });
-      return false;
+      return isGiven ? 'gone' : 'refused';
     } finally {
       void refetch();
     }
   };
-  const params = (uuid: string) => ({ path: { id: session().id, uuid } });
+  // The box that it is of is one session's, and an edit ends when that box has gone.
+  const { id } = session();
+  const params = (uuid: string) => ({ path: { id, uuid } });
   return {
     items: latest,
     isHeld: () => latest()[0]?.held === true,

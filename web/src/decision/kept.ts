@@ -2,7 +2,8 @@
 import { createStore, type SetStoreFunction } from 'solid-js/store';
 import { createEffect } from 'solid-js';
 
-const nameOf = (id: string): string => `trunkline.answer.${id}`;
+const PLACE = 'trunkline.answer.';
+const nameOf = (id: string): string => `${PLACE}${id}`;
 
 /** A store for what is filled in for one request. */
 export function keptStore<T extends object>(id: string, fresh: T): [T, SetStoreFunction<T>] {
@@ -29,5 +30,12 @@ function read<T extends object>(id: string, fresh: T): T {
 export function forgetKept(id: string): void {
   try {
     sessionStorage.removeItem(nameOf(id));
+  } catch { /* nothing was kept */ }
+}
+
+/** Forgets all that was filled in. */
+export function forgetAllKept(): void {
+  try {
+    for (const name of Object.keys(sessionStorage)) if (name.startsWith(PLACE)) sessionStorage.removeItem(name);
   } catch { /* nothing was kept */ }
 }

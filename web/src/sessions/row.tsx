@@ -2,6 +2,7 @@
 import { A } from '@solidjs/router';
 import { Show, createMemo } from 'solid-js';
 import Ellipsis from 'lucide-solid/icons/ellipsis';
+import { isUnsentIn } from '../composer/outbox';
 import { canAct } from '../daemon/role';
 import { isLive } from '../daemon/link';
 import type { SessionSummary } from '../daemon/types';
@@ -43,6 +44,7 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
           <span class="session-row-saying one-line">
             <SafeText text={saying().words} /><Show when={saying().code !== '' && !hasCommand()}> <code><SafeText text={saying().code} /></code></Show>
           </span>
+          <Show when={isUnsentIn(id())}><span class="chip" title="A message to it is kept in this browser">Not sent</span></Show>
           <Show when={putOffOf(props.session)}>{(words) => <span class="chip">{words()}</span>}</Show>
           <Show when={props.session.tag}>{(name) => <span class="chip session-row-tag one-line"><SafeText text={name()} /></span>}</Show>
           <Show when={props.session.model && !props.session.simulated}><span class="session-row-model faint one-line"><SafeText text={props.session.model ?? ''} /></span></Show>

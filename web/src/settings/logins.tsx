@@ -2,7 +2,7 @@
 import { For, Show, createSignal } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
-import { signOut } from '../daemon/login';
+import { signOutHere } from '../shell/sign-out';
 import { toast } from '../shell/toasts';
 import { ago, exact } from '../shell/time';
 
@@ -13,7 +13,7 @@ export function Logins() {
   const end = async (id: string, isCurrent: boolean) => {
     setBusy(id);
     try {
-      if (isCurrent) return await signOut();
+      if (isCurrent) return await signOutHere();
       await rest.DELETE('/v1/logins/{login_id}', { params: { path: { login_id: id } } });
       toast('That browser is signed out.');
       await refetch();

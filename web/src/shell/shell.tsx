@@ -1,6 +1,7 @@
 // Owns the frame around every page: list, page, side panel, the bar between pages, messages, and the socket's life.
 import { useLocation, useNavigate } from '@solidjs/router';
 import { Match, Show, Suspense, Switch, createEffect, createSignal, lazy, onCleanup, onMount, type ParentProps } from 'solid-js';
+import { openOutboxes } from '../composer/outbox';
 import { connect, disconnect } from '../daemon/link';
 import { watchLobby } from '../daemon/lobby';
 import { learnRole } from '../daemon/role';
@@ -32,6 +33,7 @@ export function Shell(props: ParentProps) {
     // Layers are loaded after the page, so that they open at once, also without a network.
     setTimeout(() => { void Palette.preload(); void KeysSheet.preload(); void MessageLog.preload(); }, 2_000);
     void learnRole();
+    void openOutboxes();
     const leave = watchLobby();
     const still = startNotices(navigate);
     const unwatch = watchUpgrade();
