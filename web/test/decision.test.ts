@@ -63,6 +63,13 @@ test('a form checks while one types, and sends what was filled in', () => {
   expect(contentOf(fields, (field) => given[field.name] ?? field.fallback)).toEqual({ name: 'Ada', count: 3, size: 'S', ok: true });
 });
 
+test('a pattern that is made to hold up its reader is not read', () => {
+  const [field] = fieldsOf({ properties: { name: { type: 'string', pattern: '^(a+)+$' } } }, null);
+  const started = performance.now();
+  expect(problemOf(field!, `${'a'.repeat(40)}!`)).toBeNull();
+  expect(performance.now() - started).toBeLessThan(1_000);
+});
+
 test('an end says who decided', () => {
   const ended = (state: string, by: string) => endOf({ state, resolution: { by } } as unknown as Approval);
   expect([ended('allowed', 'ws:phone'), ended('denied', 'rule:no-env'), ended('denied', 'expiry:push'), ended('withdrawn', 'cli')]).toEqual([

@@ -10,6 +10,7 @@ vi.mock('../src/daemon/daemon', () => ({
 }));
 
 import type { Approval } from '../src/daemon/types';
+import { PlanCard } from '../src/decision/plan-card';
 import { ToolCard } from '../src/decision/tool-card';
 
 /** All that is watched is in view. */
@@ -138,4 +139,14 @@ test('a card names its tool and shows every argument', () => {
   host.remove();
   card({ notebook_path: '/work/a.ipynb', cell_id: 'c7', edit_mode: 'delete', new_source: '' }, 'NotebookEdit');
   for (const words of ['Change a.ipynb?', 'cell_idc7', 'edit_modedelete', 'Tool NotebookEdit']) expect(host.textContent).toContain(words);
+});
+
+test('a plan that starts without its remarks says so, and names the modes as the rest of the page does', () => {
+  sessionStorage.setItem('trunkline.answer.p', JSON.stringify({ remarks: { '1. One': 'Not so.' } }));
+  const approval = { id: 'p', session_id: 's', kind: 'plan', plan: '1. One', request: { input: {} }, deadline: null, requested_at: '2026-01-01T00:00:00Z' } as unknown as Approval;
+  host = document.createElement('div');
+  document.body.append(host);
+  end = render(() => <PlanCard approval={approval} cwd="/work" onDecided={() => undefined} />, host);
+  expect(button('Start without 1 remark')).toBeDefined();
+  expect([...host.querySelectorAll('option')].map((one) => one.textContent)).toEqual(['the mode before the plan', 'Ask first', 'Accept edits', 'Decide by itself']);
 });

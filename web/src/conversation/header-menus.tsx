@@ -6,7 +6,7 @@ import { rest } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
 import { useKeys } from '../shell/keys';
 import { Menu, type MenuGroup } from '../shell/menu';
-import { MODES, effortWord, modeWord, modelWord } from '../shell/mode-words';
+import { effortWord, modeWord, modelWord, modesFor } from '../shell/mode-words';
 
 interface ModelInfo {
   value?: string | null; resolvedModel?: string | null; displayName?: string | null; description?: string | null;
@@ -45,9 +45,7 @@ export function HeaderMenus(props: { session: Session }) {
     })),
   }];
   const modeGroups = (): MenuGroup[] => [{
-    items: MODES.filter(({ mode }) => mode === props.session.permission_mode
-      || ((mode !== 'bypassPermissions' || (props.session.options as { allow_dangerously_skip_permissions?: boolean }).allow_dangerously_skip_permissions === true)
-        && (mode !== 'auto' || current()?.supportsAutoMode !== false))).map(({ mode, word, about }) => ({
+    items: modesFor(props.session, current()?.supportsAutoMode !== false).map(({ mode, word, about }) => ({
       word, about, isChosen: mode === props.session.permission_mode,
       run: () => void attempt(rest.PUT('/v1/sessions/{id}/permission_mode', { params: path(), body: { mode } })),
     })),

@@ -1,7 +1,12 @@
 // Owns what a person does to a session from the page: each act is one request, and a refusal is said in a message.
+import { titleOf } from '../sessions/words';
 import { toast } from '../shell/toasts';
 import { rest, said } from './daemon';
+import { lobby } from './lobby';
 import type { Session } from './types';
+
+/** The agent CLI takes a while to make a copy; its words go when it is made. */
+const LONGEST_FORK_MS = 120_000;
 
 /** Does it. `undefined`: the daemon refused, and the person has been told. */
 export async function attempt<T>(work: Promise<T>): Promise<T | undefined> {
@@ -14,6 +19,23 @@ export async function attempt<T>(work: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** The forks that are being made, each once: a second press gets the copy of the first. */
+const underWay = new Map<string, Promise<Session>>();
+
+/** Makes a copy, and says so while the agent CLI makes it. */
+function makeFork(id: string, at?: string): Promise<Session> {
+  const place = `${id} ${at ?? ''}`;
+  const known = underWay.get(place);
+  if (known !== undefined) return known;
+  const from = lobby.byId[id];
+  const name = from === undefined ? null : titleOf(from);
+  const away = toast(name === null ? 'Making a copy…' : `Making a copy of “${name}”…`, { ms: LONGEST_FORK_MS });
+  const body = { ...(at === undefined ? {} : { at }), ...(name === null ? {} : { title: `Fork of ${name}`.slice(0, 1_024) }) };
+  const made = rest.POST('/v1/sessions/{id}/fork', { ...of(id), body }).finally(() => { underWay.delete(place); away(); });
+  underWay.set(place, made);
+  return made;
+}
+
 const of = (id: string) => ({ params: { path: { id } } });
 
 /** The requests themselves: each throws what the daemon says. */
@@ -22,7 +44,7 @@ export const requests = {
   stop: (id: string) => rest.POST('/v1/sessions/{id}/stop', of(id)),
   park: (id: string) => rest.POST('/v1/sessions/{id}/park', of(id)),
   resume: (id: string, fresh = false): Promise<Session> => rest.POST('/v1/sessions/{id}/resume', { ...of(id), body: fresh ? { fresh } : {} }),
-  fork: (id: string, at?: string): Promise<Session> => rest.POST('/v1/sessions/{id}/fork', { ...of(id), body: at === undefined ? {} : { at } }),
+  fork: makeFork,
   rename: (id: string, title: string) => rest.PATCH('/v1/sessions/{id}', { ...of(id), body: { title: title.trim() || null } }),
   leaveIt: (id: string) => rest.PUT('/v1/sessions/{id}/put_off', { ...of(id), body: { how: 'left' } }),
 };

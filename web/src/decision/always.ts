@@ -1,6 +1,6 @@
 // Owns "Always allow" in words: what a permission update means, how long it holds, and which ones can be offered.
 import type { Approval } from '../daemon/types';
-import { entryOf } from '../fold/raw';
+import { modeWord } from '../shell/mode-words';
 import { inputOf, isShell, mcpOf, toolOf } from './request';
 
 /** A permission update, as the agent suggests it and takes it back. */
@@ -16,11 +16,6 @@ export const SCOPES: { scope: Scope; words: string }[] = [
   { scope: 'projectSettings', words: 'in this directory, for all (shared file)' },
   { scope: 'userSettings', words: 'everywhere' },
 ];
-
-/** The permission modes, in words. */
-export const MODES: Record<string, string> = {
-  default: 'Ask first', acceptEdits: 'Edit freely', plan: 'Plan only', bypassPermissions: 'Never ask', dontAsk: 'Deny what is not allowed', auto: 'Let the agent judge',
-};
 
 interface Rule { toolName: string; ruleContent?: string }
 
@@ -45,7 +40,7 @@ export function updateWords(update: Update): { words: string; rule: string } {
   if (rules.length > 0) return { words: rules.map(ruleWords).join(', and '), rule: rules.map(ruleText).join(', ') };
   if (update.type === 'setMode') {
     const mode = String(update.mode);
-    return { words: mode === 'acceptEdits' ? 'changes of files in its directory, without asking' : `the mode ${entryOf(MODES, mode) ?? mode}`, rule: `mode: ${mode}` };
+    return { words: mode === 'acceptEdits' ? 'changes of files in its directory, without asking' : `the mode “${modeWord(mode)}”`, rule: `mode: ${mode}` };
   }
   if (update.type === 'addDirectories') {
     const directories = Array.isArray(update.directories) ? update.directories.map(String) : [];

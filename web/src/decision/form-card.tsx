@@ -131,7 +131,7 @@ function FieldRow(props: { field: Field; value: Value; problem: string | null; o
       </>}>
         <label class="tick"><input {...shared} type="checkbox" checked={props.value === true} onChange={(event) => props.onChange(event.currentTarget.checked)} /> <SafeText text={field.title} /></label>
       </Show>
-      <p id={`${id}-about`} class="quiet"><SafeText text={field.description} /><Show when={props.problem}>{(words) => <span class="form-problem"> {words()}</span>}</Show></p>
+      <p id={`${id}-about`} class="quiet"><SafeText text={field.description} /><Show when={field.pattern}>{(pattern) => <> Its form: <code><SafeText text={pattern()} code /></code></>}</Show><Show when={props.problem}>{(words) => <span class="form-problem"> {words()}</span>}</Show></p>
     </div>
   );
 }

@@ -1,18 +1,18 @@
 // Owns the card of a plan: read, changed by step or as text, remarked on, and started in the mode that a person chooses.
 import { For, Show, createMemo, createSignal } from 'solid-js';
+import { createAsked } from '../daemon/asked';
+import { rest } from '../daemon/daemon';
 import { useKeys } from '../shell/keys';
+import { modesFor } from '../shell/mode-words';
 import { spelledOut } from '../text/hostile';
 import { Markdown } from '../text/markdown';
 import { SafeText } from '../text/safe';
-import { MODES } from './always';
 import { useDeciding, type CardProps } from './deciding';
 import { Deny } from './deny';
 import { Facts, Frame } from './frame';
 import { keptStore } from './kept';
 import { inputOf } from './request';
 import { partsOf, planOf, withStep } from './steps';
-
-const NEXT_MODES = ['', 'default', 'acceptEdits', 'auto', 'bypassPermissions'] as const;
 
 /** The card of a plan. */
 export function PlanCard(props: CardProps) {
@@ -25,6 +25,10 @@ export function PlanCard(props: CardProps) {
   const isChanged = () => kept.plan !== given();
   const remarks = () => Object.entries(kept.remarks).filter(([, words]) => words.trim() !== '');
   const remarkText = () => remarks().map(([step, words]) => `On “${step.split('\n')[0]?.slice(0, 80)}”: ${words.trim()}`).join('\n');
+  const [session] = createAsked(() => rest.GET('/v1/sessions/{id}', { params: { path: { id: props.approval.session_id } } }).catch(() => undefined));
+  // A plan that starts in its own mode would only be planned again.
+  const nextModes = () => modesFor({ options: session()?.options }).filter(({ mode }) => mode !== 'plan' && mode !== 'dontAsk');
+  const startWord = () => (remarks().length === 0 ? 'Start' : `Start without ${remarks().length} ${remarks().length === 1 ? 'remark' : 'remarks'}`);
   const asks = () => (Array.isArray(inputOf(props.approval).allowedPrompts) ? inputOf(props.approval).allowedPrompts as { tool?: string; prompt?: string }[] : []);
   const setPart = (i: number, text: string) => setKept('plan', planOf(parts().with(i, { text, isStep: true })));
   const start = () => void deciding.send({
@@ -50,7 +54,7 @@ export function PlanCard(props: CardProps) {
         <div class="decision-buttons">
           <Show when={mode() === 'text'} fallback={<>
             <button disabled={deciding.isOff()} onClick={deciding.press(() => setMode('deny'))}>Keep planning{remarks().length > 0 ? ` (${remarks().length} ${remarks().length === 1 ? 'remark' : 'remarks'})` : ''}</button>
-            <button class="primary" disabled={deciding.isOff()} onClick={deciding.press(start)}>{deciding.withUnseen('Start')}</button>
+            <button class="primary" disabled={deciding.isOff()} onClick={deciding.press(start)}>{deciding.withUnseen(startWord())}</button>
           </>}>
             <button onClick={() => { setKept('plan', given()); setMode('plain'); }}>Put back</button>
             <button class="primary" onClick={() => setMode('plain')}>Done</button>
@@ -86,7 +90,8 @@ export function PlanCard(props: CardProps) {
         </Show>
         <label class="plan-mode">Then work in
           <select value={kept.next} onChange={(event) => setKept('next', event.currentTarget.value)}>
-            <For each={NEXT_MODES}>{(one) => <option value={one}>{one === '' ? 'the mode before the plan' : MODES[one]}</option>}</For>
+            <option value="">the mode before the plan</option>
+            <For each={nextModes()}>{(one) => <option value={one.mode} title={one.about} selected={one.mode === kept.next}>{one.word}</option>}</For>
           </select>
         </label>
         <Show when={props.approval.plan_file}>{(path) => <p class="quiet">It is in <code><SafeText text={path()} /></code></p>}</Show>

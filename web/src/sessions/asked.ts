@@ -1,24 +1,33 @@
-// Owns the requests of the decisions that rows show: the lobby names them, and their content is asked for once.
-import { createStore } from 'solid-js/store';
-import { rest } from '../daemon/daemon';
+// Owns the requests of the decisions that rows show: the lobby names them, and each is asked for once, and again after a failure.
+import { createSignal } from 'solid-js';
 import type { Approval, SessionSummary } from '../daemon/types';
+import { wholeOf } from '../decision/pending';
 
-const [asked, setAsked] = createStore<Record<string, Approval | undefined>>({});
+/** As many as there are sessions in the page's picture: a smaller number would let go what rows still show. */
+const MOST_KEPT = 2_000;
+const ASK_AGAIN_MS = 5_000;
+const [asked, setAsked] = createSignal<ReadonlyMap<string, Approval>>(new Map());
 const underWay = new Set<string>();
+const [again, setAgain] = createSignal(0);
 
 /** The oldest decision of a session with its request, once that is known. */
 export function askedBy(session: SessionSummary): Approval | undefined {
   const first = session.pending_approvals[0];
   if (first === undefined) return undefined;
-  const known = asked[first.id];
+  const known = asked().get(first.id);
+  again();
   if (known === undefined && !underWay.has(first.id)) void ask(session.id, first.id);
   return known;
 }
 
+/** Asks for it. The oldest ones are let go; until it is there, the row shows the short word, and Review. */
 async function ask(id: string, approvalId: string): Promise<void> {
   underWay.add(approvalId);
   try {
-    const path = { id, approval_id: approvalId };
-    setAsked(approvalId, await rest.GET('/v1/sessions/{id}/approvals/{approval_id}', { params: { path } }));
-  } catch { /* the row shows the short word, and Review */ }
+    const approval = await wholeOf(id, approvalId);
+    setAsked((all) => new Map([...[...all].slice(1 - MOST_KEPT), [approvalId, approval]]));
+    underWay.delete(approvalId);
+  } catch {
+    setTimeout(() => { underWay.delete(approvalId); setAgain((n) => n + 1); }, ASK_AGAIN_MS);
+  }
 }

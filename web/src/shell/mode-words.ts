@@ -13,6 +13,12 @@ export const MODES: readonly ModeWords[] = [
   { mode: 'bypassPermissions', word: 'Allow all', about: 'It never asks. Only where nothing can be harmed.' },
 ];
 
+/** The modes that a session takes: one that allows all is for sessions that were made so, and the mode that it has is among them. */
+export const modesFor = (session: { permission_mode?: string | null; options?: unknown }, takesAuto = true): ModeWords[] =>
+  MODES.filter(({ mode }) => mode === session.permission_mode
+    || ((mode !== 'bypassPermissions' || (session.options as { allow_dangerously_skip_permissions?: boolean } | undefined)?.allow_dangerously_skip_permissions === true)
+      && (mode !== 'auto' || takesAuto)));
+
 /** The word for a mode; one that is not known stays as it is. */
 export const modeWord = (mode: string | null | undefined): string =>
   (mode == null ? 'Mode' : MODES.find((one) => one.mode === mode)?.word ?? mode);

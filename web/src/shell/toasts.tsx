@@ -7,16 +7,21 @@ export interface Toast { id: number; text: string; at: number; isProblem: boolea
 
 const SHOWN_MS = 6_000;
 const MOST_KEPT = 200;
+const MOST_SHOWN = 3;
 const [shown, setShown] = createSignal<Toast[]>([]);
 const [log, setLog] = createSignal<Toast[]>([]);
 let next = 0;
 
 export { log as toastLog };
 
+/** Those that stay beside a new one: the newest, and each that still has something to do about it. */
+export const besides = (all: readonly Toast[]): Toast[] =>
+  all.filter((one, at) => one.act !== undefined || at > all.length - MOST_SHOWN);
+
 /** Shows a message, for 6 s unless told otherwise. The returned function takes it away. */
 export function toast(text: string, more: { isProblem?: boolean; ms?: number; act?: { word: string; run: () => void } } = {}): () => void {
   const made: Toast = { id: ++next, text, at: Date.now(), isProblem: more.isProblem ?? false, ...(more.act ? { act: more.act } : {}) };
-  setShown((all) => [...all.slice(-2), made]);
+  setShown((all) => [...besides(all), made]);
   setLog((all) => [made, ...all].slice(0, MOST_KEPT));
   const away = () => setShown((all) => all.filter((other) => other !== made));
   setTimeout(away, more.ms ?? SHOWN_MS);
