@@ -1,17 +1,18 @@
 // Owns which card a request gets, the loading of the whole of it, and the line that is left when it was decided.
-import { Match, Show, Switch } from 'solid-js';
+import { Match, Show, Suspense, Switch, lazy } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { said } from '../daemon/daemon';
 import type { Approval, ApprovalSummary } from '../daemon/types';
 import { ago } from '../shell/time';
 import { SafeText } from '../text/safe';
 import type { CardProps } from './deciding';
-import { FormCard } from './form-card';
 import { wholeOf } from './pending';
 import { PlanCard } from './plan-card';
 import { QuestionCard } from './question-card';
 import { cardKindOf, endOf, lineOf } from './request';
 import { ToolCard } from './tool-card';
+
+const FormCard = lazy(() => import('./form-card'));
 
 /** The card of a request that waits. */
 export function DecisionCard(props: CardProps) {
@@ -20,7 +21,7 @@ export function DecisionCard(props: CardProps) {
     <Switch fallback={<ToolCard {...props} />}>
       <Match when={kind === 'question'}><QuestionCard {...props} /></Match>
       <Match when={kind === 'plan'}><PlanCard {...props} /></Match>
-      <Match when={kind === 'form' || kind === 'visit' || kind === 'dialog'}><FormCard {...props} /></Match>
+      <Match when={kind === 'form' || kind === 'visit' || kind === 'dialog'}><Suspense fallback={<p class="quiet">Loading its form…</p>}><FormCard {...props} /></Suspense></Match>
     </Switch>
   );
 }

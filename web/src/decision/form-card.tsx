@@ -16,7 +16,7 @@ import { cardKindOf, questionOf } from './request';
 import { riskOf } from './risk';
 
 /** The card of a form, a page or a dialog. */
-export function FormCard(props: CardProps) {
+export default function FormCard(props: CardProps) {
   const deciding = useDeciding(props);
   const kind = cardKindOf(props.approval);
   const fields = createMemo(() => fieldsOf(props.approval.requested_schema, props.approval.property_order));

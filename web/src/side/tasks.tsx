@@ -13,6 +13,7 @@ import { Output } from '../text/output';
 import { SafeText } from '../text/safe';
 import { calm } from './calm';
 import { showPanel } from './panels';
+import './side.css';
 
 const OUTPUT_MS = 2_000;
 const isOver = (task: Task): boolean => task.endedAt !== null;
