@@ -1,4 +1,5 @@
 //! Owns what a line says to a reader: what a person sent, what the agent answered, thought and called, and what it got back.
+//!
 //! Pieces of a message that is being written say nothing of their own: the whole message repeats them.
 
 use std::{borrow::Cow, fmt::Write as _};

@@ -108,7 +108,7 @@ pub(super) async fn find(
         from_seq: if is_end {
             Seq::new(1)
         } else {
-            place.from_seq(head_seq)
+            place.oldest(head_seq)
         },
         head_seq,
         missing: (!missing.is_empty()).then_some(missing),
@@ -232,6 +232,6 @@ mod tests {
         let _second = begin().await.unwrap();
         assert_eq!(begin().await.unwrap_err().code(), ErrorCode::TooManySearches);
         drop(first);
-        begin().await.unwrap();
+        drop(begin().await.unwrap());
     }
 }

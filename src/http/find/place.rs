@@ -51,7 +51,7 @@ impl FindPlace {
     }
 
     /// The oldest record that was looked at.
-    pub(super) fn from_seq(self, head: Seq) -> Seq {
+    pub(super) fn oldest(self, head: Seq) -> Seq {
         let within = u64::from(self.given > 0);
         Seq::new(self.before.get() - within).min(head.next())
     }
