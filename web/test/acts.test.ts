@@ -5,11 +5,11 @@ vi.mock('../src/daemon/daemon', () => ({
   said: (error: unknown) => ({ text: String(error), code: 'x', mayHaveHadEffect: false }),
   rest: { POST: (_: string, asked: object) => { posts.push(asked); return new Promise((resolve) => { answers.push(() => resolve({ id: 'copy' })); }); } },
 }));
-vi.mock('../src/daemon/lobby', () => ({ lobby: { byId: { a: { id: 'a', title: 'Fix login', cwd: '/work' } } } }));
+vi.mock('../src/lobby/lobby', () => ({ lobby: { byId: { a: { id: 'a', title: 'Fix login', cwd: '/work' } } } }));
 
-import { fork } from '../src/daemon/acts';
-import { modesFor } from '../src/shell/mode-words';
-import { besides, toastLog, type Toast } from '../src/shell/toasts';
+import { fork } from '../src/lobby/acts';
+import { modesFor } from '../src/parts/mode-words';
+import { besides, toastLog, type Toast } from '../src/parts/toasts';
 
 test('two presses on Fork make one copy, with a name, and the page says that it is being made', async () => {
   const both = [fork('a'), fork('a')];

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { chosenFirst, inScope, isWide, updateWords, updatesFor } from '../src/decision/always';
 import { contentOf, fieldsOf, problemOf } from '../src/decision/form';
-import { cardKindOf, endOf, lineOf, questionOf } from '../src/decision/request';
-import { askedOf } from '../src/sessions/words';
+import { cardKindOf, endOf, lineOf, questionOf } from '../src/lobby/request';
+import { askedOf } from '../src/lobby/words';
 import type { Approval } from '../src/daemon/types';
 
 const CWD = '/home/ada/shop';

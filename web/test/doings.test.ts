@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 
-vi.mock('../src/daemon/lobby', () => ({ lobby: { byId: { read: { unread: false, turns: 1 }, unread: { unread: true, turns: 1 } } }, sessions: () => [] }));
+vi.mock('../src/lobby/lobby', () => ({ lobby: { byId: { read: { unread: false, turns: 1 }, unread: { unread: true, turns: 1 } } }, sessions: () => [] }));
 vi.mock('../src/sessions/actions', async (whole) => ({ ...await whole<object>(), markRead: vi.fn(), markUnread: vi.fn() }));
 
 const { markRead, markUnread } = await import('../src/sessions/actions');

@@ -20,7 +20,7 @@ import { openDraft } from '../src/composer/draft';
 import { createEditing } from '../src/composer/editing';
 import { isUnsentIn, openOutboxes, outgoing, post } from '../src/composer/outbox';
 import type { QueuedPrompt } from '../src/daemon/types';
-import { signOutHere } from '../src/shell/sign-out';
+import { signOutHere } from '../src/settings/sign-out';
 
 const queued = { uuid: 'q', held: false, content: 'the queued one', text: 'the queued one' } as unknown as QueuedPrompt;
 const settled = () => new Promise((resolve) => { setTimeout(resolve, 0); });

@@ -7,7 +7,7 @@ let rider: Rider;
 vi.mock('../src/daemon/link', () => ({
   ride: (one: Rider) => { rider = one; return () => undefined; }, isLive: () => true, connection: () => ({ kind: 'live', since: 0 }), send: () => true,
 }));
-const { lobby, sessions, watchLobby } = await import('../src/daemon/lobby');
+const { lobby, sessions, watchLobby } = await import('../src/lobby/lobby');
 
 const AT = new Date(Date.UTC(2026, 0, 1)).toISOString();
 const session = (id: string, more: Partial<SessionSummary> = {}): SessionSummary => ({

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import fc from 'fast-check';
-import { bestOf, score } from '../src/shell/match';
+import { bestOf, score } from '../src/parts/match';
 
 const best = (query: string, ...texts: string[]) => bestOf(query, texts, (text) => text, 10);
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readCommandLine } from '../src/decision/command-line';
-import { commandRisk, riskOf } from '../src/decision/risk';
+import { readCommandLine } from '../src/lobby/command-line';
+import { commandRisk, riskOf } from '../src/lobby/risk';
 import type { Approval } from '../src/daemon/types';
 
 const CWD = '/home/ada/shop';

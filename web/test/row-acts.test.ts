@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { createReading } from '../src/conversation/reading';
 import { createRowActs } from '../src/conversation/row-acts';
 import { rowsOf, type Row } from '../src/conversation/rows';
-import type { Conversation } from '../src/conversation/store';
+import type { Conversation } from '../src/live/store';
 import { Fold } from '../src/fold/fold';
 
 vi.mock('@solidjs/router', () => ({ useNavigate: () => () => undefined }));

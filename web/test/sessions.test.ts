@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import type { SessionSummary } from '../src/daemon/types';
 import { filterOf, matches, searchOf, NO_FILTER } from '../src/sessions/filter';
 import { areSameLines, heldLines, linesOf } from '../src/sessions/lines';
-import { arrange, nextNeeding } from '../src/sessions/order';
-import { sayingOf, timeOf, titleOf } from '../src/sessions/words';
+import { arrange, nextNeeding } from '../src/lobby/order';
+import { sayingOf, timeOf, titleOf } from '../src/lobby/words';
 
 const at = (minute: number): string => new Date(Date.UTC(2026, 0, 1, 12, minute)).toISOString();
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { modeWord, modelWord } from '../src/shell/mode-words';
+import { modeWord, modelWord } from '../src/parts/mode-words';
 import { changeIn, fromCwd, withChanges } from '../src/side/changes';
 import { promptOf } from '../src/side/review';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bytes, clock, money, span } from '../src/shell/time';
+import { bytes, clock, money, span } from '../src/parts/time';
 
 test('durations, money and sizes are said in words', () => {
   expect([span(12_000), span(250_000), span(7_800_000), span(3 * 86_400_000)]).toEqual(['12 s', '4 min', '2:10 h', '3 d']);

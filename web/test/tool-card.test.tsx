@@ -10,7 +10,7 @@ vi.mock('../src/daemon/daemon', () => ({
 }));
 
 import type { Approval } from '../src/daemon/types';
-import { PlanCard } from '../src/decision/plan-card';
+import PlanCard from '../src/decision/plan-card';
 import { ToolCard } from '../src/decision/tool-card';
 
 /** All that is watched is in view. */

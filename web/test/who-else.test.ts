@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { companyWords } from '../src/conversation/company';
+import { companyWords } from '../src/live/company';
 import type { AttachedClient } from '../src/daemon/types';
 
 const client = (more: Partial<AttachedClient>): AttachedClient => ({ connection_id: crypto.randomUUID(), client_id: null, login: null, role: 'operator', ...more });

@@ -1,7 +1,7 @@
 // Owns how the images and the long pasted texts of a box are shown above it.
 import X from 'lucide-solid/icons/x';
 import { For, Show, createSignal } from 'solid-js';
-import { bytes } from '../shell/time';
+import { bytes } from '../parts/time';
 import { linesOf, pastesIn, type Draft, type Paste } from './content';
 import { addressOf } from './picture';
 

@@ -1,6 +1,6 @@
 // Owns what the line above the prompt box says about a session that a person may have to do something about, as a plain function.
 import type { SessionSummary } from '../daemon/types';
-import { span } from '../shell/time';
+import { span } from '../parts/time';
 
 /** A way on, each with a button. */
 export type NoticeAct = 'resume' | 'fork' | 'fresh_start' | 'interrupt' | 'keep-waiting' | 'leave-it';

@@ -2,11 +2,11 @@
 import { useNavigate } from '@solidjs/router';
 import { For, Show, createMemo } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import { fork, interrupt, leaveIt, resume } from '../daemon/acts';
+import { fork, interrupt, leaveIt, resume } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { SessionSummary } from '../daemon/types';
-import { now } from '../shell/time';
+import { now } from '../parts/time';
 import { SafeText } from '../text/safe';
 import { ACT_WORDS, noticeOf, type NoticeAct } from './notice-words';
 

@@ -4,7 +4,7 @@ import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { ride } from '../daemon/link';
 import type { QueuedPrompt, SessionSummary } from '../daemon/types';
-import { toast } from '../shell/toasts';
+import { toast } from '../parts/toasts';
 
 /** What came of it: `gone` is a message that the agent has already. */
 export type Done = 'done' | 'gone' | 'refused';

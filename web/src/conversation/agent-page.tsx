@@ -2,9 +2,9 @@
 import { A } from '@solidjs/router';
 import { Show, createEffect, createMemo } from 'solid-js';
 import type { Folded } from '../fold/model';
-import { clock, count, many, now } from '../shell/time';
+import { clock, count, many, now } from '../parts/time';
 import { SafeText } from '../text/safe';
-import { useConversation } from './store';
+import { useConversation } from '../live/store';
 import { TranscriptList } from './transcript-list';
 
 /** A sub-agent of the conversation. */

@@ -2,7 +2,7 @@
 import type { CallBlock } from '../fold/model';
 import { inputOf } from '../fold/partial-json';
 import { entryOf, isRaw, list, numOrNull, raw, str } from '../fold/raw';
-import { clock, count, many, span } from '../shell/time';
+import { clock, count, many, span } from '../parts/time';
 
 /** The kinds of cards. */
 export type CardKind = 'command' | 'edit' | 'write' | 'read' | 'search' | 'fetch' | 'websearch' | 'mcp' | 'todo' | 'plan' | 'question' | 'agent' | 'other';

@@ -4,7 +4,7 @@ import { Show } from 'solid-js';
 import type { AttachedClient } from '../daemon/types';
 import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
-import { companyWords } from './company';
+import { companyWords } from '../live/company';
 
 /** The line; nothing while nobody else is there. */
 export function Company(props: { others: AttachedClient[]; open: () => void }) {

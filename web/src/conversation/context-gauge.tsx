@@ -3,7 +3,7 @@ import { Show } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { rest } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
-import { count } from '../shell/time';
+import { count } from '../parts/time';
 
 interface Fullness { percentage?: number | null; totalTokens?: number | null; maxTokens?: number | null }
 

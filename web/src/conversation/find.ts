@@ -1,6 +1,6 @@
 // Owns what a search in a conversation has found so far, as plain functions: its hits, how far it is, and where a hit leads.
 import type { FindHit, FindPage } from '../daemon/types';
-import { count, many } from '../shell/time';
+import { count, many } from '../parts/time';
 
 /** What was found, the newest first. */
 export interface Found { hits: FindHit[]; done: number; of: number; missing: number; isBegun: boolean; isOver: boolean }

@@ -3,8 +3,8 @@ import { useNavigate } from '@solidjs/router';
 import { For, Show, createSignal, onCleanup } from 'solid-js';
 import { rest, said } from '../daemon/daemon';
 import type { FindHit } from '../daemon/types';
-import { Layer } from '../shell/layer';
-import { ago, exact } from '../shell/time';
+import { Layer } from '../parts/layer';
+import { ago, exact } from '../parts/time';
 import { SafeText } from '../text/safe';
 import { MOST_HITS, NOTHING, placeOfHit, progressOf, withPage, type Found } from './find';
 

@@ -1,12 +1,12 @@
 // Owns the menus for model, permission mode and effort in the header of a conversation.
 import { Show, createSignal } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import { attempt } from '../daemon/acts';
+import { attempt } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
-import { useKeys } from '../shell/keys';
-import { Menu, type MenuGroup } from '../shell/menu';
-import { effortWord, modeWord, modelWord, modesFor } from '../shell/mode-words';
+import { useKeys } from '../parts/keys';
+import { Menu, type MenuGroup } from '../parts/menu';
+import { effortWord, modeWord, modelWord, modesFor } from '../parts/mode-words';
 
 interface ModelInfo {
   value?: string | null; resolvedModel?: string | null; displayName?: string | null; description?: string | null;

@@ -1,18 +1,18 @@
 // Owns the menu of everything else that can be done to a conversation, and its keys.
 import { useNavigate } from '@solidjs/router';
 import Ellipsis from 'lucide-solid/icons/ellipsis';
-import { attempt, fork, park, resume, stop } from '../daemon/acts';
+import { attempt, fork, park, resume, stop } from '../lobby/acts';
 import { rest, said, ticket } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
 import { markUnread, remove as removeSessions } from '../sessions/actions';
-import { useKeys } from '../shell/keys';
-import { Menu, type MenuGroup } from '../shell/menu';
-import { saveFrom } from '../shell/save';
-import { openSide } from '../shell/side';
-import { toast } from '../shell/toasts';
+import { useKeys } from '../parts/keys';
+import { Menu, type MenuGroup } from '../parts/menu';
+import { saveFrom } from '../parts/save';
+import { openSide } from '../parts/side';
+import { toast } from '../parts/toasts';
 import { showPanel, type PanelName } from '../side/panels';
-import type { Conversation } from './store';
+import type { Conversation } from '../live/store';
 
 /** The menu. */
 export function HeaderMore(props: { conversation: Conversation; session: Session; rename: () => void }) {

@@ -2,18 +2,18 @@
 import { useNavigate } from '@solidjs/router';
 import { For, Match, Show, Switch, createMemo, createSignal, onCleanup } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import { attempt, fork } from '../daemon/acts';
+import { attempt, fork } from '../lobby/acts';
 import { rest, said } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
 import type { PromptBlock } from '../fold/model';
-import { Layer } from '../shell/layer';
-import { ago, exact, many } from '../shell/time';
-import { toast } from '../shell/toasts';
+import { Layer } from '../parts/layer';
+import { ago, exact, many } from '../parts/time';
+import { toast } from '../parts/toasts';
 import { changeIn, fromCwd, withChanges, type ChangedFile } from '../side/changes';
 import { journal } from '../side/journal';
 import { Diff } from '../text/diff-view';
 import { SafeText } from '../text/safe';
-import type { Conversation } from './store';
+import type { Conversation } from '../live/store';
 
 interface Payload { canRewind?: boolean | null; error?: string | null; filesChanged?: (string | null)[] | null; insertions?: number | null; deletions?: number | null }
 

@@ -8,7 +8,7 @@ import { DecisionDock } from '../decision/dock';
 import { SidePanel } from '../side/side-panel';
 import { TasksStrip } from '../side/tasks';
 import { Header } from './header';
-import { ConversationContext, openConversation } from './store';
+import { ConversationContext, openConversation } from '../live/store';
 import { Transcript } from './transcript';
 
 const ChangesPage = lazy(() => import('../side/changes-page'));

@@ -3,12 +3,12 @@ import { A, useNavigate } from '@solidjs/router';
 import { Show } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
-import { useKeys } from '../shell/keys';
-import { toast } from '../shell/toasts';
+import { useKeys } from '../parts/keys';
+import { toast } from '../parts/toasts';
 import { copyText } from '../text/copy';
 import { openAsText } from '../text/output';
 import { SafeText } from '../text/safe';
-import { useConversation } from './store';
+import { useConversation } from '../live/store';
 
 /** More of a record than that is not drawn. */
 const MOST_CHARACTERS = 40_000;

@@ -1,14 +1,14 @@
 // Owns what can be done to a row of the transcript: each act with its word and its key, for the keys and for the row's menu.
 import { useNavigate } from '@solidjs/router';
 import { putIntoBox } from '../composer/draft';
-import { attempt, fork } from '../daemon/acts';
+import { attempt, fork } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
-import { toast } from '../shell/toasts';
+import { toast } from '../parts/toasts';
 import { copyText } from '../text/copy';
 import { textOf } from './plain';
 import type { Row } from './rows';
-import type { Conversation } from './store';
+import type { Conversation } from '../live/store';
 import type { TranscriptParts } from './transcript-keys';
 
 /** Something that can be done to a row. */

@@ -1,8 +1,8 @@
 // Owns the menu of a row: everything that its keys do, as words for a pointer or a finger. It is made when it is first wanted.
 import Ellipsis from 'lucide-solid/icons/ellipsis';
 import { Show, createSignal } from 'solid-js';
-import { keysOf } from '../shell/keys';
-import { Menu, type MenuGroup } from '../shell/menu';
+import { keysOf } from '../parts/keys';
+import { Menu, type MenuGroup } from '../parts/menu';
 import { spelledOut } from '../text/hostile';
 import { nameOf } from './row';
 import type { RowAct } from './row-acts';

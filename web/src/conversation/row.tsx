@@ -1,7 +1,7 @@
 // Owns how a row of the transcript is drawn, and what it is called by those who hear it.
 import { A } from '@solidjs/router';
 import { Match, Show, Switch, createMemo } from 'solid-js';
-import { clock, exact, many, money, now } from '../shell/time';
+import { clock, exact, many, money, now } from '../parts/time';
 import { Markdown } from '../text/markdown';
 import { SafeText } from '../text/safe';
 import { AgentGroup } from './cards/agent';
@@ -11,7 +11,7 @@ import { CallCard } from './cards/tools';
 import { lineOfCall, statusWord } from './call-words';
 import { useReading } from './reading';
 import type { Row, WorkDone } from './rows';
-import { useConversation } from './store';
+import { useConversation } from '../live/store';
 
 type Of<K extends Row['kind']> = Extract<Row, { kind: K }>;
 

@@ -1,7 +1,7 @@
 // Owns when a conversation counts as read: the end of a turn was in view for a second, in a page that was looked at.
 import { createEffect, createSignal, onCleanup, type Accessor } from 'solid-js';
 import { canAct } from '../daemon/role';
-import type { Conversation } from './store';
+import type { Conversation } from '../live/store';
 
 const LOOK_MS = 1_000;
 

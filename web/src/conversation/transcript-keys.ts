@@ -1,11 +1,11 @@
 // Owns the keys of the transcript: going from row to row, opening and folding, and what can be done to the row of the moment.
 import type { Accessor } from 'solid-js';
-import { useKeys, type Binding } from '../shell/keys';
+import { useKeys, type Binding } from '../parts/keys';
 import type { Reading } from './reading';
 import { isOpenNow, opens, type RowAct } from './row-acts';
 import type { Row } from './rows';
 import type { Sticking } from './sticking';
-import type { Conversation } from './store';
+import type { Conversation } from '../live/store';
 
 /** The things that the keys act on. */
 export interface TranscriptParts {

@@ -12,7 +12,7 @@ import { isSameRow, rowsOf, type Row } from './rows';
 import { keepPlace, takePlace, type ScrollPlace } from './scroll-place';
 import { watchSeen } from './seen';
 import { createSticking } from './sticking';
-import { useConversation } from './store';
+import { useConversation } from '../live/store';
 import { belowTop, holdRow } from './hold-place';
 import { useTranscriptKeys, type TranscriptParts } from './transcript-keys';
 

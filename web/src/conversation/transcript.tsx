@@ -5,7 +5,7 @@ import { Match, Show, Switch, createMemo, createSignal, onCleanup } from 'solid-
 import { AgentPage } from './agent-page';
 import { placeOf } from './place';
 import { RawPanel } from './raw-panel';
-import { useConversation } from './store';
+import { useConversation } from '../live/store';
 import { TranscriptList } from './transcript-list';
 
 /** A wait shorter than this is no news. */

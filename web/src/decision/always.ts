@@ -1,7 +1,7 @@
 // Owns "Always allow" in words: what a permission update means, how long it holds, and which ones can be offered.
 import type { Approval } from '../daemon/types';
-import { modeWord } from '../shell/mode-words';
-import { inputOf, isShell, mcpOf, toolOf } from './request';
+import { modeWord } from '../parts/mode-words';
+import { inputOf, isShell, mcpOf, toolOf } from '../lobby/request';
 
 /** A permission update, as the agent suggests it and takes it back. */
 export type Update = Record<string, unknown> & { type: string; destination?: string };

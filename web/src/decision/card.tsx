@@ -3,16 +3,16 @@ import { Match, Show, Suspense, Switch, lazy } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { said } from '../daemon/daemon';
 import type { Approval, ApprovalSummary } from '../daemon/types';
-import { ago } from '../shell/time';
+import { ago } from '../parts/time';
 import { SafeText } from '../text/safe';
 import type { CardProps } from './deciding';
-import { wholeOf } from './pending';
-import { PlanCard } from './plan-card';
+import { wholeOf } from '../lobby/pending';
 import { QuestionCard } from './question-card';
-import { cardKindOf, endOf, lineOf } from './request';
+import { cardKindOf, endOf, lineOf } from '../lobby/request';
 import { ToolCard } from './tool-card';
 
 const FormCard = lazy(() => import('./form-card'));
+const PlanCard = lazy(() => import('./plan-card'));
 
 /** The card of a request that waits. */
 export function DecisionCard(props: CardProps) {
@@ -20,7 +20,7 @@ export function DecisionCard(props: CardProps) {
   return (
     <Switch fallback={<ToolCard {...props} />}>
       <Match when={kind === 'question'}><QuestionCard {...props} /></Match>
-      <Match when={kind === 'plan'}><PlanCard {...props} /></Match>
+      <Match when={kind === 'plan'}><Suspense fallback={<p class="quiet">Loading the plan…</p>}><PlanCard {...props} /></Suspense></Match>
       <Match when={kind === 'form' || kind === 'visit' || kind === 'dialog'}><Suspense fallback={<p class="quiet">Loading its form…</p>}><FormCard {...props} /></Suspense></Match>
     </Switch>
   );

@@ -4,7 +4,7 @@ import { createAsked } from '../daemon/asked';
 import { rest } from '../daemon/daemon';
 import { Diff, DiffCounts } from '../text/diff-view';
 import type { CardProps, Deciding } from './deciding';
-import { pathOf, toolOf } from './request';
+import { pathOf, toolOf } from '../lobby/request';
 
 /** A replacement in a file. */
 interface Replacement { old: string; fresh: string; everywhere: boolean }

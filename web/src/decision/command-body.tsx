@@ -1,7 +1,7 @@
 // Owns how a command is shown before it runs: whole, each command of the line on its own row, with its risks on the words.
 import { For, Show } from 'solid-js';
 import { SafeText } from '../text/safe';
-import type { CommandRow, Mark, Risk } from './risk';
+import type { CommandRow, Mark, Risk } from '../lobby/risk';
 
 interface Part { text: string; isMarked: boolean }
 

@@ -6,7 +6,7 @@ import { isLive } from '../daemon/link';
 import { canAct } from '../daemon/role';
 import type { Approval, DecisionRequest } from '../daemon/types';
 import { forgetKept } from './kept';
-import { ask } from './pending';
+import { ask } from '../lobby/pending';
 import { useQuiet, useUnseen } from './quiet';
 
 /** The properties of a card. */

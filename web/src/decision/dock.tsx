@@ -2,9 +2,9 @@
 // that was decided. The card never takes the focus; after a decision the focus that it had goes on to the next card, or to the box.
 import { For, Show, createEffect, createMemo, createSignal, on, onCleanup } from 'solid-js';
 import type { Approval, ApprovalSummary } from '../daemon/types';
-import { lobby } from '../daemon/lobby';
+import { lobby } from '../lobby/lobby';
 import { DecidedLine, LoadedCard } from './card';
-import { ask, waitingIn } from './pending';
+import { ask, waitingIn } from '../lobby/pending';
 
 const LINE_MS = 4_000;
 

@@ -1,6 +1,6 @@
 // Owns the editing of a call before it is allowed: the command, the text of the file, or the arguments.
 import { For, Match, Show, Switch, createSignal, onMount } from 'solid-js';
-import type { CardKind } from './request';
+import type { CardKind } from '../lobby/request';
 
 type Input = Record<string, unknown>;
 

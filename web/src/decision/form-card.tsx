@@ -1,6 +1,6 @@
 // Owns the cards of MCP servers and of dialogs: a form from a schema, a page to visit, or what the agent shows.
 import { For, Match, Show, Switch, createMemo, createSignal, createUniqueId } from 'solid-js';
-import { useKeys } from '../shell/keys';
+import { useKeys } from '../parts/keys';
 import { Markdown } from '../text/markdown';
 import { spelledOut } from '../text/hostile';
 import { SafeText, safeNodes } from '../text/safe';
@@ -12,8 +12,8 @@ import { useDeciding, type CardProps } from './deciding';
 import { contentOf, fieldsOf, problemOf, type Field, type Value } from './form';
 import { Facts, Frame } from './frame';
 import { keptStore } from './kept';
-import { cardKindOf, questionOf } from './request';
-import { riskOf } from './risk';
+import { cardKindOf, questionOf } from '../lobby/request';
+import { riskOf } from '../lobby/risk';
 
 /** The card of a form, a page or a dialog. */
 export default function FormCard(props: CardProps) {

@@ -1,6 +1,6 @@
 // Owns the frame of every card: the question on top, a body that scrolls, and buttons that are always in view.
 import { Show, type JSX } from 'solid-js';
-import { ago, clock, exact, now } from '../shell/time';
+import { ago, clock, exact, now } from '../parts/time';
 import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import type { CardProps, Deciding } from './deciding';

@@ -3,13 +3,13 @@ import { A, useSearchParams } from '@solidjs/router';
 import { For, Show, createEffect, createSignal, on } from 'solid-js';
 import { rest, said } from '../daemon/daemon';
 import { LOGIN_HEADER, loginKey } from '../daemon/login';
-import { lobby } from '../daemon/lobby';
+import { lobby } from '../lobby/lobby';
 import type { Approval } from '../daemon/types';
-import { titleOf } from '../sessions/words';
-import { saveAs } from '../shell/save';
-import { ago, exact } from '../shell/time';
+import { titleOf } from '../lobby/words';
+import { saveAs } from '../parts/save';
+import { ago, exact } from '../parts/time';
 import { SafeText } from '../text/safe';
-import { endOf, lineOf } from './request';
+import { endOf, lineOf } from '../lobby/request';
 
 const HOWS = { person: 'A person', rule: 'A rule', expiry: 'A time limit', covered: 'Another decision', hook: 'A hook', cli: 'The agent', withdrawal: 'Taken back', abandonment: 'Its process ended' } as const;
 type How = keyof typeof HOWS;

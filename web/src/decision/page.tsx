@@ -2,17 +2,17 @@
 import { A, useNavigate, useParams, useSearchParams } from '@solidjs/router';
 import { For, Show, createEffect, createMemo, createRoot, lazy, onMount } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import { lobby, sessions } from '../daemon/lobby';
-import { byNeed } from '../sessions/order';
+import { lobby, sessions } from '../lobby/lobby';
+import { byNeed } from '../lobby/order';
 import { Row } from '../sessions/row';
-import { titleOf } from '../sessions/words';
-import { useKeys } from '../shell/keys';
-import { ago, clock, exact, now } from '../shell/time';
+import { titleOf } from '../lobby/words';
+import { useKeys } from '../parts/keys';
+import { ago, clock, exact, now } from '../parts/time';
 import { SafeText } from '../text/safe';
 import { DecidedLine, LoadedCard } from './card';
 import { passFocus, useEnded } from './dock';
-import { waiting, wholeOf, type Waiting } from './pending';
-import { briefOf, lineOf } from './request';
+import { waiting, wholeOf, type Waiting } from '../lobby/pending';
+import { briefOf, lineOf } from '../lobby/request';
 import '../look/decision.css';
 
 const History = lazy(() => import('./history'));

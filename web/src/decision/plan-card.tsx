@@ -2,8 +2,8 @@
 import { For, Show, createMemo, createSignal } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { rest } from '../daemon/daemon';
-import { useKeys } from '../shell/keys';
-import { modesFor } from '../shell/mode-words';
+import { useKeys } from '../parts/keys';
+import { modesFor } from '../parts/mode-words';
 import { spelledOut } from '../text/hostile';
 import { Markdown } from '../text/markdown';
 import { SafeText } from '../text/safe';
@@ -11,11 +11,11 @@ import { useDeciding, type CardProps } from './deciding';
 import { Deny } from './deny';
 import { Facts, Frame } from './frame';
 import { keptStore } from './kept';
-import { inputOf } from './request';
+import { inputOf } from '../lobby/request';
 import { partsOf, planOf, withStep } from './steps';
 
 /** The card of a plan. */
-export function PlanCard(props: CardProps) {
+export default function PlanCard(props: CardProps) {
   const given = () => props.approval.plan ?? '';
   const [kept, setKept] = keptStore<{ plan: string; next: string; remarks: Record<string, string> }>(props.approval.id, { plan: given(), next: '', remarks: {} });
   const [mode, setMode] = createSignal<'plain' | 'deny' | 'interrupt' | 'text'>('plain');

@@ -1,7 +1,7 @@
 // Owns the card of questions: one step each, options by click or number, an answer of one's own, a remark, and all sent at once.
 import { For, Show, createMemo, createSignal } from 'solid-js';
 import { produce } from 'solid-js/store';
-import { useKeys } from '../shell/keys';
+import { useKeys } from '../parts/keys';
 import { spelledOut } from '../text/hostile';
 import { Markdown } from '../text/markdown';
 import { SafeText } from '../text/safe';

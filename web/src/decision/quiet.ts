@@ -1,7 +1,7 @@
 // Owns when a decision may be taken: its question and buttons were in view for a while, as they are now, and no key was pressed
 // for as long. A sentence that somebody is typing decides nothing, nor does the second press of a double click.
 import { createSignal, onCleanup, onMount } from 'solid-js';
-import { isModifier, lastKey } from '../shell/keys';
+import { isModifier, lastKey } from '../parts/keys';
 
 /** How long question and buttons are in view, and the keys are quiet, before a key or a tap counts. */
 export const QUIET_MS = 400;

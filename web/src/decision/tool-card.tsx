@@ -1,7 +1,7 @@
 // Owns the card of a call of a tool: what would happen, its risks, and allow, deny, always allow and edit first.
 import { Match, Show, Switch, createMemo, createSignal } from 'solid-js';
 import { canAct } from '../daemon/role';
-import { useKeys } from '../shell/keys';
+import { useKeys } from '../parts/keys';
 import { SafeText } from '../text/safe';
 import { AlwaysPanel } from './always-panel';
 import { updatesFor, type Update } from './always';
@@ -12,8 +12,8 @@ import { useDeciding, type CardProps } from './deciding';
 import { Deny } from './deny';
 import { EditFirst } from './edit-first';
 import { Facts, Frame } from './frame';
-import { cardKindOf, inputOf, pathOf, questionOf, toolOf, type CardKind } from './request';
-import { riskOf } from './risk';
+import { cardKindOf, inputOf, pathOf, questionOf, toolOf, type CardKind } from '../lobby/request';
+import { riskOf } from '../lobby/risk';
 
 type Mode = 'plain' | 'sure' | 'deny' | 'interrupt' | 'always' | 'always-sure' | 'edit';
 

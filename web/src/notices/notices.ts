@@ -1,9 +1,9 @@
 // Owns the notices of the browser while the page is open, and the marks on its tab.
 import { createEffect, createRoot, createSignal, on } from 'solid-js';
 import { isLive } from '../daemon/link';
-import { lobby, sessions } from '../daemon/lobby';
+import { lobby, sessions } from '../lobby/lobby';
 import type { SessionSummary } from '../daemon/types';
-import { choices } from '../settings/choices';
+import { choices } from '../parts/choices';
 import { due, isQuiet, itemsOf, type Item } from './rules';
 
 const shown = new Map<string, Notification | null>();

@@ -1,11 +1,11 @@
 // Owns what a person can do with sessions of the list, one or many: each says what came of it.
 import { createSignal } from 'solid-js';
-import { requests } from '../daemon/acts';
+import { requests } from '../lobby/acts';
 import { rest, said } from '../daemon/daemon';
-import { lobby } from '../daemon/lobby';
-import { many } from '../shell/time';
-import { toast } from '../shell/toasts';
-import { titleOf } from './words';
+import { lobby } from '../lobby/lobby';
+import { many } from '../parts/time';
+import { toast } from '../parts/toasts';
+import { titleOf } from '../lobby/words';
 
 /** A dialog's question about sessions. */
 export interface Asking { kind: 'rename' | 'tag' | 'snooze'; ids: string[] }

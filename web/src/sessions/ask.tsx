@@ -1,8 +1,8 @@
 // Owns the small dialogs of the list: a name, a tag, until when to put off.
 import { For, Match, Switch, createSignal, onMount } from 'solid-js';
-import { lobby, sessions } from '../daemon/lobby';
-import { Layer } from '../shell/layer';
-import { many } from '../shell/time';
+import { lobby, sessions } from '../lobby/lobby';
+import { Layer } from '../parts/layer';
+import { many } from '../parts/time';
 import { asking, rename, setAsking, snooze, tag, type Asking } from './actions';
 
 const whose = (ids: string[]) => (ids.length === 1 ? '' : ` of ${many(ids.length, 'session')}`);

@@ -1,6 +1,6 @@
 // Owns what is done with many sessions at once. Nothing is ever decided in bulk.
 import { For, Show } from 'solid-js';
-import { many } from '../shell/time';
+import { many } from '../parts/time';
 import { doWith, type Doing } from './doings';
 import { picked, pickNone } from './view';
 

@@ -1,9 +1,9 @@
 // Owns the field for a directory: recent ones at once, others completed inside the allowed roots.
 import { For, Show, createMemo, createSignal, createUniqueId, onCleanup } from 'solid-js';
 import { rest } from '../daemon/daemon';
-import { sessions } from '../daemon/lobby';
+import { sessions } from '../lobby/lobby';
 import { SafeText } from '../text/safe';
-import { place } from './words';
+import { place } from '../lobby/words';
 
 const RECENT = 6;
 const PAUSE_MS = 80;

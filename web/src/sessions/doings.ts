@@ -1,10 +1,10 @@
 // Owns which actions the sessions that are meant offer, with their words and keys: for keys, the menu of a row, and many rows.
 import type { useNavigate } from '@solidjs/router';
-import { lobby } from '../daemon/lobby';
+import { lobby } from '../lobby/lobby';
 import { canAct } from '../daemon/role';
 import type { SessionSummary } from '../daemon/types';
-import type { Binding } from '../shell/keys';
-import { toast } from '../shell/toasts';
+import type { Binding } from '../parts/keys';
+import { toast } from '../parts/toasts';
 import { fork, keepWaiting, leaveIt, markRead, markUnread, park, remove, resume, setAsking, stop, takeUp } from './actions';
 
 /** Something that can be done with sessions. */

@@ -1,8 +1,8 @@
 // Owns what a list without a row says.
 import { Match, Show, Switch } from 'solid-js';
 import { isLive } from '../daemon/link';
-import { lobby } from '../daemon/lobby';
-import { hasList } from '../shell/layout';
+import { lobby } from '../lobby/lobby';
+import { hasList } from '../parts/layout';
 import { NO_FILTER, inWords, isEmpty } from './filter';
 import { QuickStart } from './quick-start';
 import { filter, useFilter } from './view';

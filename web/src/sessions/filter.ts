@@ -1,6 +1,6 @@
 // Owns the filter of the list, as it stands in the address: `?q=&state=&project=&tag=`.
 import type { SessionSummary } from '../daemon/types';
-import { GROUPS, groupOf, type GroupName } from './order';
+import { GROUPS, groupOf, type GroupName } from '../lobby/order';
 
 /** The conditions of a search; an empty text is none. */
 export interface Filter { q: string; state: GroupName | ''; project: string; tag: string }

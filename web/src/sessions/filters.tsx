@@ -3,13 +3,13 @@ import { A } from '@solidjs/router';
 import { For, Show, createMemo, createSignal } from 'solid-js';
 import Plus from 'lucide-solid/icons/plus';
 import ListFilter from 'lucide-solid/icons/list-filter';
-import { sessions } from '../daemon/lobby';
+import { sessions } from '../lobby/lobby';
 import { canAct } from '../daemon/role';
 import { spelledOut } from '../text/hostile';
 import { NO_FILTER, type Filter } from './filter';
-import { GROUPS, type GroupName } from './order';
+import { GROUPS, type GroupName } from '../lobby/order';
 import { filter, useFilter } from './view';
-import { place } from './words';
+import { place } from '../lobby/words';
 
 const distinct = (all: (string | null | undefined)[]): string[] => [...new Set(all.filter((one): one is string => one != null && one !== ''))].sort();
 

@@ -1,8 +1,8 @@
 // Owns which commands a row may show with Allow beside them: one line, wholly visible, and nothing in it that a person could
 // overlook.
 import type { Approval } from '../daemon/types';
-import { riskOf } from '../decision/risk';
-import { inputOf } from './words';
+import { riskOf } from '../lobby/risk';
+import { inputOf } from '../lobby/words';
 
 /** A longer command would not be seen whole in a row. */
 const LONGEST = 200;

@@ -1,5 +1,5 @@
 // Owns the lines of the list: headings, directories and rows in one sequence, and how it holds still under a finger.
-import type { Group, GroupName } from './order';
+import type { Group, GroupName } from '../lobby/order';
 
 /** A line. Its key tells lines apart, over all arrangements. */
 export type Line =

@@ -1,6 +1,6 @@
 // Owns the draft of a new session: what its form holds, what the daemon is asked for, and what is wrong with it.
 import type { CreateRequest, LaunchOptions } from '../daemon/types';
-import { MODES } from '../shell/mode-words';
+import { MODES } from '../parts/mode-words';
 import { PAGE_OPTIONS } from './launch';
 
 /** The form's content, as text. */

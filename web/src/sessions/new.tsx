@@ -5,15 +5,15 @@ import { createStore } from 'solid-js/store';
 import { TrunklineError, newUuid } from 'trunkline-client';
 import { rest, said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
-import { lobby, sessions } from '../daemon/lobby';
+import { lobby, sessions } from '../lobby/lobby';
 import { canAct } from '../daemon/role';
-import { Layer } from '../shell/layer';
-import { MODES, effortWord } from '../shell/mode-words';
+import { Layer } from '../parts/layer';
+import { MODES, effortWord } from '../parts/mode-words';
 import { spelledOut } from '../text/hostile';
 import { DirectoryField, recentDirectories } from './directory';
 import { EFFORTS, EMPTY, fieldOf, keepDraft, keptDraft, requestOf, type Draft, type Problems } from './new-draft';
 import { Simulated } from './simulated';
-import { titleOf } from './words';
+import { titleOf } from '../lobby/words';
 
 const FORKABLE = 50;
 

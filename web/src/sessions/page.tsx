@@ -1,15 +1,15 @@
 // Owns the page "Sessions": the list where the frame has none beside the page, else what a person does first.
 import { A } from '@solidjs/router';
 import { Match, Show, Switch } from 'solid-js';
-import { lobby, sessions } from '../daemon/lobby';
-import { hasList } from '../shell/layout';
-import { many } from '../shell/time';
-import { needing } from '../shell/needing';
+import { lobby, sessions } from '../lobby/lobby';
+import { hasList } from '../parts/layout';
+import { many } from '../parts/time';
+import { needing } from '../lobby/needing';
 import { SafeText } from '../text/safe';
 import { SessionList } from './list';
-import { nextNeeding } from './order';
+import { nextNeeding } from '../lobby/order';
 import { QuickStart } from './quick-start';
-import { titleOf } from './words';
+import { titleOf } from '../lobby/words';
 
 /** The page. */
 export function SessionsPage() {

@@ -3,7 +3,7 @@ import { useNavigate } from '@solidjs/router';
 import { Show, createEffect, createSignal, untrack } from 'solid-js';
 import { rest, said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
-import { lobby } from '../daemon/lobby';
+import { lobby } from '../lobby/lobby';
 import { canAct } from '../daemon/role';
 import { DirectoryField, recentDirectories } from './directory';
 import { PAGE_OPTIONS } from './launch';

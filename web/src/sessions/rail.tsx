@@ -1,12 +1,12 @@
 // Owns the rail of middle widths: one shape for each session, in the order of attention.
 import { A } from '@solidjs/router';
 import { For, createMemo } from 'solid-js';
-import { sessions } from '../daemon/lobby';
-import { StateShape, shownAs, wordOf } from '../shell/state';
+import { sessions } from '../lobby/lobby';
+import { StateShape, shownAs, wordOf } from '../lobby/state';
 import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
-import { arrange } from './order';
-import { titleOf } from './words';
+import { arrange } from '../lobby/order';
+import { titleOf } from '../lobby/words';
 
 /** The most shapes of the rail; the list has the others. */
 const MOST = 60;

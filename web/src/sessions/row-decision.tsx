@@ -2,13 +2,13 @@
 // out of a failure.
 import { A } from '@solidjs/router';
 import { Match, Show, Switch, createEffect, createMemo, createSignal, on, onCleanup } from 'solid-js';
-import { interrupt } from '../daemon/acts';
+import { interrupt } from '../lobby/acts';
 import { rest, said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { canAct } from '../daemon/role';
 import type { Approval, SessionSummary } from '../daemon/types';
-import { lastKey } from '../shell/keys';
-import { toast } from '../shell/toasts';
+import { lastKey } from '../parts/keys';
+import { toast } from '../parts/toasts';
 import { keepWaiting, leaveIt, resume } from './actions';
 import { commandInFull } from './in-full';
 

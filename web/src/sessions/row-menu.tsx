@@ -1,7 +1,7 @@
 // Owns the menu of a row: everything that its keys do, in words.
 import { DropdownMenu } from '@kobalte/core/dropdown-menu';
 import { For, Show } from 'solid-js';
-import { keysOf } from '../shell/keys';
+import { keysOf } from '../parts/keys';
 
 /** An entry of the menu, with its key. */
 export interface Entry { word: string; keys: string; run: () => void; isDanger?: boolean }

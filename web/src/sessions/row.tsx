@@ -6,16 +6,16 @@ import { isUnsentIn } from '../composer/outbox';
 import { canAct } from '../daemon/role';
 import { isLive } from '../daemon/link';
 import type { SessionSummary } from '../daemon/types';
-import { StateShape, shownAs } from '../shell/state';
-import { exact, money, now } from '../shell/time';
+import { StateShape, shownAs } from '../lobby/state';
+import { exact, money, now } from '../parts/time';
 import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
-import { askedBy } from './asked';
+import { askedBy } from '../lobby/asked';
 import { commandInFull } from './in-full';
-import { stateSince } from './order';
+import { stateSince } from '../lobby/order';
 import { RowDecision } from './row-decision';
 import { cursor, pick, picked } from './view';
-import { lastPart, moreDecisions, place, putOffOf, sayingOf, timeOf, titleOf } from './words';
+import { lastPart, moreDecisions, place, putOffOf, sayingOf, timeOf, titleOf } from '../lobby/words';
 
 /** A row. It is one stop of the Tab key; its buttons are stops while it is the row of the keys. */
 export function Row(props: { session: SessionSummary; inProject: boolean; onMenu?: (id: string, at: HTMLElement) => void }) {

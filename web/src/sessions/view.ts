@@ -1,11 +1,11 @@
 // Owns what the list shows now: filter, folded groups, the row of the keys, selected rows, and whether it holds still.
 import { useLocation, useNavigate } from '@solidjs/router';
 import { createEffect, createMemo, createRoot, createSignal } from 'solid-js';
-import { lobby, sessions } from '../daemon/lobby';
+import { lobby, sessions } from '../lobby/lobby';
 import { deleting } from './actions';
 import { NO_FILTER, filterOf, matches, searchOf, type Filter } from './filter';
 import { areSameLines, heldLines, linesOf, type Held, type Line } from './lines';
-import { arrange, type GroupName } from './order';
+import { arrange, type GroupName } from '../lobby/order';
 
 const FOLDED = 'trunkline.folded';
 

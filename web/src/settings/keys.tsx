@@ -1,6 +1,6 @@
 // Owns the person's own keys.
 import { For, Show, createMemo } from 'solid-js';
-import { changeKey, changedKeys, keysOf, lettersOn, places, useLetters } from '../shell/keys';
+import { changeKey, changedKeys, keysOf, lettersOn, places, useLetters } from '../parts/keys';
 
 /** The part "Keys": those of the frame, which hold on every page, and those that were changed. */
 export function Keys() {

@@ -2,9 +2,9 @@
 import { For, Show, createSignal } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
-import { signOutHere } from '../shell/sign-out';
-import { toast } from '../shell/toasts';
-import { ago, exact } from '../shell/time';
+import { signOutHere } from './sign-out';
+import { toast } from '../parts/toasts';
+import { ago, exact } from '../parts/time';
 
 /** The part "Logins". */
 export function Logins() {

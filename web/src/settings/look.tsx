@@ -1,6 +1,6 @@
 // Owns how the page looks to a person: theme, density, data saver. A choice holds at once.
 import { For } from 'solid-js';
-import { choices, choose, type Choices } from './choices';
+import { choices, choose, type Choices } from '../parts/choices';
 
 const THEMES: { value: Choices['theme']; word: string }[] = [{ value: 'system', word: 'As the system' }, { value: 'light', word: 'Light' }, { value: 'dark', word: 'Dark' }];
 const DENSITIES: { value: Choices['density']; word: string }[] = [{ value: 'comfortable', word: 'Comfortable' }, { value: 'compact', word: 'Compact' }];

@@ -1,7 +1,7 @@
 // Owns which notices a person wants from this browser.
 import { Show } from 'solid-js';
 import { askForNotices, permission } from '../notices/notices';
-import { choices, choose } from './choices';
+import { choices, choose } from '../parts/choices';
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 

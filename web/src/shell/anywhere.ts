@@ -1,12 +1,12 @@
 // Owns the keys that work on every page, and what they do. Each is a button too: in the bar, behind More, or in the palette.
 import { useLocation, useNavigate } from '@solidjs/router';
 import { createEffect, createSignal } from 'solid-js';
-import { sessions } from '../daemon/lobby';
+import { sessions } from '../lobby/lobby';
 import { canAct } from '../daemon/role';
-import { nextNeeding } from '../sessions/order';
-import { choices, choose, type Choices } from '../settings/choices';
-import { placesNow, useKeys, type Binding, type Place } from './keys';
-import { toast } from './toasts';
+import { nextNeeding } from '../lobby/order';
+import { choices, choose, type Choices } from '../parts/choices';
+import { placesNow, useKeys, type Binding, type Place } from '../parts/keys';
+import { toast } from '../parts/toasts';
 
 /** A layer over the page that belongs to no address. */
 export type OpenLayer = 'palette' | 'keys' | 'log' | null;

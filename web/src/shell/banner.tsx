@@ -1,8 +1,8 @@
 // Owns the line about the connection: nothing in the first 1.5 s of a loss, then what is so, and when the page tries again.
 import { Match, Show, Switch, createEffect, createMemo, createSignal, onCleanup } from 'solid-js';
 import { connect, connection, isLive, ride } from '../daemon/link';
-import { lobby } from '../daemon/lobby';
-import { now } from './time';
+import { lobby } from '../lobby/lobby';
+import { now } from '../parts/time';
 import { isOld, reload } from './upgrade';
 
 /** A loss shorter than this is no news. */

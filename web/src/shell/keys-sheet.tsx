@@ -1,7 +1,7 @@
 // Owns the sheet behind `?`: the keys that work where one is. Each line is a button that does the same.
 import { For, Show } from 'solid-js';
-import { keysOf, lettersOn, type Binding, type Place } from './keys';
-import { Layer } from './layer';
+import { keysOf, lettersOn, type Binding, type Place } from '../parts/keys';
+import { Layer } from '../parts/layer';
 
 /** Keys as people read them. */
 const shown = (keys: string): string => keys.replace(/^(Ctrl|Alt) (.)$/, (_, held: string, key: string) => `${held} ${key.toUpperCase()}`).replace('Escape', 'Esc').replace('ArrowDown', '↓').replace('ArrowUp', '↑');

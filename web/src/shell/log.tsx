@@ -1,9 +1,9 @@
 // Owns the log of messages (`g l`): what the page said after the person did something.
 import { For, Show } from 'solid-js';
 import { SafeText } from '../text/safe';
-import { Layer } from './layer';
-import { ago, exact } from './time';
-import { toastLog } from './toasts';
+import { Layer } from '../parts/layer';
+import { ago, exact } from '../parts/time';
+import { toastLog } from '../parts/toasts';
 
 /** The log, newest first. */
 export default function MessageLog(props: { onClose: () => void }) {

@@ -5,7 +5,7 @@ import ChartColumn from 'lucide-solid/icons/chart-column';
 import Diamond from 'lucide-solid/icons/diamond';
 import Ellipsis from 'lucide-solid/icons/ellipsis';
 import List from 'lucide-solid/icons/list';
-import { needing } from './needing';
+import { needing } from '../lobby/needing';
 
 /** Pages behind More, in their order. */
 const MORE = [

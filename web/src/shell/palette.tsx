@@ -1,14 +1,14 @@
 // Owns the palette (Ctrl K): sessions, pages and actions by their words.
 import { useNavigate } from '@solidjs/router';
 import { For, Show, createMemo, createSignal, onMount } from 'solid-js';
-import { sessions } from '../daemon/lobby';
-import { arrange } from '../sessions/order';
-import { lastPart, titleOf } from '../sessions/words';
+import { sessions } from '../lobby/lobby';
+import { arrange } from '../lobby/order';
+import { lastPart, titleOf } from '../lobby/words';
 import { SafeText } from '../text/safe';
-import { keysOf, type Place } from './keys';
-import { Layer } from './layer';
-import { bestOf } from './match';
-import { StateShape, shownAs, type Shown } from './state';
+import { keysOf, type Place } from '../parts/keys';
+import { Layer } from '../parts/layer';
+import { bestOf } from '../parts/match';
+import { StateShape, shownAs, type Shown } from '../lobby/state';
 
 const MOST = 30;
 

@@ -2,9 +2,9 @@
 // written. Drafts are in the browser's database, and the transcript keeps its place over a reload.
 import { createEffect, createRoot, createSignal, on } from 'solid-js';
 import { isLive } from '../daemon/link';
-import { lobby } from '../daemon/lobby';
-import { lastKey } from './keys';
-import { now } from './time';
+import { lobby } from '../lobby/lobby';
+import { lastKey } from '../parts/keys';
+import { now } from '../parts/time';
 
 /** A person who pressed a key so recently is not disturbed. */
 const QUIET_MS = 3_000;

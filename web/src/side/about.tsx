@@ -2,12 +2,12 @@
 import { A } from '@solidjs/router';
 import { For, Show, type ParentProps } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import { companyWords } from '../conversation/company';
-import type { Conversation } from '../conversation/store';
+import { companyWords } from '../live/company';
+import type { Conversation } from '../live/store';
 import { rest } from '../daemon/daemon';
 import type { AttachedClient, Session } from '../daemon/types';
-import { modeWord, modelWord } from '../shell/mode-words';
-import { ago, count, exact, many, money } from '../shell/time';
+import { modeWord, modelWord } from '../parts/mode-words';
+import { ago, count, exact, many, money } from '../parts/time';
 import { SafeText } from '../text/safe';
 import { McpServers } from './mcp';
 

@@ -1,9 +1,9 @@
 // Owns the list of sub-agents of a conversation: each with its kind, what it does now, its steps, tokens and time.
 import { A } from '@solidjs/router';
 import { For, Show } from 'solid-js';
-import type { Conversation } from '../conversation/store';
+import type { Conversation } from '../live/store';
 import type { Agent, CallBlock, Folded } from '../fold/model';
-import { clock, count, many, now } from '../shell/time';
+import { clock, count, many, now } from '../parts/time';
 import { SafeText } from '../text/safe';
 import { calm } from './calm';
 

@@ -1,10 +1,10 @@
 // Owns the list of changed files: in the side panel from what is loaded, and from the whole journal once somebody looks.
 import { A } from '@solidjs/router';
 import { For, Show, createMemo, createSignal, onCleanup, onMount, type Accessor } from 'solid-js';
-import type { Conversation } from '../conversation/store';
+import type { Conversation } from '../live/store';
 import { said } from '../daemon/daemon';
 import type { Folded } from '../fold/model';
-import { count } from '../shell/time';
+import { count } from '../parts/time';
 import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import { calm } from './calm';

@@ -1,9 +1,9 @@
 // Owns what fills the context of a conversation, by kind.
 import { For, Show } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import type { Conversation } from '../conversation/store';
+import type { Conversation } from '../live/store';
 import { rest, said } from '../daemon/daemon';
-import { count } from '../shell/time';
+import { count } from '../parts/time';
 import { SafeText } from '../text/safe';
 
 interface Category { name?: string | null; tokens?: number | null; kind?: string | null }

@@ -1,11 +1,11 @@
 // Owns the MCP servers of a session: how each is, on and off, and connecting again.
 import { For, Show } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import { attempt } from '../daemon/acts';
+import { attempt } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import { entryOf } from '../fold/raw';
-import { many } from '../shell/time';
+import { many } from '../parts/time';
 import { SafeText } from '../text/safe';
 
 interface Server { name?: string | null; status?: string | null; error?: string | null; scope?: string | null; transport?: string | null; tools?: unknown[] | null }

@@ -1,6 +1,6 @@
 // Owns the plan of a conversation: the agent's to-do list, as it is now.
 import { For, Show } from 'solid-js';
-import type { Conversation } from '../conversation/store';
+import type { Conversation } from '../live/store';
 import type { Todo } from '../fold/model';
 import { SafeText } from '../text/safe';
 import { calm } from './calm';

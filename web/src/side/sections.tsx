@@ -2,7 +2,7 @@
 import ChevronRight from 'lucide-solid/icons/chevron-right';
 import { For, Show, createEffect, createMemo, createSignal, on, type JSX } from 'solid-js';
 import { Dynamic } from 'solid-js/web';
-import type { Conversation } from '../conversation/store';
+import type { Conversation } from '../live/store';
 import { About } from './about';
 import { Agents, agentCalls } from './agents';
 import { calm } from './calm';

@@ -1,7 +1,7 @@
 // Owns the side panel of a conversation. Its sections are loaded when it is first shown.
 import { Show, Suspense, lazy } from 'solid-js';
-import type { Conversation } from '../conversation/store';
-import { Side, isSideShown } from '../shell/side';
+import type { Conversation } from '../live/store';
+import { Side, isSideShown } from '../parts/side';
 
 const Sections = lazy(() => import('./sections'));
 

@@ -1,13 +1,13 @@
 // Owns the background tasks of a conversation: the list, the live output of one that is looked at, and the strip above the box.
 import { For, Show, createSignal, onCleanup } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import type { Conversation } from '../conversation/store';
-import { attempt } from '../daemon/acts';
+import type { Conversation } from '../live/store';
+import { attempt } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Folded, Task } from '../fold/model';
-import { openSide } from '../shell/side';
-import { bytes, clock, count, many, now } from '../shell/time';
+import { openSide } from '../parts/side';
+import { bytes, clock, count, many, now } from '../parts/time';
 import { spelledOut } from '../text/hostile';
 import { Output } from '../text/output';
 import { SafeText } from '../text/safe';

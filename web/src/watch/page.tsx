@@ -1,13 +1,13 @@
 // Owns the page "Watch", for a second screen: up to nine sessions that are read from three metres.
 import { A, useSearchParams } from '@solidjs/router';
 import { For, Show, createMemo } from 'solid-js';
-import { lobby, sessions } from '../daemon/lobby';
+import { lobby, sessions } from '../lobby/lobby';
 import type { SessionSummary } from '../daemon/types';
-import { askedBy } from '../sessions/asked';
-import { arrange } from '../sessions/order';
-import { lastPart, sayingOf, timeOf, titleOf } from '../sessions/words';
-import { StateShape, shownAs, wordOf } from '../shell/state';
-import { exact, many, now } from '../shell/time';
+import { askedBy } from '../lobby/asked';
+import { arrange } from '../lobby/order';
+import { lastPart, sayingOf, timeOf, titleOf } from '../lobby/words';
+import { StateShape, shownAs, wordOf } from '../lobby/state';
+import { exact, many, now } from '../parts/time';
 import { SafeText } from '../text/safe';
 import '../look/watch.css';
 

@@ -2,12 +2,12 @@
 import { A } from '@solidjs/router';
 import { For, Show, createMemo } from 'solid-js';
 import type { Agent, Block, CallBlock } from '../../fold/model';
-import { many } from '../../shell/time';
+import { many } from '../../parts/time';
 import { Markdown } from '../../text/markdown';
 import { SafeText } from '../../text/safe';
 import { lineOfCall, statusWord } from '../call-words';
 import { useReading } from '../reading';
-import { useConversation } from '../store';
+import { useConversation } from '../../live/store';
 import { Card, Elapsed } from './card';
 
 const LAST_STEPS = 3;

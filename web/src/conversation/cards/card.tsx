@@ -2,11 +2,11 @@
 import { A } from '@solidjs/router';
 import { Show, createMemo, type JSX } from 'solid-js';
 import type { CallBlock } from '../../fold/model';
-import { clock, exact, now } from '../../shell/time';
+import { clock, exact, now } from '../../parts/time';
 import { SafeText } from '../../text/safe';
 import { lineOfCall, statusWord } from '../call-words';
 import { useReading } from '../reading';
-import { useConversation } from '../store';
+import { useConversation } from '../../live/store';
 
 const SHAPES: Record<CallBlock['status'], string> = { writing: '◔', running: '≡', asked: '◆', done: '✓', failed: '▲', denied: '⊘', stopped: '□' };
 

@@ -1,7 +1,7 @@
 // Owns pictures of a record: drawn from the data that the record holds, never fetched, and on a tap where data is dear.
 import { For, Show, createSignal } from 'solid-js';
 import type { Picture } from '../../fold/model';
-import { savesData } from '../saver';
+import { savesData } from '../../live/saver';
 
 /** More pixels than these are not drawn unasked. */
 const MOST_BYTES = 4_000_000;

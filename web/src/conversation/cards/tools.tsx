@@ -11,7 +11,7 @@ import { Output } from '../../text/output';
 import { SafeText } from '../../text/safe';
 import { TaskOutput } from '../../side/tasks';
 import { kindOf, outputOf, sidesOf } from '../call-words';
-import { useConversation } from '../store';
+import { useConversation } from '../../live/store';
 import { Pictures } from './pictures';
 import { AgentCard } from './agent';
 import { Card } from './card';

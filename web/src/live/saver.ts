@@ -1,5 +1,5 @@
 // Owns whether the page is to be sparing with data, by the person's choice or the browser's, and what it leaves out then.
-import { choices } from '../settings/choices';
+import { choices } from '../parts/choices';
 
 /** Whether less is to be loaded. */
 export const savesData = (): boolean =>

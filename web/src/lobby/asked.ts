@@ -1,7 +1,7 @@
 // Owns the requests of the decisions that rows show: the lobby names them, and each is asked for once, and again after a failure.
 import { createSignal } from 'solid-js';
 import type { Approval, SessionSummary } from '../daemon/types';
-import { wholeOf } from '../decision/pending';
+import { wholeOf } from './pending';
 
 /** As many as there are sessions in the page's picture: a smaller number would let go what rows still show. */
 const MOST_KEPT = 2_000;

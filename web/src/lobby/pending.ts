@@ -1,7 +1,7 @@
 // Owns which requests wait for a person, in their order, and the whole of each: nothing is decided of which a part is missing.
 import { createMemo, createRoot } from 'solid-js';
 import { rest } from '../daemon/daemon';
-import { lobby, sessions } from '../daemon/lobby';
+import { lobby, sessions } from './lobby';
 import type { Approval, ApprovalSummary, SessionSummary } from '../daemon/types';
 
 /** A request that waits, with its session. */

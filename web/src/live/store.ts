@@ -3,7 +3,7 @@
 import { batch, createContext, createEffect, createMemo, createSignal, on, onCleanup, useContext, type Accessor } from 'solid-js';
 import { rest } from '../daemon/daemon';
 import { ride, send, type Frame } from '../daemon/link';
-import { lobby } from '../daemon/lobby';
+import { lobby } from '../lobby/lobby';
 import type { Approval, AttachedClient, Session } from '../daemon/types';
 import { Fold, lineOf } from '../fold/fold';
 import type { Folded, Line, Picture, PromptBlock } from '../fold/model';

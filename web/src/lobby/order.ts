@@ -1,6 +1,6 @@
 // Owns the order of attention: which session stands where in the list, and why. Ties go by time, then by id.
 import type { SessionSummary } from '../daemon/types';
-import { shownAs } from '../shell/state';
+import { shownAs } from './state';
 
 /** A group of the list. */
 export type GroupName = 'needs' | 'to-read' | 'working' | 'ready' | 'at-rest';

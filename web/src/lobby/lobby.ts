@@ -1,8 +1,8 @@
 // Owns the page's picture of all sessions: a snapshot, then each change, resumed by event ids.
 import { batch, createSignal } from 'solid-js';
 import { createStore, produce, reconcile } from 'solid-js/store';
-import { ride, type Frame } from './link';
-import type { LobbyFrame, SessionSummary } from './types';
+import { ride, type Frame } from '../daemon/link';
+import type { LobbyFrame, SessionSummary } from '../daemon/types';
 
 interface Lobby {
   byId: Record<string, SessionSummary>;

@@ -1,7 +1,7 @@
 // Owns what a row says: title, reason or step, and the time in that state.
 import type { Approval, SessionSummary } from '../daemon/types';
-import { isShell, mcpOf } from '../decision/request';
-import { clock, span } from '../shell/time';
+import { isShell, mcpOf } from './request';
+import { clock, span } from '../parts/time';
 import { stateSince } from './order';
 
 /** A directory as people write it: the home directory is `~`. */

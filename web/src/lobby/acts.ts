@@ -1,9 +1,9 @@
 // Owns what a person does to a session from the page: each act is one request, and a refusal is said in a message.
-import { titleOf } from '../sessions/words';
-import { toast } from '../shell/toasts';
-import { rest, said } from './daemon';
+import { titleOf } from './words';
+import { toast } from '../parts/toasts';
+import { rest, said } from '../daemon/daemon';
 import { lobby } from './lobby';
-import type { Session } from './types';
+import type { Session } from '../daemon/types';
 
 /** The agent CLI takes a while to make a copy; its words go when it is made. */
 const LONGEST_FORK_MS = 120_000;
