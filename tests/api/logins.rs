@@ -100,7 +100,7 @@ async fn clients_of_a_session_are_told_who_else_is_there() {
     };
     let alone = [json!("editor"), Value::Null, json!("operator")];
     let first = editor.next().await;
-    assert_eq!(who(&first), [alone.clone()]);
+    assert_eq!(who(&first), std::slice::from_ref(&alone));
     assert_eq!(first["clients"][0]["connection_id"], first["connection_id"]);
 
     let phone = Page::named(&rest, "viewer", "Chrome on Android").await;
