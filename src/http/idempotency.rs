@@ -251,7 +251,7 @@ mod tests {
         use ErrorCode as E;
         for code in E::ALL.iter().copied() {
             let expected = match code {
-                E::StorageUnavailable | E::ShuttingDown => Fate::Unknown,
+                E::StorageUnavailable | E::ShuttingDown | E::LoginInvalid => Fate::Unknown,
                 E::InputBlocked | E::SessionStopping | E::CliNotFound | E::NotReady | E::BodyUnreadable => {
                     Fate::Forgotten
                 }
@@ -266,6 +266,7 @@ mod tests {
                 | E::SessionNotParkable
                 | E::CallDeferred
                 | E::KeeperUnresponsive
+                | E::TooManySearches
                 | E::TooFewFiles => Fate::Forgotten,
                 _ => Fate::Kept,
             };

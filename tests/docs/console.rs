@@ -148,6 +148,13 @@ const COMMANDS: &[(&str, Runs)] = &[
     ("cargo build --release && python3 bench/many.py", FIGURES),
     ("cargo build --release && python3 bench/stand_in.py", FIGURES),
     ("RECORDS=20000 python3 bench/recovery.py", FIGURES),
+    ("make bench", FIGURES),
+    ("node bench/console.mjs", FIGURES),
+    ("ROUNDS=1 node bench/console.mjs list deltas", FIGURES),
+    (
+        "make web build && npm ci --ignore-scripts --prefix web-test",
+        FIGURES,
+    ),
     ("cargo bench --bench journal", FIGURES),
     (
         "cargo test --test fake -- --ignored five_hundred --nocapture",

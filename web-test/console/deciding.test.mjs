@@ -56,13 +56,16 @@ test('the agent hears why a command is denied, and stops where that is said', as
   await page.getByRole('textbox', { name: 'Message' }).click();
   await press(card.getByRole('button', { name: 'Deny…' }), () => reason.isVisible());
   await reason.fill('Use the other name.');
-  await reason.press('Enter');
+  await until('the denial counts', async () => {
+    await reason.press('Enter', { timeout: 1_000 }).catch(() => undefined);
+    return (await session(id)).pending_approvals.length === 0;
+  });
   await ended(id);
   assert.match(await heard(), /Use the other name\./);
   await world.ask(`/v1/sessions/${id}/messages`, { body: { text: scripted('Again', [run('touch denied'), { text: 'It went on.' }]) } });
   await card.waitFor();
   await press(card.getByRole('button', { name: 'Deny and interrupt…' }), () => reason.isVisible());
-  await page.getByRole('button', { name: 'Deny and interrupt', exact: true }).click();
+  await press(page.getByRole('button', { name: 'Deny and interrupt', exact: true }), async () => (await session(id)).pending_approvals.length === 0);
   await ended(id, 2);
   await page.getByText('Interrupted by you').waitFor();
   assert.equal(await page.getByRole('feed').getByText('It went on.', { exact: true }).count(), 0);

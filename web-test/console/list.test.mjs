@@ -10,7 +10,11 @@ const here = stage({
     const { browser, world } = all;
     all.begin = async (title, prompt) => (await world.ask('/v1/sessions', { body: { cwd: world.work, title, prompt } })).id;
     all.ids = {};
-    for (const [title, prompt] of [['Asks', 'tool'], ['Wonders', 'question'], ['One', 'hello'], ['Two', 'hello'], ['Three', 'hello']]) all.ids[title] = await all.begin(title, prompt);
+    for (const [title, prompt] of [['Asks', 'tool'], ['Wonders', 'question'], ['One', 'hello'], ['Two', 'hello'], ['Three', 'hello']]) {
+      all.ids[title] = await all.begin(title, prompt);
+      // The one that waits longest comes first.
+      if (title === 'Asks') await until('it waits', async () => (await world.ask(`/v1/sessions/${all.ids.Asks}`)).pending_approvals.length > 0);
+    }
     await until('turns end and two wait', async () => {
       const { items } = await world.ask('/v1/sessions');
       return items.filter((one) => one.pending_approvals.length > 0).length === 2 && items.filter((one) => one.turns === 1).length >= 3;

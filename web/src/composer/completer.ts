@@ -19,6 +19,8 @@ export interface Completer {
 
 /** Files are asked for so long after the last key. */
 const FILES_AFTER_MS = 30;
+/** The CLI lists the files at the first question, and says meanwhile that there are none. */
+const AGAIN_AFTER_MS = [300, 700, 1_500, 3_000];
 const MOST_SHOWN = 50;
 const commandsOf = new Map<string, Promise<SlashCommand[]>>();
 
@@ -70,9 +72,14 @@ export function createCompleter(session: Accessor<{ id: string; state: SessionSt
     if (now.kind === 'command') {
       void commands(id).then((all) => show(mine, fittingCommands(all, now.query).map(commandRow)), () => show(mine, []));
     } else if (['idle', 'busy', 'waiting'].includes(state)) {
-      timer = setTimeout(() => {
-        void files(id, now.query).then((paths) => show(mine, paths.map((word) => ({ word, hint: '', about: '' }))), () => show(mine, []));
-      }, FILES_AFTER_MS);
+      const look = (again: readonly number[]) => {
+        void files(id, now.query).then((paths) => {
+          show(mine, paths.map((word) => ({ word, hint: '', about: '' })));
+          const [pause, ...later] = again;
+          if (paths.length === 0 && mine === turn && pause !== undefined) timer = setTimeout(() => look(later), pause);
+        }, () => show(mine, []));
+      };
+      timer = setTimeout(() => look(AGAIN_AFTER_MS), FILES_AFTER_MS);
     } else {
       show(mine, []);
     }
