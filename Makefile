@@ -241,7 +241,7 @@ test-rust: tools ready
 
 # The console in a real browser, served by the program that the tests in Rust were built with.
 test-console: tools $(WEB_TEST_READY)
-	node --test --test-concurrency=2 $(WEB_TEST)/console/*.test.mjs
+	node $(WEB_TEST)/console/run.mjs
 
 # `make chaos SECONDS=3600`, `make chaos KILLS=1000`, `make chaos SEED=7`: docs/RELIABILITY.md.
 chaos: tools $(WEB_TEST_READY) $(PYTHON) ## Have everything fail at random for two minutes, or longer: SECONDS, KILLS, SEED

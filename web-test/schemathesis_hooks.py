@@ -43,6 +43,7 @@ EXCUSED = [
     (VALID_REFUSED, {"list_messages"}, "invalid_query", "order=desc", "members of one order only"),
     (VALID_REFUSED, {"list_session_approvals"}, "invalid_query", "names another one", "the path names the session"),
     (FAILED, WAITERS | {"send_message"}, "wait_timeout", "", "the work took longer than the caller waits, which is said with 504"),
+    (FAILED, {"restart_daemon"}, "shutting_down", "", "the restart that was asked for before has begun"),
     (VALID_REFUSED, {"complete_directories"}, "cwd_not_absolute", "", "directories are those of absolute paths"),
     (VALID_REFUSED, {"get_usage"}, "unknown_time_zone", "", "the names are those of the IANA's database"),
     (VALID_REFUSED, {"get_usage"}, "invalid_query", "of group_by=day only", "a member of one grouping only"),

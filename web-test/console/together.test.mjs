@@ -55,6 +55,7 @@ test('what is marked as unread is to read on every browser, until somebody opens
   await toRead(phone).waitFor();
   // A list holds still while a person is in it.
   await desk.getByRole('heading', { name: 'Nothing needs you.' }).click();
+  await desk.getByRole('navigation', { name: 'Pages' }).hover();
   await toRead(desk).waitFor();
   await phone.getByRole('link', { name: 'For later' }).click();
   await until('the look at it clears it', async () => !(await session()).unread);
