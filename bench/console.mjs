@@ -17,7 +17,7 @@ const number = (name, usual) => Number(process.env[name] ?? usual);
 const [RECORDS, LARGE, DELTAS, SESSIONS, ROUNDS] = [number('RECORDS', 10_000), number('LARGE', 12_000_000), number('DELTAS', 100_000), number('SESSIONS', 1_000), number('ROUNDS', 3)];
 const LIMIT_MS = number('LIMIT_S', 600) * 1000;
 
-/** What is measured: of the full one and, where there is one, of the empty one. A row: words, the figure, its goal; `fewer`: less is worse. */
+/** The measurements: of the full one and, where there is one, of the empty one. A row: words, the figure, its goal; `fewer`: less is worse. */
 const MEASUREMENTS = {
   list: {
     empty: (at) => measures.openList(at.alone), full: (at) => measures.openList(at.who),

@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use super::json;
 
-/// How deep an argument is looked into. What lies deeper stays as it is written.
+/// How deep an argument is looked into. A deeper one stays as it is written.
 const MOST_DEPTH: usize = 16;
 
 /// All that a line says.

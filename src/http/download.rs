@@ -102,7 +102,7 @@ impl<S: Source> Download<S> {
         if self.is_over {
             return None;
         }
-        // What is dropped here is not asked for again.
+        // The client asks for nothing again that is dropped here.
         let part = tokio::select! {
             biased;
             () = self.shutdown.cancelled() => Some(Err(io::Error::other("the daemon is shutting down"))),

@@ -108,7 +108,7 @@ impl Predicate for IsJson {
     }
 }
 
-/// What a session says is nobody's to keep, and never a page, whatever it looks like.
+/// Nobody keeps an answer about a session, and no browser takes it for a page, whatever it looks like.
 async fn of_content(mut response: Response) -> Response {
     // The answer to an upgrade has no content, and its client may pay for each byte.
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {

@@ -1,5 +1,5 @@
-//! Owns the tests of the official browser SDK, unmodified, with the real CLI: it shows the token by its first line. That its
-//! callbacks are called as without a daemon is what `official_sdks` compares.
+//! Owns the tests of the official browser SDK, unmodified, with the real CLI: it shows the token by its first line.
+//! `official_sdks` compares that its callbacks are called as they are without a daemon.
 
 use serde_json::{Value, json};
 

@@ -38,7 +38,7 @@ const BOMBS = [
 ];
 const table = (rows, columns) => `|${'h|'.repeat(columns)}\n|${'-|'.repeat(columns)}\n${`|${'c|'.repeat(columns)}\n`.repeat(rows)}`;
 
-/** What each session of the test says and asks. */
+/** The words and requests of each session of the test. */
 export const SESSIONS = {
   markup: { actions: [
     says(MARKUP.join('\n\n')), says(MARKUP.join(' ')), says([...LINKS, '[ref]: javascript:planted=16'].join('\n\n')), says(`\`\`\`html\n${MARKUP.join('\n')}\n\`\`\``),

@@ -21,7 +21,7 @@ const here = stage({
   },
 });
 
-/** Goes through a whole conversation, from its end to its beginning, and opens each card on the way. What was read, and the most elements that the page had. */
+/** Goes through a whole conversation, from its end to its beginning, and opens each card on the way. It gives all that it read, and the most elements that the page had. */
 async function readThrough(id) {
   await page.goto(`${here.world.url}/s/${id}`);
   await page.getByRole('feed', { name: 'Transcript' }).getByText('It began here').or(page.getByRole('article').last()).first().waitFor();

@@ -22,7 +22,7 @@ const here = stage({
   },
 });
 
-/** What is wider than the window, with the first element that is. */
+/** All that is wider than the window, with the first element that is. */
 const tooWide = (page) => page.evaluate(() => {
   const { scrollWidth } = document.documentElement;
   if (scrollWidth <= innerWidth) return [];
@@ -30,7 +30,7 @@ const tooWide = (page) => page.evaluate(() => {
   return [`${scrollWidth} px in ${innerWidth}, ${first?.outerHTML.slice(0, 160)}`];
 });
 
-/** What a finger may miss: less than 44 px high or wide. */
+/** Targets that a finger may miss: less than 44 px high or wide. */
 const tooSmall = (page) => page.evaluate(() => {
   const LEAST = 43.5;
   return [...document.querySelectorAll('button, a[href], select, textarea, summary, input')].flatMap((one) => {

@@ -1,4 +1,4 @@
-//! Owns how a conversation reads as Markdown: what was said, thought and called, and what came back. What sub-agents said is left out,
+//! Owns how a conversation reads as Markdown: what was said, thought and called, and what came back. It leaves out the words of sub-agents,
 //! as the call that started one has its result.
 
 use std::fmt::Write as _;

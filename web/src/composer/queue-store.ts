@@ -6,7 +6,7 @@ import { ride } from '../daemon/link';
 import type { QueuedPrompt, SessionSummary } from '../daemon/types';
 import { toast } from '../parts/toasts';
 
-/** What came of it: `gone` is a message that the agent has already. */
+/** The outcome: `gone` is a message that the agent has already. */
 export type Done = 'done' | 'gone' | 'refused';
 
 /** The queue, and what can be done with it. */

@@ -2,7 +2,7 @@
 import type { FindHit, FindPage } from '../daemon/types';
 import { count, many } from '../parts/time';
 
-/** What was found, the newest first. */
+/** The hits, the newest first. */
 export interface Found { hits: FindHit[]; done: number; of: number; missing: number; isBegun: boolean; isOver: boolean }
 
 /** More hits are not shown: nobody reads them. */

@@ -44,7 +44,7 @@ export function createAsked<T>(first: Accessor<unknown>, second?: (question: nev
     }
   };
   createComputed(on(question, (of) => { untrack(() => void load(of)); }));
-  // What could not be read while the daemon was away is asked for when it is back.
+  // A question that failed while the daemon was away is asked again when it is back.
   createComputed(on(isLive, (live) => { if (live && untrack(state).error !== undefined) untrack(() => void load(question())); }, { defer: true }));
   onCleanup(() => { newest += 1; });
   const asked = Object.defineProperties(() => state().value, {

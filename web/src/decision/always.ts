@@ -70,7 +70,7 @@ export function updatesFor(approval: Approval): Update[] {
   return mcpOf(tool) === null ? [] : [{ type: 'addRules', behavior: 'allow', destination: 'session', rules: [{ toolName: tool }] }];
 }
 
-/** Which updates are chosen before a person chooses: the rules about what is asked. What goes beyond it, as a mode, is only offered. */
+/** Which updates are chosen before a person chooses: the rules about what is asked. More than that, such as a mode, is only offered. */
 export const chosenFirst = (updates: Update[]): boolean[] => {
   const hasRules = updates.some((update) => update.type === 'addRules');
   return updates.map((update) => !hasRules || update.type === 'addRules');

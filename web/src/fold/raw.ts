@@ -12,5 +12,5 @@ export const strOrNull = (value: unknown): string | null => (typeof value === 's
 export const numOrNull = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null);
 /** The list, or an empty one. */
 export const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
-/** What a table has under a name that others chose; nothing under `constructor` and the like, which every object has. */
+/** The entry of a table under a name that others chose; nothing under `constructor` and the like, which every object has. */
 export const entryOf = <T>(table: Readonly<Record<string, T>>, name: string): T | undefined => (Object.hasOwn(table, name) ? table[name] : undefined);

@@ -5,7 +5,7 @@ import { choices } from '../parts/choices';
 export const savesData = (): boolean =>
   choices().saver || (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
 
-/** What is asked of the daemon for an open conversation. `stub_above`: a larger record comes on request alone. */
+/** The requests to the daemon for an open conversation. `stub_above`: a larger record comes on request alone. */
 export interface Share { stub_above: number; coalesce?: number; without?: string }
 
 const WHOLE: Share = { stub_above: 65_536 };

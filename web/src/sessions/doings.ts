@@ -35,7 +35,7 @@ export function doings(navigate: ReturnType<typeof useNavigate>): Doing[] {
 
 const suitedBy = (doing: Doing, ids: readonly string[]): string[] => ids.filter((id) => { const one = lobby.byId[id]; return one !== undefined && doing.suits(one); });
 
-/** The keys of actions. Of two with one key the first that suits is done: what is unread becomes read, and the other way. */
+/** The keys of actions. The first of two with one key that suits is done: an unread one becomes read, and the other way. */
 export function bindingsOf(all: readonly Doing[], meant: () => string[]): Binding[] {
   const byKey = new Map<string, Doing[]>();
   for (const one of all) if (one.keys !== '') byKey.set(one.keys, [...byKey.get(one.keys) ?? [], one]);

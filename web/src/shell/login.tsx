@@ -49,7 +49,7 @@ export function Login(props: { problem?: string }) {
     <main class="page login">
       <Show when={hasLoginEnded()} fallback={<h1>This browser is not signed in.</h1>}>
         <h1>This login was ended.</h1>
-        <p>Somebody ended it, or it was not used for 30 days. What you wrote is kept: sign in again, and you are back on this page.</p>
+        <p>Somebody ended it, or it was not used for 30 days. Your drafts are kept: sign in again, and you are back on this page.</p>
       </Show>
       <p>On the machine: <code>trunkline open</code>, and for a phone <code>trunkline open --qr</code>.</p>
       <form onSubmit={(event) => void submit(event)}>
