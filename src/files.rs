@@ -184,6 +184,24 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
 /// # Errors
 /// Those of writing and renaming.
 pub fn replace(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_draft(draft, bytes)?;
+    fs::rename(draft, path)
+}
+
+/// As [`replace`]; when this returns, the new file is there also after a loss of power.
+///
+/// # Errors
+/// Those of [`replace`], and of waiting for the disk.
+pub fn replace_durably(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_draft(draft, bytes)?.sync_all()?;
+    fs::rename(draft, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+fn write_draft(draft: &Path, bytes: &[u8]) -> io::Result<File> {
     match fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -194,7 +212,7 @@ pub fn replace(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
         .mode(0o600)
         .open(draft)?;
     file.write_all(bytes)?;
-    fs::rename(draft, path)
+    Ok(file)
 }
 
 fn not_a_file(found: FileType) -> Option<io::Error> {

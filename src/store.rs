@@ -17,6 +17,7 @@ mod outbox;
 mod page;
 mod queue;
 mod rules;
+mod session_file;
 mod sessions;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub use model::{
     SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
 };
 pub use page::{BadLimit, Page, PageRequest};
+pub use session_file::{SESSION_FILE, SessionFile};
 pub use webhooks::{DeliveryAttempt, DeliveryEnd, NewWebhook, WebhookDelivery, WebhookPatch, WebhookRow};
 
 use crate::domain::{
@@ -137,7 +139,7 @@ impl Store {
         self.writer.run(Edit::Ping).await.map(drop)
     }
 
-    /// Adds a session. Its id must be new, and its parent, if it has one, must be there.
+    /// Adds a session, and its file to its folder. Its id must be new, and its parent, if it has one, must be there.
     pub async fn insert_session(&self, session: NewSession) -> Result<(), StoreError> {
         let id = session.id;
         if self.writer.run(Edit::InsertSession(Box::new(session))).await? {
@@ -246,6 +248,11 @@ impl Store {
         let deleted = self.writer.run(Edit::DeleteSession(id.to_owned())).await?;
         self.unreadable.forget(id);
         Ok(deleted)
+    }
+
+    /// Writes the file of a session anew; `false` when there is no such session.
+    pub async fn save_session_file(&self, id: SessionId) -> Result<bool, StoreError> {
+        self.writer.run(Edit::SaveFile(id)).await
     }
 
     /// Adds what journals say, in one transaction. A projection whose `seq` is not above the session's projected one is

@@ -28,6 +28,7 @@ mod removal;
 mod requests;
 mod restart;
 mod rules;
+mod session_files;
 mod settings;
 mod settings_file;
 mod strangers;
@@ -69,6 +70,7 @@ pub use offers::{Offer, Offered};
 pub use prompt_queue::{PromptQueue, queued};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, Host, NewMessage};
 pub use rules::RuleTest;
+pub use session_files::sessions_without_file;
 pub use settings::{ParkSettings, Simulator, SupervisorSettings, database_file};
 pub use tether::{Tether, Tethers};
 pub use view::{Health, SessionView};
@@ -179,6 +181,10 @@ impl Supervisor {
         supervisor.run_wakes(woken);
         supervisor.run_memory();
         supervisor.run_warm();
+        let shared = &supervisor.shared;
+        let (dir, closing) = (shared.settings.data_dir.clone(), shared.closing.clone());
+        let write = session_files::write_missing(dir, shared.store.clone(), closing);
+        shared.tracker.spawn(write);
         Ok(supervisor)
     }
 

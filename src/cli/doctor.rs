@@ -32,7 +32,7 @@ use crate::{
     http::{Examiner, Finding, FindingGrade},
     keeper::{self, socket_dir},
     store::{Store, StoreError},
-    supervisor::{LostDatabase, database_file},
+    supervisor::{LostDatabase, database_file, sessions_without_file},
     telemetry,
 };
 
@@ -134,6 +134,7 @@ async fn examine_itself(loaded: Arc<Loaded>, ready: Value) -> Vec<Finding> {
         checks.push(runtime_directory(&dirs.runtime_dir));
         checks.push(token("token", &dirs.dir.join(TOKEN_FILE)));
         checks.push(token("viewer token", &dirs.dir.join(VIEWER_TOKEN_FILE)));
+        checks.extend(session_files(&dirs.dir));
         checks
     });
     checks.extend(looked.await.unwrap_or_default());
@@ -166,6 +167,7 @@ async fn examine(common: &Common, loaded: &Loaded) -> Vec<Check> {
     }
     checks.extend(data_directory(&config.data.dir));
     checks.extend(database(&config.data.dir, running.is_some()).await);
+    checks.extend(session_files(&config.data.dir));
     checks.push(runtime_directory(&config.data.runtime_dir));
     checks.push(token("token", &config.data.dir.join(TOKEN_FILE)));
     checks.push(token("viewer token", &config.data.dir.join(VIEWER_TOKEN_FILE)));
@@ -358,6 +360,25 @@ async fn database(dir: &Path, is_open: bool) -> Option<Check> {
             "no daemon starts with it: put a backup of the data directory back, or move the directory away to begin anew",
         ),
     })
+}
+
+/// Sessions without a file of what no journal says, if there are any.
+fn session_files(dir: &Path) -> Option<Check> {
+    const NAME: &str = "session files";
+    const ADVICE: &str = "a daemon writes them while it runs, and its log says why it cannot; until then the database alone \
+                          has their titles and options, so keep a backup of it";
+    match sessions_without_file(dir) {
+        Ok(without) => match without.len() {
+            0 => None,
+            1 => Some(Check::notice(NAME, "1 session has no session.json", ADVICE)),
+            count => Some(Check::notice(
+                NAME,
+                format!("{count} sessions have no session.json"),
+                ADVICE,
+            )),
+        },
+        Err(error) => Some(Check::notice(NAME, format!("unknown: {error}"), ADVICE)),
+    }
 }
 
 /// Permission bits do not tell everything (read-only mounts, quotas), so a file is really written.

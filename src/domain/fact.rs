@@ -87,6 +87,8 @@ pub enum Fact {
     ApprovalClosed { id: ApprovalId, resolution: Resolution },
     /// A call that it let pass did not run: others held it.
     ApprovalOverruled(ApprovalId),
+    /// Records are missing from the journal: the tables alone know what they said.
+    RecordsMissing,
 }
 
 /// A launch option that was chosen while the process ran. `None` is the CLI's default.

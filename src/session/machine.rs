@@ -557,7 +557,10 @@ impl Machine {
                 }
             }
             Some(Note::Notice(Notice::Silence(silence))) => self.noticed_silence = Some(silence.since),
-            Some(Note::Notice(Notice::Lost(lost))) => self.on_missing_noticed(lost.missing),
+            Some(Note::Notice(Notice::Lost(lost))) => {
+                self.on_missing_noticed(lost.missing);
+                out.facts.push(Fact::RecordsMissing);
+            }
             Some(Note::Notice(Notice::Told(told))) => self.on_told(told, record.at, out),
             Some(Note::Claimed(claimed)) => {
                 if let Some(run) = &mut self.run {

@@ -20,13 +20,21 @@ use crate::domain::{
     Timestamp, TokenUsage, TurnEnd, Usd,
 };
 
-/// Adds what journals say. A projection that is covered already is skipped. The answer is whether a webhook is to be told of
-/// any of it.
+/// What came of facts.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    /// Whether a webhook is to be told of any of them.
+    pub(super) is_told: bool,
+    /// The sessions of whose journals records are missing.
+    pub(super) damaged: Vec<SessionId>,
+}
+
+/// Adds what journals say. A projection that is covered already is skipped.
 pub(super) async fn apply(
     connection: &mut SqliteConnection,
     projections: Vec<Projection>,
-) -> Result<bool, QueryError> {
-    let mut is_told = false;
+) -> Result<Applied, QueryError> {
+    let mut applied = Applied::default();
     for projection in projections {
         let Some(mut session) = Session::load(connection, projection.session).await? else {
             tracing::warn!(session.id = %projection.session, "facts of a session that is not there were dropped");
@@ -36,14 +44,17 @@ pub(super) async fn apply(
             continue;
         }
         for fact in projection.facts {
+            if matches!(fact, Fact::RecordsMissing) && !applied.damaged.contains(&session.id) {
+                applied.damaged.push(session.id);
+            }
             session.fold(connection, fact).await?;
         }
         session.projected_seq = projection.seq;
         let happened = std::mem::take(&mut session.happened);
         session.save(connection).await?;
-        is_told |= outbox::queue(connection, projection.session, happened).await?;
+        applied.is_told |= outbox::queue(connection, projection.session, happened).await?;
     }
-    Ok(is_told)
+    Ok(applied)
 }
 
 /// The columns of a session's row that facts change.
@@ -228,6 +239,8 @@ impl Session {
                 self.approval_closed(connection, id, &resolution).await
             }
             Fact::ApprovalOverruled(id) => self.approval_overruled(connection, id).await,
+            // The file of the session is written with what the tables know.
+            Fact::RecordsMissing => Ok(()),
         }
     }
 

@@ -101,22 +101,24 @@ pub(super) async fn set_seen(
     id: SessionId,
     seq: Seq,
 ) -> Result<bool, QueryError> {
-    let changed = sqlx::query("UPDATE sessions SET seen_seq = max(seen_seq, ?2) WHERE id = ?1")
+    sqlx::query("UPDATE sessions SET seen_seq = ?2 WHERE id = ?1 AND seen_seq < ?2")
         .bind(id.to_string())
         .bind(integer(seq.get()))
-        .execute(connection)
+        .execute(&mut *connection)
         .await?;
-    Ok(changed.rows_affected() > 0)
+    exists(connection, id).await
 }
 
 /// The end of a session's last turn is seen no longer; `false` when the session is not there.
 pub(super) async fn set_unread(connection: &mut SqliteConnection, id: SessionId) -> Result<bool, QueryError> {
-    let changed =
-        sqlx::query("UPDATE sessions SET seen_seq = min(seen_seq, max(last_turn_seq - 1, 0)) WHERE id = ?1")
-            .bind(id.to_string())
-            .execute(connection)
-            .await?;
-    Ok(changed.rows_affected() > 0)
+    sqlx::query(
+        "UPDATE sessions SET seen_seq = max(last_turn_seq - 1, 0)
+         WHERE id = ?1 AND seen_seq > max(last_turn_seq - 1, 0)",
+    )
+    .bind(id.to_string())
+    .execute(&mut *connection)
+    .await?;
+    exists(connection, id).await
 }
 
 /// A person puts off what a session needs, or no longer does; `false` when it is not there.
@@ -125,12 +127,12 @@ pub(super) async fn put_off(
     id: SessionId,
     put_off: Option<&PutOff>,
 ) -> Result<bool, QueryError> {
-    let changed = sqlx::query("UPDATE sessions SET put_off = ?2 WHERE id = ?1")
+    sqlx::query("UPDATE sessions SET put_off = ?2 WHERE id = ?1 AND put_off IS NOT ?2")
         .bind(id.to_string())
         .bind(put_off.and_then(|put_off| serde_json::to_string(put_off).ok()))
-        .execute(connection)
+        .execute(&mut *connection)
         .await?;
-    Ok(changed.rows_affected() > 0)
+    exists(connection, id).await
 }
 
 /// Changes what people say about a session; `false` when it is not there.
@@ -230,6 +232,15 @@ pub(super) async fn delete_session(connection: &mut SqliteConnection, id: &str) 
     Ok(deleted > 0)
 }
 
+/// The forks of the session that is called so.
+pub(super) async fn forks(connection: &mut SqliteConnection, id: &str) -> Result<Vec<SessionId>, QueryError> {
+    let ids = sqlx::query_scalar::<_, String>("SELECT id FROM sessions WHERE parent_id = ?1")
+        .bind(id)
+        .fetch_all(connection)
+        .await?;
+    Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
+}
+
 /// Writes the row that is there to be written.
 pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), QueryError> {
     sqlx::query("UPDATE probe SET writes = (writes + 1) & 0xffffffff")
@@ -238,7 +249,8 @@ pub(super) async fn probe(connection: &mut SqliteConnection) -> Result<(), Query
     Ok(())
 }
 
-async fn exists(connection: &mut SqliteConnection, id: SessionId) -> Result<bool, QueryError> {
+/// Whether the session is there.
+pub(super) async fn exists(connection: &mut SqliteConnection, id: SessionId) -> Result<bool, QueryError> {
     sessions::exists(connection, &id.to_string()).await
 }
 

@@ -1,6 +1,6 @@
 //! Owns what can go wrong in the store, told apart by what a caller can do about it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use sqlx::migrate::MigrateError;
 
@@ -75,6 +75,15 @@ pub enum StoreError {
         /// The words of SQLite.
         verdict: String,
     },
+    /// The file of a session cannot be written, and so neither can its rows.
+    #[error("cannot write the file of a session {}", path.display())]
+    SessionFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Arc<io::Error>,
+    },
     /// The schema could not be brought up to date.
     #[error("cannot migrate the database")]
     Migrate(#[source] Arc<MigrateError>),
@@ -114,7 +123,9 @@ impl StoreError {
             Self::BadCursor => ErrorCode::InvalidCursor,
             Self::Closed => ErrorCode::ShuttingDown,
             Self::ConversationTaken(_) => ErrorCode::ConversationTaken,
-            Self::ReadOnly { .. } | Self::Moved { .. } => ErrorCode::StorageUnavailable,
+            Self::ReadOnly { .. } | Self::Moved { .. } | Self::SessionFile { .. } => {
+                ErrorCode::StorageUnavailable
+            }
             error if error.is_transient() => ErrorCode::StorageUnavailable,
             _ => ErrorCode::StorageFailed,
         }
@@ -137,6 +148,7 @@ impl StoreError {
             Self::Full => true,
             Self::Open { source, .. } => source.downcast_ref().is_some_and(of_sqlite),
             Self::Database(error) => of_sqlite(error),
+            Self::SessionFile { source, .. } => source.kind() == io::ErrorKind::StorageFull,
             _ => false,
         }
     }

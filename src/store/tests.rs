@@ -10,6 +10,7 @@ mod money;
 mod plans;
 mod projection;
 mod rules;
+mod session_files;
 mod webhooks;
 
 use std::path::PathBuf;

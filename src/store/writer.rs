@@ -11,6 +11,7 @@ use super::{
     idempotency,
     logins::{self, LoginEdit},
     queue::{self, QueueEdit},
+    session_file::SessionFiles,
     webhooks::{self, WebhookEdit},
 };
 use crate::domain::{FailReason, Projection, PutOff, RuleSpec, Seq, SessionId, Timestamp};
@@ -64,9 +65,38 @@ pub(super) enum Edit {
     ForgetRequest(RequestKey),
     Webhook(Box<WebhookEdit>),
     Login(LoginEdit),
+    /// Write the file of a session anew.
+    SaveFile(SessionId),
     Ping,
     /// Close the connection after everything that came before.
     Close,
+}
+
+impl Edit {
+    /// The session whose file says what this changes.
+    fn changes_file_of(&self) -> Option<SessionId> {
+        match self {
+            Self::InsertSession(session) => Some(session.id),
+            Self::UpdateMeta { id, .. }
+            | Self::SetOptions { id, .. }
+            | Self::SetSeen { id, .. }
+            | Self::SetUnread(id)
+            | Self::PutOff { id, .. }
+            | Self::Queue(id, _)
+            | Self::SetRules { id, .. } => Some(*id),
+            // What journals say is read there again.
+            Self::MarkFailed { .. } | Self::Apply(_) => None,
+            // A deletion changes those of the forks.
+            Self::DeleteSession(_) | Self::SaveFile(_) => None,
+            Self::BeginRequest { .. }
+            | Self::EndRequest(_)
+            | Self::ForgetRequest(_)
+            | Self::Webhook(_)
+            | Self::Login(_)
+            | Self::Ping
+            | Self::Close => None,
+        }
+    }
 }
 
 struct Request {
@@ -88,12 +118,14 @@ impl Writer {
         path: Arc<PathBuf>,
         tasks: &TaskTracker,
     ) -> Self {
+        let files = SessionFiles::beside(&path);
         let (queue, requests) = mpsc::channel(QUEUE);
         let runner = Runner {
             connection: Some(connection),
             options,
             requests,
             path,
+            files,
         };
         drop(tasks.spawn(runner.run()));
         Self { queue }
@@ -125,6 +157,7 @@ struct Runner {
     options: SqliteConnectOptions,
     requests: mpsc::Receiver<Request>,
     path: Arc<PathBuf>,
+    files: SessionFiles,
 }
 
 impl Runner {
@@ -175,7 +208,7 @@ impl Runner {
             Some(connection) => connection,
             None => self.options.connect().await?,
         };
-        let outcome = commit(&mut connection, edits).await;
+        let outcome = commit(&mut connection, &self.files, edits).await;
         if outcome.is_ok() {
             self.connection = Some(connection);
         } else {
@@ -190,6 +223,7 @@ impl Runner {
 /// Writes all edits in one transaction, each in a savepoint of its own: one that fails leaves the others alone.
 async fn commit(
     connection: &mut SqliteConnection,
+    files: &SessionFiles,
     edits: Vec<Edit>,
 ) -> Result<Vec<Result<bool, QueryError>>, QueryError> {
     // Taking the write lock at the start is what lets the busy timeout apply to it.
@@ -197,7 +231,7 @@ async fn commit(
     let mut outcomes = Vec::with_capacity(edits.len());
     for edit in edits {
         let mut savepoint = transaction.begin().await?;
-        match write(&mut savepoint, edit).await {
+        match write(&mut savepoint, files, edit).await {
             Ok(found) => {
                 savepoint.commit().await?;
                 outcomes.push(Ok(found));
@@ -213,7 +247,35 @@ async fn commit(
     Ok(outcomes)
 }
 
-async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, QueryError> {
+/// Writes an edit, and then the file of the session that it has changed.
+async fn write(
+    connection: &mut SqliteConnection,
+    files: &SessionFiles,
+    edit: Edit,
+) -> Result<bool, QueryError> {
+    let Some(id) = edit.changes_file_of() else {
+        return write_rows(connection, files, edit).await;
+    };
+    let before = changes(connection).await?;
+    let found = write_rows(connection, files, edit).await?;
+    if changes(connection).await? != before {
+        files.save(connection, id).await?;
+    }
+    Ok(found)
+}
+
+/// How many rows this connection has changed.
+async fn changes(connection: &mut SqliteConnection) -> Result<i64, QueryError> {
+    Ok(sqlx::query_scalar("SELECT total_changes()")
+        .fetch_one(connection)
+        .await?)
+}
+
+async fn write_rows(
+    connection: &mut SqliteConnection,
+    files: &SessionFiles,
+    edit: Edit,
+) -> Result<bool, QueryError> {
     match edit {
         Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
@@ -224,8 +286,25 @@ async fn write(connection: &mut SqliteConnection, edit: Edit) -> Result<bool, Qu
         Edit::SetRules { id, rules } => edit::set_rules(connection, id, &rules).await,
         Edit::SetOptions { id, options } => edit::set_options(connection, id, &options).await,
         Edit::MarkFailed { id, reason, at } => edit::mark_failed(connection, id, &reason, at).await,
-        Edit::DeleteSession(id) => edit::delete_session(connection, &id).await,
-        Edit::Apply(projections) => apply::apply(connection, projections).await,
+        Edit::DeleteSession(id) => {
+            let forks = edit::forks(connection, &id).await?;
+            let deleted = edit::delete_session(connection, &id).await?;
+            for fork in forks {
+                files.save_if_possible(connection, fork).await;
+            }
+            Ok(deleted)
+        }
+        Edit::Apply(projections) => {
+            let applied = apply::apply(connection, projections).await?;
+            for session in applied.damaged {
+                files.save_if_possible(connection, session).await;
+            }
+            Ok(applied.is_told)
+        }
+        Edit::SaveFile(id) => {
+            files.save(connection, id).await?;
+            edit::exists(connection, id).await
+        }
         Edit::BeginRequest {
             key,
             digest,

@@ -76,7 +76,8 @@ fn counted(sessions: usize) -> String {
     }
 }
 
-fn has_journal(dir: &Path) -> io::Result<bool> {
+/// Whether the folder of a session has records in it.
+pub(super) fn has_journal(dir: &Path) -> io::Result<bool> {
     for entry in entries(dir)? {
         if entry?
             .path()
@@ -90,7 +91,7 @@ fn has_journal(dir: &Path) -> io::Result<bool> {
 }
 
 /// The entries of a folder; one that is not there, or is no folder, has none.
-fn entries(dir: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<std::fs::DirEntry>>>> {
+pub(super) fn entries(dir: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<std::fs::DirEntry>>>> {
     match std::fs::read_dir(dir) {
         Ok(entries) => Ok(Box::new(entries)),
         Err(error)

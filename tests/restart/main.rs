@@ -20,6 +20,7 @@ mod not_files;
 mod phases;
 mod real;
 mod replaced;
+mod session_files;
 mod shutdown;
 mod sockets;
 mod stopping;
