@@ -49,3 +49,17 @@ addEventListener('fetch', (event) => {
   if (pathname.startsWith('/assets/')) event.respondWith(asset(request));
   else if (request.mode === 'navigate' && !/^\/(?:v1|docs|openapi|asyncapi|metrics|healthz|readyz)/.test(pathname)) event.respondWith(page(request));
 });
+
+/** A press on a notice goes to a page that is open, as pages alone have a login; without one a page is opened. */
+async function answer({ keys, address, deny }, action) {
+  const open = (await clients.matchAll({ type: 'window', includeUncontrolled: true })).filter(({ url }) => !/^\/(?:v1|docs)/.test(new URL(url).pathname));
+  const page = open.find(({ focused }) => focused) ?? open[0];
+  if (page === undefined) return clients.openWindow(address);
+  page.postMessage({ type: 'trunkline-notice', keys, address, deny, action });
+  return action === 'deny' ? undefined : page.focus().catch(() => undefined);
+}
+
+addEventListener('notificationclick', (event) => {
+  event.notification.close();
+  event.waitUntil(answer(event.notification.data, event.action));
+});

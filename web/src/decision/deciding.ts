@@ -1,12 +1,12 @@
 // Owns the taking of one decision: whether it can be taken now, the sending, and what came of it.
 import { TrunklineError } from 'trunkline-client';
 import { createEffect, createSignal, on } from 'solid-js';
-import { rest, said, type Said } from '../daemon/daemon';
+import { said, type Said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { canAct } from '../daemon/role';
 import type { Approval, DecisionRequest } from '../daemon/types';
 import { forgetKept } from './kept';
-import { ask } from '../lobby/pending';
+import { ask, decide } from '../lobby/pending';
 import { useQuiet, useUnseen } from './quiet';
 
 /** The properties of a card. */
@@ -46,7 +46,7 @@ export function useDeciding(props: CardProps, shows: () => unknown = () => undef
     setProblem(undefined);
     const { id, session_id: sessionId } = props.approval;
     try {
-      const decided = await rest.POST('/v1/sessions/{id}/approvals/{approval_id}', { params: { path: { id: sessionId, approval_id: id } }, body });
+      const decided = await decide(sessionId, id, body);
       forgetKept(id);
       props.onDecided(decided, true);
     } catch (error) {

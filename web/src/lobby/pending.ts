@@ -1,8 +1,8 @@
 // Owns which requests wait for a person, in their order, and the whole of each: nothing is decided of which a part is missing.
-import { createMemo, createRoot } from 'solid-js';
+import { createMemo, createRoot, createSignal } from 'solid-js';
 import { rest } from '../daemon/daemon';
 import { lobby, sessions } from './lobby';
-import type { Approval, ApprovalSummary, SessionSummary } from '../daemon/types';
+import type { Approval, ApprovalSummary, DecisionRequest, SessionSummary } from '../daemon/types';
 
 /** A request that waits, with its session. */
 export interface Waiting { summary: ApprovalSummary; session: SessionSummary }
@@ -38,4 +38,19 @@ export function wholeOf(sessionId: string, id: string): Promise<Approval> {
 /** A request as it is now, and not as it was. */
 export function ask(sessionId: string, id: string): Promise<Approval> {
   return rest.GET('/v1/sessions/{id}/approvals/{approval_id}', { params: { path: { id: sessionId, approval_id: id } } });
+}
+
+/** A decision that was taken on this page, and how long its request had waited. */
+export interface OwnDecision { waitedMs: number }
+
+const [ownDecision, setOwnDecision] = createSignal<OwnDecision | undefined>(undefined, { equals: false });
+
+/** The last decision that was taken on this page. */
+export { ownDecision };
+
+/** Decides. It throws what the daemon says, as when another person was first. */
+export async function decide(sessionId: string, id: string, body: DecisionRequest): Promise<Approval> {
+  const decided = await rest.POST('/v1/sessions/{id}/approvals/{approval_id}', { params: { path: { id: sessionId, approval_id: id } }, body });
+  setOwnDecision({ waitedMs: Date.now() - Date.parse(decided.requested_at) });
+  return decided;
 }

@@ -1,103 +1,140 @@
-// Owns the notices of the browser while the page is open, and the marks on its tab.
-import { createEffect, createRoot, createSignal, on } from 'solid-js';
+// Owns the notices of the browser while the page is open: when they are shown, what a press on one does, and the offer to have them.
+import { createEffect, createRoot, on } from 'solid-js';
 import { isLive } from '../daemon/link';
+import { canAct } from '../daemon/role';
+import { attempt } from '../lobby/acts';
 import { lobby, sessions } from '../lobby/lobby';
-import type { SessionSummary } from '../daemon/types';
-import { choices } from '../parts/choices';
-import { due, isQuiet, itemsOf, type Item } from './rules';
+import { decide, ownDecision, wholeOf } from '../lobby/pending';
+import { lineOf } from '../lobby/request';
+import { choices, choose } from '../parts/choices';
+import { toast } from '../parts/toasts';
+import { askForNotices, onPress, permission, showNotice, takeBack, type Press } from './device';
+import { due, isOver, isQuiet, isSeenAt, itemsOf, type Item, type Told } from './rules';
 
-const shown = new Map<string, Notification | null>();
-const [permission, setPermission] = createSignal<NotificationPermission | 'missing'>('Notification' in globalThis ? Notification.permission : 'missing');
+const TELL_MS = 10_000;
+/** A page without the focus waits so long: another page may show what is told. */
+const YIELD_MS = 300;
+/** A decision that waited longer is a reason to offer notices. */
+const LONG_MS = 30_000;
+const OFFER_MS = 20_000;
+const STORE = 'trunkline.told';
 
-/** Whether the browser lets the page show notices. */
-export { permission };
-
-/** Asks the browser for notices; only after a person asked for them. */
-export async function askForNotices(): Promise<boolean> {
-  if (permission() === 'missing') return false;
-  setPermission(await Notification.requestPermission());
-  return permission() === 'granted';
-}
-
-/** The session that the person looks at, if the page is in sight. */
-function watched(): string | null {
-  if (document.visibilityState !== 'visible' || !document.hasFocus()) return null;
-  return /^\/s\/([0-9a-f-]+)/.exec(location.pathname)?.[1] ?? null;
-}
-
-function show(key: string, title: string, body: string, address: string): void {
-  if (permission() !== 'granted' || !choices().notices || isQuiet(new Date().getHours(), choices().quiet)) {
-    shown.set(key, null);
-    return;
+/** The keys of all that was told, in every page of this browser. */
+function stored(): string[] | null {
+  try {
+    const kept: unknown = JSON.parse(localStorage.getItem(STORE) ?? 'null');
+    return Array.isArray(kept) ? kept.map(String) : null;
+  } catch {
+    return null;
   }
-  const made = new Notification(title, { body, tag: key, silent: !choices().sound, icon: '/quiet.svg' });
-  made.onclick = () => {
-    focus();
-    dispatchEvent(new CustomEvent('trunkline-open', { detail: address }));
-    made.close();
-  };
-  shown.set(key, made);
 }
 
-const addressOf = (item: Item): string => (item.key.startsWith('approval ') ? `/needs/${item.key.slice(9)}` : `/s/${item.sessionId}`);
+let told: string[] | null = null;
+
+function remember(keys: string[]): void {
+  if (told?.join() === keys.join()) return;
+  told = keys;
+  try {
+    localStorage.setItem(STORE, JSON.stringify(keys));
+  } catch { /* this page remembers it */ }
+}
+
+let recent: Told[] = [];
+/** The items and what was seen of them when notices were taken back last. */
+let cleared = '';
+
+/** Whether a person looks at an item now. */
+const isSeen = (item: Item): boolean => document.visibilityState === 'visible' && document.hasFocus() && isSeenAt(item, location.pathname);
+
+/** What a request asks, in one line. */
+async function wordsOf(item: Item): Promise<string> {
+  const approval = item.approvalId === null ? undefined : await wholeOf(item.sessionId, item.approvalId).catch(() => undefined);
+  if (approval === undefined) return item.text;
+  const { word, text } = lineOf(approval, lobby.byId[item.sessionId]?.cwd ?? '');
+  return `${word} ${text.slice(0, 200)}`.trim();
+}
+
+async function show(item: Item): Promise<void> {
+  const { key, address, sessionId, approvalId } = item;
+  const saysAll = choices().noticeContent;
+  const title = saysAll ? item.title : item.rank === null ? 'A turn has ended' : 'A session needs you';
+  const body = saysAll ? await wordsOf(item) : '';
+  const deny = item.canDeny && approvalId !== null && canAct() ? { sessionId, approvalId } : null;
+  await showNotice({ tag: key, title, body, keys: [key], address, deny, isSilent: !choices().sound });
+  // It may have been decided while the notice was made.
+  await clear();
+}
+
+const clear = (): Promise<void> => { const items = itemsOf(sessions()); return takeBack((keys) => isOver(keys, items, isSeen)); };
 
 function tell(): void {
   if (!lobby.isThere || !isLive()) return;
-  const told = due(itemsOf(sessions()), new Set([...shown.keys()].filter((key) => !key.startsWith('done '))), Date.now(), watched());
-  for (const key of told.takeBack) {
-    shown.get(key)?.close();
-    shown.delete(key);
+  const items = itemsOf(sessions());
+  const before = stored() ?? told;
+  // Turns that ended before this browser first came are no news.
+  const known = new Set(before ?? items.filter(({ rank }) => rank === null).map(({ key }) => key));
+  const now = Date.now();
+  const { show: news, together, seen } = due(items, known, recent, now, isSeen);
+  const keys = items.map(({ key }) => key);
+  remember(keys.filter((key) => known.has(key) || seen.includes(key) || news.some((item) => item.key === key)));
+  const state = `${keys.join()} ${items.filter(isSeen).map(({ key }) => key).join()}`;
+  if (state !== cleared) {
+    cleared = state;
+    void clear().catch(() => undefined);
   }
-  if (told.together) {
-    for (const item of told.show) shown.set(item.key, null);
-    const last = told.show.at(-1);
-    if (last !== undefined) show(last.key, `${told.show.length} need you`, '', '/needs');
+  if (permission() !== 'granted' || isQuiet(new Date().getHours(), choices().quiet)) return;
+  const needs = new Set(items.filter(({ rank }) => rank !== null).map(({ sessionId }) => sessionId));
+  const wanted = news.filter(({ rank, sessionId }) => (rank === null ? choices().noticeDone && !needs.has(sessionId) : choices().notices));
+  recent = [...recent.filter(({ at }) => now - at < LONG_MS), ...wanted.map(({ key }) => ({ key, at: now }))];
+  const apart = together === null || !choices().notices ? wanted : wanted.filter(({ rank }) => rank === null);
+  for (const item of apart) void show(item).catch(() => undefined);
+  if (together === null || apart.length === wanted.length) return;
+  // Those that were shown one by one are in this one.
+  void takeBack((keys) => keys.length === 1 && together.includes(keys[0]!))
+    .then(() => showNotice({ tag: 'together', title: `${together.length} need you`, body: '', keys: together, address: '/needs', deny: null, isSilent: !choices().sound }))
+    .catch(() => undefined);
+}
+
+/** Offers notices, once: a decision waited long, as nobody knew of it. */
+function offer(): void {
+  if (permission() !== 'default' || choices().notices || choices().noticesOffered) return;
+  choose({ noticesOffered: true });
+  toast('It waited for you. This browser can tell you the next time.', {
+    ms: OFFER_MS, act: { word: 'Tell me', run: () => { void askForNotices().then((isGranted) => { if (isGranted) choose({ notices: true }); }); } },
+  });
+}
+
+/** Does what a press on a notice means. */
+function answer(press: Press, open: (address: string) => void): void {
+  if (press.action !== 'deny' || press.deny === null) {
+    open(press.address);
     return;
   }
-  for (const item of told.show) {
-    if (choices().noticeContent) show(item.key, item.title, item.text, addressOf(item));
-    else show(item.key, 'A session needs you', '', addressOf(item));
-  }
+  void attempt(decide(press.deny.sessionId, press.deny.approvalId, { decision: 'deny' })).then((decided) => { if (decided !== undefined) toast('Denied.'); });
 }
 
-/** Tells of turns that ended, where that was asked for. */
-function tellDone(now: SessionSummary[], before: SessionSummary[] | undefined): void {
-  if (!choices().noticeDone || before === undefined) return;
-  const wasUnread = new Map(before.map((one) => [one.id, one.unread]));
-  for (const one of now) {
-    if (!one.unread || wasUnread.get(one.id) !== false || one.id === watched()) continue;
-    const title = choices().noticeContent ? (one.title ?? one.first_prompt ?? one.cwd) : 'A turn has ended';
-    show(`done ${one.id} ${one.turns}`, title, choices().noticeContent ? (one.last_line?.text ?? '') : '', `/s/${one.id}`);
-  }
-}
-
-const ICONS = { needs: '/needs.svg', working: '/working.svg', quiet: '/quiet.svg', offline: '/offline.svg' } as const;
-
-/** The tab's icon, and the number on an installed page. */
-function mark(): void {
-  const needs = sessions().filter((one) => one.attention != null && one.attention.rank <= 3).length;
-  const isWorking = sessions().some((one) => one.state === 'busy');
-  const icon = !isLive() ? ICONS.offline : needs > 0 ? ICONS.needs : isWorking ? ICONS.working : ICONS.quiet;
-  const link = document.querySelector<HTMLLinkElement>('link[rel=icon]');
-  if (link !== null && link.getAttribute('href') !== icon) link.setAttribute('href', icon);
-  const badge = navigator as { setAppBadge?: (n: number) => Promise<void>; clearAppBadge?: () => Promise<void> };
-  void (needs > 0 ? badge.setAppBadge?.(needs) : badge.clearAppBadge?.())?.catch(() => undefined);
-}
-
-/** Begins to tell; the returned function ends it. `open` goes to an address of the page. */
-export function startNotices(open: (address: string) => void): () => void {
-  const onOpen = (event: Event) => open((event as CustomEvent<string>).detail);
-  addEventListener('trunkline-open', onOpen);
-  const timer = setInterval(tell, 10_000);
+/** Begins to tell; the returned function ends it. `open` goes to an address of the page, `place` is where it is. */
+export function startNotices(open: (address: string) => void, place: () => string): () => void {
+  const hush = onPress((press) => answer(press, open));
+  let later: ReturnType<typeof setTimeout> | undefined;
+  const soon = () => {
+    if (document.hasFocus()) tell();
+    else later ??= setTimeout(() => { later = undefined; tell(); }, YIELD_MS);
+  };
+  const timer = setInterval(soon, TELL_MS);
+  document.addEventListener('visibilitychange', soon);
+  addEventListener('focus', soon);
   const end = createRoot((dispose) => {
-    createEffect(() => { sessions(); tell(); });
-    createEffect(mark);
-    createEffect(on(sessions, (now, before) => tellDone(now, before)));
+    createEffect(() => { sessions(); place(); permission(); choices(); isLive(); soon(); });
+    createEffect(on(ownDecision, (made) => { if (made !== undefined && made.waitedMs > LONG_MS) offer(); }, { defer: true }));
     return dispose;
   });
   return () => {
     end();
+    hush();
     clearInterval(timer);
-    removeEventListener('trunkline-open', onOpen);
+    clearTimeout(later);
+    document.removeEventListener('visibilitychange', soon);
+    removeEventListener('focus', soon);
   };
 }

@@ -15,6 +15,8 @@ export interface Choices {
   /** Whether a notice says what is asked, and not only that something is. */
   noticeContent: boolean;
   sound: boolean;
+  /** Notices were offered once. */
+  noticesOffered: boolean;
   /** Also when a turn ends, of every session. */
   noticeDone: boolean;
   /** No notices between these hours of the day, such as `[22, 7]`. */
@@ -22,7 +24,7 @@ export interface Choices {
 }
 
 const DEFAULTS: Choices = {
-  theme: 'system', density: 'comfortable', saver: false, notices: false, noticeContent: false, sound: false, noticeDone: false, quiet: null,
+  theme: 'system', density: 'comfortable', saver: false, notices: false, noticeContent: false, sound: false, noticesOffered: false, noticeDone: false, quiet: null,
 };
 
 function stored(): Choices {

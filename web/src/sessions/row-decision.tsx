@@ -3,10 +3,11 @@
 import { A } from '@solidjs/router';
 import { Match, Show, Switch, createEffect, createMemo, createSignal, on, onCleanup } from 'solid-js';
 import { interrupt } from '../lobby/acts';
-import { rest, said } from '../daemon/daemon';
+import { said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { canAct } from '../daemon/role';
 import type { Approval, SessionSummary } from '../daemon/types';
+import { decide } from '../lobby/pending';
 import { lastKey } from '../parts/keys';
 import { toast } from '../parts/toasts';
 import { keepWaiting, leaveIt, resume } from './actions';
@@ -14,16 +15,6 @@ import { commandInFull } from './in-full';
 
 /** Buttons are dead for so long after a decision came or a key was pressed, so that no sentence decides anything. */
 const QUIET_MS = 400;
-
-/** Decides an approval; another person may have been first. */
-async function decide(session: string, approval: string, decision: 'allow' | 'deny'): Promise<void> {
-  try {
-    const path = { id: session, approval_id: approval };
-    await rest.POST('/v1/sessions/{id}/approvals/{approval_id}', { params: { path }, body: { decision } });
-  } catch (error) {
-    toast(said(error).text, { isProblem: true });
-  }
-}
 
 /** The decision of a row. */
 export function RowDecision(props: { session: SessionSummary; asked: Approval | undefined; isCursor: boolean }) {
@@ -46,7 +37,8 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
     const isMeant = event.detail === 0 && document.activeElement === event.currentTarget;
     if (approval === undefined || !isReady() || at - cameAt() < QUIET_MS || (!isMeant && at - lastKey() < QUIET_MS)) return;
     setSent(true);
-    await decide(props.session.id, approval.id, decision);
+    // Another person may have been first.
+    await decide(props.session.id, approval.id, { decision }).catch((error: unknown) => toast(said(error).text, { isProblem: true }));
     setSent(false);
   };
   const isOff = () => !isLive() || isSent();

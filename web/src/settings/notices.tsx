@@ -1,6 +1,6 @@
 // Owns which notices a person wants from this browser.
 import { Show } from 'solid-js';
-import { askForNotices, permission } from '../notices/notices';
+import { askForNotices, permission } from '../notices/device';
 import { choices, choose } from '../parts/choices';
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);

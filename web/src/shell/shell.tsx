@@ -6,6 +6,7 @@ import { connect, disconnect } from '../daemon/link';
 import { watchLobby } from '../lobby/lobby';
 import { learnRole } from '../daemon/role';
 import { startNotices } from '../notices/notices';
+import { markTab } from '../notices/tab';
 import { SessionList } from '../sessions/list';
 import { Rail } from '../sessions/rail';
 import { layer, placesHere, setLayer, useAnywhere } from './anywhere';
@@ -35,9 +36,10 @@ export function Shell(props: ParentProps) {
     void learnRole();
     void openOutboxes();
     const leave = watchLobby();
-    const still = startNotices(navigate);
+    const still = startNotices(navigate, () => location.pathname);
+    const unmark = markTab();
     const unwatch = watchUpgrade();
-    onCleanup(() => { unwatch(); still(); leave(); disconnect(); });
+    onCleanup(() => { unwatch(); unmark(); still(); leave(); disconnect(); });
   });
   createEffect(() => {
     const n = needing();
