@@ -73,6 +73,43 @@ test('a filter is in the address, and holds over a reload', async () => {
   await until('all are back', async () => (await titles()).length >= 4);
 });
 
+test('on a phone Back closes the menu and the dialog that is open, and only then leaves the page', async () => {
+  const { browser, ids, world } = here;
+  const person = await Person.at(browser, world.url, { size: 'phone' });
+  const page = await person.signIn(await world.address());
+  const path = () => new URL(page.url()).pathname;
+  const more = page.getByRole('button', { name: 'More for Two' });
+  const [rename, dialog] = [page.getByRole('menuitem', { name: /^Rename/ }), page.getByRole('dialog')];
+  await more.click();
+  await rename.waitFor();
+  await page.goBack();
+  await rename.waitFor({ state: 'detached' });
+  await more.click();
+  await rename.click();
+  await dialog.waitFor();
+  await page.goBack();
+  await dialog.waitFor({ state: 'detached' });
+  // What was closed by its button needs no Back.
+  await more.click();
+  await rename.click();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await page.getByRole('link', { name: 'Two', exact: true }).click();
+  await page.waitForURL(`**/s/${ids.Two}`);
+  const choices = page.getByRole('menuitem', { name: /^Find/ });
+  await page.getByRole('button', { name: 'More for this conversation' }).click();
+  await choices.click();
+  await page.getByRole('dialog', { name: 'Find' }).waitFor();
+  await page.goBack();
+  await dialog.waitFor({ state: 'detached' });
+  assert.equal(path(), `/s/${ids.Two}`);
+  await page.goBack();
+  await page.waitForURL((url) => url.pathname === '/');
+  await more.waitFor();
+  await person.clean();
+  await person.context.close();
+});
+
 test('many are tagged and stopped at once; a deletion can be undone for ten seconds', async () => {
   const { page, person, row, stand } = here;
   for (const title of ['Two', 'Three']) {

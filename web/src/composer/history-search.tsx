@@ -1,6 +1,7 @@
 // Owns the search in what a person sent before (Alt R): a field and a list, the newest first.
 import { For, Show, createMemo, createSignal, onMount } from 'solid-js';
 import { createAsked } from '../daemon/asked';
+import { useBack } from '../parts/back';
 import { found, readHistory } from './history';
 
 const MOST_SHOWN = 30;
@@ -14,6 +15,7 @@ export function HistorySearch(props: { sessionId: string; choose: (text: string)
   let field: HTMLInputElement | undefined;
   let list: HTMLUListElement | undefined;
   onMount(() => field?.focus());
+  useBack(() => true, () => props.close());
   const move = (by: number) => {
     if (hits().length === 0) return;
     setActive((at) => (at + by + hits().length) % hits().length);

@@ -1,13 +1,15 @@
-// Owns the frame of every dialog: title, close button, Esc, and the focus that comes back.
+// Owns the frame of every dialog: title, close button, Esc, Back, and the focus that comes back.
 import { Dialog } from '@kobalte/core/dialog';
 import X from 'lucide-solid/icons/x';
 import { onCleanup, type ParentProps } from 'solid-js';
 import { SafeText } from '../text/safe';
+import { useBack } from './back';
 import { useKeys } from './keys';
 
-/** A dialog over the page. It is open as long as it is there; `onClose` takes it away. */
-export function Layer(props: ParentProps<{ title: string; onClose: () => void; kind?: 'wide' | 'top' }>) {
+/** A dialog over the page. It is open as long as it is there; `onClose` takes it away. `hasAddress`: Back leaves it by itself. */
+export function Layer(props: ParentProps<{ title: string; onClose: () => void; kind?: 'wide' | 'top'; hasAddress?: boolean }>) {
   useKeys(props.title, [], { isLayer: true });
+  useBack(() => props.hasAddress !== true, () => props.onClose());
   const before = document.activeElement;
   onCleanup(() => setTimeout(() => {
     const isFree = document.activeElement === null || document.activeElement === document.body;

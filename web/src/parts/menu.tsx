@@ -1,7 +1,8 @@
 // Owns how a menu behind a button looks and behaves, for every part of the page.
 import { DropdownMenu } from '@kobalte/core/dropdown-menu';
 import Check from 'lucide-solid/icons/check';
-import { For, Show, type JSX } from 'solid-js';
+import { For, Show, createSignal, type JSX } from 'solid-js';
+import { useBack } from './back';
 import './menu.css';
 import { SafeText } from '../text/safe';
 
@@ -27,8 +28,12 @@ export function Menu(props: {
   label: string; title?: string; children: JSX.Element; groups: MenuGroup[]; class?: string; hint?: string | undefined;
   open?: boolean; onOpen?: (isOpen: boolean) => void;
 }) {
+  const [isOpenItself, setOpenItself] = createSignal(false);
+  const isOpen = () => props.open ?? isOpenItself();
+  const setOpen = (is: boolean) => { setOpenItself(is); props.onOpen?.(is); };
+  useBack(isOpen, () => setOpen(false));
   return (
-    <DropdownMenu modal={false} gutter={4} {...(props.open === undefined ? {} : { open: props.open })} onOpenChange={(isOpen) => props.onOpen?.(isOpen)}>
+    <DropdownMenu modal={false} gutter={4} open={isOpen()} onOpenChange={setOpen}>
       <DropdownMenu.Trigger class={`plain menu-button ${props.class ?? ''}`} aria-label={props.label} title={props.title ?? props.label}>{props.children}</DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content class="menu">

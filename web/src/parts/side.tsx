@@ -1,8 +1,9 @@
 // Owns the side panel: its place in the frame, and whether it is open. Very wide pages show it always; on others it lies over
-// the page, and Esc closes it.
+// the page, and Esc or Back closes it.
 import { Show, createEffect, createSignal, onCleanup, type ParentProps } from 'solid-js';
 import { Portal } from 'solid-js/web';
 import X from 'lucide-solid/icons/x';
+import { useBack } from './back';
 import { useKeys } from './keys';
 import { layout } from './layout';
 
@@ -32,6 +33,7 @@ export function Side(props: ParentProps<{ label: string }>) {
   setFillers((n) => n + 1);
   onCleanup(() => setFillers((n) => n - 1));
   createEffect(() => place()?.setAttribute('aria-label', props.label));
+  useBack(() => layout() !== 'very-wide' && isAsked(), closeSide);
   useKeys('Side panel', [{
     keys: 'Escape', word: 'Close the side panel', inText: true,
     run: () => { if (layout() === 'very-wide' || !isAsked()) return false; closeSide(); return; },

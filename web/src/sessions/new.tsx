@@ -74,7 +74,7 @@ export default function NewSession() {
   let details: HTMLDetailsElement | undefined;
   createEffect(() => { if (inDetails() && details !== undefined) details.open = true; });
   return (
-    <Layer title="New session" onClose={close}>
+    <Layer title="New session" onClose={close} hasAddress>
       <Show when={canAct()} fallback={<p>This login only watches.</p>}>
         <form class="new-session" novalidate onSubmit={(event) => { event.preventDefault(); void start(); }} onKeyDown={onKeyDown}>
           <Simulated />

@@ -1,6 +1,7 @@
 // Owns the menu of a row: everything that its keys do, in words.
 import { DropdownMenu } from '@kobalte/core/dropdown-menu';
 import { For, Show } from 'solid-js';
+import { useBack } from '../parts/back';
 import { keysOf } from '../parts/keys';
 
 /** An entry of the menu, with its key. */
@@ -8,6 +9,7 @@ export interface Entry { word: string; keys: string; run: () => void; isDanger?:
 
 /** The menu, at the button that opened it. */
 export default function RowMenu(props: { at: HTMLElement; entries: Entry[]; onClose: () => void }) {
+  useBack(() => true, () => props.onClose());
   return (
     <DropdownMenu open onOpenChange={(isOpen) => { if (!isOpen) props.onClose(); }} placement="bottom-end"
       getAnchorRect={() => props.at.getBoundingClientRect()}>

@@ -10,6 +10,7 @@ import { markTab } from '../notices/tab';
 import { SessionList } from '../sessions/list';
 import { Rail } from '../sessions/rail';
 import { layer, placesHere, setLayer, useAnywhere } from './anywhere';
+import { useBack, watchBack } from '../parts/back';
 import { Banner } from './banner';
 import { keysOf, useKeys } from '../parts/keys';
 import { hasList, layout } from '../parts/layout';
@@ -47,6 +48,8 @@ export function Shell(props: ParentProps) {
   });
   // A person who opens another page has done with the list that lies over this one.
   createEffect(() => { void location.pathname; setListOver(false); });
+  watchBack();
+  useBack(() => isListOver() && layout() === 'middle', () => setListOver(false));
   useKeys('List over the page', [{ keys: 'Escape', word: 'Close the list', run: () => { setListOver(false); } }], { works: isListOver });
   useKeys('Layer', [], { works: () => layer() !== null, isLayer: true });
   const doings = anywhere.filter(({ word }) => ['Next that needs you', 'Last place', 'Palette', 'Messages of this page', 'Keys', 'Theme'].includes(word));
