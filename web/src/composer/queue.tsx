@@ -2,6 +2,7 @@
 import { For, Show } from 'solid-js';
 import type { QueuedPrompt } from '../daemon/types';
 import { canAct } from '../daemon/role';
+import { titleWith } from '../parts/keys';
 import { SafeText } from '../text/safe';
 import { draftOf } from './content';
 import type { Queue } from './queue-store';
@@ -21,7 +22,7 @@ export function QueueList(props: { queue: Queue; editing: string | null; edit: (
         <header class="strip">
           <span class="quiet">{props.queue.isHeld() ? `Held, ${items().length}.` : `Queued, ${items().length}. After this turn`}</span>
           <Show when={canAct() && first()}>{(one) => (
-            <button type="button" class="plain" title="Hold queue (h)" aria-pressed={props.queue.isHeld()}
+            <button type="button" class="plain" title={titleWith('Hold queue', 'Hold queue', 'h')} aria-pressed={props.queue.isHeld()}
               onClick={() => void props.queue.hold(one().uuid, !props.queue.isHeld())}>{props.queue.isHeld() ? 'Let go' : 'Hold'}</button>
           )}</Show>
         </header>

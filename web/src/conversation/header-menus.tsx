@@ -4,7 +4,7 @@ import { createAsked } from '../daemon/asked';
 import { attempt } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
-import { useKeys } from '../parts/keys';
+import { titleWith, useKeys } from '../parts/keys';
 import { Menu, type MenuGroup } from '../parts/menu';
 import { effortWord, modeWord, modelWord, modesFor } from '../parts/mode-words';
 
@@ -74,14 +74,14 @@ export function HeaderMenus(props: { session: Session }) {
   ]);
   return (
     <>
-      <Menu label={`Model: ${modelWord(props.session.model)}`} title="Model (M)" open={opened() === 'model'} onOpen={open('model')} groups={modelGroups()}
+      <Menu label={`Model: ${modelWord(props.session.model)}`} title={titleWith('Model', 'Model', 'M')} open={opened() === 'model'} onOpen={open('model')} groups={modelGroups()}
         hint={models.loading ? 'Loading the models…' : models()?.length === 0 ? 'It says its models once it has started.' : wakes()}>
         <span class="one-line">{modelWord(props.session.model)}</span><span aria-hidden="true"> ▾</span>
       </Menu>
-      <Menu label={`Mode: ${modeWord(props.session.permission_mode)}`} title="Mode (Alt M)" open={opened() === 'mode'} onOpen={open('mode')} groups={modeGroups()} hint={wakes()}>
+      <Menu label={`Mode: ${modeWord(props.session.permission_mode)}`} title={titleWith('Mode', 'Mode', 'Alt m')} open={opened() === 'mode'} onOpen={open('mode')} groups={modeGroups()} hint={wakes()}>
         <span class="one-line">{modeWord(props.session.permission_mode)}</span><span aria-hidden="true"> ▾</span>
       </Menu>
-      <Menu label="Effort" title="Effort (Alt E)" class="header-effort" open={opened() === 'effort'} onOpen={open('effort')} groups={effortGroups()} hint={wakes()}>
+      <Menu label="Effort" title={titleWith('Effort', 'Effort', 'Alt e')} class="header-effort" open={opened() === 'effort'} onOpen={open('effort')} groups={effortGroups()} hint={wakes()}>
         <span class="one-line">Effort<Show when={effort()}>{(level) => <>: {effortWord(level()).toLowerCase()}</>}</Show></span><span aria-hidden="true"> ▾</span>
       </Menu>
     </>

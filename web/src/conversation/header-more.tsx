@@ -6,7 +6,7 @@ import { rest, said, ticket } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
 import { markUnread, remove as removeSessions } from '../sessions/actions';
-import { useKeys } from '../parts/keys';
+import { hintOf, useKeys } from '../parts/keys';
 import { Menu, type MenuGroup } from '../parts/menu';
 import { saveFrom } from '../parts/save';
 import { openSide } from '../parts/side';
@@ -62,26 +62,26 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
 
   const groups = (): MenuGroup[] => [
     { items: [
-      { word: 'Plan', keys: 'P', run: panel('plan') },
-      { word: 'Changes', keys: 'C', run: panel('changes') },
+      { word: 'Plan', keys: hintOf('Plan', 'P'), run: panel('plan') },
+      { word: 'Changes', keys: hintOf('Changes', 'C'), run: panel('changes') },
       { word: 'Agents', run: panel('agents') },
-      { word: 'Tasks', keys: 'T', run: panel('tasks') },
+      { word: 'Tasks', keys: hintOf('Tasks', 'T'), run: panel('tasks') },
       { word: 'Context', run: panel('context') },
       { word: 'About', run: panel('about') },
     ] },
     { items: [
-      { word: 'Find', keys: 'Ctrl F', run: () => props.conversation.openLayer({ kind: 'find' }) },
+      { word: 'Find', keys: hintOf('Find', 'Ctrl f'), run: () => props.conversation.openLayer({ kind: 'find' }) },
       { word: 'Copy link', run: () => void copyLink() },
-      { word: 'Raw records', keys: 'w', run: raw },
+      { word: 'Raw records', keys: hintOf('Raw record', 'w'), run: raw },
       { word: 'Export as Markdown', run: () => void exportAs('markdown') },
       { word: 'Export as JSON', run: () => void exportAs('json') },
     ] },
     { items: canAct() ? [
-      { word: 'Rename', keys: 'r', run: props.rename },
+      { word: 'Rename', keys: hintOf('Rename', 'r'), run: props.rename },
       ...(!props.session.unread && props.session.turns > 0 ? [{ word: 'Mark as unread', about: 'Until it is opened again', run: () => void markUnread([id()]) }] : []),
-      { word: 'Fork', keys: 'F', about: 'A copy that goes on by itself', run: () => void forkHere() },
-      { word: 'Rewind files…', keys: 'b', isOff: !isRunning(), run: () => props.conversation.openLayer({ kind: 'rewind' }) },
-      ...(props.session.state === 'busy' ? [{ word: 'To background', keys: 'B', about: 'What runs now goes on beside the conversation', run: () => void toBackground() }] : []),
+      { word: 'Fork', keys: hintOf('Fork', 'F'), about: 'A copy that goes on by itself', run: () => void forkHere() },
+      { word: 'Rewind files…', keys: hintOf('Rewind', 'b'), isOff: !isRunning(), run: () => props.conversation.openLayer({ kind: 'rewind' }) },
+      ...(props.session.state === 'busy' ? [{ word: 'To background', keys: hintOf('To background', 'B'), about: 'What runs now goes on beside the conversation', run: () => void toBackground() }] : []),
     ] : [] },
     { items: canAct() ? [
       ...(isAtRest() ? [{ word: 'Resume', run: () => void resume(id()) }] : []),

@@ -6,7 +6,7 @@ import { interrupt, rename, stop } from '../lobby/acts';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
 import { titleOf } from '../lobby/words';
-import { useKeys } from '../parts/keys';
+import { titleWith, useKeys } from '../parts/keys';
 import { openSide } from '../parts/side';
 import { StateShape, shownAs, wordOf } from '../lobby/state';
 import { clock, now } from '../parts/time';
@@ -55,9 +55,9 @@ function Filled(props: { conversation: Conversation; session: Session }) {
   };
   return (
     <header class="conversation-header">
-      <A class="header-back" href="/" aria-label="All sessions" title="All sessions (g s)"><ChevronLeft size={20} aria-hidden="true" /></A>
+      <A class="header-back" href="/" aria-label="All sessions" title={titleWith('All sessions', 'Sessions', 'g s')}><ChevronLeft size={20} aria-hidden="true" /></A>
       <Show when={isRenaming()} fallback={
-        <h1 class="header-title"><button type="button" class="plain one-line" disabled={!canAct()} title={`${spelledOut(titleOf(props.session))}\nRename (r)`} onClick={() => setRenaming(true)}><SafeText text={titleOf(props.session)} /></button></h1>
+        <h1 class="header-title"><button type="button" class="plain one-line" disabled={!canAct()} title={`${spelledOut(titleOf(props.session))}\n${titleWith('Rename', 'Rename', 'r')}`} onClick={() => setRenaming(true)}><SafeText text={titleOf(props.session)} /></button></h1>
       }>
         <input class="header-title" aria-label="Title" value={props.session.title ?? ''} placeholder={spelledOut(titleOf(props.session))} maxlength="1024"
           ref={(node) => queueMicrotask(() => { node.focus(); node.select(); })} onBlur={(event) => { if (isRenaming()) save(event.currentTarget.value); }}
@@ -76,7 +76,7 @@ function Filled(props: { conversation: Conversation; session: Session }) {
       <div class="header-acts">
         <Show when={canAct() && isRunning()}>
           <Show when={isWorking()} fallback={<button type="button" title="Stop" onClick={() => void stop(props.session.id)}><span aria-hidden="true">■</span> Stop</button>}>
-            <button type="button" title="Interrupt (Esc)" onClick={() => void interrupt(props.session.id)}><span aria-hidden="true">■</span> Interrupt</button>
+            <button type="button" title={titleWith('Interrupt', 'Interrupt', 'Escape')} onClick={() => void interrupt(props.session.id)}><span aria-hidden="true">■</span> Interrupt</button>
           </Show>
         </Show>
         <HeaderMore conversation={props.conversation} session={props.session} rename={() => setRenaming(true)} />

@@ -1,7 +1,7 @@
 // Owns the menu of a row: everything that its keys do, as words for a pointer or a finger. It is made when it is first wanted.
 import Ellipsis from 'lucide-solid/icons/ellipsis';
 import { Show, createSignal } from 'solid-js';
-import { keysOf } from '../parts/keys';
+import { hintOf } from '../parts/keys';
 import { Menu, type MenuGroup } from '../parts/menu';
 import { spelledOut } from '../text/hostile';
 import { nameOf } from './row';
@@ -18,7 +18,7 @@ export function RowMenu(props: { row: Row; acts: readonly RowAct[]; isCurrent: b
   const label = () => `More for this row: ${spelledOut(nameOf(props.row))}`;
   const groups = (): MenuGroup[] => GROUPS.map((group) => ({
     items: props.acts.filter((act) => act.group === group && act.fits(props.row)).map((act) => ({
-      word: act.word, about: act.about?.(props.row), keys: keysOf({ ...act }), run: () => act.run(props.row),
+      word: act.word, about: act.about?.(props.row), keys: hintOf(act.word, act.keys), run: () => act.run(props.row),
     })),
   }));
   const want = () => {

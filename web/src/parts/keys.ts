@@ -77,6 +77,23 @@ export function changeKey(word: string, keys: string | null): void {
 /** The keys of a binding as the person has them. */
 export const keysOf = (binding: Pick<Binding, 'keys' | 'word'>): string => changed()[binding.word] ?? binding.keys;
 
+/** Keys as people read them: `Ctrl k` is `Ctrl K`. */
+export const asRead = (keys: string): string => keys.replace(/^(Ctrl|Alt) (.)$/, (_, held: string, key: string) => `${held} ${key.toUpperCase()}`)
+  .replace('Escape', 'Esc').replace('ArrowDown', '↓').replace('ArrowUp', '↑');
+
+/** The keys of a piece of work as a hint beside its button, by the word and the keys of its binding. Empty: no key does it now. */
+export function hintOf(word: string, keys: string): string {
+  const own = keysOf({ word, keys });
+  const isLetters = own.split(' ').every((key) => key === 'Shift' || key.length === 1);
+  return isLetters && !lettersOn() ? '' : asRead(own);
+}
+
+/** The title of a button with the hint of its keys: `Model (M)`. */
+export function titleWith(title: string, word: string, keys: string): string {
+  const hint = hintOf(word, keys);
+  return hint === '' ? title : `${title} (${hint})`;
+}
+
 /** Holds a set of keys as long as the component is there. */
 export function useKeys(name: string, bindings: Binding[], when: Pick<Place, 'works' | 'isFirst' | 'isLayer'> = {}): void {
   const place: Place = { name, bindings, ...when };

@@ -33,6 +33,9 @@ export function doings(navigate: ReturnType<typeof useNavigate>): Doing[] {
   return canAct() ? all : [];
 }
 
+/** The word of the key of an action: those that share a key share the binding. */
+export const keyWordOf = (all: readonly Doing[], keys: string): string => all.filter((one) => one.keys === keys).map((one) => one.word).join(' / ');
+
 const suitedBy = (doing: Doing, ids: readonly string[]): string[] => ids.filter((id) => { const one = lobby.byId[id]; return one !== undefined && doing.suits(one); });
 
 /** The keys of actions. The first of two with one key that suits is done: an unread one becomes read, and the other way. */
@@ -40,7 +43,7 @@ export function bindingsOf(all: readonly Doing[], meant: () => string[]): Bindin
   const byKey = new Map<string, Doing[]>();
   for (const one of all) if (one.keys !== '') byKey.set(one.keys, [...byKey.get(one.keys) ?? [], one]);
   return [...byKey].map(([keys, doings]) => ({
-    keys, word: doings.map((one) => one.word).join(' / '),
+    keys, word: keyWordOf(all, keys),
     run: () => {
       const doing = doings.find((one) => suitedBy(one, meant()).length > 0) ?? doings[0];
       if (doing !== undefined) doWith(doing, meant());

@@ -10,7 +10,7 @@ import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import { asking } from './actions';
 import { ListBulk } from './bulk';
-import { bindingsOf, doWith, doings } from './doings';
+import { bindingsOf, doWith, doings, keyWordOf } from './doings';
 import { EmptyList } from './empty';
 import { ListHead } from './filters';
 import { Lines } from './lines-view';
@@ -102,10 +102,10 @@ export function SessionList() {
     return [
       { word: 'Open', keys: 'Enter', run: () => navigate(`/s/${id}`) },
       { word: 'Open beside', keys: 'o', run: () => openBeside(id) },
-      { word: picked().has(id) ? 'Select no more' : 'Select', keys: 'x', run: () => pick(id) },
+      { word: picked().has(id) ? 'Select no more' : 'Select', keyWord: 'Select', keys: 'x', run: () => pick(id) },
       ...(line === undefined ? [] : [{ word: 'Fold group', keys: 'f', run: () => fold(line.group) }]),
       ...all.filter((one) => session !== undefined && one.suits(session))
-        .map((one): Entry => ({ word: one.word, keys: one.keys, isDanger: one.isDanger ?? false, run: () => doWith(one, [id]) })),
+        .map((one): Entry => ({ word: one.word, keyWord: keyWordOf(all, one.keys), keys: one.keys, isDanger: one.isDanger ?? false, run: () => doWith(one, [id]) })),
     ];
   };
 

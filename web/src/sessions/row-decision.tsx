@@ -8,7 +8,7 @@ import { isLive } from '../daemon/link';
 import { canAct } from '../daemon/role';
 import type { Approval, SessionSummary } from '../daemon/types';
 import { decide } from '../lobby/pending';
-import { lastKey } from '../parts/keys';
+import { hintOf, lastKey } from '../parts/keys';
 import { toast } from '../parts/toasts';
 import { keepWaiting, leaveIt, resume } from './actions';
 import { commandInFull } from './in-full';
@@ -63,8 +63,8 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
           <>
             <pre class="session-row-command">{text()}</pre>
             <div class="session-row-acts">
-              <button type="button" tabindex={tab()} disabled={isOff()} title={isLive() ? '' : 'You can\'t decide while offline.'} data-decides="deny" onClick={(event) => void act('deny', event)}><kbd>d</kbd> Deny</button>
-              <button type="button" tabindex={tab()} disabled={isOff()} title={isLive() ? '' : 'You can\'t decide while offline.'} data-decides="allow" onClick={(event) => void act('allow', event)}><kbd>a</kbd> Allow</button>
+              <button type="button" tabindex={tab()} disabled={isOff()} title={isLive() ? '' : 'You can\'t decide while offline.'} data-decides="deny" onClick={(event) => void act('deny', event)}><Show when={hintOf('Deny', 'd')}>{(key) => <kbd>{key()}</kbd>}</Show> Deny</button>
+              <button type="button" tabindex={tab()} disabled={isOff()} title={isLive() ? '' : 'You can\'t decide while offline.'} data-decides="allow" onClick={(event) => void act('allow', event)}><Show when={hintOf('Allow once', 'a')}>{(key) => <kbd>{key()}</kbd>}</Show> Allow</button>
             </div>
           </>
         )}

@@ -2,10 +2,10 @@
 import { DropdownMenu } from '@kobalte/core/dropdown-menu';
 import { For, Show } from 'solid-js';
 import { useBack } from '../parts/back';
-import { keysOf } from '../parts/keys';
+import { hintOf } from '../parts/keys';
 
-/** An entry of the menu, with its key. */
-export interface Entry { word: string; keys: string; run: () => void; isDanger?: boolean }
+/** An entry of the menu, with its key; `keyWord`: the word of the key's binding, where it is another one. */
+export interface Entry { word: string; keys: string; keyWord?: string; run: () => void; isDanger?: boolean }
 
 /** The menu, at the button that opened it. */
 export default function RowMenu(props: { at: HTMLElement; entries: Entry[]; onClose: () => void }) {
@@ -17,7 +17,7 @@ export default function RowMenu(props: { at: HTMLElement; entries: Entry[]; onCl
         <DropdownMenu.Content class="menu" onCloseAutoFocus={(event) => { event.preventDefault(); props.at.focus(); }}>
           <For each={props.entries}>{(entry) => (
             <DropdownMenu.Item class="menu-entry" classList={{ 'is-danger': entry.isDanger === true }} onSelect={entry.run}>
-              {entry.word} <Show when={keysOf(entry)}>{(keys) => <kbd>{keys()}</kbd>}</Show>
+              {entry.word} <Show when={entry.keys !== '' && hintOf(entry.keyWord ?? entry.word, entry.keys)}>{(keys) => <kbd>{keys()}</kbd>}</Show>
             </DropdownMenu.Item>
           )}</For>
         </DropdownMenu.Content>

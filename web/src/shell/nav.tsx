@@ -46,7 +46,7 @@ export function Nav(props: { doings: Doing[] }) {
       <div id="more" class="more" popover ref={sheet} role="group" aria-label="More" onToggle={(event) => setOpen(event.newState === 'open')}>
         <For each={MORE}>{({ href, word }) => <A href={href} class="more-entry" onClick={close}>{word}</A>}</For>
         <For each={props.doings}>{(one) => (
-          <button type="button" class="plain more-entry" onClick={() => { close(); one.run(); }}>{one.word} <kbd>{one.keys}</kbd></button>
+          <button type="button" class="plain more-entry" onClick={() => { close(); one.run(); }}>{one.word} <Show when={one.keys}><kbd>{one.keys}</kbd></Show></button>
         )}</For>
       </div>
     </nav>

@@ -5,7 +5,7 @@ import { sessions } from '../lobby/lobby';
 import { arrange } from '../lobby/order';
 import { lastPart, titleOf } from '../lobby/words';
 import { SafeText } from '../text/safe';
-import { keysOf, type Place } from '../parts/keys';
+import { hintOf, type Place } from '../parts/keys';
 import { Layer } from '../parts/layer';
 import { bestOf } from '../parts/match';
 import { StateShape, shownAs, type Shown } from '../lobby/state';
@@ -27,7 +27,7 @@ export default function Palette(props: { places: Place[]; onClose: () => void })
       word: titleOf(one), text: `${titleOf(one)} ${one.cwd} ${one.tag ?? ''}`, more: lastPart(one.cwd), shape: shownAs(one), run: () => navigate(`/s/${one.id}`),
     })),
     ...props.places.toReversed().flatMap((place) => place.bindings.filter((one) => one.word !== 'Palette').map((one): Entry => ({
-      word: one.word, text: `${one.word} ${place.name}`, more: keysOf(one), run: () => { one.run(new KeyboardEvent('keydown', { key: '' })); },
+      word: one.word, text: `${one.word} ${place.name}`, more: hintOf(one.word, one.keys), run: () => { one.run(new KeyboardEvent('keydown', { key: '' })); },
     }))),
   ]);
   const found = createMemo(() => bestOf(query(), all(), (one) => one.text, MOST));

@@ -12,7 +12,7 @@ import { Rail } from '../sessions/rail';
 import { layer, placesHere, setLayer, useAnywhere } from './anywhere';
 import { useBack, watchBack } from '../parts/back';
 import { Banner } from './banner';
-import { keysOf, useKeys } from '../parts/keys';
+import { hintOf, useKeys } from '../parts/keys';
 import { hasList, layout } from '../parts/layout';
 import { Nav } from './nav';
 import { needing } from '../lobby/needing';
@@ -69,7 +69,7 @@ export function Shell(props: ParentProps) {
         </section>
         <Show when={isListOver()}><section class="list-over" aria-label="List of sessions, over the page"><SessionList /></section></Show>
       </Show>
-      <Nav doings={doings.map((one) => ({ word: one.word, keys: keysOf(one), run: () => { one.run(new KeyboardEvent('keydown')); } }))} />
+      <Nav doings={doings.map((one) => ({ word: one.word, keys: hintOf(one.word, one.keys), run: () => { one.run(new KeyboardEvent('keydown')); } }))} />
       <main class="content"><Suspense>{props.children}</Suspense></main>
       <SidePlace />
       <Toasts />

@@ -6,6 +6,7 @@ import { attempt } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Folded, Task } from '../fold/model';
+import { titleWith } from '../parts/keys';
 import { openSide } from '../parts/side';
 import { bytes, clock, count, many, now } from '../parts/time';
 import { spelledOut } from '../text/hostile';
@@ -33,7 +34,7 @@ export function TasksStrip(props: { conversation: Conversation }) {
   const running = () => runningTasks(folded());
   return (
     <Show when={running().length > 0}>
-      <button type="button" class="plain tasks-strip" title="Tasks (T)" onClick={() => { showPanel('tasks'); openSide(); }}>
+      <button type="button" class="plain tasks-strip" title={titleWith('Tasks', 'Tasks', 'T')} onClick={() => { showPanel('tasks'); openSide(); }}>
         <span aria-hidden="true">≡</span>
         <span class="one-line">{many(running().length, 'task')} in the background<Show when={running()[0]}>{(first) => <>: <SafeText text={first().description} /></>}</Show></span>
         <span aria-hidden="true">▸</span>
