@@ -7,16 +7,18 @@ vi.mock('../src/daemon/daemon', () => ({
 }));
 vi.mock('../src/lobby/lobby', () => ({ lobby: { byId: { a: { id: 'a', title: 'Fix login', cwd: '/work' } } } }));
 
-import { fork } from '../src/lobby/acts';
+import { fork, isDoing } from '../src/lobby/acts';
 import { modesFor } from '../src/parts/mode-words';
 import { besides, toastLog, type Toast } from '../src/parts/toasts';
 
 test('two presses on Fork make one copy, with a name, and the page says that it is being made', async () => {
   const both = [fork('a'), fork('a')];
   expect(posts).toEqual([{ params: { path: { id: 'a' } }, body: { title: 'Fork of Fix login' } }]);
+  expect([isDoing('fork', 'a'), isDoing('fork', 'b'), isDoing('stop', 'a')]).toEqual([true, false, false]);
   expect(toastLog()[0]?.text).toBe('Making a copy of “Fix login”…');
   answers[0]?.();
   expect((await Promise.all(both)).map((one) => one?.id)).toEqual(['copy', 'copy']);
+  expect(isDoing('fork', 'a')).toBe(false);
   void fork('a');
   expect(posts).toHaveLength(2);
 });

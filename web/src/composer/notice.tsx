@@ -2,15 +2,19 @@
 import { useNavigate } from '@solidjs/router';
 import { For, Show, createMemo } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import { fork, interrupt, leaveIt, resume } from '../lobby/acts';
+import { BUSY_WORDS, fork, interrupt, isDoing, leaveIt, resume } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { SessionSummary } from '../daemon/types';
+import { BusyButton } from '../parts/busy';
 import { now } from '../parts/time';
 import { SafeText } from '../text/safe';
 import { ACT_WORDS, noticeOf, type NoticeAct } from './notice-words';
 
 const MARKS = { failed: '▲', need: '◆', quiet: '' } as const;
+
+/** The ways that take a while, as requests. */
+const SLOW: Partial<Record<NoticeAct, keyof typeof BUSY_WORDS>> = { resume: 'resume', fresh_start: 'resume', interrupt: 'interrupt', fork: 'fork' };
 
 /** The line. Nothing is drawn while there is nothing to say. */
 export function SessionNotice(props: { session: SessionSummary }) {
@@ -37,7 +41,7 @@ export function SessionNotice(props: { session: SessionSummary }) {
           <span><Show when={MARKS[said().tone]}><span aria-hidden="true">{MARKS[said().tone]} </span></Show><SafeText text={said().text} /></span>
           <Show when={canAct() && said().acts.length > 0}>
             <span class="session-notice-acts">
-              <For each={said().acts}>{(act) => <button type="button" onClick={() => void run(act)}>{ACT_WORDS[act]}</button>}</For>
+              <For each={said().acts}>{(act) => <BusyButton busyWord={SLOW[act] === undefined ? ACT_WORDS[act] : BUSY_WORDS[SLOW[act]]} isBusy={SLOW[act] !== undefined && isDoing(SLOW[act], props.session.id)} run={() => run(act)}>{ACT_WORDS[act]}</BusyButton>}</For>
             </span>
           </Show>
         </div>

@@ -2,6 +2,7 @@
 import { For, Show } from 'solid-js';
 import type { QueuedPrompt } from '../daemon/types';
 import { canAct } from '../daemon/role';
+import { BusyButton } from '../parts/busy';
 import { titleWith } from '../parts/keys';
 import { SafeText } from '../text/safe';
 import { draftOf } from './content';
@@ -33,7 +34,7 @@ export function QueueList(props: { queue: Queue; editing: string | null; edit: (
               <Show when={prompt.held}><span class="chip">held</span></Show>
               <Show when={canAct()}>
                 <button type="button" class="plain" onClick={() => props.edit(prompt)}>Edit</button>
-                <button type="button" class="plain" onClick={() => void props.queue.cancel(prompt.uuid)}>Cancel</button>
+                <BusyButton class="plain" busyWord="Cancelling…" run={() => props.queue.cancel(prompt.uuid)}>Cancel</BusyButton>
               </Show>
             </li>
           )}</For>

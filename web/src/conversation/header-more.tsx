@@ -1,7 +1,7 @@
 // Owns the menu of everything else that can be done to a conversation, and its keys.
 import { useNavigate } from '@solidjs/router';
 import Ellipsis from 'lucide-solid/icons/ellipsis';
-import { attempt, fork, park, resume, stop } from '../lobby/acts';
+import { BUSY_WORDS, attempt, fork, isDoing, park, resume, stop } from '../lobby/acts';
 import { rest, said, ticket } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
@@ -60,6 +60,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
     { keys: 'T', word: 'Tasks', run: panel('tasks') },
   ]);
 
+  const slow = (act: keyof typeof BUSY_WORDS, about?: string) => (isDoing(act, id()) ? { about: BUSY_WORDS[act], isOff: true } : { about });
   const groups = (): MenuGroup[] => [
     { items: [
       { word: 'Plan', keys: hintOf('Plan', 'P'), run: panel('plan') },
@@ -79,14 +80,14 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
     { items: canAct() ? [
       { word: 'Rename', keys: hintOf('Rename', 'r'), run: props.rename },
       ...(!props.session.unread && props.session.turns > 0 ? [{ word: 'Mark as unread', about: 'Until it is opened again', run: () => void markUnread([id()]) }] : []),
-      { word: 'Fork', keys: hintOf('Fork', 'F'), about: 'A copy that goes on by itself', run: () => void forkHere() },
+      { word: 'Fork', keys: hintOf('Fork', 'F'), ...slow('fork', 'A copy that goes on by itself'), run: () => void forkHere() },
       { word: 'Rewind files…', keys: hintOf('Rewind', 'b'), isOff: !isRunning(), run: () => props.conversation.openLayer({ kind: 'rewind' }) },
       ...(props.session.state === 'busy' ? [{ word: 'To background', keys: hintOf('To background', 'B'), about: 'What runs now goes on beside the conversation', run: () => void toBackground() }] : []),
     ] : [] },
     { items: canAct() ? [
-      ...(isAtRest() ? [{ word: 'Resume', run: () => void resume(id()) }] : []),
-      ...(props.session.state === 'idle' ? [{ word: 'Park', about: 'Ends its process; the next message starts it', run: () => void park(id()) }] : []),
-      ...(isRunning() || props.session.state === 'parked' ? [{ word: 'Stop', about: 'Ends its process; it can be resumed', run: () => void stop(id()) }] : []),
+      ...(isAtRest() ? [{ word: 'Resume', ...slow('resume'), run: () => void resume(id()) }] : []),
+      ...(props.session.state === 'idle' ? [{ word: 'Park', ...slow('park', 'Ends its process; the next message starts it'), run: () => void park(id()) }] : []),
+      ...(isRunning() || props.session.state === 'parked' ? [{ word: 'Stop', ...slow('stop', 'Ends its process; it can be resumed'), run: () => void stop(id()) }] : []),
       { word: 'Delete', isDangerous: true, run: remove },
     ] : [] },
   ];

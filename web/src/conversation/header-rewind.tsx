@@ -2,7 +2,8 @@
 import { useNavigate } from '@solidjs/router';
 import { For, Match, Show, Switch, createMemo, createSignal, onCleanup } from 'solid-js';
 import { createAsked } from '../daemon/asked';
-import { attempt, fork } from '../lobby/acts';
+import { BUSY_WORDS, attempt, fork } from '../lobby/acts';
+import { BusyButton } from '../parts/busy';
 import { rest, said } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
 import type { PromptBlock } from '../fold/model';
@@ -36,7 +37,7 @@ export default function RewindLayer(props: { conversation: Conversation; session
               )}</For>
             </ol>
           </Show>
-          <Show when={props.conversation.hasOlder()}><button type="button" onClick={() => void props.conversation.loadOlder(1_000)}>Older messages</button></Show>
+          <Show when={props.conversation.hasOlder()}><BusyButton busyWord="Loading…" run={() => props.conversation.loadOlder(1_000)}>Older messages</BusyButton></Show>
         </div>
       }>{(one) => <Preview {...props} prompt={one} back={() => setPrompt(undefined)} />}</Show>
     </Layer>
@@ -100,8 +101,8 @@ function Preview(props: { conversation: Conversation; session: Session; prompt: 
       </Switch>
       <div class="layer-acts">
         <button type="button" onClick={props.back}>Another message</button>
-        <button type="button" title="A copy of the conversation that ends before this message" onClick={() => void forkBefore()}>Fork before it</button>
-        <button type="button" class="primary" disabled={preview()?.canRewind !== true || paths().length === 0} onClick={() => void rewind()}>{paths().length > 0 ? `Rewind ${many(paths().length, 'file')}` : 'Rewind'}</button>
+        <BusyButton title="A copy of the conversation that ends before this message" busyWord={BUSY_WORDS.fork} run={forkBefore}>Fork before it</BusyButton>
+        <BusyButton class="primary" disabled={preview()?.canRewind !== true || paths().length === 0} busyWord="Rewinding…" run={rewind}>{paths().length > 0 ? `Rewind ${many(paths().length, 'file')}` : 'Rewind'}</BusyButton>
       </div>
     </div>
   );

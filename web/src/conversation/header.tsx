@@ -2,10 +2,11 @@
 import { A } from '@solidjs/router';
 import ChevronLeft from 'lucide-solid/icons/chevron-left';
 import { Show, Suspense, createSignal, lazy } from 'solid-js';
-import { interrupt, rename, stop } from '../lobby/acts';
+import { BUSY_WORDS, interrupt, isDoing, rename, stop } from '../lobby/acts';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
 import { titleOf } from '../lobby/words';
+import { BusyButton } from '../parts/busy';
 import { titleWith, useKeys } from '../parts/keys';
 import { openSide } from '../parts/side';
 import { StateShape, shownAs, wordOf } from '../lobby/state';
@@ -75,8 +76,8 @@ function Filled(props: { conversation: Conversation; session: Session }) {
       </div>
       <div class="header-acts">
         <Show when={canAct() && isRunning()}>
-          <Show when={isWorking()} fallback={<button type="button" title="Stop" onClick={() => void stop(props.session.id)}><span aria-hidden="true">■</span> Stop</button>}>
-            <button type="button" title={titleWith('Interrupt', 'Interrupt', 'Escape')} onClick={() => void interrupt(props.session.id)}><span aria-hidden="true">■</span> Interrupt</button>
+          <Show when={isWorking()} fallback={<BusyButton title="Stop" busyWord={BUSY_WORDS.stop} isBusy={isDoing('stop', props.session.id)} run={() => stop(props.session.id)}><span aria-hidden="true">■</span> Stop</BusyButton>}>
+            <BusyButton title={titleWith('Interrupt', 'Interrupt', 'Escape')} busyWord={BUSY_WORDS.interrupt} isBusy={isDoing('interrupt', props.session.id)} run={() => interrupt(props.session.id)}><span aria-hidden="true">■</span> Interrupt</BusyButton>
           </Show>
         </Show>
         <HeaderMore conversation={props.conversation} session={props.session} rename={() => setRenaming(true)} />

@@ -6,6 +6,7 @@ import { LOGIN_HEADER, loginKey } from '../daemon/login';
 import { lobby } from '../lobby/lobby';
 import type { Approval } from '../daemon/types';
 import { titleOf } from '../lobby/words';
+import { BusyButton } from '../parts/busy';
 import { saveAs } from '../parts/save';
 import { ago, exact } from '../parts/time';
 import { SafeText } from '../text/safe';
@@ -64,8 +65,8 @@ export default function History() {
           </select>
         </label>
         <label>About the tool<input type="search" value={tool() ?? ''} placeholder="all" onChange={(event) => setQuery({ tool: event.currentTarget.value.trim() || undefined })} /></label>
-        <button onClick={() => void save('text/csv', 'decisions.csv')}>CSV</button>
-        <button onClick={() => void save('application/x-ndjson', 'decisions.ndjson')}>NDJSON</button>
+        <BusyButton busyWord="Reading…" run={() => save('text/csv', 'decisions.csv')}>CSV</BusyButton>
+        <BusyButton busyWord="Reading…" run={() => save('application/x-ndjson', 'decisions.ndjson')}>NDJSON</BusyButton>
       </div>
       <div class="history" tabIndex={0} role="region" aria-label="Decisions">
         <Show when={problem()}>{(words) => <p class="problem" role="alert">{words()} <button class="plain" onClick={() => void load(null)}>Try again</button></p>}</Show>
@@ -74,7 +75,7 @@ export default function History() {
             <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">How it ended</th><th scope="col">Session</th></tr></thead>
             <tbody><For each={items()}>{(one) => <Entry approval={one} />}</For></tbody>
           </table>
-          <Show when={cursor() != null}><button disabled={isBusy()} onClick={() => void load(cursor())}>Show more</button></Show>
+          <Show when={cursor() != null}><button disabled={isBusy()} onClick={() => void load(cursor())}>{isBusy() ? 'Loading…' : 'Show more'}</button></Show>
         </Show>
       </div>
     </>

@@ -43,7 +43,7 @@ export default function HealthPage() {
   const live = createMemo(() => sessions().filter((one) => HAS_PROCESS.has(one.state)));
   return (
     <div class="page health">
-      <header class="usage-head"><h1>Health</h1><button onClick={() => void lookAgain()} disabled={ready.loading}>Look again</button></header>
+      <header class="usage-head"><h1>Health</h1><button onClick={() => void lookAgain()} disabled={ready.loading}>{ready.loading ? 'Looking…' : 'Look again'}</button></header>
       <Show when={ready.error as unknown}>{(error) => <p class="problem" role="alert">The daemon's health could not be read: {said(error()).text}</p>}</Show>
       <Show when={!ready.error && ready()}>{(now) => (
         <>

@@ -1,4 +1,6 @@
-// Owns what a person does to a session from the page: each act is one request, and a refusal is said in a message.
+// Owns what a person does to a session from the page: each act is one request, which buttons show while it is under way, and a
+// refusal is said in a message.
+import { createSignal } from 'solid-js';
 import { titleOf } from './words';
 import { toast } from '../parts/toasts';
 import { rest, said } from '../daemon/daemon';
@@ -19,6 +21,21 @@ export async function attempt<T>(work: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** Acts that take a while, with the words that buttons have meanwhile. */
+export const BUSY_WORDS = { interrupt: 'Interrupting…', stop: 'Stopping…', park: 'Parking…', resume: 'Resuming…', fork: 'Making a copy…' } as const;
+type SlowAct = keyof typeof BUSY_WORDS;
+
+const [goingOn, setGoingOn] = createSignal<readonly string[]>([]);
+
+/** Whether an act of a session is under way, wherever on the page it was begun. */
+export const isDoing = (act: SlowAct, id: string): boolean => goingOn().includes(`${act} ${id}`);
+
+function during<T>(act: SlowAct, id: string, work: Promise<T>): Promise<T> {
+  const one = `${act} ${id}`;
+  setGoingOn((all) => [...all, one]);
+  return work.finally(() => setGoingOn((all) => all.toSpliced(all.indexOf(one), 1)));
+}
+
 /** The forks that are being made, each once: a second press gets the copy of the first. */
 const underWay = new Map<string, Promise<Session>>();
 
@@ -31,7 +48,7 @@ function makeFork(id: string, at?: string): Promise<Session> {
   const name = from === undefined ? null : titleOf(from);
   const away = toast(name === null ? 'Making a copy…' : `Making a copy of “${name}”…`, { ms: LONGEST_FORK_MS });
   const body = { ...(at === undefined ? {} : { at }), ...(name === null ? {} : { title: `Fork of ${name}`.slice(0, 1_024) }) };
-  const made = rest.POST('/v1/sessions/{id}/fork', { ...of(id), body }).finally(() => { underWay.delete(place); away(); });
+  const made = during('fork', id, rest.POST('/v1/sessions/{id}/fork', { ...of(id), body })).finally(() => { underWay.delete(place); away(); });
   underWay.set(place, made);
   return made;
 }
@@ -40,10 +57,10 @@ const of = (id: string) => ({ params: { path: { id } } });
 
 /** The requests themselves: each throws what the daemon says. */
 export const requests = {
-  interrupt: (id: string) => rest.POST('/v1/sessions/{id}/interrupt', of(id)),
-  stop: (id: string) => rest.POST('/v1/sessions/{id}/stop', of(id)),
-  park: (id: string) => rest.POST('/v1/sessions/{id}/park', of(id)),
-  resume: (id: string, fresh = false): Promise<Session> => rest.POST('/v1/sessions/{id}/resume', { ...of(id), body: fresh ? { fresh } : {} }),
+  interrupt: (id: string) => during('interrupt', id, rest.POST('/v1/sessions/{id}/interrupt', of(id))),
+  stop: (id: string) => during('stop', id, rest.POST('/v1/sessions/{id}/stop', of(id))),
+  park: (id: string) => during('park', id, rest.POST('/v1/sessions/{id}/park', of(id))),
+  resume: (id: string, fresh = false): Promise<Session> => during('resume', id, rest.POST('/v1/sessions/{id}/resume', { ...of(id), body: fresh ? { fresh } : {} })),
   fork: makeFork,
   rename: (id: string, title: string) => rest.PATCH('/v1/sessions/{id}', { ...of(id), body: { title: title.trim() || null } }),
   leaveIt: (id: string) => rest.PUT('/v1/sessions/{id}/put_off', { ...of(id), body: { how: 'left' } }),

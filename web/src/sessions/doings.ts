@@ -8,26 +8,30 @@ import { toast } from '../parts/toasts';
 import { fork, keepWaiting, leaveIt, markRead, markUnread, park, remove, resume, setAsking, stop, takeUp } from './actions';
 
 /** Something that can be done with sessions. */
-export interface Doing { word: string; keys: string; isDanger?: boolean; forMany: boolean; suits: (one: SessionSummary) => boolean; run: (ids: string[]) => void }
+export interface Doing { word: string; keys: string; isDanger?: boolean; forMany: boolean; suits: (one: SessionSummary) => boolean; run: (ids: string[]) => void | Promise<unknown> }
 
 const RESTS = new Set(['stopped', 'failed', 'parked']);
 
 /** All actions, in the order of the menu. */
 export function doings(navigate: ReturnType<typeof useNavigate>): Doing[] {
+  const forkAndOpen = async (id: string | undefined) => {
+    const made = id === undefined ? undefined : await fork(id);
+    if (made !== undefined) navigate(`/s/${made}`);
+  };
   const all: Doing[] = [
-    { word: 'Mark as read', keys: 'u', forMany: true, suits: (one) => one.unread, run: (ids) => void markRead(ids) },
-    { word: 'Mark as unread', keys: 'u', forMany: true, suits: (one) => !one.unread && one.turns > 0, run: (ids) => void markUnread(ids) },
+    { word: 'Mark as read', keys: 'u', forMany: true, suits: (one) => one.unread, run: (ids) => markRead(ids) },
+    { word: 'Mark as unread', keys: 'u', forMany: true, suits: (one) => !one.unread && one.turns > 0, run: (ids) => markUnread(ids) },
     { word: 'Rename', keys: 'r', forMany: false, suits: () => true, run: (ids) => { setAsking({ kind: 'rename', ids }); } },
     { word: 'Tag', keys: 'l', forMany: true, suits: () => true, run: (ids) => { setAsking({ kind: 'tag', ids }); } },
     { word: 'Snooze', keys: 'z', forMany: true, suits: (one) => one.attention != null, run: (ids) => { setAsking({ kind: 'snooze', ids }); } },
-    { word: 'Leave it', keys: 'Z', forMany: true, suits: (one) => one.attention?.rank === 3, run: (ids) => void leaveIt(ids) },
-    { word: 'Keep waiting', keys: 'Z', forMany: true, suits: (one) => one.attention?.rank === 4, run: (ids) => void keepWaiting(ids) },
-    { word: 'Take up again', keys: 'U', forMany: true, suits: (one) => one.put_off != null, run: (ids) => void takeUp(ids) },
-    { word: 'Park', keys: 'p', forMany: true, suits: (one) => one.state === 'idle', run: (ids) => void park(ids) },
-    { word: 'Resume', keys: 'R', forMany: true, suits: (one) => RESTS.has(one.state), run: (ids) => void resume(ids) },
-    { word: 'Start afresh', keys: '', forMany: false, suits: (one) => one.state === 'failed', run: (ids) => void resume(ids, true) },
-    { word: 'Fork', keys: 'F', forMany: false, suits: (one) => one.turns > 0, run: ([id]) => { if (id !== undefined) void fork(id).then((made) => { if (made !== undefined) navigate(`/s/${made}`); }); } },
-    { word: 'Stop', keys: 'Shift S', forMany: true, suits: (one) => one.state !== 'stopped' && one.state !== 'stopping', run: (ids) => void stop(ids) },
+    { word: 'Leave it', keys: 'Z', forMany: true, suits: (one) => one.attention?.rank === 3, run: (ids) => leaveIt(ids) },
+    { word: 'Keep waiting', keys: 'Z', forMany: true, suits: (one) => one.attention?.rank === 4, run: (ids) => keepWaiting(ids) },
+    { word: 'Take up again', keys: 'U', forMany: true, suits: (one) => one.put_off != null, run: (ids) => takeUp(ids) },
+    { word: 'Park', keys: 'p', forMany: true, suits: (one) => one.state === 'idle', run: (ids) => park(ids) },
+    { word: 'Resume', keys: 'R', forMany: true, suits: (one) => RESTS.has(one.state), run: (ids) => resume(ids) },
+    { word: 'Start afresh', keys: '', forMany: false, suits: (one) => one.state === 'failed', run: (ids) => resume(ids, true) },
+    { word: 'Fork', keys: 'F', forMany: false, suits: (one) => one.turns > 0, run: ([id]) => forkAndOpen(id) },
+    { word: 'Stop', keys: 'Shift S', forMany: true, suits: (one) => one.state !== 'stopped' && one.state !== 'stopping', run: (ids) => stop(ids) },
     { word: 'Delete', keys: '#', forMany: true, isDanger: true, suits: () => true, run: remove },
   ];
   return canAct() ? all : [];
@@ -46,14 +50,14 @@ export function bindingsOf(all: readonly Doing[], meant: () => string[]): Bindin
     keys, word: keyWordOf(all, keys),
     run: () => {
       const doing = doings.find((one) => suitedBy(one, meant()).length > 0) ?? doings[0];
-      if (doing !== undefined) doWith(doing, meant());
+      if (doing !== undefined) void doWith(doing, meant());
     },
   }));
 }
 
 /** Does it with those that it suits; says so when it suits none. */
-export function doWith(doing: Doing, ids: readonly string[]): void {
+export async function doWith(doing: Doing, ids: readonly string[]): Promise<void> {
   const suited = suitedBy(doing, ids);
-  if (suited.length > 0) doing.run(doing.forMany ? suited : suited.slice(0, 1));
+  if (suited.length > 0) await doing.run(doing.forMany ? suited : suited.slice(0, 1));
   else if (ids.length > 0) toast(`${doing.word}: not possible in this state`);
 }

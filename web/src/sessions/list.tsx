@@ -105,7 +105,7 @@ export function SessionList() {
       { word: picked().has(id) ? 'Select no more' : 'Select', keyWord: 'Select', keys: 'x', run: () => pick(id) },
       ...(line === undefined ? [] : [{ word: 'Fold group', keys: 'f', run: () => fold(line.group) }]),
       ...all.filter((one) => session !== undefined && one.suits(session))
-        .map((one): Entry => ({ word: one.word, keyWord: keyWordOf(all, one.keys), keys: one.keys, isDanger: one.isDanger ?? false, run: () => doWith(one, [id]) })),
+        .map((one): Entry => ({ word: one.word, keyWord: keyWordOf(all, one.keys), keys: one.keys, isDanger: one.isDanger ?? false, run: () => void doWith(one, [id]) })),
     ];
   };
 

@@ -2,12 +2,13 @@
 // out of a failure.
 import { A } from '@solidjs/router';
 import { Match, Show, Switch, createEffect, createMemo, createSignal, on, onCleanup } from 'solid-js';
-import { interrupt } from '../lobby/acts';
+import { BUSY_WORDS, interrupt, isDoing } from '../lobby/acts';
 import { said } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { canAct } from '../daemon/role';
 import type { Approval, SessionSummary } from '../daemon/types';
 import { decide } from '../lobby/pending';
+import { BusyButton } from '../parts/busy';
 import { hintOf, lastKey } from '../parts/keys';
 import { toast } from '../parts/toasts';
 import { keepWaiting, leaveIt, resume } from './actions';
@@ -48,14 +49,14 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
     <Switch>
       <Match when={props.session.attention?.reason === 'failed' && canAct()}>
         <div class="session-row-acts">
-          <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void leaveIt([props.session.id])}>Leave it</button>
-          <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void resume([props.session.id])}>Resume</button>
+          <BusyButton tabindex={tab()} disabled={!isLive()} busyWord="Leaving…" run={() => leaveIt([props.session.id])}>Leave it</BusyButton>
+          <BusyButton tabindex={tab()} disabled={!isLive()} busyWord={BUSY_WORDS.resume} isBusy={isDoing('resume', props.session.id)} run={() => resume([props.session.id])}>Resume</BusyButton>
         </div>
       </Match>
       <Match when={props.session.attention?.rank === 4 && canAct()}>
         <div class="session-row-acts">
-          <Show when={props.session.turn}><button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void interrupt(props.session.id)}>Interrupt</button></Show>
-          <button type="button" tabindex={tab()} disabled={!isLive()} onClick={() => void keepWaiting([props.session.id])}>Keep waiting</button>
+          <Show when={props.session.turn}><BusyButton tabindex={tab()} disabled={!isLive()} busyWord={BUSY_WORDS.interrupt} isBusy={isDoing('interrupt', props.session.id)} run={() => interrupt(props.session.id)}>Interrupt</BusyButton></Show>
+          <BusyButton tabindex={tab()} disabled={!isLive()} busyWord="Keeping…" run={() => keepWaiting([props.session.id])}>Keep waiting</BusyButton>
         </div>
       </Match>
       <Match when={first() !== undefined && canAct() && command()}>

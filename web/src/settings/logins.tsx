@@ -32,7 +32,7 @@ export function Logins() {
           <li>
             <span class="key-word">{login.name ?? 'A browser'} {login.is_current && <strong>(this one)</strong>} <span class="chip">{login.role}</span>
               <span class="advice">used <time title={exact(login.last_used_at)}>{ago(login.last_used_at)}</time>, since <time title={exact(login.created_at)}>{ago(login.created_at)}</time>, until {exact(login.expires_at)}</span></span>
-            <button class="danger" disabled={busy() !== undefined} onClick={() => void end(login.id, login.is_current)}>{login.is_current ? 'Sign out' : 'End'}</button>
+            <button class="danger" disabled={busy() !== undefined} onClick={() => void end(login.id, login.is_current)}>{busy() === login.id ? 'Ending…' : login.is_current ? 'Sign out' : 'End'}</button>
           </li>
         )}</For></ul>
       </Show>

@@ -5,6 +5,7 @@ import { attempt } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import { entryOf } from '../fold/raw';
+import { BusyButton } from '../parts/busy';
 import { many } from '../parts/time';
 import { SafeText } from '../text/safe';
 
@@ -26,11 +27,11 @@ export function McpServers(props: { sessionId: string; isRunning: boolean }) {
   const path = (server: Server) => ({ path: { id: props.sessionId, server: server.name ?? '' } });
   const turn = async (server: Server, enabled: boolean) => {
     await attempt(rest.PUT('/v1/sessions/{id}/mcp/{server}', { params: path(server), body: { enabled } }));
-    void refetch();
+    await refetch();
   };
   const reconnect = async (server: Server) => {
     await attempt(rest.POST('/v1/sessions/{id}/mcp/{server}/reconnect', { params: path(server) }));
-    void refetch();
+    await refetch();
   };
   const words = (server: Server): [string, string] => entryOf(WORDS, server.status ?? '') ?? ['○', server.status ?? ''];
   return (
@@ -47,10 +48,10 @@ export function McpServers(props: { sessionId: string; isRunning: boolean }) {
               </span>
               <Show when={server.status === 'disabled'} fallback={
                 <>
-                  <button type="button" class="plain" onClick={() => void reconnect(server)}>Connect again</button>
-                  <button type="button" class="plain" onClick={() => void turn(server, false)}>Turn off</button>
+                  <BusyButton class="plain" busyWord="Connecting…" run={() => reconnect(server)}>Connect again</BusyButton>
+                  <BusyButton class="plain" busyWord="Turning off…" run={() => turn(server, false)}>Turn off</BusyButton>
                 </>
-              }><button type="button" class="plain" onClick={() => void turn(server, true)}>Turn on</button></Show>
+              }><BusyButton class="plain" busyWord="Turning on…" run={() => turn(server, true)}>Turn on</BusyButton></Show>
             </li>
           )}</For>
         </ul>

@@ -6,6 +6,7 @@ import { attempt } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Folded, Task } from '../fold/model';
+import { BusyButton } from '../parts/busy';
 import { titleWith } from '../parts/keys';
 import { openSide } from '../parts/side';
 import { bytes, clock, count, many, now } from '../parts/time';
@@ -69,7 +70,7 @@ function Row(props: { conversation: Conversation; task: Task }) {
           <span class="faint figures">{[state(), props.task.tokens === null ? '' : `${count(props.task.tokens)} tokens`].filter(Boolean).join(' · ')}</span>
         </span>
         <button type="button" class="plain" aria-expanded={isOpen()} onClick={() => setOpen(!isOpen())}>Output</button>
-        <Show when={!isOver(props.task) && canAct()}><button type="button" onClick={() => void stop()}>Stop</button></Show>
+        <Show when={!isOver(props.task) && canAct()}><BusyButton busyWord="Stopping…" run={stop}>Stop</BusyButton></Show>
       </div>
       <Show when={isOpen()}><TaskOutput sessionId={props.conversation.id} taskId={props.task.id} isOver={isOver(props.task)} name={props.task.description} /></Show>
     </li>

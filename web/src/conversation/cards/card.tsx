@@ -2,6 +2,7 @@
 import { A } from '@solidjs/router';
 import { Show, createMemo, type JSX } from 'solid-js';
 import type { CallBlock } from '../../fold/model';
+import { BusyButton } from '../../parts/busy';
 import { clock, exact, now } from '../../parts/time';
 import { SafeText } from '../../text/safe';
 import { lineOfCall, statusWord } from '../call-words';
@@ -74,7 +75,7 @@ export function LoadWhole(props: { seq: number; bytes: number; id: string; load:
   return (
     <p class="left-out">
       <span>{(props.bytes / 1e6).toFixed(props.bytes < 1e6 ? 2 : 1)} MB are not loaded.</span>
-      <button onClick={() => void props.load(props.seq)}>Load it</button>
+      <BusyButton busyWord="Loading…" run={() => props.load(props.seq)}>Load it</BusyButton>
       <A href={`/s/${props.id}/r/${props.seq}/raw`}>raw</A>
     </p>
   );
