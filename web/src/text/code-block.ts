@@ -7,6 +7,8 @@ import { safeNodes } from './safe';
 const LINES_AT_ONCE = 200;
 const LONGEST_LINE = 2_000;
 const OPEN_LINES = 60;
+/** Lines up to so many characters wrap on no page. */
+const SHORT_LINE = 24;
 
 /** A line that is cut where it is too long to be laid out, and says so. */
 export const cutLine = (line: string): string => (line.length <= LONGEST_LINE ? line : `${line.slice(0, LONGEST_LINE)} … ${(line.length - LONGEST_LINE).toLocaleString()} more characters`);
@@ -33,13 +35,15 @@ export function codeBlock(text: string, language: string, isOpen = false): HTMLE
   caption.append(name, copyButton(text));
   const lines = text.split('\n');
   let shown = 0;
+  // Lines wrap on narrow pages alone.
+  const hangs = matchMedia('(max-width: 599px)').matches;
   const more = document.createElement('button');
   more.className = 'plain more';
   const grow = () => {
     shown = Math.min(lines.length, shown + LINES_AT_ONCE);
     const part = lines.slice(0, shown).map(cutLine).join('\n');
-    code.replaceChildren(...safeNodes(part, 'code'));
-    highlightInto(code, part, language);
+    code.replaceChildren(...(hangs ? hanging(part.split('\n').map((line) => safeNodes(line, 'code'))) : safeNodes(part, 'code')));
+    highlightInto(code, part, language, hangs ? hanging : null);
     const left = lines.length - shown;
     if (left === 0) more.remove(); else more.textContent = `▾ ${left.toLocaleString()} more lines · show ${Math.min(LINES_AT_ONCE, left)}`;
   };
@@ -47,6 +51,18 @@ export function codeBlock(text: string, language: string, isOpen = false): HTMLE
   grow();
   if (shown < lines.length) figure.append(more);
   return figure;
+}
+
+/** The lines of a block one after the other, each long one as an element that hangs where it wraps. */
+export function hanging(lines: Node[][]): Node[] {
+  return lines.flatMap((nodes, at) => {
+    const all: Node[] = at === lines.length - 1 ? nodes : [...nodes, document.createTextNode('\n')];
+    if (nodes.reduce((sum, node) => sum + (node.textContent?.length ?? 0), 0) <= SHORT_LINE) return all;
+    const line = document.createElement('span');
+    line.className = 'code-line';
+    line.append(...all);
+    return [line];
+  });
 }
 
 function lastLines(text: string, most: number): string {

@@ -57,13 +57,14 @@ const asNode = ({ text, kind }: Scoped): Node[] => {
   return [span];
 };
 
-/** Colours an element that shows a text, unless it shows another one by then. */
-export function highlightInto(code: HTMLElement, text: string, language: string): void {
+/** Colours an element that shows a text, unless it shows another one by then. `join`: how the nodes of its lines stand in it, where each is by itself. */
+export function highlightInto(code: HTMLElement, text: string, language: string, join: ((lines: Node[][]) => Node[]) | null): void {
   if (!isColourable(text, language)) return;
   const first = code.firstChild;
   void inWorker({ kind: 'highlight', text, language }).then((result) => {
     if (result === null || code.firstChild !== first) return;
-    code.replaceChildren(...(result as Scoped[]).flatMap(asNode));
+    const stretches = result as Scoped[];
+    code.replaceChildren(...(join === null ? stretches.flatMap(asNode) : join(byLine(stretches).map((line) => line.flatMap(asNode)))));
   });
 }
 
