@@ -1,7 +1,7 @@
 // Owns which part of a conversation an address names.
 
 /** The rest of an address behind `/s/{id}/`. */
-export type Place = { kind: 'all' } | { kind: 'record'; seq: number; isRaw: boolean } | { kind: 'agent'; callId: string };
+export type Place = { kind: 'all' } | { kind: 'record'; seq: number; isRaw: boolean } | { kind: 'agent'; callId: string } | { kind: 'task'; taskId: string };
 
 /** Reads the rest of an address; what is not known is the conversation. */
 export function placeOf(rest: string | undefined): Place {
@@ -9,6 +9,8 @@ export function placeOf(rest: string | undefined): Place {
   if (record !== null) return { kind: 'record', seq: Number(record[1]), isRaw: record[2] !== undefined };
   const agent = /^agent\/([^/]+)$/.exec(rest ?? '');
   if (agent !== null) return { kind: 'agent', callId: decoded(agent[1]!) };
+  const task = /^task\/([^/]+)$/.exec(rest ?? '');
+  if (task !== null) return { kind: 'task', taskId: decoded(task[1]!) };
   return { kind: 'all' };
 }
 

@@ -1,4 +1,4 @@
-// Owns the place of the transcript: the conversation, at a record if the address names one, or one sub-agent of it; and what
+// Owns the place of the transcript: the conversation, at a record if the address names one, or one sub-agent or task of it; and what
 // the page says while records are still to come.
 import { useParams } from '@solidjs/router';
 import { Match, Show, Switch, createMemo, createSignal, onCleanup } from 'solid-js';
@@ -6,6 +6,7 @@ import { AgentPage } from './agent-page';
 import { placeOf } from './place';
 import { RawPanel } from './raw-panel';
 import { useConversation } from '../live/store';
+import { TaskPage } from './task-page';
 import { TranscriptList } from './transcript-list';
 
 /** A wait shorter than this is no news. */
@@ -16,13 +17,17 @@ export function Transcript() {
   const params = useParams();
   const place = createMemo(() => placeOf(params.rest));
   const agent = createMemo(() => { const at = place(); return at.kind === 'agent' ? at.callId : undefined; });
+  const task = createMemo(() => { const at = place(); return at.kind === 'task' ? at.taskId : undefined; });
   const marked = createMemo(() => { const at = place(); return at.kind === 'record' ? at.seq : null; });
   const rawSeq = createMemo(() => { const at = place(); return at.kind === 'record' && at.isRaw ? at.seq : undefined; });
   return (
     <div class="transcript-and-raw">
       <div class="transcript-column">
         <Progress />
-        <Show when={agent()} keyed fallback={<TranscriptList marked={marked()} />}>{(callId) => <AgentPage callId={callId} />}</Show>
+        <Switch fallback={<TranscriptList marked={marked()} />}>
+          <Match when={agent()} keyed>{(callId) => <AgentPage callId={callId} />}</Match>
+          <Match when={task()} keyed>{(taskId) => <TaskPage taskId={taskId} />}</Match>
+        </Switch>
       </div>
       <Show when={rawSeq()} keyed>{(seq) => <RawPanel seq={seq} />}</Show>
     </div>

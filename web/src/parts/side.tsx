@@ -1,6 +1,7 @@
 // Owns the side panel: its place in the frame, and whether it is open. Very wide pages show it always; on others it lies over
 // the page, and Esc or Back closes it.
-import { Show, createEffect, createSignal, onCleanup, type ParentProps } from 'solid-js';
+import { useLocation } from '@solidjs/router';
+import { Show, createEffect, createSignal, on, onCleanup, type ParentProps } from 'solid-js';
 import { Portal } from 'solid-js/web';
 import X from 'lucide-solid/icons/x';
 import { useBack } from './back';
@@ -33,6 +34,9 @@ export function Side(props: ParentProps<{ label: string }>) {
   setFillers((n) => n + 1);
   onCleanup(() => setFillers((n) => n - 1));
   createEffect(() => place()?.setAttribute('aria-label', props.label));
+  // On a phone it covers the page: a link in it leads out of it.
+  const location = useLocation();
+  createEffect(on(() => location.pathname, () => { if (layout() === 'narrow' || layout() === 'middle') closeSide(); }, { defer: true }));
   useBack(() => layout() !== 'very-wide' && isAsked(), closeSide);
   useKeys('Side panel', [{
     keys: 'Escape', word: 'Close the side panel', inText: true,

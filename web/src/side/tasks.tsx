@@ -1,4 +1,5 @@
 // Owns the background tasks of a conversation: the list, the live output of one that is looked at, and the strip above the box.
+import { A } from '@solidjs/router';
 import { For, Show, createSignal, onCleanup } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import type { Conversation } from '../live/store';
@@ -18,7 +19,11 @@ import { showPanel } from './panels';
 import './side.css';
 
 const OUTPUT_MS = 2_000;
-const isOver = (task: Task): boolean => task.endedAt !== null;
+/** Whether a task has ended. */
+export const isOver = (task: Task): boolean => task.endedAt !== null;
+/** The address of a task. */
+export const addressOf = (sessionId: string, taskId: string): string => `/s/${sessionId}/task/${encodeURIComponent(taskId)}`;
+
 /** The output of a running task is asked for again and again only while somebody looks at it. */
 const isLookedAt = (): boolean => document.visibilityState === 'visible';
 
@@ -65,7 +70,7 @@ function Row(props: { conversation: Conversation; task: Task }) {
       <div class="side-row">
         <span class="plan-shape" aria-hidden="true">{isOver(props.task) ? '✓' : '≡'}</span>
         <span class="side-row-words">
-          <span class="one-line" title={spelledOut(props.task.description)}><SafeText text={props.task.description || props.task.kind} /></span>
+          <A class="one-line" href={addressOf(props.conversation.id, props.task.id)} title={spelledOut(props.task.description)}><SafeText text={props.task.description || props.task.kind} /></A>
           <Show when={props.task.current}>{(step) => <span class="quiet one-line"><SafeText text={step()} /></span>}</Show>
           <span class="faint figures">{[state(), props.task.tokens === null ? '' : `${count(props.task.tokens)} tokens`].filter(Boolean).join(' · ')}</span>
         </span>

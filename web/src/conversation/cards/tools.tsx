@@ -1,4 +1,5 @@
 // Owns the bodies of cards, by kind: what a tool was called with, and what came of it.
+import { A } from '@solidjs/router';
 import { For, Match, Show, Switch, createMemo } from 'solid-js';
 import type { CallBlock } from '../../fold/model';
 import { inputOf } from '../../fold/partial-json';
@@ -9,7 +10,7 @@ import { languageOfPath } from '../../text/languages';
 import { Markdown } from '../../text/markdown';
 import { Output } from '../../text/output';
 import { SafeText } from '../../text/safe';
-import { TaskOutput } from '../../side/tasks';
+import { TaskOutput, addressOf } from '../../side/tasks';
 import { kindOf, outputOf, sidesOf } from '../call-words';
 import { useConversation } from '../../live/store';
 import { Pictures } from './pictures';
@@ -65,7 +66,10 @@ function Command(props: { call: CallBlock; rowKey: string }) {
         <Output text={output()} last={last()} />
       </Show>
       <Show when={props.call.isInBackground ? props.call.taskId : null}>{(taskId) => (
-        <TaskOutput sessionId={conversation.id} taskId={taskId()} isOver={conversation.folded().tasks.get(taskId())?.endedAt != null} name="Output of the task" last={8} />
+        <>
+          <TaskOutput sessionId={conversation.id} taskId={taskId()} isOver={conversation.folded().tasks.get(taskId())?.endedAt != null} name="Output of the task" last={8} />
+          <A class="open-agent" href={addressOf(conversation.id, taskId())}>Open this task</A>
+        </>
       )}</Show>
       <Pictures pictures={props.call.result?.pictures ?? []} />
     </Card>
