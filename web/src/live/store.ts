@@ -1,23 +1,20 @@
-// Owns one open conversation: its records over the socket and in older pages, folded, and its questions to people. It rides on
-// the link, so that after a loss it goes on at the record that it has.
+// Owns one open conversation: its records over the socket and in older pages, folded. It rides on the link, so that
+// after a loss it goes on at the record that it has.
 import { batch, createContext, createEffect, createMemo, createSignal, on, onCleanup, useContext, type Accessor } from 'solid-js';
 import { rest } from '../daemon/daemon';
 import { ride, send, type Frame } from '../daemon/link';
 import { lobby } from '../lobby/lobby';
-import type { Approval, AttachedClient, Session } from '../daemon/types';
+import type { ApprovalSummary, AttachedClient, Session } from '../daemon/types';
 import { Fold, lineOf } from '../fold/fold';
 import type { Folded, Line, Picture, PromptBlock } from '../fold/model';
 import { localPrompt } from '../fold/prompts';
-import { raw, str } from '../fold/raw';
+import { str } from '../fold/raw';
 import { watchCompany } from './company';
 import { FlushClock } from './flush';
 import { savesData, shareOf } from './saver';
 
 /** A layer that may lie over a conversation; the rewind perhaps at one prompt. */
 export type ConversationLayer = { kind: 'find' } | { kind: 'rewind'; prompt?: PromptBlock } | null;
-
-/** How an approval ended, as the journal says. */
-export interface Decided { state: string; by: string; at: string }
 
 /** An open conversation, as the parts of its page use it. */
 export interface Conversation {
@@ -26,10 +23,8 @@ export interface Conversation {
   folded: Accessor<Folded>;
   /** The session: the snapshot's, with what the lobby has said since. */
   session: Accessor<Session | undefined>;
-  /** The open questions to people, oldest first, those of sub-agents too. */
-  approvals: Accessor<Approval[]>;
-  /** How approvals ended since this page was opened, by their ids. */
-  decided: Accessor<ReadonlyMap<string, Decided>>;
+  /** The open questions to people, oldest first, those of sub-agents too, as the lobby has them. */
+  approvals: Accessor<ApprovalSummary[]>;
   /** Whether the newest records are there. */
   isOpened: Accessor<boolean>;
   /** Records that are still to come before the page shows the present; `null`: none. */
@@ -101,8 +96,6 @@ export function openConversation(id: string): Conversation {
   const listeners = new Set<(frame: Frame) => void>();
   const [folded, setFolded] = createSignal<Folded>(fold.folded, { equals: false });
   const [snapshot, setSnapshot] = createSignal<Session>();
-  const [approvals, setApprovals] = createSignal<Approval[]>([]);
-  const [decided, setDecided] = createSignal<ReadonlyMap<string, Decided>>(new Map());
   const [isOpened, setOpened] = createSignal(false);
   const [catchingUp, setCatchingUp] = createSignal<{ done: number; of: number } | null>(null);
   // The daemon is not asked about what cannot be a session.
@@ -127,12 +120,10 @@ export function openConversation(id: string): Conversation {
       at = end;
       if (performance.now() > until) break;
     }
-    const news = queue.slice(0, at);
     queue = queue.slice(at);
     const { lastSeq } = fold.folded;
     const isBehind = lastSeq < target;
     batch(() => {
-      for (const line of news) notice(line);
       if (isBehind) {
         if (target - started > PAGE) setCatchingUp({ done: lastSeq - started, of: target - started });
         return;
@@ -173,22 +164,6 @@ export function openConversation(id: string): Conversation {
     setFolded(fold.folded);
   }
 
-  /** The daemon's notes about questions to people. */
-  function notice(line: Line): void {
-    if (line.src !== 'daemon') return;
-    const data = raw(line.data);
-    const approvalId = str(data.approval_id);
-    if (data.type === 'approval' && line.seq > target) {
-      void rest.GET('/v1/sessions/{id}/approvals/{approval_id}', { params: { path: { id, approval_id: approvalId } } }).then((approval) => {
-        if (approval.state !== 'pending' || decided().has(approvalId)) return;
-        setApprovals((all) => [...all.filter((one) => one.id !== approvalId), approval].sort((one, other) => one.seq - other.seq));
-      }).catch(() => undefined);
-    } else if (data.type === 'decision') {
-      setDecided((all) => new Map(all).set(approvalId, { state: str(data.state), by: str(data.by), at: line.ts }));
-      setApprovals((all) => all.filter((one) => one.id !== approvalId));
-    }
-  }
-
   /** An answer whose beginning came before the newest records is loaded whole. */
   async function fillOpenBlock(): Promise<void> {
     const lacks = () => folded().blocks.some((block) => (block.kind === 'text' || block.kind === 'thinking') && block.lacksBeginning);
@@ -209,7 +184,6 @@ export function openConversation(id: string): Conversation {
     seenSeq = Math.max(seenSeq, session.seen_seq);
     batch(() => {
       setSnapshot(session);
-      setApprovals((frame.pending_approvals as Approval[] | undefined) ?? []);
       if (head <= lastSeq || head === 0) show();
     });
   }
@@ -310,8 +284,9 @@ export function openConversation(id: string): Conversation {
   }
 
   return {
-    id, folded, approvals, decided, isOpened, catchingUp, ended, hasOlder, echoes, isInJournal, loadOlder, loadWhole, toEnd,
+    id, folded, isOpened, catchingUp, ended, hasOlder, echoes, isInJournal, loadOlder, loadWhole, toEnd,
     others: watchCompany(id),
+    approvals: () => lobby.byId[id]?.pending_approvals ?? [],
     session: () => {
       const base = snapshot();
       return base === undefined ? undefined : { ...base, ...lobby.byId[id] } as Session;
