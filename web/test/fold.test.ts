@@ -208,3 +208,42 @@ test('everything that the CLI was recorded to say is known', () => {
 test('a kind that is not known is a hairline that shows it', () => {
   expect(folded([line(1, 'cli', { type: 'from_the_future', x: 1 })]).blocks).toMatchObject([{ kind: 'note', code: 'unknown', detail: expect.stringContaining('"x": 1') }]);
 });
+
+/** Turns one after the other, each with its own names. */
+const turnsOf = (n: number): Line[] => Array.from({ length: n }, (_, turn) => TURN.map((one) => {
+  const data = JSON.parse(JSON.stringify(one.data).replace(/"(u1|m1|m2|m3|t1|t2|r1|a1)"/g, `"$1 of ${turn}"`)) as unknown;
+  return { ...one, seq: one.seq + turn * 28, lastSeq: one.seq + turn * 28, ts: at(one.seq + turn * 28), data };
+})).flat();
+
+test('old turns that were let go can be loaded again, in any pages, and then nothing is missing or doubled', () => {
+  const all = turnsOf(6);
+  const whole = plain(folded(all));
+  fc.assert(fc.property(fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 60 }), fc.integer({ min: 60, max: all.length }), (keep, page, first) => {
+    const fold = new Fold();
+    fold.add(all.slice(0, first));
+    const before = fold.size;
+    const hasGone = fold.letGo(keep);
+    expect(fold.size < before).toBe(hasGone);
+    if (hasGone) expect(fold.folded.blocks[0]).toMatchObject({ kind: 'prompt' });
+    fold.add(all.slice(first));
+    expect(fold.folded.lastSeq).toBe(all.length);
+    for (let from = fold.folded.firstSeq - 1; from > 0; from = fold.folded.firstSeq - 1) fold.add(all.slice(Math.max(0, from - page), from).reverse());
+    expect(plain(fold.folded)).toEqual(whole);
+  }), { seed: 6, numRuns: 30 });
+});
+
+test('what still waits for a person, or runs, is not let go, and the list of tasks stays', () => {
+  const all = turnsOf(6);
+  const fold = new Fold();
+  // A question of a sub-agent waits, while the person sends more messages and the agent goes on.
+  fold.add([...all.slice(0, 28 + 22), ...Array.from({ length: 60 }, (_, n) => line(51 + n, 'client', { type: 'user', message: { role: 'user', content: 'More' }, uuid: `more ${n}` }, 'rest'))]);
+  expect(fold.letGo(10)).toBe(true);
+  expect([fold.folded.firstSeq, fold.folded.calls.get('t2 of 1')?.status]).toEqual([30, 'asked']);
+  const other = new Fold();
+  other.add([line(1, 'cli', { type: 'system', subtype: 'task_started', task_id: 'b1', task_type: 'local_bash', description: 'serve', is_backgrounded: true }), ...all.map((one) => ({ ...one, seq: one.seq + 1, lastSeq: one.seq + 1 }))]);
+  expect(other.letGo(10)).toBe(true);
+  expect(other.folded.tasks.get('b1')).toMatchObject({ description: 'serve', endedAt: null });
+  other.add([line(900, 'cli', { type: 'system', subtype: 'task_notification', task_id: 'b1', status: 'completed' })]);
+  other.add([line(1, 'cli', { type: 'system', subtype: 'task_started', task_id: 'b1', task_type: 'local_bash', description: 'serve', is_backgrounded: true })]);
+  expect(other.folded.tasks.get('b1')).toMatchObject({ status: 'completed' });
+});

@@ -127,7 +127,10 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
   // The new height holds from the next frame on.
   createEffect(on([rows, conversation.isOpened], () => requestAnimationFrame(mayLoad)));
 
-  if (isMain) watchSeen(conversation, sticking.isStuck);
+  if (isMain) {
+    watchSeen(conversation, sticking.isStuck);
+    conversation.followEnd(sticking.isStuck);
+  }
 
   /** Shows a row, and makes it the current one. */
   const goTo = (key: string, align: 'auto' | 'start' | 'center' = 'auto') => {

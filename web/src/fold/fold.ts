@@ -32,6 +32,8 @@ export class Fold {
   private readonly known = new Known();
   private work = new Work(0);
   private highest = 0;
+  /** What lines that were let go said, and no later one has to say again. */
+  private carried: Partial<Folded> = {};
 
   get folded(): Folded {
     return this.work.folded;
@@ -53,6 +55,28 @@ export class Fold {
       this.lines = merged(this.lines, fresh);
       this.again();
     }
+    return true;
+  }
+
+  /** How many lines it holds. */
+  get size(): number {
+    return this.lines.length;
+  }
+
+  /** Lets go of the oldest lines, so that `keep` are left, and those of the turn that they begin in. Nothing goes that a person
+   * still waits for. Lines that went may be added again. Whether any went. */
+  letGo(keep: number): boolean {
+    const { folded } = this;
+    const needed = [...folded.waiting, ...[...folded.calls.values()].filter((call) => call.status === 'asked' || call.agent?.status === 'running')];
+    const oldest = needed.reduce((least, block) => Math.min(least, block.seq), this.lines[Math.max(0, this.lines.length - keep)]?.seq ?? 0);
+    const at = this.lines.findLastIndex((line) => line.seq <= oldest && line.src === 'client' && raw(line.data).type === 'user');
+    if (at <= 0) return false;
+    const { todos, suggestion, rateLimit, model, permissionMode } = folded;
+    const tasks = new Map([...folded.tasks].filter(([, task]) => task.endedAt === null));
+    this.carried = { todos, suggestion, rateLimit, model, permissionMode, tasks };
+    this.lines = this.lines.slice(at);
+    this.known.forget(this.lines[0]!.seq);
+    this.again();
     return true;
   }
 
@@ -78,6 +102,7 @@ export class Fold {
     // Rows that were drawn before must look changed.
     this.highest += 1_000_000_000;
     this.work = new Work(this.highest);
+    Object.assign(this.folded, this.carried, { tasks: new Map([...this.carried.tasks ?? []].map(([id, task]) => [id, { ...task }])) });
     for (const line of lines) this.take(line);
   }
 

@@ -28,6 +28,16 @@ export class Known {
     return span !== undefined && span[0] <= first && span[1] >= last;
   }
 
+  /** Forgets all numbers below `first`. */
+  forget(first: number): void {
+    const { spans } = this;
+    const at = this.indexOf(first);
+    if (at > 0 && spans[at - 1]![1] >= first) {
+      spans[at - 1]![0] = first;
+      spans.splice(0, at - 1);
+    } else spans.splice(0, at);
+  }
+
   /** The index of the first interval that begins at `n` or later. */
   private indexOf(n: number): number {
     let low = 0;

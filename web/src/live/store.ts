@@ -54,6 +54,8 @@ export interface Conversation {
   say(line: object): boolean;
   /** A person has seen everything up to this record. */
   saw(seq: number): void;
+  /** Says whether the end is read: then old records may go, and are loaded again when somebody goes to them. */
+  followEnd(isAtEnd: Accessor<boolean>): void;
   /** Rises when the transcript is to go to its end, as after a message was sent. */
   toEnd: Accessor<number>;
   goToEnd(): void;
@@ -67,6 +69,10 @@ const PAGE = 200;
 /** More missed records, or characters, than that are not applied: the end is opened anew. */
 const MOST_MISSED = 5_000;
 const MOST_MISSED_SIZE = 8_000_000;
+/** Once more lines are held, or so many characters have come, old ones go while the end is read; so many are left. */
+const MOST_HELD = 10_000;
+const MOST_HELD_SIZE = 60_000_000;
+const KEPT = 3_000;
 const SESSION_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const NO_SESSION = 'There is no such session.';
 /** Words of people and of the agent are loaded up to this size unasked; output of tools is not. */
@@ -91,6 +97,9 @@ export function openConversation(id: string): Conversation {
   let isReopening = false;
   let isAskingOtherwise = false;
   let seenSeq = 0;
+  let heldSize = 0;
+  let mostHeld = MOST_HELD;
+  let isAtEnd: Accessor<boolean> = () => false;
   let loading: Promise<void> | undefined;
   const asked = new Set<number>();
   const listeners = new Set<(frame: Frame) => void>();
@@ -128,6 +137,7 @@ export function openConversation(id: string): Conversation {
         if (target - started > PAGE) setCatchingUp({ done: lastSeq - started, of: target - started });
         return;
       }
+      letGo();
       show();
     });
     return queue.length > 0;
@@ -143,6 +153,14 @@ export function openConversation(id: string): Conversation {
       void fillOpenBlock();
     }
     loadWords();
+  }
+
+  /** Lets old lines go, so that a page may be open for days. */
+  function letGo(): void {
+    if ((fold.size < mostHeld && heldSize < MOST_HELD_SIZE) || !isOpened() || !isAtEnd()) return;
+    if (fold.letGo(KEPT)) setHasOlder(true);
+    heldSize = 0;
+    mostHeld = Math.max(MOST_HELD, fold.size + KEPT);
   }
 
   /** Loads large answers and messages, each once. */
@@ -211,6 +229,7 @@ export function openConversation(id: string): Conversation {
           }
         }
         queue.push(line);
+        heldSize += size;
         clock.ask();
         return;
       }
@@ -274,6 +293,8 @@ export function openConversation(id: string): Conversation {
       for (const gap of page.missing ?? []) fold.gap(gap.first_seq, gap.last_seq);
       const lines = page.items.map((item) => lineOf(item as unknown as Frame)).filter((line) => line !== null);
       fold.add(lines);
+      // Where the end alone does not fill the screen, what is before it stays.
+      if (isAtEnd()) mostHeld += lines.length;
       batch(() => {
         setHasOlder(page.next_before != null && lines.length > 0);
         setFolded(fold.folded);
@@ -309,6 +330,7 @@ export function openConversation(id: string): Conversation {
       seenSeq = seq;
       void rest.PUT('/v1/sessions/{id}/seen', { params: { path: { id } }, body: { seq } }).catch(() => { seenSeq = 0; });
     },
+    followEnd: (is) => { isAtEnd = is; onCleanup(() => { if (isAtEnd === is) isAtEnd = () => false; }); },
     goToEnd: () => { setToEnd((n) => n + 1); },
     layer,
     openLayer: (next) => { setLayer(next); },
