@@ -1,7 +1,6 @@
 // Owns one row of the list: shape, title, reason or step, time, and the decision that can be made in place.
 import { A } from '@solidjs/router';
 import { Show, createMemo } from 'solid-js';
-import Ellipsis from 'lucide-solid/icons/ellipsis';
 import { isUnsentIn } from '../composer/outbox';
 import { canAct } from '../daemon/role';
 import { isLive } from '../daemon/link';
@@ -56,7 +55,7 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
       </div>
       <Show when={canAct() && props.onMenu !== undefined}>
         <button type="button" class="plain session-row-menu" aria-label={`More for ${spelledOut(titleOf(props.session))}`} aria-haspopup="menu" tabindex={isCursor() ? 0 : -1} disabled={!isLive()}
-          onClick={(event) => props.onMenu?.(id(), event.currentTarget)}><Ellipsis size={16} stroke-width={1.75} aria-hidden="true" /></button>
+          onClick={(event) => props.onMenu?.(id(), event.currentTarget)}>⋯</button>
       </Show>
     </div>
   );
