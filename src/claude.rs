@@ -19,10 +19,13 @@ pub mod invocation;
 pub(crate) mod json;
 pub mod last_line;
 pub mod options;
+pub mod rate_limit;
 #[cfg(test)]
 mod recordings;
 pub mod said;
 pub mod stdin;
+pub mod tasks;
+pub mod todos;
 
 pub use answer::BadAnswer;
 pub use control::{ControlRequest, ControlResponse};

@@ -3,6 +3,7 @@
 
 mod levels;
 mod name;
+mod rate_limits;
 mod requests;
 mod sessions;
 mod warm;
@@ -13,6 +14,7 @@ use std::{fmt, sync::Arc};
 use prometheus_client::{encoding::text, metrics::info::Info, registry::Registry};
 
 pub use levels::Levels;
+pub use rate_limits::RateLimitMetrics;
 pub use requests::RequestMetrics;
 pub use sessions::{ControlEnd, SessionMetrics, Tally, UnknownKind};
 pub use warm::{WarmEnd, WarmLevel, WarmMetrics};
@@ -88,6 +90,7 @@ impl Metrics {
     pub fn text(&self, levels: &Levels) -> Result<String, fmt::Error> {
         self.shared.levels.set(levels);
         self.shared.warm.set(&levels.warm);
+        self.shared.sessions.rate_limits().set(&levels.rate_limits);
         let mut out = String::new();
         text::encode(&mut out, &self.shared.registry)?;
         Ok(out)

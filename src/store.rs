@@ -16,11 +16,14 @@ mod model;
 mod outbox;
 mod page;
 mod queue;
+mod rate_limits;
 mod rules;
 mod session_file;
 mod sessions;
+mod tasks;
 #[cfg(test)]
 mod tests;
+mod todos;
 mod unreadable;
 mod usage;
 mod webhooks;
@@ -43,7 +46,7 @@ pub use idempotency::{EndedRequest, KeptAnswer, KeyedEnd, KeyedRequest, RequestD
 pub use logins::LoginRow;
 pub use model::{
     ApprovalFilter, ApprovalRow, CliSessionSpan, EndOfTurn, MetaPatch, NewSession, PromptRow, RunEnd, RunRow,
-    SessionFilter, SessionRow, UsageGroup, UsageQuery, UsageRow,
+    SessionFilter, SessionRow, TodoRow, UsageGroup, UsageQuery, UsageRow,
 };
 pub use page::{BadLimit, Page, PageRequest};
 pub use session_file::{SESSION_FILE, SessionFile};
@@ -51,8 +54,8 @@ pub use webhooks::{DeliveryAttempt, DeliveryEnd, NewWebhook, WebhookDelivery, We
 
 use crate::domain::{
     Approval, ApprovalId, AttentionReason, CliSessionId, FailReason, LoginId, Projection, PromptState,
-    PromptUuid, PutOff, QueuedPrompt, RuleSpec, Seq, SessionId, SessionState, Timestamp, TurnEnd, WebhookId,
-    fact::CliTotals,
+    PromptUuid, PutOff, QueuedPrompt, RateLimit, RuleSpec, Seq, SessionId, SessionState, Task, Timestamp,
+    TurnEnd, WebhookId, fact::CliTotals,
 };
 use connect::Identity;
 use logins::LoginEdit;
@@ -210,6 +213,24 @@ impl Store {
     /// The sessions for which messages wait.
     pub async fn queued_sessions(&self) -> Result<Vec<SessionId>, StoreError> {
         self.read(move |pool| async move { queue::sessions(&pool).await })
+            .await
+    }
+
+    /// The tasks of a session that its CLI told of, the newest first: at most a thousand.
+    pub async fn tasks(&self, session: SessionId) -> Result<Vec<Task>, StoreError> {
+        self.read(move |pool| async move { tasks::list(&pool, session).await })
+            .await
+    }
+
+    /// What the agent of a session means to do; `None` when it never kept a list.
+    pub async fn todos(&self, session: SessionId) -> Result<Option<TodoRow>, StoreError> {
+        self.read(move |pool| async move { todos::of_session(&pool, session).await })
+            .await
+    }
+
+    /// What was said last about each limit of an account, and by which session; the newest first.
+    pub async fn rate_limits(&self) -> Result<Vec<(SessionId, RateLimit)>, StoreError> {
+        self.read(move |pool| async move { rate_limits::newest(&pool).await })
             .await
     }
 

@@ -8,6 +8,9 @@ use serde_json::value::RawValue;
 use super::{Envelope, json};
 use crate::domain::{CliSessionId, ModelUsage, PromptUuid, TokenUsage, Usd};
 
+/// The longest name of a service of the model API, in bytes.
+const MAX_TIER_BYTES: usize = 64;
+
 /// What `system/init` says. It comes at the start of every turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InitFacts {
@@ -98,6 +101,8 @@ pub struct ResultFacts<'a> {
     pub total_cost_usd: Option<Usd>,
     /// The tokens of this turn.
     pub usage: Option<TokenUsage>,
+    /// The service that the model API gave.
+    pub service_tier: Option<String>,
     /// The running totals per model.
     pub models: Option<Vec<ModelUsage>>,
     /// What this turn used per model. Newer CLIs print it (`model_usage_since_last_result`, not in the SDK's types).
@@ -184,6 +189,10 @@ impl<'a> ResultFacts<'a> {
             duration_api_ms: api.and_then(json::count),
             total_cost_usd: cost.and_then(dollars),
             usage: usage.and_then(token_usage),
+            service_tier: usage.and_then(|usage| {
+                let [tier] = json::members(usage, ["service_tier"])?;
+                text(tier).filter(|tier| tier.len() <= MAX_TIER_BYTES)
+            }),
             models: models.and_then(model_usage),
             models_since_last_result: since_last.and_then(model_usage),
             user_message_uuids,
@@ -351,7 +360,8 @@ pub fn cancelled_request(envelope: &Envelope<'_>) -> Option<String> {
     envelope.request_id.as_deref().map(str::to_owned)
 }
 
-fn text(raw: Option<&str>) -> Option<String> {
+/// The text that `raw` spells.
+pub(super) fn text(raw: Option<&str>) -> Option<String> {
     raw.and_then(json::decode_lossy).map(Cow::into_owned)
 }
 
@@ -375,11 +385,12 @@ fn tokens(raw: &str, names: [&str; 4]) -> Option<TokenUsage> {
         output_tokens: output,
         cache_read_input_tokens: cache_read,
         cache_creation_input_tokens: cache_creation,
+        ..TokenUsage::default()
     })
 }
 
 fn token_usage(raw: &str) -> Option<TokenUsage> {
-    tokens(
+    let classes = tokens(
         raw,
         [
             "input_tokens",
@@ -387,13 +398,35 @@ fn token_usage(raw: &str) -> Option<TokenUsage> {
             "cache_read_input_tokens",
             "cache_creation_input_tokens",
         ],
-    )
+    )?;
+    let [creation, server] = json::members(raw, ["cache_creation", "server_tool_use"])?;
+    let [short, long] = counts(
+        creation,
+        ["ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"],
+    );
+    let [searches] = counts(server, ["web_search_requests"]);
+    Some(TokenUsage {
+        cache_creation_5m_input_tokens: short,
+        cache_creation_1h_input_tokens: long,
+        web_search_requests: searches,
+        ..classes
+    })
+}
+
+/// The counts of these members; 0 for one that is missing.
+fn counts<const N: usize>(raw: Option<&str>, names: [&str; N]) -> [u64; N] {
+    let members = raw.and_then(|raw| json::members(raw, names));
+    members.map_or([0; N], |members| {
+        members.map(|raw| raw.and_then(json::count).unwrap_or_default())
+    })
 }
 
 fn model_usage(raw: &str) -> Option<Vec<ModelUsage>> {
     let mut models: Vec<ModelUsage> = Vec::new();
     json::for_each_member(raw, |model, usage| {
-        let Some([cost]) = json::members(usage, ["costUSD"]) else {
+        let Some([cost, window, most]) =
+            json::members(usage, ["costUSD", "contextWindow", "maxOutputTokens"])
+        else {
             return;
         };
         let names = [
@@ -402,10 +435,25 @@ fn model_usage(raw: &str) -> Option<Vec<ModelUsage>> {
             "cacheReadInputTokens",
             "cacheCreationInputTokens",
         ];
+        let [short, long, searches] = counts(
+            Some(usage),
+            [
+                "cacheCreationEphemeral5mInputTokens",
+                "cacheCreationEphemeral1hInputTokens",
+                "webSearchRequests",
+            ],
+        );
         let row = ModelUsage {
             model: model.to_owned(),
-            tokens: tokens(usage, names).unwrap_or_default(),
+            tokens: TokenUsage {
+                cache_creation_5m_input_tokens: short,
+                cache_creation_1h_input_tokens: long,
+                web_search_requests: searches,
+                ..tokens(usage, names).unwrap_or_default()
+            },
             cost_usd: cost.and_then(dollars),
+            context_window: window.and_then(json::count).filter(|tokens| *tokens > 0),
+            max_output_tokens: most.and_then(json::count).filter(|tokens| *tokens > 0),
         };
         models.retain(|known| known.model != model);
         models.push(row);
@@ -458,7 +506,10 @@ mod tests {
             model: "claude-opus-5-5".to_owned(),
             tokens,
             cost_usd: Usd::from_dollars(0.0016),
+            context_window: Some(1_000_000),
+            max_output_tokens: Some(128_000),
         }];
+        assert_eq!(result.service_tier.as_deref(), Some("standard"));
         assert_eq!(result.models.as_deref(), Some(&models[..]));
         assert_eq!((result.origin.as_deref(), result.structured_output), (None, None));
         assert_eq!((result.errors.len(), result.api_error_status), (0, None));
@@ -514,6 +565,29 @@ mod tests {
     }
 
     #[test]
+    fn the_kinds_of_cache_and_searches_of_the_web_are_read() {
+        let result = read(
+            r#"{"type":"result","usage":{"input_tokens":1,"cache_creation_input_tokens":30,"cache_creation":{"ephemeral_5m_input_tokens":10,"ephemeral_1h_input_tokens":20},"server_tool_use":{"web_search_requests":2},"service_tier":"priority"},"modelUsage":{"a":{"inputTokens":1,"cacheCreationEphemeral5mInputTokens":10,"cacheCreationEphemeral1hInputTokens":20,"webSearchRequests":2,"contextWindow":200000}}}"#,
+        );
+        let usage = result.usage.unwrap();
+        let kinds = |usage: TokenUsage| {
+            (
+                usage.cache_creation_5m_input_tokens,
+                usage.cache_creation_1h_input_tokens,
+                usage.web_search_requests,
+            )
+        };
+        assert_eq!(kinds(usage), (10, 20, 2));
+        assert_eq!(result.service_tier.as_deref(), Some("priority"));
+        let model = &result.models.unwrap()[0];
+        assert_eq!(kinds(model.tokens), (10, 20, 2));
+        assert_eq!(
+            (model.context_window, model.max_output_tokens),
+            (Some(200_000), None)
+        );
+    }
+
+    #[test]
     fn two_models_stay_apart() {
         let result = read(
             r#"{"type":"result","modelUsage":{"a":{"inputTokens":1,"outputTokens":2,"cacheReadInputTokens":3,"cacheCreationInputTokens":4,"costUSD":0.5},"b":{"inputTokens":9},"c":7},"user_message_uuid":"bbbbbbbb-0000-4000-8000-000000000013"}"#,
@@ -529,6 +603,7 @@ mod tests {
             output_tokens: 2,
             cache_read_input_tokens: 3,
             cache_creation_input_tokens: 4,
+            ..TokenUsage::default()
         };
         assert_eq!(models[0].tokens, all);
         assert_eq!(result.user_message_uuids.len(), 1, "a single uuid counts too");

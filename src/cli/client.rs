@@ -349,7 +349,7 @@ pub(super) fn refusal(status: StatusCode, problem: &Value) -> CliError {
 }
 
 /// Errors whose standing advice names routes, headers and members, which helps nobody at the command line.
-const WITH_ADVICE_OF_API: [ErrorCode; 15] = [
+const WITH_ADVICE_OF_API: [ErrorCode; 16] = [
     ErrorCode::Unauthorized,
     ErrorCode::TicketInvalid,
     ErrorCode::RouteNotFound,
@@ -358,6 +358,7 @@ const WITH_ADVICE_OF_API: [ErrorCode; 15] = [
     ErrorCode::SessionNotParkable,
     ErrorCode::MessageNotFound,
     ErrorCode::PromptNotPending,
+    ErrorCode::TurnNotFound,
     ErrorCode::ApprovalNotFound,
     ErrorCode::AlreadyDecided,
     ErrorCode::RuleNotFound,

@@ -326,6 +326,9 @@ codes! {
         "The wait ended before the work did",
         "The work goes on; follow the session's events, or wait again with the same uuid.";
     // Approvals.
+    TurnNotFound, "turn_not_found", final, none,
+        "No turn with this number has ended in the session",
+        "Wait until it has ended; GET the session's turns.";
     ApprovalNotFound, "approval_not_found", final, none,
         "There is no approval with this id in the session",
         "GET /v1/approvals?state=pending lists what needs an answer.";

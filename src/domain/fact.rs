@@ -2,7 +2,8 @@
 
 use super::{
     AgentKind, Approval, ApprovalId, CliSessionId, FailReason, LastLine, Parked, PromptState, PromptUuid,
-    Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, Timestamp, TurnEnd, Usd,
+    RateLimit, Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, TaskNews, Timestamp,
+    TodoChange, TurnEnd, Usd,
 };
 
 /// Everything that the records up to `seq` of one session add to the tables. Applied in one transaction together with
@@ -75,6 +76,21 @@ pub enum Fact {
         cli_session: CliSessionId,
         total: CliTotals,
     },
+    /// The CLI told of a task.
+    Task {
+        news: Box<TaskNews>,
+        run: RunId,
+        seq: Seq,
+        at: Timestamp,
+    },
+    /// A tool changed the list of what the agent means to do.
+    Todos {
+        change: Box<TodoChange>,
+        seq: Seq,
+        at: Timestamp,
+    },
+    /// The CLI told of a limit of its account.
+    RateLimit(Box<RateLimit>),
     /// Something needs a person.
     ApprovalOpened(Box<Approval>),
     /// A rule matched it, another one does, or none does any more.

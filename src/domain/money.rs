@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Usd {
     }
 }
 
-/// The four token classes, never merged: each has its own price.
+/// The four token classes, never merged: each has its own price. Beside them, parts of one of them, and what is counted apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TokenUsage {
     /// Tokens read fresh.
@@ -83,10 +83,19 @@ pub struct TokenUsage {
     pub cache_read_input_tokens: u64,
     /// Tokens written to the prompt cache.
     pub cache_creation_input_tokens: u64,
+    /// Those of them that are kept there for five minutes. With the next, less than all where the CLI does not say for how long.
+    #[serde(default)]
+    pub cache_creation_5m_input_tokens: u64,
+    /// Those of them that are kept there for an hour.
+    #[serde(default)]
+    pub cache_creation_1h_input_tokens: u64,
+    /// Searches of the web that the model API made.
+    #[serde(default)]
+    pub web_search_requests: u64,
 }
 
 /// What one model used and cost in one turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ModelUsage {
     /// The model's id as the CLI names it.
     pub model: String,
@@ -95,6 +104,37 @@ pub struct ModelUsage {
     /// Cost of this turn; `null` when the CLI did not say.
     #[schema(value_type = Option<f64>)]
     pub cost_usd: Option<Usd>,
+    /// The tokens that the model's context holds; `null` when the CLI did not say.
+    #[serde(default)]
+    pub context_window: Option<u64>,
+    /// The tokens that one answer of it may have; `null` when the CLI did not say.
+    #[serde(default)]
+    pub max_output_tokens: Option<u64>,
+}
+
+impl TokenUsage {
+    /// Each number with that of the other.
+    #[must_use]
+    pub fn each_with(self, other: Self, both: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            input_tokens: both(self.input_tokens, other.input_tokens),
+            output_tokens: both(self.output_tokens, other.output_tokens),
+            cache_read_input_tokens: both(self.cache_read_input_tokens, other.cache_read_input_tokens),
+            cache_creation_input_tokens: both(
+                self.cache_creation_input_tokens,
+                other.cache_creation_input_tokens,
+            ),
+            cache_creation_5m_input_tokens: both(
+                self.cache_creation_5m_input_tokens,
+                other.cache_creation_5m_input_tokens,
+            ),
+            cache_creation_1h_input_tokens: both(
+                self.cache_creation_1h_input_tokens,
+                other.cache_creation_1h_input_tokens,
+            ),
+            web_search_requests: both(self.web_search_requests, other.web_search_requests),
+        }
+    }
 }
 
 #[cfg(test)]

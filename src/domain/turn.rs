@@ -38,6 +38,9 @@ pub struct TurnEnd {
     pub duration_ms: Option<u64>,
     /// Time spent in the model API.
     pub duration_api_ms: Option<u64>,
+    /// The service that the model API gave, such as `standard`; `None` when unknown.
+    #[serde(default)]
+    pub service_tier: Option<String>,
     /// Cost of this turn alone; `None` when unknown.
     pub cost_usd: Option<Usd>,
     /// Tokens of this turn alone; `None` when unknown.

@@ -204,6 +204,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
             controls::files::apply_settings
         ))
         .routes(routes!(controls::tasks::list))
+        .routes(routes!(controls::tasks::todos))
         .routes(routes!(controls::tasks::background))
         .routes(routes!(controls::tasks::stop))
         .routes(routes!(controls::tasks::output))
@@ -217,6 +218,8 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(rules::remove))
         .routes(routes!(rules::test_of_session))
         .routes(routes!(usage::list_turns))
+        .routes(routes!(usage::get_turn))
+        .routes(routes!(usage::list_rate_limits))
         .routes(routes!(usage::list_runs))
         .routes(routes!(usage::list_processes))
         .routes(routes!(usage::sum))

@@ -9,7 +9,7 @@ use prometheus_client::{
 };
 
 use super::WarmLevel;
-use crate::domain::{ApprovalKind, Role, SessionState};
+use crate::domain::{ApprovalKind, RateLimit, Role, SessionState};
 
 /// The levels at a moment.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +38,8 @@ pub struct Levels {
     pub log_lines_dropped: u64,
     /// Processes that were started in advance.
     pub warm: Vec<WarmLevel>,
+    /// What CLIs said last about each limit of an account.
+    pub rate_limits: Vec<RateLimit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

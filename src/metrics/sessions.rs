@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use super::name::Names;
+use super::{name::Names, rate_limits::RateLimitMetrics};
 use crate::{
     claude::catalogue,
     domain::{ApprovalHow, ApprovalKind, ParkReason, TurnEnd, Usd},
@@ -147,6 +147,7 @@ pub struct SessionMetrics {
     missing: Counter,
     parks: Family<ParkLabels, Counter>,
     wakes: Counter,
+    rate_limits: RateLimitMetrics,
 }
 
 impl SessionMetrics {
@@ -172,6 +173,7 @@ impl SessionMetrics {
             missing: Counter::default(),
             parks: Family::default(),
             wakes: Counter::default(),
+            rate_limits: RateLimitMetrics::register(registry),
         };
         registry.register("records", "Records of journals by source", by_source);
         registry.register_with_unit(
@@ -291,6 +293,11 @@ impl SessionMetrics {
         if let Some(cost) = turn.cost_usd.filter(|cost| *cost > Usd::ZERO) {
             self.cost.inc_by(cost.as_dollars());
         }
+    }
+
+    /// The counts of what CLIs say about the limits of their account.
+    pub fn rate_limits(&self) -> &RateLimitMetrics {
+        &self.rate_limits
     }
 
     /// Counts processes that outlived their keeper and were killed.

@@ -2,7 +2,7 @@
 //! what this daemon saw happen, and not for what it reads again.
 
 use crate::{
-    domain::{ApprovalHow, ApprovalKind, Resolution, kind_of_decider},
+    domain::{ApprovalHow, ApprovalKind, RateLimit, Resolution, kind_of_decider},
     metrics::{SessionMetrics, Tally, UnknownKind},
 };
 
@@ -13,6 +13,7 @@ pub(super) struct Counted {
     unknown: Vec<(UnknownKind, String, u64)>,
     approvals: Vec<(ApprovalKind, ApprovalHow, &'static str)>,
     fallbacks: Vec<(String, &'static str)>,
+    rate_limits: Vec<RateLimit>,
 }
 
 impl Counted {
@@ -32,6 +33,10 @@ impl Counted {
         self.fallbacks.push((subtype, reason));
     }
 
+    pub(super) fn rate_limit(&mut self, limit: &RateLimit) {
+        self.rate_limits.push(limit.clone());
+    }
+
     /// Adds all to the counters.
     pub(super) fn tell(&self, metrics: &SessionMetrics) {
         metrics.journaled(&self.tally);
@@ -43,6 +48,9 @@ impl Counted {
         }
         for (subtype, reason) in &self.fallbacks {
             metrics.fallback(subtype, reason);
+        }
+        for limit in &self.rate_limits {
+            metrics.rate_limits().told(limit);
         }
     }
 }

@@ -132,13 +132,9 @@ impl Ledger {
             self.last.models.push(now.clone());
             return;
         };
-        let (known, tokens) = (&mut then.tokens, now.tokens);
-        known.input_tokens = known.input_tokens.max(tokens.input_tokens);
-        known.output_tokens = known.output_tokens.max(tokens.output_tokens);
-        known.cache_read_input_tokens = known.cache_read_input_tokens.max(tokens.cache_read_input_tokens);
-        known.cache_creation_input_tokens = known
-            .cache_creation_input_tokens
-            .max(tokens.cache_creation_input_tokens);
+        then.tokens = then.tokens.each_with(now.tokens, u64::max);
+        then.context_window = now.context_window.or(then.context_window);
+        then.max_output_tokens = now.max_output_tokens.or(then.max_output_tokens);
         then.cost_usd = then.cost_usd.max(now.cost_usd);
     }
 }
@@ -155,18 +151,9 @@ fn difference(now: &ModelUsage, then: Option<&ModelUsage>) -> ModelUsage {
     let cost = then.and_then(|then| then.cost_usd).unwrap_or(Usd::ZERO);
     ModelUsage {
         model: now.model.clone(),
-        tokens: TokenUsage {
-            input_tokens: now.tokens.input_tokens.saturating_sub(tokens.input_tokens),
-            output_tokens: now.tokens.output_tokens.saturating_sub(tokens.output_tokens),
-            cache_read_input_tokens: now
-                .tokens
-                .cache_read_input_tokens
-                .saturating_sub(tokens.cache_read_input_tokens),
-            cache_creation_input_tokens: now
-                .tokens
-                .cache_creation_input_tokens
-                .saturating_sub(tokens.cache_creation_input_tokens),
-        },
+        tokens: now.tokens.each_with(tokens, u64::saturating_sub),
+        context_window: now.context_window,
+        max_output_tokens: now.max_output_tokens,
         cost_usd: now.cost_usd.map(|now| (now - cost.max(Usd::ZERO)).max(Usd::ZERO)),
     }
 }

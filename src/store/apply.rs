@@ -13,6 +13,7 @@ use super::{
     PROMPT_TEXT_CHARS, QueryError,
     column::{Columns, integer, name},
     outbox::{self, Happened},
+    rate_limits, tasks, todos,
 };
 use crate::domain::{
     AgentKind, Approval, ApprovalHow, ApprovalId, ApprovalKind, ApprovalState, Chosen, CliSessionId, Fact,
@@ -91,7 +92,8 @@ impl Session {
             "SELECT id, state, state_reason, cli_session_id, run_id, run_seq, cli_version, model, permission_mode,
                 updated_at, projected_seq, turns, cost_nanos, unknown_cost_turns, input_tokens, output_tokens,
                 cache_read_tokens, cache_creation_tokens, last_prompt, parked, agent,
-                last_line, last_turn_seq, seen_seq, first_prompt
+                last_line, last_turn_seq, seen_seq, first_prompt, cache_creation_5m_tokens, cache_creation_1h_tokens,
+                web_searches
              FROM sessions WHERE id = ?1",
         )
         .bind(id.to_string())
@@ -139,7 +141,7 @@ impl Session {
                 cost_nanos = ?13, unknown_cost_turns = ?14, input_tokens = ?15, output_tokens = ?16,
                 cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19, parked = ?20, agent = ?21,
                 last_line = ?22, last_turn_seq = ?23, seen_seq = max(seen_seq, ?24),
-                first_prompt = ?25
+                first_prompt = ?25, cache_creation_5m_tokens = ?26, cache_creation_1h_tokens = ?27, web_searches = ?28
              WHERE id = ?1",
         )
         .bind(self.id.to_string())
@@ -167,6 +169,9 @@ impl Session {
         .bind(integer(self.last_turn_seq.get()))
         .bind(integer(self.seen_seq.get()))
         .bind(self.first_prompt)
+        .bind(integer(self.usage.cache_creation_5m_input_tokens))
+        .bind(integer(self.usage.cache_creation_1h_input_tokens))
+        .bind(integer(self.usage.web_search_requests))
         .execute(connection)
         .await?;
         Ok(())
@@ -207,7 +212,14 @@ impl Session {
                 self.run_started(connection, id, mode, seq, at).await
             }
             Fact::RunReady { id, cli_version, at } => self.run_ready(connection, id, cli_version, at).await,
-            Fact::RunExited { id, exit, at } => run_exited(connection, id, &exit, at).await,
+            Fact::RunExited { id, exit, at } => {
+                tasks::end_all(connection, self.id, at).await?;
+                run_exited(connection, id, &exit, at).await
+            }
+            Fact::Task { news, run, seq, at } => {
+                tasks::told(connection, self.id, &news, run, (seq, at)).await
+            }
+            Fact::Todos { change, seq, at } => todos::change(connection, self.id, *change, (seq, at)).await,
             Fact::Model(model) => {
                 self.model = Some(model);
                 Ok(())
@@ -231,6 +243,7 @@ impl Session {
             }
             Fact::TurnEnded(turn) => self.turn_ended(connection, &turn).await,
             Fact::CliTotal { cli_session, total } => money::set_total(connection, cli_session, &total).await,
+            Fact::RateLimit(limit) => rate_limits::said(connection, self.id, &limit).await,
             Fact::ApprovalOpened(approval) => self.approval_opened(connection, &approval).await,
             Fact::ApprovalRuled { id, rule, deadline } => {
                 self.approval_ruled(connection, id, rule, deadline).await

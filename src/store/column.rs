@@ -13,7 +13,7 @@ use super::{QueryError, StoreError};
 use crate::domain::{ModelUsage, Seq, Timestamp, TokenUsage, Usd};
 
 /// Tokens above this in one turn are no count but a defect of the CLI. The bound keeps sums within 64 bits.
-const MAX_TOKENS: u64 = 1 << 43;
+pub(super) const MAX_TOKENS: u64 = 1 << 43;
 
 /// A row of `table`, read column by column.
 pub(super) struct Columns<'r> {
@@ -107,17 +107,20 @@ impl<'r> Columns<'r> {
         Ok(self.get::<Option<i64>>(column)?.map(Usd::from_nanos))
     }
 
-    /// The four token classes, in columns of their usual names.
+    /// The token classes, in columns of their usual names.
     pub(super) fn tokens(&self) -> Result<TokenUsage, QueryError> {
         Ok(TokenUsage {
             input_tokens: self.count("input_tokens")?,
             output_tokens: self.count("output_tokens")?,
             cache_read_input_tokens: self.count("cache_read_tokens")?,
             cache_creation_input_tokens: self.count("cache_creation_tokens")?,
+            cache_creation_5m_input_tokens: self.count("cache_creation_5m_tokens")?,
+            cache_creation_1h_input_tokens: self.count("cache_creation_1h_tokens")?,
+            web_search_requests: self.count("web_searches")?,
         })
     }
 
-    /// The four token classes, which are known or unknown together.
+    /// The token classes, which are known or unknown together.
     pub(super) fn tokens_opt(&self) -> Result<Option<TokenUsage>, QueryError> {
         match self.count_opt("input_tokens")? {
             Some(_) => self.tokens().map(Some),
@@ -131,6 +134,8 @@ impl<'r> Columns<'r> {
             model: self.get("model")?,
             tokens: self.tokens()?,
             cost_usd: self.usd_opt("cost_nanos")?,
+            context_window: self.count_opt("context_window")?,
+            max_output_tokens: self.count_opt("max_output_tokens")?,
         })
     }
 
@@ -182,13 +187,17 @@ pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Token counts in the order of the columns: input, output, cache read, cache creation.
-pub(super) fn token_integers(usage: TokenUsage) -> [i64; 4] {
+/// Token counts in the order of the columns: input, output, cache read, cache creation, its parts of five minutes and of an hour, and web
+/// searches.
+pub(super) fn token_integers(usage: TokenUsage) -> [i64; 7] {
     [
         usage.input_tokens,
         usage.output_tokens,
         usage.cache_read_input_tokens,
         usage.cache_creation_input_tokens,
+        usage.cache_creation_5m_input_tokens,
+        usage.cache_creation_1h_input_tokens,
+        usage.web_search_requests,
     ]
     .map(|tokens| integer(tokens.min(MAX_TOKENS)))
 }

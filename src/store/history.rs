@@ -157,6 +157,7 @@ fn turn_end(row: &SqliteRow) -> Result<TurnEnd, QueryError> {
         num_turns: columns.count_opt("num_turns")?,
         duration_ms: columns.count_opt("duration_ms")?,
         duration_api_ms: columns.count_opt("duration_api_ms")?,
+        service_tier: columns.get("service_tier")?,
         cost_usd: columns.usd_opt("cost_nanos")?,
         usage: columns.tokens_opt()?,
         models: Vec::new(),

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use crate::domain::{
     AgentKind, Approval, ApprovalHow, ApprovalKind, ApprovalState, CliSessionId, FailReason, LastLine,
-    Parked, PromptState, PromptUuid, PutOff, Resolution, RuleSpec, RunExit, RunId, Seq, SessionId,
-    SessionState, StartMode, Timestamp, TokenUsage, Usd,
+    Parked, PromptState, PromptUuid, PutOff, RateLimit, Resolution, RuleSpec, RunExit, RunId, Seq, SessionId,
+    SessionState, StartMode, Timestamp, Todo, TokenUsage, Usd,
 };
 
 /// A session to be made.
@@ -117,6 +117,19 @@ pub struct SessionRow {
     pub queued_prompts: u64,
     /// The reasons that a person put off.
     pub put_off: Option<PutOff>,
+    /// What its CLI last said about each limit of the account.
+    pub rate_limits: Vec<RateLimit>,
+}
+
+/// The list of what an agent means to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TodoRow {
+    /// Its entries, in their order.
+    pub items: Vec<Todo>,
+    /// The record that changed it last.
+    pub seq: Seq,
+    /// When that was.
+    pub at: Timestamp,
 }
 
 /// Where a finished turn ends.

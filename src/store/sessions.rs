@@ -13,9 +13,10 @@ use crate::domain::{CliSessionId, SessionId, SessionState};
 /// The name of the list in its cursors.
 const LIST: &str = "sessions";
 
-/// All columns, with the labels as one JSON object.
+/// All columns, with the labels as one JSON object and the limits as one JSON list.
 const SELECT: &str = "SELECT s.*, (SELECT json_group_object(key, value) FROM session_labels WHERE session_id = s.id) \
-    AS labels FROM sessions s";
+    AS labels, (SELECT json_group_array(json(said)) FROM rate_limits WHERE session_id = s.id) AS rate_limits \
+    FROM sessions s";
 
 pub(super) async fn by_id(
     pool: &SqlitePool,
@@ -246,6 +247,7 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         seen_seq: columns.seq("seen_seq")?,
         queued_prompts: columns.count("queued_prompts")?,
         put_off: columns.json_opt("put_off")?,
+        rate_limits: columns.json("rate_limits")?,
     })
 }
 

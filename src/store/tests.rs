@@ -122,6 +122,7 @@ fn tokens(input: u64, output: u64, cache_read: u64, cache_creation: u64) -> Toke
         output_tokens: output,
         cache_read_input_tokens: cache_read,
         cache_creation_input_tokens: cache_creation,
+        ..TokenUsage::default()
     }
 }
 
@@ -143,6 +144,7 @@ fn turn(number: u64, cost: Option<f64>) -> TurnEnd {
         num_turns: None,
         duration_ms: None,
         duration_api_ms: None,
+        service_tier: None,
         cost_usd: cost.map(usd),
         usage: None,
         models: Vec::new(),

@@ -34,7 +34,10 @@ pub(super) async fn sum(
                 ifnull(sum(input_tokens) FILTER (WHERE NOT simulated), 0) AS input_tokens,
                 ifnull(sum(output_tokens) FILTER (WHERE NOT simulated), 0) AS output_tokens,
                 ifnull(sum(cache_read_tokens) FILTER (WHERE NOT simulated), 0) AS cache_read_tokens,
-                ifnull(sum(cache_creation_tokens) FILTER (WHERE NOT simulated), 0) AS cache_creation_tokens
+                ifnull(sum(cache_creation_tokens) FILTER (WHERE NOT simulated), 0) AS cache_creation_tokens,
+                ifnull(sum(cache_creation_5m_tokens) FILTER (WHERE NOT simulated), 0) AS cache_creation_5m_tokens,
+                ifnull(sum(cache_creation_1h_tokens) FILTER (WHERE NOT simulated), 0) AS cache_creation_1h_tokens,
+                ifnull(sum(web_searches) FILTER (WHERE NOT simulated), 0) AS web_searches
             FROM part GROUP BY key
         ) SELECT * FROM total",
     );
@@ -99,7 +102,8 @@ fn push_days_of(query: &mut QueryBuilder<Sqlite>, offsets: &[(i64, i32)]) {
     }
     query.push(
         " ELSE 0 END, 'unixepoch') AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
-            t.cache_creation_tokens, t.simulated FROM turns t",
+            t.cache_creation_tokens,
+                t.cache_creation_5m_tokens, t.cache_creation_1h_tokens, t.web_searches, t.simulated FROM turns t",
     );
 }
 
@@ -108,28 +112,33 @@ const fn parts_of(group: UsageGroup) -> &'static str {
     match group {
         UsageGroup::Day => {
             "SELECT strftime('%Y-%m-%d', t.ended_at / 1000000, 'unixepoch') AS key, t.cost_nanos, t.input_tokens,
-                t.output_tokens, t.cache_read_tokens, t.cache_creation_tokens, t.simulated FROM turns t"
+                t.output_tokens, t.cache_read_tokens, t.cache_creation_tokens,
+                t.cache_creation_5m_tokens, t.cache_creation_1h_tokens, t.web_searches, t.simulated FROM turns t"
         }
         UsageGroup::Model => {
             "SELECT m.model AS key, m.cost_nanos, m.input_tokens, m.output_tokens, m.cache_read_tokens,
-                m.cache_creation_tokens, t.simulated FROM turns t
+                m.cache_creation_tokens, m.cache_creation_5m_tokens, m.cache_creation_1h_tokens, m.web_searches, t.simulated FROM turns t
              JOIN turn_models m ON m.session_id = t.session_id AND m.number = t.number"
         }
         UsageGroup::Session => {
             "SELECT t.session_id AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
-                t.cache_creation_tokens, t.simulated FROM turns t"
+                t.cache_creation_tokens,
+                t.cache_creation_5m_tokens, t.cache_creation_1h_tokens, t.web_searches, t.simulated FROM turns t"
         }
         UsageGroup::Cwd => {
             "SELECT s.cwd AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
-                t.cache_creation_tokens, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
+                t.cache_creation_tokens,
+                t.cache_creation_5m_tokens, t.cache_creation_1h_tokens, t.web_searches, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
         }
         UsageGroup::Agent => {
             "SELECT nullif(json_extract(s.options, '$.agent'), '') AS key, t.cost_nanos, t.input_tokens, t.output_tokens,
-                t.cache_read_tokens, t.cache_creation_tokens, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
+                t.cache_read_tokens, t.cache_creation_tokens,
+                t.cache_creation_5m_tokens, t.cache_creation_1h_tokens, t.web_searches, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
         }
         UsageGroup::Tag => {
             "SELECT nullif(s.tag, '') AS key, t.cost_nanos, t.input_tokens, t.output_tokens, t.cache_read_tokens,
-                t.cache_creation_tokens, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
+                t.cache_creation_tokens,
+                t.cache_creation_5m_tokens, t.cache_creation_1h_tokens, t.web_searches, t.simulated FROM turns t JOIN sessions s ON s.id = t.session_id"
         }
     }
 }

@@ -24,6 +24,9 @@ pub enum SupervisorError {
     /// There is no such session.
     #[error("there is no session {0}")]
     SessionNotFound(SessionId),
+    /// No such turn has ended in this session.
+    #[error("no turn {0} has ended")]
+    TurnNotFound(u64),
     /// There is no such approval in this session.
     #[error("there is no approval {0}")]
     ApprovalNotFound(ApprovalId),
@@ -281,6 +284,7 @@ impl SupervisorError {
         use ErrorCode as C;
         match self {
             Self::SessionNotFound(_) => C::SessionNotFound,
+            Self::TurnNotFound(_) => C::TurnNotFound,
             Self::ApprovalNotFound(_) => C::ApprovalNotFound,
             Self::AlreadyDecided(row) => code_of_ended(row.state()),
             Self::Session(error) => error.code(),

@@ -11,7 +11,7 @@ use crate::{
         control::Fields,
         stdin::{self, UserMessage},
     },
-    domain::{ApprovalId, PromptUuid, Seq, SessionId, prompt_uuid_from_daemon},
+    domain::{ApprovalId, PromptUuid, Seq, SessionId, TurnEnd, prompt_uuid_from_daemon},
     journal::Source,
     session::{Decision, SessionError, TurnOutcome},
     store::ApprovalRow,
@@ -199,6 +199,23 @@ impl Supervisor {
             }
             .into());
         };
+        self.with_result(id, turn).await
+    }
+
+    /// A finished turn with the CLI's result, which the journal keeps.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `TurnNotFound`, `Store`, `Read`.
+    pub async fn ended_turn(&self, id: SessionId, number: u64) -> Result<TurnOutcome, SupervisorError> {
+        self.session(id).await?;
+        self.settled().await;
+        match self.shared.store.turn(id, number).await? {
+            Some(turn) => self.with_result(id, turn).await,
+            None => Err(SupervisorError::TurnNotFound(number)),
+        }
+    }
+
+    async fn with_result(&self, id: SessionId, turn: TurnEnd) -> Result<TurnOutcome, SupervisorError> {
         let before = Seq::new(turn.last_seq.get().saturating_sub(1));
         let chunk = self.page(id, before, 1).await?;
         let end = chunk.as_ref().and_then(|chunk| chunk.records().next());

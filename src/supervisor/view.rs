@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::atomic::Ordering, time::Duration};
 
 use crate::{
-    domain::{AgentKind, Approval, ApprovalId, SessionId, SessionState, Timestamp},
+    domain::{AgentKind, Approval, ApprovalId, RateLimit, SessionId, SessionState, Timestamp},
     keeper::{self, ProcessMemory},
     metrics::Levels,
     session::{LiveView, Waiting, whole_approval},
@@ -215,6 +215,7 @@ impl Supervisor {
             memory_bytes: self.shared.memory_bytes.load(Ordering::Relaxed),
             log_lines_dropped: crate::telemetry::dropped_lines(),
             warm: self.warm_levels(),
+            rate_limits: self.rate_limits().await,
             ..Levels::default()
         };
         for session in self.shared.registry.all() {
@@ -227,6 +228,12 @@ impl Supervisor {
             levels.requests_waiting += (view.waiting_approvals.count + view.waiting_requests) as u64;
         }
         levels
+    }
+
+    /// What CLIs said last about each limit; nothing while the store does not answer.
+    async fn rate_limits(&self) -> Vec<RateLimit> {
+        let limits = self.shared.store.rate_limits().await.unwrap_or_default();
+        limits.into_iter().map(|(_, limit)| limit).collect()
     }
 
     /// What the actor of a session knows now, if it has one.

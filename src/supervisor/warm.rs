@@ -387,5 +387,6 @@ pub(super) fn spare_row(new: &NewSession) -> SessionRow {
         seen_seq: crate::domain::Seq::ZERO,
         queued_prompts: 0,
         put_off: None,
+        rate_limits: Vec::new(),
     }
 }

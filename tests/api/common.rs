@@ -60,6 +60,7 @@ impl Operation {
             .replace("{task_id}", "task")
             .replace("{rule_id}", "a-rule")
             .replace("{seq}", "1")
+            .replace("{number}", "1")
             .replace("{uuid}", QUEUED)
     }
 

@@ -27,6 +27,7 @@ mod host_controls;
 mod inbox;
 mod kinds;
 mod large;
+mod later;
 mod later_starts;
 mod life;
 mod limits;

@@ -68,6 +68,31 @@ async fn a_background_agent_asks_after_the_turn() {
     assert_eq!(view["background_tasks"], 0);
     assert!(world.exists("sub.txt"));
     assert_eq!(world.rest.turns(&id).await[1]["origin"], "task-notification");
+    let tasks = world
+        .rest
+        .get(&format!("/v1/sessions/{id}/tasks"))
+        .await
+        .expect(200);
+    let agents = tasks["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), 1, "{tasks:#}");
+    assert_eq!(
+        (&agents[0]["status"], &agents[0]["description"]),
+        (&json!("completed"), &json!("do it"))
+    );
+    assert!(
+        agents[0]["total"]["total_tokens"].as_u64() > Some(100),
+        "{tasks:#}"
+    );
+    let mut history = tasks["history"].as_array().unwrap().iter();
+    let task = history
+        .find(|task| task["task_id"] == agents[0]["task_id"])
+        .unwrap();
+    assert_eq!(
+        (&task["summary"], &task["depth"]),
+        (&json!("sub final"), &json!(1)),
+        "{tasks:#}"
+    );
+    assert!(text(task, "output_file").ends_with(".output") && task["ended_at"].is_string());
 }
 
 #[tokio::test]

@@ -253,6 +253,12 @@ async fn an_answer_follows_the_schema() {
         "{reply:#}"
     );
     world.idle_after(&id, 1).await;
+    let later = world
+        .rest
+        .get(&format!("/v1/sessions/{id}/turns/1"))
+        .await
+        .expect(200);
+    assert_eq!(later["result"], reply["result"], "it can be read later too");
 }
 
 #[tokio::test]

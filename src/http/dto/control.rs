@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::{
     claude::{
         JsonObject,
-        controls::{AccountInfo, AgentInfo, BackgroundTask, ModelInfo, SlashCommand},
+        controls::{AccountInfo, AgentInfo, ModelInfo, SlashCommand},
     },
     domain::Seq,
     supervisor::Offered,
@@ -202,16 +202,6 @@ pub(in crate::http) struct ModelList {
     seq: Seq,
 }
 
-/// The background tasks that run.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "documents a body that is made of the CLI's bytes")]
-pub(in crate::http) struct TaskList {
-    /// Each of them, as the CLI says it.
-    items: Vec<BackgroundTask>,
-    /// The record that says it; `null` when the CLI had no reason to say anything.
-    seq: Option<Seq>,
-}
-
 /// The account that the CLI uses.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "documents a body that is made of the CLI's bytes")]
@@ -225,8 +215,8 @@ pub(in crate::http) struct Account {
 /// A list of the CLI's, as it is sent.
 #[derive(Serialize)]
 pub(in crate::http) struct RawList {
-    items: Box<RawValue>,
-    seq: Option<Seq>,
+    pub(super) items: Box<RawValue>,
+    pub(super) seq: Option<Seq>,
 }
 
 impl From<Option<Offered>> for RawList {

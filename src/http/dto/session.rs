@@ -10,8 +10,8 @@ use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
     claude::LaunchOptions,
     domain::{
-        CliSessionId, Clock, FailReason, LastLine, Parked, PromptState, Restart, RestartOverride, RuleSpec,
-        Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
+        CliSessionId, Clock, FailReason, LastLine, Parked, PromptState, RateLimit, Restart, RestartOverride,
+        RuleSpec, Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
     },
     http::{ApiError, ErrorCode},
     session::{self, EDITING_TOOLS, LiveView},
@@ -113,6 +113,8 @@ pub(in crate::http) struct Session {
     unread: bool,
     /// The last record that a person has seen, as clients say.
     seen_seq: Seq,
+    /// What its CLI last said about each limit of the account that it uses.
+    rate_limits: Vec<RateLimit>,
     /// The prompt that came with the request; only in the answer to one that brought a prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) prompt_uuid: Option<Uuid>,
@@ -274,6 +276,7 @@ impl Session {
             unread: row.last_turn_seq > row.seen_seq,
             seen_seq: row.seen_seq,
             last_line: row.last_line,
+            rate_limits: row.rate_limits,
             prompt_uuid: None,
             outcome: None,
         }

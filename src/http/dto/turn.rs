@@ -46,6 +46,8 @@ pub(in crate::http) struct Turn {
     duration_ms: Option<u64>,
     /// Time spent in the model API.
     duration_api_ms: Option<u64>,
+    /// The service that the model API gave, such as `standard` or `priority`; `null` when unknown.
+    service_tier: Option<String>,
     /// Cost of this turn in US dollars; `null` when unknown.
     #[schema(value_type = Option<f64>)]
     cost_usd: Option<Usd>,
@@ -73,6 +75,7 @@ impl From<TurnEnd> for Turn {
             num_turns: turn.num_turns,
             duration_ms: turn.duration_ms,
             duration_api_ms: turn.duration_api_ms,
+            service_tier: turn.service_tier,
             cost_usd: turn.cost_usd,
             usage: turn.usage,
             models: turn.models,

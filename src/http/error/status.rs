@@ -35,6 +35,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::PromptNotFound
         | E::ConversationNotFound
         | E::MessageNotFound
+        | E::TurnNotFound
         | E::ApprovalNotFound
         | E::RuleNotFound
         | E::WebhookNotFound

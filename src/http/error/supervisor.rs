@@ -21,6 +21,7 @@ impl From<SupervisorError> for ApiError {
         let told = Self::new(error.code());
         match error {
             E::SessionNotFound(_)
+            | E::TurnNotFound(_)
             | E::ApprovalNotFound(_)
             | E::RuleNotFound(_)
             | E::EmptyPrompt

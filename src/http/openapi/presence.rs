@@ -4,8 +4,9 @@
 use utoipa::openapi::{Components, RefOr, Schema};
 
 /// The schemas of answers, and the members of each that may be left out.
-const ANSWERS: [(&str, &[&str]); 38] = [
+const ANSWERS: [(&str, &[&str]); 47] = [
     ("Account", &[]),
+    ("AccountRateLimit", &[]),
     ("Approval", &[]),
     ("ApprovalPage", &[]),
     ("ApprovalSummary", &[]),
@@ -24,6 +25,8 @@ const ANSWERS: [(&str, &[&str]); 38] = [
     ("ModelUsage", &[]),
     ("PutOff", &[]),
     ("QueuedPrompt", &[]),
+    ("RateLimit", &[]),
+    ("RateLimitList", &[]),
     ("Readiness", &[]),
     ("Resolution", &[]),
     ("RuleVerdict", &[]),
@@ -33,7 +36,13 @@ const ANSWERS: [(&str, &[&str]); 38] = [
     ("SendReply", &["result", "turn"]),
     ("Session", &["outcome", "prompt_uuid"]),
     ("SessionPage", &[]),
+    ("SubAgent", &[]),
+    ("Task", &[]),
     ("TaskList", &[]),
+    ("TaskUsage", &[]),
+    ("TodoEntry", &[]),
+    ("TodoList", &[]),
+    ("TokenUsage", &[]),
     ("Turn", &[]),
     ("TurnPage", &[]),
     ("TurnResult", &[]),

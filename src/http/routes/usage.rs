@@ -8,8 +8,8 @@ use crate::{
     domain::Timestamp,
     http::{
         ApiError, AppState, ErrorCode,
-        dto::{ProcessList, RunPage, TurnPage, UsageBy, UsagePage},
-        extract::{OfSession, Params, page},
+        dto::{ProcessList, RateLimitList, RunPage, TurnPage, TurnResult, UsageBy, UsagePage},
+        extract::{OfNamed, OfSession, Params, Whole, page},
     },
     store::UsageQuery,
 };
@@ -47,6 +47,28 @@ pub(super) async fn list_turns(
         items: page.items.into_iter().map(Into::into).collect(),
         next_cursor: page.next,
     }))
+}
+
+/// Read a finished turn.
+///
+/// The turn and the CLI's result, byte for byte, as a client gets them that waits for the turn: the text, `structured_output`, `errors`,
+/// `permission_denials`, `stop_reason`, `origin` and all else that the CLI said at its end.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/turns/{number}", operation_id = "get_turn", tag = "usage",
+    params(("id" = Uuid, Path, description = "The session"),
+        ("number" = u64, Path, description = "The number of the turn, from 1", minimum = 1, maximum = 9_007_199_254_740_991_i64)),
+    responses((status = 200, description = "The turn", body = TurnResult)),
+)]
+pub(super) async fn get_turn(
+    State(state): State<AppState>,
+    OfNamed(id, number): OfNamed,
+) -> Result<Json<TurnResult>, ApiError> {
+    let number = number.parse::<u64>().ok().filter(|number| *number > 0);
+    let number = number.and_then(|number| Whole::try_from(number).ok());
+    let number = number
+        .ok_or_else(|| ApiError::new(ErrorCode::InvalidId).detail("number: expected a number from 1 on"))?;
+    let outcome = state.supervisor().ended_turn(id, number.get()).await?;
+    Ok(Json((&outcome).into()))
 }
 
 /// List a session's CLI processes.
@@ -140,6 +162,23 @@ pub(super) async fn sum(
     Ok(Json(UsagePage {
         items: page.items.into_iter().map(Into::into).collect(),
         next_cursor: page.next,
+    }))
+}
+
+/// List the limits of the account.
+///
+/// What CLIs said last about each limit, when, and in which session; nobody is asked. They speak of limits when they use a
+/// subscription, and after an answer of the model. A session that is deleted takes along what its CLI said.
+#[utoipa::path(
+    get, path = "/v1/rate-limits", operation_id = "list_rate_limits", tag = "usage",
+    responses((status = 200, description = "The limits", body = RateLimitList)),
+)]
+pub(super) async fn list_rate_limits(State(state): State<AppState>) -> Result<Json<RateLimitList>, ApiError> {
+    state.supervisor().settled().await;
+    let limits = state.supervisor().store().rate_limits().await?;
+    Ok(Json(RateLimitList {
+        items: limits.into_iter().map(Into::into).collect(),
+        next_cursor: None,
     }))
 }
 

@@ -1,10 +1,12 @@
 //! Owns what the records say about silence: since when the CLI has said nothing although nobody else has the word.
 
+use std::collections::VecDeque;
+
 use memchr::memmem;
 
 use crate::{
-    claude::{Envelope, json},
-    domain::{SessionState, Timestamp},
+    claude::{Envelope, json, todos::TodoCall},
+    domain::{SessionState, Timestamp, TodoChange},
 };
 
 use super::{Machine, unasked::blocks};
@@ -12,9 +14,16 @@ use super::{Machine, unasked::blocks};
 /// Calls that are kept; of more that are open at once, the first are.
 const OPEN_CALLS: usize = 1024;
 
+/// Calls whose changes of the to-do list are awaited; of more the newest are.
+const TODO_CALLS: usize = 64;
+
 /// Calls of tools whose results have not come: while one runs, the CLI may be silent.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls(Vec<String>);
+pub(super) struct Calls {
+    open: Vec<String>,
+    /// Those that change the to-do list, with their ids.
+    todos: VecDeque<(String, TodoCall)>,
+}
 
 impl Calls {
     /// The model calls tools.
@@ -22,41 +31,66 @@ impl Calls {
         if memmem::find(line.line.as_bytes(), b"\"tool_use\"").is_none() {
             return;
         }
+        let is_of_agent = || {
+            let parent = json::members(line.line, ["parent_tool_use_id"]).and_then(|[parent]| parent);
+            parent.is_some_and(|parent| parent != "null")
+        };
         for block in blocks(line) {
-            let Some([Some(kind), Some(id)]) = json::members(block, ["type", "id"]) else {
+            let Some([Some(kind), Some(id), name, input]) =
+                json::members(block, ["type", "id", "name", "input"])
+            else {
                 continue;
             };
-            if json::string(kind).as_deref() == Some("tool_use")
-                && let Some(id) = json::string(id)
-                && self.0.len() < OPEN_CALLS
-                && !self.0.iter().any(|call| *call == id)
-            {
-                self.0.push(id.into_owned());
+            let Some(id) = json::string(id).filter(|_| json::string(kind).as_deref() == Some("tool_use"))
+            else {
+                continue;
+            };
+            if self.open.len() < OPEN_CALLS && !self.open.iter().any(|call| *call == id) {
+                self.open.push(id.clone().into_owned());
+            }
+            let todo = name.and_then(json::string).zip(input);
+            if let Some(call) = todo.and_then(|(name, input)| TodoCall::read(&name, input, is_of_agent())) {
+                if self.todos.len() == TODO_CALLS {
+                    self.todos.pop_front();
+                }
+                self.todos.push_back((id.into_owned(), call));
             }
         }
     }
 
-    /// Tools have ended.
-    pub(super) fn on_user(&mut self, line: &Envelope<'_>) {
-        if self.0.is_empty() {
-            return;
+    /// Tools have ended. Returns what they changed in the to-do list.
+    pub(super) fn on_user(&mut self, line: &Envelope<'_>) -> Vec<TodoChange> {
+        let mut changes = Vec::new();
+        if self.open.is_empty() && self.todos.is_empty() {
+            return changes;
         }
         for block in blocks(line) {
-            if let Some([Some(id)]) = json::members(block, ["tool_use_id"])
-                && let Some(id) = json::string(id)
+            let Some([Some(id), error]) = json::members(block, ["tool_use_id", "is_error"]) else {
+                continue;
+            };
+            let Some(id) = json::string(id) else {
+                continue;
+            };
+            self.open.retain(|call| *call != id);
+            let todo = self.todos.iter().position(|(call, _)| *call == id);
+            if let Some((_, call)) = todo.and_then(|todo| self.todos.remove(todo))
+                && error != Some("true")
             {
-                self.0.retain(|call| *call != id);
+                let result = json::members(line.line, ["tool_use_result"]).and_then(|[result]| result);
+                changes.extend(call.change(result));
             }
         }
+        changes
     }
 
     /// The turn is over, and with it all its calls.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.open.clear();
+        self.todos.clear();
     }
 
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.open.is_empty()
     }
 }
 

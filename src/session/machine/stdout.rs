@@ -7,9 +7,9 @@ use crate::{
         ControlRequest, ControlResponse, Envelope, catalogue,
         denials::Denial,
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
-        glance, last_line, scan,
+        glance, last_line, rate_limit, scan, tasks,
     },
-    domain::{Chosen, Fact, LastLine, PromptState, TurnEnd},
+    domain::{Chosen, Fact, LastLine, PromptState, TodoChange, TurnEnd},
     journal::RecordRef,
     metrics::UnknownKind,
 };
@@ -61,19 +61,27 @@ impl Machine {
                 self.on_output();
             }
             Some("user") => {
-                self.calls.on_user(&line);
+                let changes = self.calls.on_user(&line).into_iter();
+                out.facts.extend(changes.map(|change| todos(change, record)));
                 self.unasked.on_user(&line);
                 let overruled = self.audit.on_user(&line, &self.approvals).into_iter();
                 out.facts.extend(overruled.map(Fact::ApprovalOverruled));
             }
             Some("result") => self.on_result(&line, record, out),
             Some("command_lifecycle") => self.on_lifecycle(&line, record, out),
+            Some("rate_limit_event") => {
+                if let Some(limit) = rate_limit::read(&line, record.seq, record.at) {
+                    out.counted.rate_limit(&limit);
+                    out.facts.push(Fact::RateLimit(Box::new(limit)));
+                }
+            }
             Some("control_request") => self.on_asked(&line, record, out),
             Some("control_response") => self.on_answer(&line, record, out),
             Some("control_cancel_request") => self.on_cancel(&line, record, out),
             Some("conversation_reset") => {
                 self.ledger.reset();
                 self.on_conversation_left(record.at, out);
+                out.facts.push(todos(TodoChange::Clear, record));
             }
             Some(kind) if catalogue::is_known_message(kind) => {}
             kind => out
@@ -118,6 +126,14 @@ impl Machine {
             self.background_tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
             self.offers.tasks = Some(record.seq);
             self.used_at = Some(record.at);
+        } else if let Some(news) = tasks::read(line) {
+            let (seq, at) = (record.seq, record.at);
+            out.facts.extend(self.run_id().map(|run| Fact::Task {
+                news: Box::new(news),
+                run,
+                seq,
+                at,
+            }));
         } else if line.is_system("commands_changed") {
             self.offers.commands = Some(record.seq);
         } else if facts::is_prompt_blocked(line) {
@@ -350,6 +366,14 @@ impl Machine {
             self.set_permission_mode(ready.permission_mode, out);
         }
         self.on_conversation_found();
+    }
+}
+
+fn todos(change: TodoChange, record: &RecordRef<'_>) -> Fact {
+    Fact::Todos {
+        change: Box::new(change),
+        seq: record.seq,
+        at: record.at,
     }
 }
 

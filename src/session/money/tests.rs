@@ -28,8 +28,13 @@ fn model(name: &str, input: u64, output: u64, cost: f64) -> ModelUsage {
             output_tokens: output,
             cache_read_input_tokens: input * 2,
             cache_creation_input_tokens: output * 2,
+            cache_creation_5m_input_tokens: output,
+            web_search_requests: input,
+            ..TokenUsage::default()
         },
         cost_usd: Some(usd(cost)),
+        context_window: Some(200_000),
+        ..ModelUsage::default()
     }
 }
 

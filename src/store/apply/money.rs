@@ -6,7 +6,7 @@ use crate::{
     domain::{CliSessionId, ModelUsage, SessionId, TokenUsage, TurnEnd, Usd, fact::CliTotals},
     store::{
         QueryError,
-        column::{integer, token_integers},
+        column::{MAX_TOKENS, integer, token_integers},
     },
 };
 
@@ -21,13 +21,7 @@ pub(in crate::store) fn charged(cost: Usd) -> Usd {
 
 /// The sum of both.
 pub(super) fn sum(one: TokenUsage, other: TokenUsage) -> TokenUsage {
-    let [input, output, cache_read, cache_creation] = token_integers(other).map(i64::unsigned_abs);
-    TokenUsage {
-        input_tokens: one.input_tokens.saturating_add(input),
-        output_tokens: one.output_tokens.saturating_add(output),
-        cache_read_input_tokens: one.cache_read_input_tokens.saturating_add(cache_read),
-        cache_creation_input_tokens: one.cache_creation_input_tokens.saturating_add(cache_creation),
-    }
+    one.each_with(other, |one, other| one.saturating_add(other.min(MAX_TOKENS)))
 }
 
 /// A simulated turn, which costs nothing, whatever it says.
@@ -47,16 +41,20 @@ pub(super) async fn insert_turn(
     turn: &TurnEnd,
     is_simulated: bool,
 ) -> Result<bool, QueryError> {
-    let [input, output, cache_read, cache_creation] = match turn.usage {
+    // Without the first four nothing is known of the tokens.
+    let [input, output, cache_read, cache_creation, ..] = match turn.usage {
         Some(usage) => token_integers(usage).map(Some),
-        None => [None; 4],
+        None => [None; 7],
     };
+    let [.., short, long, searches] = token_integers(turn.usage.unwrap_or_default());
     let prompts: Vec<String> = turn.prompts.iter().map(ToString::to_string).collect();
     let added = sqlx::query(
         "INSERT INTO turns (session_id, number, run_id, first_seq, last_seq, started_at, ended_at, prompts, origin,
             subtype, is_error, terminal_reason, num_turns, duration_ms, duration_api_ms, cost_nanos, input_tokens,
-            output_tokens, cache_read_tokens, cache_creation_tokens, simulated, outcome)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
+            output_tokens, cache_read_tokens, cache_creation_tokens, simulated, outcome, cache_creation_5m_tokens,
+            cache_creation_1h_tokens, web_searches, service_tier)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
+            ?25, ?26)
          ON CONFLICT (session_id, number) DO NOTHING",
     )
     .bind(session.to_string())
@@ -81,6 +79,10 @@ pub(super) async fn insert_turn(
     .bind(cache_creation)
     .bind(is_simulated)
     .bind(&turn.outcome)
+    .bind(short)
+    .bind(long)
+    .bind(searches)
+    .bind(&turn.service_tier)
     .execute(&mut *connection)
     .await?
     .rows_affected();
@@ -100,11 +102,12 @@ async fn insert_turn_model(
     position: i64,
     model: &ModelUsage,
 ) -> Result<(), QueryError> {
-    let [input, output, cache_read, cache_creation] = token_integers(model.tokens);
+    let [input, output, cache_read, cache_creation, short, long, searches] = token_integers(model.tokens);
     sqlx::query(
         "INSERT INTO turn_models (session_id, number, position, model, input_tokens, output_tokens,
-            cache_read_tokens, cache_creation_tokens, cost_nanos)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            cache_read_tokens, cache_creation_tokens, cost_nanos, cache_creation_5m_tokens, cache_creation_1h_tokens,
+            web_searches, context_window, max_output_tokens)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )
     .bind(session.to_string())
     .bind(integer(turn))
@@ -115,6 +118,11 @@ async fn insert_turn_model(
     .bind(cache_read)
     .bind(cache_creation)
     .bind(model.cost_usd.map(|cost| charged(cost).as_nanos()))
+    .bind(short)
+    .bind(long)
+    .bind(searches)
+    .bind(model.context_window.map(integer))
+    .bind(model.max_output_tokens.map(integer))
     .execute(connection)
     .await?;
     Ok(())
@@ -136,11 +144,12 @@ pub(super) async fn set_total(
         .execute(&mut *connection)
         .await?;
     for (position, model) in (1_i64..).zip(&total.models) {
-        let [input, output, cache_read, cache_creation] = token_integers(model.tokens);
+        let [input, output, cache_read, cache_creation, short, long, searches] = token_integers(model.tokens);
         sqlx::query(
             "INSERT INTO cli_total_models (cli_session_id, position, model, input_tokens, output_tokens,
-                cache_read_tokens, cache_creation_tokens, cost_nanos)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                cache_read_tokens, cache_creation_tokens, cost_nanos, cache_creation_5m_tokens,
+                cache_creation_1h_tokens, web_searches, context_window, max_output_tokens)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )
         .bind(id.to_string())
         .bind(position)
@@ -150,6 +159,11 @@ pub(super) async fn set_total(
         .bind(cache_read)
         .bind(cache_creation)
         .bind(model.cost_usd.map(Usd::as_nanos))
+        .bind(short)
+        .bind(long)
+        .bind(searches)
+        .bind(model.context_window.map(integer))
+        .bind(model.max_output_tokens.map(integer))
         .execute(&mut *connection)
         .await?;
     }

@@ -59,6 +59,7 @@ async fn a_new_session_reads_back_as_it_was_given() {
             seen_seq: Seq::ZERO,
             queued_prompts: 0,
             put_off: None,
+            rate_limits: Vec::new(),
         }
     );
     let again = test.store.insert_session(given.clone()).await;
@@ -100,6 +101,7 @@ async fn deleting_takes_everything_but_the_forks() {
             model: "m".to_owned(),
             tokens: tokens(1, 1, 1, 1),
             cost_usd: None,
+            ..ModelUsage::default()
         }];
         let facts = vec![
             Fact::RunStarted {

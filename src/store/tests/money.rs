@@ -101,11 +101,13 @@ async fn token_classes_and_models_stay_apart() {
                 model: "big".to_owned(),
                 tokens: tokens(1, 2, 300, 40),
                 cost_usd: Some(usd(0.7)),
+                ..ModelUsage::default()
             },
             ModelUsage {
                 model: "small".to_owned(),
                 tokens: tokens(9, 18, 2_700, 360),
                 cost_usd: (number == 1).then(|| usd(0.05)),
+                ..ModelUsage::default()
             },
         ];
         test.project(id, number, vec![ended(finished)]).await;
@@ -159,6 +161,7 @@ async fn the_running_total_of_a_conversation_is_the_last_one_said() {
         model: name.to_owned(),
         tokens: tokens(1, 2, 3, 4),
         cost_usd: cost,
+        ..ModelUsage::default()
     };
     let said = [
         CliTotals {
@@ -312,6 +315,7 @@ async fn simulated_turns_cost_nothing_and_are_counted_apart() {
             model: "m".to_owned(),
             tokens: tokens(10, 20, 30, 40),
             cost_usd: Some(usd(0.5)),
+            ..ModelUsage::default()
         }];
         test.project(id, 3, vec![ended(finished)]).await;
         let expected = match agent {

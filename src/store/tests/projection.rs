@@ -24,11 +24,13 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
             model: "zeta".to_owned(),
             tokens: tokens(1, 1, 1, 1),
             cost_usd: Some(usd(0.25)),
+            ..ModelUsage::default()
         },
         ModelUsage {
             model: "alpha".to_owned(),
             tokens: tokens(0, 1, 2, 3),
             cost_usd: None,
+            ..ModelUsage::default()
         },
     ];
     let reason = FailReason {

@@ -32,9 +32,10 @@ async fn every_column_of_a_session_is_in_its_file_or_in_its_journal() {
     let in_journal = "cli_session_id cli_version last_line last_prompt last_turn_seq model parked permission_mode projected_seq \
                       run_id run_seq state state_reason";
     // The file keeps them for the case that records are lost.
-    let in_both = "cache_creation_tokens cache_read_tokens cost_nanos input_tokens output_tokens turns unknown_cost_turns";
-    let of_session = "approvals cli_sessions prompts queued_prompts runs session_labels session_rules turn_models turns \
-                      webhook_attention webhook_deliveries";
+    let in_both = "cache_creation_1h_tokens cache_creation_5m_tokens cache_creation_tokens cache_read_tokens cost_nanos \
+                   input_tokens output_tokens turns unknown_cost_turns web_searches";
+    let of_session = "approvals cli_sessions prompts queued_prompts rate_limits runs session_labels session_rules tasks \
+                      todos turn_models turns webhook_attention webhook_deliveries";
     let it = TestStore::new().await;
     let columns: BTreeSet<String> = sqlx::query_scalar("SELECT name FROM pragma_table_info('sessions')")
         .fetch_all(&it.store.readers)

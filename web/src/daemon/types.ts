@@ -17,3 +17,4 @@ export type LaunchOptions = Schemas['LaunchOptions'];
 export type CreateRequest = Schemas['CreateRequest'];
 export type SessionState = Schemas['SessionState'];
 export type Usage = Schemas['Usage'];
+export type RateLimit = Schemas['AccountRateLimit'];

@@ -9,6 +9,7 @@ import { saveAs } from '../parts/save';
 import { count, many, money } from '../parts/time';
 import { SafeText } from '../text/safe';
 import { Bars } from './bars';
+import { Limits } from './limits';
 import { ZONE, csv, lastDays, load, startOf, tokensOf, total, withEmptyDays, type GroupBy } from './sums';
 import '../look/usage.css';
 
@@ -51,6 +52,7 @@ export default function UsagePage() {
         </select></label>
         <button onClick={() => saveAs(`usage-by-${by()}.csv`, 'text/csv', csv(by(), shown()))} disabled={shown().length === 0}>CSV</button>
       </header>
+      <Limits />
       <Show when={loaded.error as unknown}>{(error) => (
         <p class="problem" role="alert">The usage could not be read: {said(error()).text} <button onClick={() => void refetch()}>Try again</button></p>
       )}</Show>

@@ -32,7 +32,10 @@ export function startOf(day: string, zone = ZONE): number {
 
 const empty = (key: string): Usage => ({
   key, cost_usd: 0, turns: 0, simulated_turns: 0, turns_with_unknown_cost: 0,
-  usage: { input_tokens: 0, output_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 },
+  usage: {
+    input_tokens: 0, output_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0,
+    cache_creation_5m_input_tokens: 0, cache_creation_1h_input_tokens: 0, web_search_requests: 0,
+  },
 });
 
 /** One sum for each day, also for those of which the daemon says nothing. */
@@ -58,6 +61,9 @@ export function total(sums: Usage[]): Usage {
       output_tokens: all.usage.output_tokens + one.usage.output_tokens,
       cache_read_input_tokens: all.usage.cache_read_input_tokens + one.usage.cache_read_input_tokens,
       cache_creation_input_tokens: all.usage.cache_creation_input_tokens + one.usage.cache_creation_input_tokens,
+      cache_creation_5m_input_tokens: all.usage.cache_creation_5m_input_tokens + one.usage.cache_creation_5m_input_tokens,
+      cache_creation_1h_input_tokens: all.usage.cache_creation_1h_input_tokens + one.usage.cache_creation_1h_input_tokens,
+      web_search_requests: all.usage.web_search_requests + one.usage.web_search_requests,
     },
   }), empty(''));
 }
@@ -80,7 +86,8 @@ export async function load(by: GroupBy, from: number): Promise<{ sums: Usage[]; 
   return { sums, isWhole: false };
 }
 
-const COLUMNS = ['key', 'cost_usd', 'turns', 'turns_with_unknown_cost', 'simulated_turns', 'input_tokens', 'output_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens'] as const;
+const COLUMNS = ['key', 'cost_usd', 'turns', 'turns_with_unknown_cost', 'simulated_turns', 'input_tokens', 'output_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens',
+  'cache_creation_5m_input_tokens', 'cache_creation_1h_input_tokens', 'web_search_requests'] as const;
 
 /** A cell of a CSV file. One that a spreadsheet would take for a formula begins with an apostrophe. */
 function cell(value: string | number): string {

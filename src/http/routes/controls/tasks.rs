@@ -7,15 +7,16 @@ use crate::{
     claude::control::Fields,
     http::{
         ApiError, AppState,
-        dto::{BackgroundRequest, RawList, RawReply, TaskList, documented},
+        dto::{BackgroundRequest, RawReply, TaskList, Tasks, TodoList, documented},
         extract::{Body, OfNamed, OfSession},
     },
     supervisor::Offer,
 };
 
-/// List the background tasks that run.
+/// List the tasks of a session.
 ///
-/// As the CLI told last; it is not asked. A session without a process has none.
+/// Commands in the background and sub-agents, as the CLI told of them; it is not asked. `items` are those that run now: a session
+/// without a process has none. `history` keeps those that ended, and `agents` shows who began whom.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/tasks", operation_id = "list_tasks", tag = "controls",
     params(("id" = Uuid, Path, description = "The session")),
@@ -24,9 +25,28 @@ use crate::{
 pub(in crate::http::routes) async fn list(
     State(state): State<AppState>,
     OfSession(id): OfSession,
-) -> Result<Json<RawList>, ApiError> {
-    let tasks = state.supervisor().offered(id, Offer::Tasks).await?;
-    Ok(Json(tasks.into()))
+) -> Result<Json<Tasks>, ApiError> {
+    let running = state.supervisor().offered(id, Offer::Tasks).await?;
+    state.supervisor().settled().await;
+    let history = state.supervisor().store().tasks(id).await?;
+    Ok(Json(Tasks::of(running, history)))
+}
+
+/// Read what the agent means to do.
+///
+/// The list that its tools keep: `TodoWrite`, or `TaskCreate` and `TaskUpdate`. A `/clear` empties it.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/todos", operation_id = "list_todos", tag = "controls",
+    params(("id" = Uuid, Path, description = "The session")),
+    responses((status = 200, description = "The list", body = TodoList)),
+)]
+pub(in crate::http::routes) async fn todos(
+    State(state): State<AppState>,
+    OfSession(id): OfSession,
+) -> Result<Json<TodoList>, ApiError> {
+    state.supervisor().session(id).await?;
+    state.supervisor().settled().await;
+    Ok(Json(state.supervisor().store().todos(id).await?.into()))
 }
 
 /// Move what runs to the background, so that the turn goes on.
