@@ -33,6 +33,7 @@ mod settings;
 mod settings_file;
 mod strangers;
 mod tether;
+mod transcript;
 mod view;
 mod warm;
 mod webhooks;

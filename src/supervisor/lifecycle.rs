@@ -30,11 +30,11 @@ use super::{
     budget::{self, refuse_spent},
     lobby,
     messages::{CheckedPrompt, read_options},
-    plan::{LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
+    plan::{self, LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
     removal::absent,
     requests::{Host, Opening},
     settings::make_private_dir,
-    settings_file, tether,
+    settings_file, tether, transcript,
 };
 
 /// How often it is looked whether a process that is being stopped is gone.
@@ -433,15 +433,39 @@ impl Supervisor {
         }
     }
 
-    /// Changes what people say about a session; its process does not notice.
+    /// Changes what people say about a session; its process does not notice. The transcript of the conversation is told, where there is
+    /// one.
     ///
     /// # Errors
     /// `SessionNotFound`, `Store`.
     pub async fn update(&self, id: SessionId, patch: MetaPatch) -> Result<SessionView, SupervisorError> {
-        self.row(id).await?;
-        self.shared.store.update_meta(id, patch, Clock.now()).await?;
+        let before = self.row(id).await?;
+        self.shared
+            .store
+            .update_meta(id, patch.clone(), Clock.now())
+            .await?;
         self.shared.changes.mark(id);
-        self.session(id).await
+        let view = self.session(id).await?;
+        self.tell_transcript(&before, &patch, &view).await;
+        Ok(view)
+    }
+
+    async fn tell_transcript(&self, before: &SessionRow, patch: &MetaPatch, view: &SessionView) {
+        let conversation = view.live.cli_session_id.unwrap_or(view.row.cli_session_id);
+        let lines = transcript::lines(before, patch, conversation);
+        let Ok(options) = read_options(&before.options) else {
+            return;
+        };
+        let home = transcript::home(&plan::environment(&self.shared.settings, Vec::new(), &options));
+        let Some(home) = home.filter(|_| !lines.is_empty() && !view.simulated) else {
+            return;
+        };
+        let cwd = PathBuf::from(&before.cwd);
+        let told = tokio::task::spawn_blocking(move || transcript::tell(&home, &cwd, conversation, &lines));
+        if let Ok(Err(error)) = told.await {
+            let (id, error) = (before.id, crate::telemetry::chain(&error));
+            tracing::warn!(session.id = %id, error, "the transcript of the conversation does not know its new title or tag");
+        }
     }
 
     /// A person has seen a session up to this record.

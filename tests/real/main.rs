@@ -25,6 +25,7 @@ mod hooks;
 mod host_controls;
 mod interrupts;
 mod last_words;
+mod later;
 mod limits;
 mod login;
 mod mcp;

@@ -1,0 +1,161 @@
+//! Owns what a person says about a session and the conversation's own transcript is told: its title and its tag. The agent CLI and the
+//! SDKs then show the same. They take a line at the end of the file for it, as the SDK's `renameSession` and `tagSession` write it.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+use crate::{
+    domain::CliSessionId,
+    files,
+    store::{MetaPatch, SessionRow},
+};
+
+/// The longest name of a folder of a project; the rest of a longer one is a digest, which is not made here.
+const MAX_FOLDER_CHARS: usize = 200;
+/// The folders of projects that are looked through for a conversation.
+const MOST_PROJECTS: usize = 10_000;
+
+/// The lines that tell of a change, each with its 0x0A; empty when the transcript need not know.
+pub(super) fn lines(before: &SessionRow, patch: &MetaPatch, conversation: CliSessionId) -> String {
+    let mut lines = String::new();
+    let id = conversation.to_string();
+    // A title cannot be taken away there.
+    let title = patch.title.as_ref().filter(|title| **title != before.title);
+    let title = title.and_then(Option::as_deref).map(str::trim);
+    if let Some(title) = title.filter(|title| !title.is_empty()) {
+        lines += &json!({"type": "custom-title", "customTitle": title, "sessionId": id}).to_string();
+        lines.push('\n');
+    }
+    if let Some(tag) = patch.tag.as_ref().filter(|tag| **tag != before.tag) {
+        let tag: String = tag
+            .as_deref()
+            .unwrap_or_default()
+            .chars()
+            .filter(|c| !c.is_control())
+            .collect();
+        lines += &json!({"type": "tag", "tag": tag.trim(), "sessionId": id}).to_string();
+        lines.push('\n');
+    }
+    lines
+}
+
+/// The directory of the CLI in this environment.
+pub(super) fn home(env: &[(String, String)]) -> Option<PathBuf> {
+    let variable = |wanted: &str| {
+        let found = env
+            .iter()
+            .find(|(name, value)| name == wanted && !value.is_empty());
+        found.map(|(_, value)| value)
+    };
+    variable("CLAUDE_CONFIG_DIR")
+        .map(PathBuf::from)
+        .or_else(|| variable("HOME").map(|home| Path::new(home).join(".claude")))
+}
+
+/// Writes the lines to the end of the transcript of a conversation; `false` when there is none.
+///
+/// # Errors
+/// The transcript is there and cannot be written.
+pub(super) fn tell(home: &Path, cwd: &Path, conversation: CliSessionId, lines: &str) -> io::Result<bool> {
+    let name = format!("{conversation}.jsonl");
+    let projects = home.join("projects");
+    if append(&projects.join(folder(cwd)).join(&name), lines)? {
+        return Ok(true);
+    }
+    // It may have been begun in another directory, or in one with a long name.
+    let Ok(entries) = std::fs::read_dir(&projects) else {
+        return Ok(false);
+    };
+    for entry in entries.flatten().take(MOST_PROJECTS) {
+        if append(&entry.path().join(&name), lines)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The folder of a project whose directory is `cwd`, as the CLI names it.
+fn folder(cwd: &Path) -> String {
+    let text = cwd.to_string_lossy();
+    let plain = text
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
+    plain.take(MAX_FOLDER_CHARS).collect()
+}
+
+fn append(path: &Path, lines: &str) -> io::Result<bool> {
+    let mut file = match files::open(path, OpenOptions::new().read(true).append(true)) {
+        Ok(file) => file,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    };
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    // A CLI that was killed may have left half a line.
+    let mut last = [b'\n'];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    let whole = match last {
+        [b'\n'] => lines.to_owned(),
+        _ => format!("\n{lines}"),
+    };
+    // In one piece, as the CLI may write at the same time.
+    file.write_all(whole.as_bytes())?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_added_to_the_transcript_of_the_conversation_and_to_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        let (own, other) = (CliSessionId::new(), CliSessionId::new());
+        let cwd = Path::new("/srv/my project");
+        assert!(!tell(home.path(), cwd, own, "x\n").unwrap(), "there is none");
+        let project = home.path().join("projects/-srv-my-project");
+        std::fs::create_dir_all(&project).unwrap();
+        let file = |id: CliSessionId| project.join(format!("{id}.jsonl"));
+        std::fs::write(file(own), "{}\n{\"half").unwrap();
+        std::fs::write(file(other), "{}\n").unwrap();
+        assert!(tell(home.path(), cwd, own, "x\n").unwrap());
+        assert!(tell(home.path(), Path::new("/elsewhere"), own, "y\n").unwrap());
+        assert_eq!(std::fs::read_to_string(file(own)).unwrap(), "{}\n{\"half\nx\ny\n");
+        assert_eq!(std::fs::read_to_string(file(other)).unwrap(), "{}\n");
+        std::fs::write(file(other), "").unwrap();
+        assert!(
+            !tell(home.path(), cwd, other, "x\n").unwrap(),
+            "nothing was said in it"
+        );
+    }
+
+    #[test]
+    fn the_directory_of_the_cli_is_that_of_its_environment() {
+        let env = |pairs: &[(&str, &str)]| {
+            let pairs = pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            home(&pairs.collect::<Vec<_>>())
+        };
+        assert_eq!(env(&[("HOME", "/h")]), Some("/h/.claude".into()));
+        assert_eq!(
+            env(&[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "/c")]),
+            Some("/c".into())
+        );
+        assert_eq!(env(&[("CLAUDE_CONFIG_DIR", "")]), None);
+    }
+}
