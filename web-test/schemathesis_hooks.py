@@ -53,7 +53,7 @@ EXCUSED = [
     (VALID_REFUSED, PROMPTS, "invalid_content", "", "the blocks are those of the model's API"),
     (VALID_REFUSED, MAKERS, "cwd_missing", "", "only the machine knows which directories there are"),
     (VALID_REFUSED, {"create_session"}, "invalid_option", "", "options that exclude each other"),
-    (VALID_REFUSED, RULES, "invalid_rule", "goes with|must be", "members that do not go together, and words of a form"),
+    (VALID_REFUSED, RULES, "invalid_rule", "goes with|must be|is no (glob|regular expression)|begins with a program", "members that do not go together, and words of a form"),
     (VALID_REFUSED, {"decide_approval"}, "invalid_decision", "", "each kind of request has its own decisions"),
     (VALID_REFUSED, {"send_control", "set_thinking"}, "control_not_allowed", "", "only a client on a socket can send it"),
     (VALID_REFUSED, {"put_session_off"}, "invalid_field", "until: ", "a time in the future, for one of two ways"),
@@ -124,9 +124,9 @@ def before_call(context, case, kwargs):
             path["approval_id"] = world.approval
         if "webhook_id" in path:
             path["webhook_id"] = world.webhook()
-    if "timeout_ms" in query and is_meant(case, At.QUERY):
-        # The work takes longer than a millisecond.
-        query["timeout_ms"] = "20000"
+    if ("timeout_ms" in query or "wait" in query) and is_meant(case, At.QUERY):
+        # The work takes longer than a millisecond, and shorter than this client waits: a prompt may be one that asks a person.
+        query["timeout_ms"] = "15000"
     if isinstance(case.body, dict):
         shape(name, case)
 

@@ -324,7 +324,7 @@ fn unlaunchable(subtype: &str, request: &str) -> Option<&'static str> {
         "set_model" => {
             let model = glance::member_text(request, "model")?;
             (!options::is_name(&model)).then_some(
-                "no process could be started with this model later: its name must be one line of 1 to 1024 bytes",
+                "no process could be started with this model later: its name must be one line of 1 to 1024 characters",
             )
         }
         "set_max_thinking_tokens" => {

@@ -234,7 +234,7 @@ impl Build<'_> {
                 }
                 self.optional_flag("thinking-display", display.map(|display| display.as_str()));
             }
-            Some(Thinking::Disabled) => self.flag("thinking", "disabled"),
+            Some(Thinking::Disabled {}) => self.flag("thinking", "disabled"),
             None => match options.max_thinking_tokens {
                 Some(0) => self.flag("thinking", "disabled"),
                 tokens => self.optional_flag("max-thinking-tokens", tokens),

@@ -34,12 +34,23 @@ pub struct LaunchOptions {
     // The model.
     /// The model: an alias (`opus`, `sonnet`) or a full name. Default: the CLI's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        min_length = 1,
+        max_length = 1024,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     pub model: Option<String>,
     /// Models to fall back to when the main one is overloaded, comma separated, tried in order. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        min_length = 1,
+        max_length = 1024,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     pub fallback_model: Option<String>,
     /// Beta features of the model API (API keys only). Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1_000)]
     pub betas: Option<Vec<String>>,
     /// How the model thinks. Default: the model's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,12 +92,19 @@ pub struct LaunchOptions {
     pub permission_prompts: Option<PermissionPrompts>,
     /// An MCP tool that answers permission prompts in place of the daemon's clients. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        min_length = 1,
+        max_length = 1024,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     pub permission_prompt_tool_name: Option<String>,
     /// Tools and permission rules that run without asking, such as `Read` or `Bash(git *)`. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1_000)]
     pub allowed_tools: Option<Vec<String>>,
     /// Tools and permission rules that never run. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1_000)]
     pub disallowed_tools: Option<Vec<String>>,
 
     // Tools.
@@ -107,12 +125,14 @@ pub struct LaunchOptions {
     pub sdk_mcp_servers: Option<BTreeMap<String, SdkMcpServer>>,
     /// Hooks: events at which the CLI asks a client, a URL, or gets a fixed answer. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1_000)]
     pub hooks: Option<Vec<Hook>>,
     /// Whether only the servers of `mcp_servers` are used. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict_mcp_config: Option<bool>,
     /// Plugins to load. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1_000)]
     pub plugins: Option<Vec<Plugin>>,
     /// The form of the `preview` of a question's options. Default: markdown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,14 +141,21 @@ pub struct LaunchOptions {
     // Places.
     /// More directories that tools may use: absolute paths. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1_000)]
     pub additional_directories: Option<Vec<String>>,
     /// Where project settings are read from in place of the working directory: an absolute path. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 4095, pattern = r"^/[^\x00-\x1f\x7f-\x9f]*$")]
     pub project_config_root: Option<String>,
 
     // Agents and prompts.
     /// The agent that leads the conversation. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        min_length = 1,
+        max_length = 1024,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     pub agent: Option<String>,
     /// Sub-agents by name; each needs `description` and `prompt`. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,6 +206,7 @@ pub struct LaunchOptions {
     pub per_task_stop_affordance: Option<bool>,
     /// Kinds of dialogs that clients can show. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1_000)]
     pub supported_dialog_kinds: Option<Vec<String>>,
     /// Whether the CLI repeats each prompt on its output. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,6 +220,11 @@ pub struct LaunchOptions {
     pub resume: Option<CliSessionId>,
     /// The title of a new conversation in the CLI's own store. Default: made from the first prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        min_length = 1,
+        max_length = 4096,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     pub title: Option<String>,
     /// Whether files are saved before they are changed, for `rewind_files`. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,6 +243,7 @@ pub struct LaunchOptions {
     pub debug: Option<bool>,
     /// The file for that log: an absolute path; turns `debug` on. Default: the CLI's choice.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 4095, pattern = r"^/[^\x00-\x1f\x7f-\x9f]*$")]
     pub debug_file: Option<String>,
     /// Variables to add to the process's environment. Values are never given back. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]

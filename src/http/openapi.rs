@@ -2,6 +2,7 @@
 
 mod controls;
 mod examples;
+mod limits;
 mod presence;
 mod written;
 
@@ -154,6 +155,7 @@ fn document() -> OpenApi {
     add_schema::<LobbyFrame>(components);
     controls::open_payloads(components);
     presence::require(components);
+    limits::state(components);
     let problem = ResponseBuilder::new()
         .description("A problem")
         .content(

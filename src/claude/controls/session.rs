@@ -26,7 +26,7 @@ pub struct InterruptPayload {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct SetModelControl {
     /// An alias or a full name; `null` or absent for the default.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 1024, pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$")]
     pub model: Option<Text>,
 }
 
@@ -58,7 +58,7 @@ pub struct SetThinkingControl {
     /// Most tokens for thinking; 0 turns it off, `null` gives the default back.
     pub max_thinking_tokens: Option<u64>,
     /// How thinking is shown: `summarized`, `omitted` or `highlights`.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, pattern = "^(summarized|omitted|highlights)$")]
     pub thinking_display: Option<Text>,
 }
 

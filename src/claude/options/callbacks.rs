@@ -12,6 +12,7 @@ use crate::domain::ClientId;
 #[serde(deny_unknown_fields)]
 pub struct Hook {
     /// The event, as the CLI names it: `PreToolUse`, `UserPromptSubmit`, `Stop`, …
+    #[schema(min_length = 1, max_length = 128)]
     pub event: String,
     /// Which of its occurrences, such as a tool's name or `Edit|Write`. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,6 +199,7 @@ pub struct SdkMcpServer {
     pub timeout_ms: Option<u64>,
     /// Policies of single tools, as the CLI takes them. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 1_000)]
     pub tools: Option<Vec<JsonObject>>,
 }
 

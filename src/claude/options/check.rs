@@ -7,7 +7,7 @@ mod tests;
 mod value;
 
 use self::value::{
-    MAX_ITEM_BYTES, MAX_NAME_BYTES, MAX_TEXT_BYTES, entries, few, list, mcp_server, name, object, optional,
+    MAX_ITEM_BYTES, MAX_NAME_CHARS, MAX_TEXT_BYTES, entries, few, list, mcp_server, name, object, optional,
     path, prompt_blocks, rule, short, single_line, text, word,
 };
 pub(in crate::claude) use self::value::{is_name, is_one_line};
@@ -422,7 +422,7 @@ const OWN_FLAGS: &[&str] = &[
 
 /// Whether `text` is the name of a flag, without its dashes.
 fn is_flag_name(text: &str) -> bool {
-    text.len() <= MAX_NAME_BYTES
+    text.len() <= MAX_NAME_CHARS
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }

@@ -163,8 +163,8 @@ pub enum Thinking {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         display: Option<ThinkingDisplay>,
     },
-    /// No thinking.
-    Disabled,
+    /// No thinking. With braces, as a unit would take members that nobody knows.
+    Disabled {},
 }
 
 /// How thinking is shown.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder, RegexSetBuilder};
 
-use super::{InvalidRule, Lookup, Matcher, path, shell, spec::MAX_PATTERN_BYTES};
+use super::{InvalidRule, Lookup, Matcher, path, shell, spec::MAX_PATTERN_CHARS};
 
 /// What a compiled regular expression may take, in bytes.
 const REGEX_BYTES: usize = 1 << 20;
@@ -202,12 +202,12 @@ pub(super) fn check_path(field: &str, text: &str) -> Result<(), InvalidRule> {
 }
 
 fn check_length(field: &str, text: &str) -> Result<(), InvalidRule> {
-    if (1..=MAX_PATTERN_BYTES).contains(&text.len()) {
+    if !text.is_empty() && text.chars().nth(MAX_PATTERN_CHARS).is_none() {
         Ok(())
     } else {
         Err(InvalidRule::new(
             field,
-            format!("must have 1 to {MAX_PATTERN_BYTES} bytes"),
+            format!("must have 1 to {MAX_PATTERN_CHARS} characters"),
         ))
     }
 }

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{ApprovalKind, Timestamp};
 
-/// The longest pattern, path or word, in bytes.
-pub(super) const MAX_PATTERN_BYTES: usize = 1024;
-/// The longest message, in bytes.
-const MAX_MESSAGE_BYTES: usize = 4096;
+/// The longest pattern, path or word, in characters, as JSON Schema counts them.
+pub(super) const MAX_PATTERN_CHARS: usize = 1024;
+/// The longest message, in characters.
+const MAX_MESSAGE_CHARS: usize = 4096;
 /// The longest id.
 const MAX_ID_BYTES: usize = 64;
 /// Fields of the input that one rule may look at.
@@ -55,6 +55,12 @@ pub enum OnDeadline {
     Allow,
 }
 
+/// A mode or a reason, as the contract shows it.
+#[derive(utoipa::ToSchema)]
+#[schema(as = RuleWord, value_type = String, pattern = "^[A-Za-z0-9._-]{1,64}$")]
+#[expect(dead_code, reason = "documents the items of a list of texts")]
+pub(super) struct Word(String);
+
 /// What the text in a field of the input must be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -84,24 +90,27 @@ pub struct RuleSpec {
     pub action: RuleAction,
     /// Condition: the tool, as a glob; for an elicitation the MCP server, for a dialog its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 1024)]
     pub tool: Option<String>,
     /// Condition: fields of the tool's input, by name, and what they must be.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub input: BTreeMap<String, Matcher>,
     /// Condition: the session works in this directory or below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024, pattern = r"^/[^\x00-\x1f\x7f-\x9f]*$")]
     pub cwd: Option<String>,
     /// Condition: who asks: `main` for the main agent, `sub` for any sub-agent, else a glob over ids of sub-agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 1024)]
     pub agent: Option<String>,
     /// Condition: the session is in one of these permission modes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(min_items = 1, max_items = 16)]
+    #[schema(value_type = Option<Vec<Word>>, min_items = 1, max_items = 16)]
     pub mode: Option<Vec<String>>,
     /// Condition: why the CLI asks, as an approval's `reason_type` says. Only an allow rule that names them here allows
     /// what the CLI holds back for `safetyCheck` or `sandboxOverride`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(min_items = 1, max_items = 16)]
+    #[schema(value_type = Option<Vec<Word>>, min_items = 1, max_items = 16)]
     pub reason_type: Option<Vec<String>>,
     /// Condition: the kind of approval. Without it a rule is about tools that need no person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,6 +128,7 @@ pub struct RuleSpec {
     pub on_deadline: Option<OnDeadline>,
     /// What the agent is told when the rule denies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 4096, pattern = r"\S")]
     pub message: Option<String>,
 }
 
@@ -234,8 +244,8 @@ impl RuleSpec {
                     "goes with a rule that denies, at once or at its deadline",
                 );
             }
-            if message.trim().is_empty() || message.len() > MAX_MESSAGE_BYTES {
-                return refuse("message", "must have 1 to 4096 bytes");
+            if message.trim().is_empty() || message.chars().nth(MAX_MESSAGE_CHARS).is_some() {
+                return refuse("message", "must have 1 to 4096 characters");
             }
         }
         Ok(())

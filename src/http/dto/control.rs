@@ -29,7 +29,12 @@ pub(in crate::http) struct InterruptRequest {
 pub(in crate::http) struct ModelRequest {
     /// An alias or a full name; `null` for the default.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schema(required)]
+    #[schema(
+        required,
+        min_length = 1,
+        max_length = 1024,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     pub(in crate::http) model: Option<String>,
 }
 

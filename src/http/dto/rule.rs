@@ -18,6 +18,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RuleList {
     /// The rules.
+    #[schema(max_items = 256)]
     pub(in crate::http) items: Vec<RuleSpec>,
 }
 

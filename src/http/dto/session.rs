@@ -340,6 +340,7 @@ pub(in crate::http) struct CreateRequest {
     options: LaunchOptions,
     /// What decides approvals without a person, before the rules of the configuration; in their order.
     #[serde(default)]
+    #[schema(max_items = 256)]
     rules: Vec<RuleSpec>,
     /// What holds for it in place of the configuration's `[restart]`; what is left out stays as there.
     #[serde(default, deserialize_with = "some_object")]

@@ -81,7 +81,7 @@ pub(super) struct EventParams {
     get, path = "/v1/sessions/{id}/events", operation_id = "list_events", tag = "events",
     params(("id" = Uuid, Path, description = "The session"), EventParams,
         ("last-event-id" = Option<u64>, Header, maximum = 9_007_199_254_740_991_i64,
-            description = "The last record that an event stream gave; wins over after")),
+            description = "The last record that an event stream gave; wins over after. Event streams only")),
     responses((status = 200, description = "Records", content(
         (EventPage = "application/json"), (String = "application/x-ndjson"), (String = "text/event-stream")))),
 )]
@@ -95,10 +95,8 @@ pub(super) async fn list(
     let thinning = Thinning::of(params.only.as_deref(), params.without.as_deref(), params.coalesce)?;
     let thinning = thinning.stubbing(params.stub_above);
     let format = wanted(&headers);
-    let seen = match format {
-        Some(Format::EventStream) => last_event_id(&headers)?,
-        Some(Format::Lines) | None => None,
-    };
+    let told = last_event_id(&headers)?;
+    let seen = told.filter(|_| format == Some(Format::EventStream));
     let after = match seen {
         // A browser that comes back asks with the same query.
         Some(seen) => seen,

@@ -19,7 +19,8 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(super) struct AddParams {
     /// The place in the list, from 0. Default: the end.
-    position: Option<usize>,
+    #[param(maximum = 65_535)]
+    position: Option<u16>,
 }
 
 /// List the rules of the configuration.
@@ -103,7 +104,10 @@ pub(super) async fn add(
     Params(params): Params<AddParams>,
     Body(rule): Body<RuleSpec>,
 ) -> Result<(StatusCode, Json<RuleSpec>), ApiError> {
-    let rule = state.supervisor().add_rule(id, rule, params.position).await?;
+    let rule = state
+        .supervisor()
+        .add_rule(id, rule, params.position.map(usize::from))
+        .await?;
     Ok((StatusCode::CREATED, Json(rule)))
 }
 

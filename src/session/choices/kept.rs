@@ -376,7 +376,7 @@ impl Kept {
                 Some(Thinking::Adaptive { display } | Thinking::Enabled { display, .. }) => {
                     display.map(|display| display.as_str().to_owned())
                 }
-                Some(Thinking::Disabled) | None => None,
+                Some(Thinking::Disabled {}) | None => None,
             };
             options.max_thinking_tokens = choice.tokens;
             let display = match &choice.display {

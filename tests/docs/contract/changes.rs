@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Map, Value};
 
 /// A change that breaks a client.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Break {
     /// The operation, or the schema, in which it is.
     pub(super) subject: String,

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::{Checked, InvalidOption, invalid};
 use crate::claude::{json, options::JsonObject};
 
-/// Longest name (a model, an agent, a tool), in bytes.
-pub(super) const MAX_NAME_BYTES: usize = 1024;
+/// Longest name (a model, an agent, a tool), in characters, as JSON Schema counts them.
+pub(super) const MAX_NAME_CHARS: usize = 1024;
 /// Longest path, in bytes: Linux takes no longer one.
 pub(super) const MAX_PATH_BYTES: usize = 4095;
 /// Longest text that becomes one item of argv or of the environment, in bytes. Linux refuses items over 128 KiB.
@@ -82,11 +82,18 @@ pub(in crate::claude) fn is_one_line(value: &str, limit: usize) -> bool {
 
 /// Whether a launch takes the name, as that of a model.
 pub(in crate::claude) fn is_name(value: &str) -> bool {
-    is_one_line(value, MAX_NAME_BYTES)
+    name("", value).is_ok()
 }
 
 pub(super) fn name(field: &str, value: &str) -> Checked {
-    single_line(field, value, MAX_NAME_BYTES)
+    single_line(field, value, MAX_ITEM_BYTES)?;
+    if value.chars().nth(MAX_NAME_CHARS).is_some() {
+        return Err(invalid(
+            field,
+            format!("is longer than {MAX_NAME_CHARS} characters"),
+        ));
+    }
+    Ok(())
 }
 
 /// A name that goes into a comma-joined list.
