@@ -10,6 +10,7 @@ mod console;
 mod contract;
 mod conversation;
 mod cors;
+mod cursor;
 mod documents;
 mod download;
 mod dto;

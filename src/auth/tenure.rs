@@ -4,7 +4,7 @@ use std::{future::pending, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{LoginId, Role};
+use crate::domain::{LoginId, Role, author_of_login};
 
 /// A credential that was accepted.
 #[derive(Clone, Debug)]
@@ -36,6 +36,12 @@ impl Tenure {
     /// The name of that login.
     pub fn name(&self) -> Option<&str> {
         self.0.as_ref()?.name.as_deref()
+    }
+
+    /// The author of what is done with that login, as records name it.
+    pub fn author(&self) -> Option<String> {
+        let login = self.0.as_ref()?;
+        Some(author_of_login(login.id, login.name.as_deref()))
     }
 
     /// The login that it ends with.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::words;
 use crate::domain::{Clock, Timestamp};
 
 /// The text at a path of keys, or nothing.
@@ -54,6 +55,7 @@ pub(super) fn by(who: &str) -> String {
         None if who == "rest" => "a request".into(),
         None if who == "cli" => "the agent".into(),
         Some(("ws", _)) => "a client".into(),
+        Some(("login", name)) => words::escaped(name),
         Some(("rule", name)) => format!("the rule {name}"),
         _ => who.into(),
     }

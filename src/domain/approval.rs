@@ -214,7 +214,7 @@ impl ApprovalHow {
 pub fn kind_of_decider(by: &str) -> &'static str {
     let kind = by.split(':').next().unwrap_or_default();
     let kinds = [
-        "rest", "ws", "rule", "expiry", "covered", "webhook", "fixed", "cli", "daemon",
+        "rest", "login", "ws", "rule", "expiry", "covered", "webhook", "fixed", "cli", "daemon",
     ];
     kinds.into_iter().find(|it| *it == kind).unwrap_or("other")
 }
@@ -226,7 +226,7 @@ pub struct Resolution {
     pub state: ApprovalState,
     /// By what.
     pub how: ApprovalHow,
-    /// The one who answered (`rest`, `ws:<connection>`, `rule:<rule>`, `expiry:<rule>`, `covered:<by what>`, …); `cli` for a withdrawal, `daemon` for an abandonment.
+    /// The one who answered (`rest`, `login:<name>`, `ws:<connection>`, `rule:<rule>`, `expiry:<rule>`, `covered:<by what>`, …); `cli` for a withdrawal, `daemon` for an abandonment.
     pub by: String,
     /// The answer that was given to the CLI, byte for byte.
     pub response: Option<Box<RawValue>>,

@@ -9,6 +9,9 @@ pub const LOGIN_LIFE_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 /// Milliseconds after which a use is noted again, so that a busy page does not write all the time.
 pub const LOGIN_USE_STEP_MS: u64 = 60 * 60 * 1_000;
 
+/// Longest name in an author, in bytes: records take no longer authors.
+const MAX_AUTHOR_NAME: usize = 240;
+
 /// A browser that a person let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
@@ -24,6 +27,18 @@ pub struct Login {
     pub last_used_at: Timestamp,
 }
 
+/// The author of what a login does, as records name it: by the name of the login, else by its id. Records take no quotes and no
+/// backslashes there.
+pub fn author_of_login(id: LoginId, name: Option<&str>) -> String {
+    match name {
+        None => format!("login:{id}"),
+        Some(name) => {
+            let end = name.floor_char_boundary(MAX_AUTHOR_NAME);
+            format!("login:{}", name[..end].replace('"', "'").replace('\\', "/"))
+        }
+    }
+}
+
 impl Login {
     /// When it ends if nobody uses it.
     pub fn expires_at(&self) -> Timestamp {
@@ -33,5 +48,19 @@ impl Login {
     /// Whether it has ended for want of use.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at() <= now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_author_is_a_login_by_its_name() {
+        let author = |name| author_of_login(LoginId::new(), name);
+        assert_eq!(author(Some("Chrome: \"mine\" \\o/")), "login:Chrome: 'mine' /o/");
+        let long = "\u{10348}".repeat(64);
+        assert!(author(Some(&long)).len() <= 256);
+        assert!(author(None).starts_with("login:0"));
     }
 }

@@ -124,6 +124,45 @@ async fn clients_of_a_session_are_told_who_else_is_there() {
 }
 
 #[tokio::test]
+async fn a_decision_of_a_browser_has_the_name_of_its_login() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = rest.create_ready(json!({"cwd": daemon.work_dir("w")})).await;
+    // Records take no quotes there.
+    let page = Page::named(&rest, "operator", r#"Ada's "desk": C:\"#).await;
+    let own = page.call(Method::GET, "/v1/logins/current").await.expect(200);
+    assert_eq!(own["author"], "login:Ada's 'desk': C:/");
+    let asks = json!([{"ask": {"ids": ["w-1"], "tool": "Write", "input": {"file_path": "/tmp/x"}}}]);
+    rest.prompt(&id, &fake_prompt(&asks)).await;
+    let approval = rest.pending_approval(&id).await;
+    let path = format!("/v1/sessions/{id}/approvals/{}", approval["id"].as_str().unwrap());
+    let allow = page
+        .builder(Method::POST, &path)
+        .json(&json!({"decision": "allow"}));
+    let decided = rest.send(allow).await.expect(200);
+    assert_eq!(
+        (&decided["resolution"]["by"], &decided["resolution"]["how"]),
+        (&own["author"], &json!("person"))
+    );
+    let found = rest
+        .get("/v1/approvals?by=login:Ada's%20'desk':%20C:/")
+        .await
+        .expect(200);
+    assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found:#}");
+    rest.in_state(&id, &["idle"]).await;
+    let events = rest.events(&id, 0).await;
+    let authors: Vec<_> = events
+        .iter()
+        .filter(|it| it["by"] == own["author"] || it["data"]["by"] == own["author"])
+        .map(|it| &it["data"]["type"])
+        .collect();
+    assert_eq!(authors, ["control_response", "decision"]);
+    let scrape = rest.builder(Method::GET, "/metrics").send().await.unwrap();
+    let ended = r#"trunkline_approvals_ended_total{kind="tool",how="person",by="login"} 1"#;
+    assert!(scrape.text().await.unwrap().contains(ended));
+}
+
+#[tokio::test]
 async fn a_request_that_waits_ends_with_its_login_and_its_work_goes_on() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();

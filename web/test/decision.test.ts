@@ -1,7 +1,8 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { chosenFirst, inScope, isWide, updateWords, updatesFor } from '../src/decision/always';
 import { contentOf, fieldsOf, problemOf } from '../src/decision/form';
-import { cardKindOf, endOf, lineOf, questionOf } from '../src/lobby/request';
+import { learnRole } from '../src/daemon/role';
+import { cardKindOf, endOf, isPersons, lineOf, questionOf } from '../src/lobby/request';
 import { askedOf } from '../src/lobby/words';
 import type { Approval } from '../src/daemon/types';
 
@@ -68,6 +69,17 @@ test('a pattern that is made to hold up its reader is not read', () => {
   const started = performance.now();
   expect(problemOf(field!, `${'a'.repeat(40)}!`)).toBeNull();
   expect(performance.now() - started).toBeLessThan(1_000);
+});
+
+test('an end says which browser decided, and you where it is this one', async () => {
+  const ended = (by: string) => endOf({ state: 'allowed', resolution: { by } } as unknown as Approval);
+  dispatchEvent(new StorageEvent('storage', { key: 'trunkline.login', newValue: 'the key' }));
+  vi.stubGlobal('fetch', () => Promise.resolve(Response.json({ role: 'operator', author: 'login:Firefox on the desk' })));
+  await learnRole();
+  vi.unstubAllGlobals();
+  expect(['login:Firefox on the desk', 'login:Chrome: 2', `login:${crypto.randomUUID()}`, 'rest', `ws:${crypto.randomUUID()}`].map(ended)).toEqual([
+    'Allowed by you', 'Allowed by Chrome: 2', 'Allowed by somebody', 'Allowed by somebody', 'Allowed by somebody']);
+  expect([null, 'login:x', 'rest', 'ws:a', 'restore', 'rule:login:'].map(isPersons)).toEqual([false, true, true, true, false, false]);
 });
 
 test('an end says who decided', () => {

@@ -106,13 +106,13 @@ test('an answer that is entered in its middle says so, and is whole once its lin
 
 test('a call that a person changed shows what ran, and says so', () => {
   const asks = (seq: number, id: string, input: object) => line(seq, 'cli', { type: 'control_request', request_id: `r${id}`, request: { subtype: 'can_use_tool', tool_name: 'Bash', tool_use_id: id, input } });
-  const allows = (seq: number, id: string, input: object) => line(seq, 'client', { type: 'control_response', response: { subtype: 'success', request_id: `r${id}`, response: { behavior: 'allow', updatedInput: input } } }, 'rest');
+  const allows = (seq: number, id: string, input: object) => line(seq, 'client', { type: 'control_response', response: { subtype: 'success', request_id: `r${id}`, response: { behavior: 'allow', updatedInput: input } } }, 'login:Firefox');
   const use = (seq: number, id: string) => said(seq, { type: 'tool_use', id, name: 'Bash', input: { command: 'one', timeout: 5 } });
   const { blocks } = folded([
     use(1, 'a'), asks(2, 'a', { command: 'one', timeout: 5 }), allows(3, 'a', { timeout: 5, command: 'two' }),
     use(4, 'b'), asks(5, 'b', { command: 'one', timeout: 5 }), allows(6, 'b', { timeout: 5, command: 'one' }),
   ]);
-  expect(blocks).toMatchObject([{ input: { command: 'two' }, changedBy: 'you' }, { input: { command: 'one' }, changedBy: null }]);
+  expect(blocks).toMatchObject([{ input: { command: 'two' }, changedBy: 'login:Firefox' }, { input: { command: 'one' }, changedBy: null }]);
 });
 
 test('records that were left out count as come, in whichever order the others come', () => {

@@ -120,7 +120,7 @@ pub(in crate::http) struct Approval {
 struct Resolution {
     /// By what it ended.
     how: ApprovalHow,
-    /// The one who answered: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`, `covered:<approval id or mode>`, `webhook:<place in options.hooks>`, `fixed:<place>`, `cli` for a withdrawal and a denial of its own, `daemon` when the process ended first.
+    /// The one who answered: `rest`, `login:<name>` for a browser that was let in, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`, `covered:<approval id or mode>`, `webhook:<place in options.hooks>`, `fixed:<place>`, `cli` for a withdrawal and a denial of its own, `daemon` when the process ended first.
     by: String,
     /// The answer that the CLI was given, byte for byte.
     #[schema(value_type = Option<Object>)]

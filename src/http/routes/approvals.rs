@@ -16,7 +16,7 @@ use crate::{
     auth::Tenure,
     domain::{ApprovalHow, ApprovalKind, ApprovalState, SessionId, Timestamp},
     http::{
-        ApiError, AppState, ErrorCode,
+        ApiError, AppState, ErrorCode, cursor,
         dto::{Approval, ApprovalPage, DecisionRequest, FileBefore},
         extract::{Body, OfApproval, OfSession, Params, page},
     },
@@ -38,7 +38,7 @@ pub(super) struct ListParams {
     tool: Option<String>,
     /// Only approvals that ended in this way.
     how: Option<ApprovalHow>,
-    /// Only approvals that this hand ended: `rest`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`,
+    /// Only approvals that this hand ended: `rest`, `login:<name>`, `ws:<connection id>`, `rule:<rule id>`, `expiry:<rule id>`,
     /// `covered:<approval id or mode>`, `cli`,
     /// `daemon`.
     by: Option<String>,
@@ -123,11 +123,19 @@ async fn read(
         state.supervisor().settled().await;
         return export::open(state, filter, form, tenure).await;
     }
-    let page = page(params.limit, params.cursor)?;
+    let session = params.session;
+    let cursor = match session {
+        Some(session) => cursor::taken(session, params.cursor)?,
+        None => params.cursor,
+    };
+    let page = page(params.limit, cursor)?;
     let page = state.supervisor().approvals(filter, page).await?;
     let page = ApprovalPage {
         items: page.items.into_iter().map(Approval::listed).collect(),
-        next_cursor: page.next,
+        next_cursor: match session {
+            Some(session) => cursor::given(session, page.next),
+            None => page.next,
+        },
     };
     Ok(Json(page).into_response())
 }
@@ -176,9 +184,12 @@ pub(super) async fn file_before(
 pub(super) async fn decide(
     State(state): State<AppState>,
     OfApproval(session, id): OfApproval,
+    tenure: Tenure,
     Body(request): Body<DecisionRequest>,
 ) -> Result<Json<Approval>, ApiError> {
     let decision = request.into_decision()?;
-    let row = state.supervisor().decide(session, id, decision, BY).await?;
+    let author = tenure.author();
+    let by = author.as_deref().unwrap_or(BY);
+    let row = state.supervisor().decide(session, id, decision, by).await?;
     Ok(Json(row.into()))
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     auth::Tenure,
-    domain::{self, LoginId, Role, Timestamp},
+    domain::{self, LoginId, Role, Timestamp, author_of_login},
     http::{
         ApiError, AppState, ErrorCode,
         extract::{Body, OfLogin},
@@ -58,6 +58,8 @@ pub(super) struct Login {
     role: Role,
     /// A name for people.
     name: Option<String>,
+    /// Its name as the author of decisions: their `by`.
+    author: String,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -78,6 +80,7 @@ impl Login {
             expires_at: login.expires_at(),
             id: login.id,
             role: login.role,
+            author: author_of_login(login.id, login.name.as_deref()),
             name: login.name,
             created_at: login.created_at,
             last_used_at: login.last_used_at,

@@ -1,6 +1,7 @@
 // Owns how a row of the transcript is drawn, and what it is called by those who hear it.
 import { A } from '@solidjs/router';
 import { Match, Show, Switch, createMemo } from 'solid-js';
+import { whoOf } from '../lobby/request';
 import { clock, exact, many, money, now } from '../parts/time';
 import { Markdown } from '../text/markdown';
 import { SafeText } from '../text/safe';
@@ -156,11 +157,12 @@ function NoteRow(props: { row: Of<'note'> }) {
   const block = () => props.row.block;
   const hasMore = () => block().detail !== '' && block().detail !== block().text;
   const isOpen = () => hasMore() && reading.isOpen(props.row.key, block().tone === 'error');
+  const text = () => (block().endedBy === '' ? block().text : `${block().text} by ${whoOf(block().endedBy)}`);
   return (
     <div class="note" classList={{ [`is-${block().tone}`]: true }}>
-      <Show when={hasMore()} fallback={<p class="note-line"><span class="one-line"><SafeText text={block().text} /></span></p>}>
+      <Show when={hasMore()} fallback={<p class="note-line"><span class="one-line"><SafeText text={text()} /></span></p>}>
         <button class="note-line" aria-expanded={isOpen()} onClick={() => reading.setOpen(props.row.key, !isOpen())}>
-          <span aria-hidden="true">{isOpen() ? '▾' : '▸'}</span><span class="one-line"><SafeText text={block().text} /></span>
+          <span aria-hidden="true">{isOpen() ? '▾' : '▸'}</span><span class="one-line"><SafeText text={text()} /></span>
         </button>
       </Show>
       <Show when={block().leftOutBytes}>{(bytes) => <LoadWhole seq={block().seq} bytes={bytes()} id={conversation.id} load={(seq) => conversation.loadWhole(seq)} />}</Show>

@@ -1,6 +1,7 @@
 // Owns which rows the transcript has: blocks in their turns, ended turns folded to their work line, and agents at work together
 // as one group.
 import type { Block, CallBlock, Folded, NoteBlock, PromptBlock, TextBlock, ThinkingBlock, TurnBlock } from '../fold/model';
+import { isPersons } from '../lobby/request';
 
 /** The work of a turn, in figures. */
 export interface WorkDone {
@@ -99,8 +100,6 @@ function staying(turn: Block[]): Set<Block> {
     }
   }));
 }
-
-const isPersons = (by: string | null): boolean => by !== null && (by === 'rest' || by.startsWith('ws:'));
 
 const FILE_TOOLS = new Set(['Edit', 'Write', 'MultiEdit', 'NotebookEdit']);
 

@@ -1,4 +1,4 @@
-// Owns what this login may do. A viewer's login only watches: it sees no button that acts.
+// Owns who this login is, and what it may do. A viewer's login only watches: it sees no button that acts.
 import { createSignal } from 'solid-js';
 import { LOGIN_HEADER, loginKey } from './login';
 
@@ -7,7 +7,12 @@ export type Role = 'operator' | 'viewer';
 
 const [role, setRole] = createSignal<Role>('operator');
 
+const [author, setAuthor] = createSignal('');
+
 export { role };
+
+/** Whether this login is the author `by` of a decision. */
+export const isMine = (by: string): boolean => by !== '' && by === author();
 
 /** Whether this login may do more than look. The daemon refuses what a viewer tries all the same. */
 export const canAct = (): boolean => role() === 'operator';
@@ -19,7 +24,8 @@ export async function learnRole(): Promise<void> {
   try {
     const response = await fetch('/v1/logins/current', { headers: { [LOGIN_HEADER]: key }, credentials: 'same-origin' });
     if (!response.ok) return;
-    const answer = await response.json() as { role?: unknown };
+    const answer = await response.json() as { role?: unknown; author?: unknown };
+    if (typeof answer.author === 'string') setAuthor(answer.author);
     if (answer.role === 'viewer' || answer.role === 'operator') setRole(answer.role);
   } catch { /* the page asks again with its next connection */ }
 }

@@ -48,7 +48,7 @@ export function DecidedLine(props: { approval: Approval; cwd: string; isMine: bo
   const line = () => lineOf(props.approval, props.cwd);
   return (
     <p class="decided" role="status">
-      <strong>{props.isMine && props.approval.state !== 'withdrawn' ? endOf(props.approval).replace(/ by .*/, ' by you') : endOf(props.approval)}</strong>
+      <strong><SafeText text={props.isMine && props.approval.state !== 'withdrawn' ? endOf(props.approval).replace(/ by .*/, ' by you') : endOf(props.approval)} /></strong>
       <Show when={props.approval.resolution}>{(resolution) => <span class="quiet">, {ago(resolution().at) === 'now' ? 'just now' : `${ago(resolution().at)} ago`}</span>}</Show>
       <span class="one-line quiet"> {line().word} <code><SafeText text={line().text.slice(0, 200)} /></code></span>
     </p>

@@ -136,7 +136,7 @@ export interface CallBlock extends Common {
   /** The task that the CLI made of it, if it runs long or in the background. */
   taskId: string | null;
   isInBackground: boolean;
-  /** Somebody changed its input before it was allowed: who, in words. `input` is what ran. */
+  /** The one who changed its input before it was allowed, as the daemon names them. `input` is what ran. */
   changedBy: string | null;
   /** How long it took, or takes, as far as the CLI says. */
   ms: number | null;
@@ -153,6 +153,8 @@ export interface NoteBlock extends Common {
   /** A record that was left out for its size: it can be loaded. */
   leftOutBytes: number | null;
   approvalId: string | null;
+  /** The one who ended what was asked, as the daemon names them; empty while it waits. */
+  endedBy: string;
 }
 
 /** The end of a turn. */

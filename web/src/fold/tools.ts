@@ -2,7 +2,6 @@
 import { readContent } from './content';
 import type { CallBlock, CallStatus, Line, Task } from './model';
 import { isRaw, list, numOrNull, raw, str, strOrNull, type Raw } from './raw';
-import { who } from './turns';
 import type { Work } from './work';
 
 /** A result in a `user` line of the CLI. */
@@ -84,7 +83,7 @@ export function onAnswer(work: Work, line: Line, data: Raw): void {
   const names = new Set([...Object.keys(input), ...Object.keys(request.input)]);
   if ([...names].every((name) => JSON.stringify(input[name]) === JSON.stringify(request.input[name]))) return;
   const call = work.call(request.toolUseId, line, null);
-  Object.assign(call, { input, changedBy: who(line.by) });
+  Object.assign(call, { input, changedBy: line.by });
   work.touch(call);
 }
 
@@ -118,7 +117,8 @@ export function onDecision(work: Work, line: Line, data: Raw): void {
   const state = str(data.state);
   const by = str(data.by);
   if (block.kind === 'note') {
-    block.text = `${block.text}: ${ENDS[state] ?? state}${by === '' ? '' : ` by ${by}`}`;
+    block.text = `${block.text}: ${ENDS[state] ?? state}`;
+    block.endedBy = by;
     block.tone = 'quiet';
   } else if (block.asked !== null) {
     block.asked = { ...block.asked, state, by, at: line.ts };

@@ -17,8 +17,8 @@ const CONTROLS: Record<string, (request: Raw) => string> = {
 };
 
 /** The doer of something, in words. */
-export function who(by: string | null): string {
-  if (by === null || by === '' || by === 'rest' || by.startsWith('ws:')) return 'you';
+function who(by: string | null): string {
+  if (by === null || by === '' || by === 'rest' || by.startsWith('ws:') || by.startsWith('login:')) return 'you';
   if (by.startsWith('rule:') || by.startsWith('expiry:')) return `the rule ${by.slice(by.indexOf(':') + 1)}`;
   if (by.startsWith('covered:')) return 'an earlier choice';
   if (by.startsWith('webhook:')) return 'a webhook';

@@ -71,7 +71,7 @@ export class Work {
   note(line: Line, code: string, text: string, more: Partial<NoteBlock> = {}): NoteBlock {
     const made: NoteBlock = {
       kind: 'note', key: `note:${line.seq}`, seq: line.seq, at: line.ts, version: this.version, code, text, detail: '', tone: 'quiet',
-      leftOutBytes: null, approvalId: null, ...more,
+      leftOutBytes: null, approvalId: null, endedBy: '', ...more,
     };
     this.folded.blocks.push(made);
     return made;

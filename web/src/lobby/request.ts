@@ -1,4 +1,5 @@
 // Owns what a request is about, in the page's words: its kind of card, its question, and the one line of a list.
+import { isMine } from '../daemon/role';
 import type { Approval, ApprovalSummary } from '../daemon/types';
 
 /** How a request is drawn. */
@@ -108,14 +109,19 @@ export function briefOf(summary: ApprovalSummary): { word: string; text: string 
   return { word: 'Use', text: summary.tool_name ?? summary.subject };
 }
 
+/** Whether a decision is one of a person, or of a program of theirs. */
+export const isPersons = (by: string | null): boolean => by !== null && /^(rest$|login:|ws:)/.test(by);
+
+const ID = /^[0-9a-f-]{36}$/;
+
 /** The decider in words: `phone`, `the rule no-env`, `you`. */
 export function whoOf(by: string): string {
+  if (isMine(by)) return 'you';
   const [kind, ...rest] = by.split(':');
   const name = rest.join(':');
   switch (kind) {
-    case 'rest': return name === '' ? 'somebody' : name;
-    case 'login': return name === '' ? 'somebody' : name;
-    case 'ws': return /^[0-9a-f-]{36}$/.test(name) ? 'somebody' : name;
+    case 'rest': return 'somebody';
+    case 'login': case 'ws': return ID.test(name) ? 'somebody' : name;
     case 'rule': return `the rule ${name}`;
     case 'expiry': return `the time limit of the rule ${name}`;
     case 'covered': return 'another decision that covers it';

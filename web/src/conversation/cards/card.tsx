@@ -3,6 +3,7 @@ import { A } from '@solidjs/router';
 import { Show, createMemo, type JSX } from 'solid-js';
 import type { CallBlock } from '../../fold/model';
 import { BusyButton } from '../../parts/busy';
+import { whoOf } from '../../lobby/request';
 import { clock, exact, now } from '../../parts/time';
 import { SafeText } from '../../text/safe';
 import { lineOfCall, statusWord } from '../call-words';
@@ -37,7 +38,7 @@ export function Card(props: { call: CallBlock; rowKey: string; whileRunning?: bo
         <span class="call-subject one-line" classList={{ 'is-code': line().isCode }}><SafeText text={line().subject} /></span>
         <span class="call-figures figures">
           <Show when={props.call.status !== 'done' && props.call.status !== 'running'}><span class="call-status">{statusWord(props.call)}</span></Show>
-          <Show when={props.call.changedBy}>{(who) => <span class="call-status">changed by {who()}</span>}</Show>
+          <Show when={props.call.changedBy}>{(by) => <span class="call-status">changed by <SafeText text={whoOf(by())} /></span>}</Show>
           {line().figures.join(' · ')}
           <Show when={isAtWork()}><Elapsed since={props.call.at} /></Show>
         </span>
@@ -57,7 +58,7 @@ export function Card(props: { call: CallBlock; rowKey: string; whileRunning?: bo
 /** The decider of a call. */
 function DecidedLine(props: { asked: NonNullable<CallBlock['asked']> }) {
   const words: Record<string, string> = { allowed: 'Allowed', denied: 'Denied', changed: 'Changed and allowed', cancelled: 'Cancelled', withdrawn: 'Taken back', abandoned: 'Given up', overruled: 'Decided otherwise' };
-  return <p class="quiet small" title={exact(props.asked.at)}>{words[props.asked.state] ?? props.asked.state} by {props.asked.by === 'rest' ? 'a person' : props.asked.by?.replace(/^ws:/, '')}</p>;
+  return <p class="quiet small" title={exact(props.asked.at)}>{words[props.asked.state] ?? props.asked.state} by <SafeText text={whoOf(props.asked.by ?? '')} /></p>;
 }
 
 /** Offers what is too large to come unasked. */
