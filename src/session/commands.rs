@@ -28,7 +28,7 @@ use super::{
         Attachment, Bounds, ClientInbox, Command, Decision, Prompt, Reply, Sent, TurnOutcome, outside_roots,
     },
     large,
-    machine::{LineDigest, digest},
+    machine::{PromptDigest, digest},
     outbox::{Entry, Payload, Subject},
     prompts::{Admission, PromptReply},
 };
@@ -170,7 +170,7 @@ impl Actor {
     }
 
     /// Looks up what a prompt of an earlier run said. One whose record is no more counts as the same.
-    fn recall(&mut self, uuid: PromptUuid, seq: Seq, otherwise: LineDigest) {
+    fn recall(&mut self, uuid: PromptUuid, seq: Seq, otherwise: PromptDigest) {
         let recorded = self.record_data(seq).map_or(otherwise, |data| digest(&data));
         self.prompts.on_sent(uuid, seq, recorded);
     }

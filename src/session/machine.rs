@@ -23,11 +23,11 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    claude::ControlResponse,
+    claude::{ControlResponse, glance},
     domain::{
         Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, ParkReason, Parked, PromptState,
         PromptUuid, Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState, Timestamp,
@@ -127,12 +127,24 @@ struct Run {
     restore: Restore,
 }
 
-/// Tells two lines apart that claim to be the same prompt.
-pub(super) type LineDigest = [u8; 32];
+/// Tells two prompts apart that claim to be the same.
+pub(super) type PromptDigest = [u8; 32];
 
-/// The digest of a line.
-pub(super) fn digest(line: &[u8]) -> LineDigest {
-    Sha256::digest(line).into()
+/// The digest of what a user message says, however its line is spelled: each transport has a spelling of its own.
+pub(super) fn digest(line: &[u8]) -> PromptDigest {
+    let message = std::str::from_utf8(line)
+        .ok()
+        .and_then(|line| glance::member(line, "message"));
+    let Some(content) = message.and_then(|message| glance::member(message, "content")) else {
+        return Sha256::digest(line).into();
+    };
+    match serde_json::from_str::<Value>(content) {
+        // A text is one block of it.
+        Ok(Value::String(text)) => Sha256::digest(json!([{"type": "text", "text": text}]).to_string()).into(),
+        Ok(value) => Sha256::digest(value.to_string()).into(),
+        // Half a character, or too deep.
+        Err(_) => Sha256::digest(content).into(),
+    }
 }
 
 /// What the live daemon has to hear about, beside the facts.
@@ -164,7 +176,7 @@ pub(super) enum Effect {
     PromptSent {
         uuid: PromptUuid,
         seq: Seq,
-        digest: LineDigest,
+        digest: PromptDigest,
     },
     /// A prompt that was written is the command `/effort`.
     EffortTyped(PromptUuid),
@@ -411,6 +423,13 @@ impl Machine {
     /// The number of the turn that runs.
     pub(super) fn running_turn(&self) -> Option<u64> {
         self.turn.as_ref().map(|turn| turn.number)
+    }
+
+    /// Whether prompts were written that have not begun, and nothing runs before them.
+    pub(super) fn has_unbegun_prompt(&self) -> bool {
+        let is_unbegun =
+            |prompt: &OpenPrompt| matches!(prompt.state, PromptState::Sent | PromptState::Queued);
+        self.turn.is_none() && self.prompts.iter().any(is_unbegun)
     }
 
     /// Whether nothing runs that an end of input would cut short.

@@ -6,7 +6,7 @@ use crate::domain::{ConnectionId, PromptUuid, Seq};
 
 use super::{
     handle::{Reply, Sent},
-    machine::LineDigest,
+    machine::PromptDigest,
 };
 
 /// Who waits for the outcome.
@@ -18,7 +18,7 @@ pub(super) enum PromptReply {
 
 #[derive(Debug)]
 struct Known {
-    digest: LineDigest,
+    digest: PromptDigest,
     /// Its record; `None` while it is on its way.
     seq: Option<Seq>,
     /// Who waits, and whether it came after the one whose line is written.
@@ -63,7 +63,7 @@ impl Prompts {
     }
 
     /// Notes a prompt that is to be written.
-    pub(super) fn admit(&mut self, uuid: PromptUuid, digest: LineDigest, reply: PromptReply) -> Admission {
+    pub(super) fn admit(&mut self, uuid: PromptUuid, digest: PromptDigest, reply: PromptReply) -> Admission {
         match self.known.get_mut(&uuid) {
             Some(known) if known.digest != digest => Admission::Conflict(reply),
             Some(Known { seq: Some(seq), .. }) => Admission::Repeated(reply, *seq),
@@ -87,7 +87,7 @@ impl Prompts {
     }
 
     /// Notes a prompt that the keeper writes by itself, as it came with the launch.
-    pub(super) fn expect(&mut self, uuid: PromptUuid, digest: LineDigest) {
+    pub(super) fn expect(&mut self, uuid: PromptUuid, digest: PromptDigest) {
         self.known.entry(uuid).or_insert(Known {
             digest,
             seq: None,
@@ -100,7 +100,7 @@ impl Prompts {
         &mut self,
         uuid: PromptUuid,
         seq: Seq,
-        digest: LineDigest,
+        digest: PromptDigest,
     ) -> Vec<(PromptReply, bool)> {
         let known = self.known.entry(uuid).or_insert(Known {
             digest,

@@ -4,10 +4,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::{
-    claude::{BadLine, ControlResponse, catalogue, control::Fields, glance, json, stdin},
+    claude::{
+        BadLine, ControlResponse, catalogue,
+        control::{self, Fields},
+        glance, json, stdin,
+    },
     domain::{ClientId, ConnectionId, RunId, SessionState},
     keeper::Line,
 };
@@ -50,6 +55,13 @@ impl Actor {
             self.answer_asker(asker, Err(refusal));
             return;
         }
+        // An interrupt right behind a prompt is meant for it. The CLI would end what runs, which is nothing yet.
+        let is_unbegun = self.machine.has_unbegun_prompt()
+            || (self.machine.running_turn().is_none() && self.prompts.any_is_on_its_way());
+        let meant = (subtype == "interrupt" && is_unbegun)
+            .then(|| control::replaced(request, "cancel_queued", RawValue::TRUE.to_owned()))
+            .flatten();
+        let request = meant.as_deref().map_or(request, RawValue::get);
         let interrupt = (subtype == "interrupt").then(|| Interrupt {
             turn: self.machine.turn_number(),
             cancel_queued: glance::member_bool(request, "cancel_queued") == Some(true),

@@ -45,3 +45,4 @@ mod stand_in;
 mod strict;
 mod tickets;
 mod trust;
+mod truths;

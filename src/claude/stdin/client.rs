@@ -4,6 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use serde_json::value::RawValue;
 
+use super::Priority;
 use crate::{
     claude::{control::raw_value, json},
     domain::PromptUuid,
@@ -132,17 +133,26 @@ pub fn check_client_line(line: &[u8]) -> Result<ClientLine<'_>, BadLine> {
         "response",
         "message",
         "uuid",
+        "priority",
         "variables",
     ];
-    let [kind, given_id, request, response, message, uuid, variables] = json::members(line, names)
-        .ok_or_else(|| {
-            let is_json = serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok();
-            if is_json {
-                BadLine::NotAnObject
-            } else {
-                BadLine::NotJson
-            }
-        })?;
+    let [
+        kind,
+        given_id,
+        request,
+        response,
+        message,
+        uuid,
+        priority,
+        variables,
+    ] = json::members(line, names).ok_or_else(|| {
+        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok();
+        if is_json {
+            BadLine::NotAnObject
+        } else {
+            BadLine::NotJson
+        }
+    })?;
     let kind = kind.and_then(json::string).ok_or(BadLine::NoType)?;
     let request_id = |absent| {
         given_id
@@ -151,7 +161,7 @@ pub fn check_client_line(line: &[u8]) -> Result<ClientLine<'_>, BadLine> {
             .ok_or(BadLine::BadControl(absent))
     };
     match kind.as_ref() {
-        "user" => check_user(line, message, uuid),
+        "user" => check_user(line, message, uuid, priority),
         "control_request" => {
             let request = request
                 .filter(|request| json::is_object(request))
@@ -192,6 +202,7 @@ fn check_user<'a>(
     line: &'a str,
     message: Option<&'a str>,
     uuid: Option<&'a str>,
+    priority: Option<&'a str>,
 ) -> Result<ClientLine<'a>, BadLine> {
     let [role, content] = message
         .and_then(|message| json::members(message, ["role", "content"]))
@@ -215,6 +226,14 @@ fn check_user<'a>(
                 .ok_or(BadLine::BadUser("has a uuid that is no UUID"))?,
         ),
     };
+    if priority
+        .filter(|priority| *priority != "null")
+        .is_some_and(|priority| serde_json::from_str::<Priority>(priority).is_err())
+    {
+        return Err(BadLine::BadUser(
+            "has a priority that is none of now, next and later",
+        ));
+    }
     Ok(ClientLine::User { uuid, content, line })
 }
 
