@@ -21,7 +21,7 @@ const MAX_LIMIT: usize = 10_000;
 pub(super) struct WatchParams {
     /// Only sessions in this state.
     state: Option<SessionState>,
-    /// Only sessions in exactly this working directory.
+    /// Only sessions in this working directory. It may be named through a link.
     cwd: Option<String>,
     /// Only sessions with exactly this tag.
     tag: Option<String>,
@@ -56,9 +56,13 @@ impl LobbyView {
         }
         // A place that cannot be read is one that is not known: all sessions come anew.
         let seen = params.last_event_id.and_then(|text| text.parse().ok());
+        let cwd = match params.cwd {
+            Some(cwd) => Some(state.supervisor().resolved_cwd(cwd).await),
+            None => None,
+        };
         let filter = LobbyFilter {
             state: params.state,
-            cwd: params.cwd,
+            cwd,
             tag: params.tag,
             label: params.label.as_deref().map(label).transpose()?,
             needs_person: params.needs_person,

@@ -25,6 +25,23 @@ impl Supervisor {
         self.look_at(Path::new(cwd), move || check(&text, &roots)).await
     }
 
+    /// The directory that a filter means, as sessions have theirs: without links and slashes at its end. One that is gone, or that
+    /// does not answer, is taken as it is written.
+    pub async fn resolved_cwd(&self, cwd: String) -> String {
+        let path = PathBuf::from(&cwd);
+        if !path.is_absolute() || cwd.contains('\0') {
+            return cwd;
+        }
+        // The components of a path have no slash at their end.
+        let written: PathBuf = path.components().collect();
+        let found = self.look_at(&path, {
+            let path = path.clone();
+            move || Ok(path.canonicalize().ok())
+        });
+        let found = found.await.ok().flatten().unwrap_or(written);
+        found.into_os_string().into_string().unwrap_or(cwd)
+    }
+
     /// What `work` finds out about a working directory; `CwdUnreadable` when that takes too long.
     pub(super) async fn look_at<T: Send + 'static>(
         &self,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::{
     domain::Words,
     http::{
-        ApiError, AppState, ErrorCode,
+        ApiError, AppState, ErrorCode, cursor,
         dto::FindPage,
         extract::{OfSession, Params},
         find,
@@ -56,7 +56,10 @@ pub(super) async fn list(
     }
     let words = Words::new(&params.q)
         .map_err(|error| ApiError::new(ErrorCode::InvalidQuery).detail(format!("q: {error}")))?;
-    let place = params.cursor.as_deref().map(str::parse).transpose()?;
+    let place = cursor::taken(id, params.cursor)?;
+    let place = place.as_deref().map(str::parse).transpose()?;
     let found = find::find(&state, id, words, place.unwrap_or_default(), limit);
-    Ok(Json(Box::pin(found).await?))
+    let mut page = Box::pin(found).await?;
+    page.next_cursor = cursor::given(id, page.next_cursor);
+    Ok(Json(page))
 }

@@ -14,7 +14,7 @@ use crate::{
     auth::Tenure,
     domain::Seq,
     http::{
-        ApiError, AppState, ErrorCode, conversation,
+        ApiError, AppState, ErrorCode, conversation, cursor,
         dto::{ConversationPage, SendReply, SendRequest},
         extract::{Body, Id, OfSession, Order, Params, Whole},
     },
@@ -135,8 +135,9 @@ pub(super) async fn list(
     if params.before.is_some() {
         return Err(ApiError::new(ErrorCode::InvalidQuery).detail("before is of order=desc only"));
     }
-    let cursor = params.cursor.as_deref().map(str::parse).transpose()?;
-    Ok(Json(
-        conversation::page(&state, id, cursor.unwrap_or_default(), limit).await?,
-    ))
+    let cursor = cursor::taken(id, params.cursor)?;
+    let cursor = cursor.as_deref().map(str::parse).transpose()?;
+    let mut page = conversation::page(&state, id, cursor.unwrap_or_default(), limit).await?;
+    page.next_cursor = cursor::given(id, page.next_cursor);
+    Ok(Json(page))
 }

@@ -74,9 +74,13 @@ pub(super) async fn list(
 ) -> Result<Json<SessionPage>, ApiError> {
     let page = page(params.limit, params.cursor)?;
     let label = params.label.as_deref().map(label).transpose()?;
+    let cwd = match params.cwd {
+        Some(cwd) => Some(state.supervisor().resolved_cwd(cwd).await),
+        None => None,
+    };
     let filter = SessionFilter {
         state: params.state,
-        cwd: params.cwd,
+        cwd,
         tag: params.tag,
         label,
         q: params.q,
@@ -95,7 +99,7 @@ pub(super) async fn list(
 pub(super) struct ListParams {
     /// Only sessions in this state.
     state: Option<SessionState>,
-    /// Only sessions in exactly this working directory.
+    /// Only sessions in this working directory. It may be named through a link.
     cwd: Option<String>,
     /// Only sessions with exactly this tag.
     tag: Option<String>,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::{
     domain::Timestamp,
     http::{
-        ApiError, AppState, ErrorCode,
+        ApiError, AppState, ErrorCode, cursor,
         dto::{ProcessList, RateLimitList, RunPage, TurnPage, TurnResult, UsageBy, UsagePage},
         extract::{OfNamed, OfSession, Params, Whole, page},
     },
@@ -39,13 +39,13 @@ pub(super) async fn list_turns(
     OfSession(id): OfSession,
     Params(params): Params<PageParams>,
 ) -> Result<Json<TurnPage>, ApiError> {
-    let page = page(params.limit, params.cursor)?;
+    let page = page(params.limit, cursor::taken(id, params.cursor)?)?;
     state.supervisor().session(id).await?;
     state.supervisor().settled().await;
     let page = state.supervisor().store().turns(id, page).await?;
     Ok(Json(TurnPage {
         items: page.items.into_iter().map(Into::into).collect(),
-        next_cursor: page.next,
+        next_cursor: cursor::given(id, page.next),
     }))
 }
 
