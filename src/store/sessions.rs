@@ -1,6 +1,6 @@
 //! Owns the queries for sessions.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use futures_util::TryStreamExt as _;
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqliteExecutor, SqlitePool, sqlite::SqliteRow};
@@ -12,6 +12,9 @@ use crate::domain::{CliSessionId, SessionId, SessionState};
 
 /// The name of the list in its cursors.
 const LIST: &str = "sessions";
+
+/// Longest text that becomes a pattern, in bytes: SQLite takes patterns of 50,000.
+const MOST_PATTERN_TEXT: usize = 4_000;
 
 /// All columns, with the labels as one JSON object and the limits as one JSON list.
 const SELECT: &str = "SELECT s.*, (SELECT json_group_object(key, value) FROM session_labels WHERE session_id = s.id) \
@@ -128,13 +131,7 @@ pub(super) fn select(filter: &SessionFilter, page: &PageRequest) -> Result<Query
             .push(")");
     }
     if let Some(text) = &filter.q {
-        // `instr` has no wildcards to escape and, unlike LIKE, takes a text of any length.
-        query
-            .push(" AND (instr(lower(s.title), lower(")
-            .push_bind(text)
-            .push(")) > 0 OR EXISTS (SELECT 1 FROM prompts WHERE session_id = s.id AND instr(lower(text), lower(")
-            .push_bind(text)
-            .push(")) > 0))");
+        push_has_text(&mut query, text);
     }
     if let Some((updated_at, id)) = page.key::<(i64, String)>(LIST)? {
         query
@@ -148,6 +145,57 @@ pub(super) fn select(filter: &SessionFilter, page: &PageRequest) -> Result<Query
         .push(" ORDER BY s.updated_at DESC, s.id DESC LIMIT ")
         .push_bind(page.rows_to_read());
     Ok(query)
+}
+
+/// Asks for a text in the title or in the start of a prompt, in capitals or not.
+fn push_has_text(query: &mut QueryBuilder<Sqlite>, text: &str) {
+    let pattern = pattern(text);
+    let push = |query: &mut QueryBuilder<Sqlite>, column: &'static str| {
+        match &pattern {
+            Some(pattern) => query.push(column).push(" GLOB ").push_bind(pattern.clone()),
+            // It has no wildcards to escape and takes a text of any length. What it calls small letters is ASCII.
+            None => query
+                .push("instr(lower(")
+                .push(column)
+                .push("), lower(")
+                .push_bind(text.to_owned())
+                .push(")) > 0"),
+        };
+    };
+    query.push(" AND (");
+    push(query, "s.title");
+    query.push(" OR EXISTS (SELECT 1 FROM prompts WHERE session_id = s.id AND ");
+    push(query, "text");
+    query.push("))");
+}
+
+/// The pattern of a text anywhere in another one, each letter in capitals or not; `None` when it would be too long, or ends too
+/// early.
+fn pattern(text: &str) -> Option<String> {
+    if text.len() > MOST_PATTERN_TEXT || text.contains('\0') {
+        return None;
+    }
+    let mut pattern = String::from("*");
+    for c in text.chars() {
+        let forms: BTreeSet<char> = [Some(c), only(c.to_lowercase()), only(c.to_uppercase())]
+            .into_iter()
+            .flatten()
+            .collect();
+        if forms.len() > 1 || matches!(c, '*' | '?' | '[') {
+            pattern.push('[');
+            pattern.extend(forms);
+            pattern.push(']');
+        } else {
+            pattern.push(c);
+        }
+    }
+    pattern.push('*');
+    Some(pattern)
+}
+
+/// The one character that there is.
+fn only(mut chars: impl Iterator<Item = char>) -> Option<char> {
+    chars.next().filter(|_| chars.next().is_none())
 }
 
 pub(super) async fn by_state(pool: &SqlitePool) -> Result<Vec<(SessionState, u64)>, QueryError> {

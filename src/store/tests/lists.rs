@@ -269,6 +269,16 @@ async fn filters_take_what_they_are_given_literally() {
     assert_eq!(by_text("Sure").await, [id_of(1), id_of(0)]);
     assert!(by_text(&"%".repeat(200_000)).await.is_empty());
     assert_eq!(by_text("").await.len(), titles.len());
+    let test_title = async |title: &str, wanted: &str| {
+        let titled = test
+            .session_with(|session| session.title = Some(title.to_owned()))
+            .await;
+        assert_eq!(by_text(wanted).await, [titled], "{wanted} in {title}");
+    };
+    test_title("Ärger mit Straße", "äRGER MIT stra").await;
+    test_title("подъезд", "ПОДЪЕЗД").await;
+    test_title("a [*?] list", "[*?] L").await;
+    test_title("b^]-", "^]-").await;
     for label in [("k", "nothing"), ("K", "a_b"), ("a_b", "axb")] {
         let filter = SessionFilter {
             label: Some((label.0.to_owned(), label.1.to_owned())),
