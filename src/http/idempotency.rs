@@ -167,10 +167,17 @@ fn fate(code: ErrorCode, side_effect_possible: bool) -> Fate {
         // A refusal that did nothing; the limit may be another one the next time.
         ErrorCode::BudgetSpent => Fate::Forgotten,
         _ if may_fare_better && !side_effect_possible => Fate::Forgotten,
+        // A request that is wrong by itself has done nothing: mended, it may come with the same key.
+        _ if is_refused_as_it_is(code) && !side_effect_possible => Fate::Forgotten,
         // These come from any depth, also after something was done. Another login must not be told of one that has ended.
         ErrorCode::StorageUnavailable | ErrorCode::ShuttingDown | ErrorCode::LoginInvalid => Fate::Unknown,
         _ => Fate::Kept,
     }
+}
+
+/// Whether the request could not be read, or asks for what cannot be.
+fn is_refused_as_it_is(code: ErrorCode) -> bool {
+    matches!(status_of(code).as_u16(), 400 | 413 | 415 | 422)
 }
 
 /// The session that an answer tells about: the one that was made, else the one in the path.
@@ -268,6 +275,10 @@ mod tests {
                 | E::KeeperUnresponsive
                 | E::TooManySearches
                 | E::TooFewFiles => Fate::Forgotten,
+                E::InvalidField | E::InvalidQuery | E::InvalidJson | E::EmptyPrompt | E::CwdMissing => {
+                    Fate::Forgotten
+                }
+                code if is_refused_as_it_is(code) => Fate::Forgotten,
                 _ => Fate::Kept,
             };
             assert_eq!(

@@ -312,23 +312,6 @@ async fn a_wait_that_a_shutdown_ends_is_not_run_again() {
 async fn a_problem_is_repeated_as_it_was() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
-    let cwd = daemon.work_dir("w");
-    let missing = cwd.join("missing");
-    let body = json!({"cwd": missing});
-    let refused = problem(
-        post(&rest, "/v1/sessions", "k", &body).await.first(),
-        422,
-        "cwd_missing",
-    );
-    fs::create_dir(&missing).unwrap();
-    let again = post(&rest, "/v1/sessions", "k", &body).await.again();
-    assert_eq!(problem(again, 422, "cwd_missing"), refused);
-    assert_nothing_made(&daemon).await;
-    post(&rest, "/v1/sessions", "new", &body)
-        .await
-        .first()
-        .expect(201);
-
     let unknown = format!("/v1/sessions/{}/stop", Uuid::now_v7());
     let refused = problem(
         post(&rest, &unknown, "k", &json!({})).await.first(),
@@ -337,6 +320,36 @@ async fn a_problem_is_repeated_as_it_was() {
     );
     let again = post(&rest, &unknown, "k", &json!({})).await.again();
     assert_eq!(problem(again, 404, "session_not_found"), refused);
+}
+
+#[tokio::test]
+async fn a_wrong_request_uses_up_no_key() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let cwd = daemon.work_dir("w");
+    let missing = cwd.join("missing");
+    for (query, body, code) in [
+        ("?wait=garbage", json!({"cwd": cwd}), "invalid_query"),
+        ("?wait=ready&timeout_ms=-5", json!({"cwd": cwd}), "invalid_query"),
+        ("", json!({"cwd": 5}), "invalid_field"),
+        ("", json!({"cwd": cwd, "prompt": " "}), "empty_prompt"),
+        (
+            "",
+            json!({"cwd": cwd, "options": {"max_turns": 0}}),
+            "invalid_option",
+        ),
+        ("", json!({"cwd": missing}), "cwd_missing"),
+    ] {
+        let refused = post(&rest, &format!("/v1/sessions{query}"), "k", &body)
+            .await
+            .first();
+        assert_eq!(refused.body["code"], code, "{:#}", refused.body);
+    }
+    fs::create_dir(&missing).unwrap();
+    let body = json!({"cwd": missing});
+    let made = post(&rest, "/v1/sessions", "k", &body).await.first().expect(201);
+    let again = post(&rest, "/v1/sessions", "k", &body).await.again().expect(201);
+    assert_eq!(made["id"], again["id"]);
 }
 
 #[tokio::test]
