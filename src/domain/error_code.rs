@@ -57,6 +57,15 @@ macro_rules! codes {
 
 codes! {
     // Any route.
+    MalformedRequest, "malformed_request", final, none,
+        "What came is no HTTP request",
+        "Send HTTP/1.1, with one Host header and without characters that no header may have.";
+    UriTooLong, "uri_too_long", final, none,
+        "The address of the request is too long",
+        "An address has at most 65534 bytes; send the rest in a body.";
+    HeadersTooLarge, "headers_too_large", final, none,
+        "The request has too many headers, or too large ones",
+        "Send at most 100 headers, of less than 128 KiB together.";
     Unauthorized, "unauthorized", final, none,
         "The token is missing or wrong",
         "Send the token of the daemon's token file as 'Authorization: Bearer <token>'.";

@@ -14,7 +14,7 @@ use super::{ApiError, ErrorCode};
 use crate::{domain::RequestId, metrics::RequestMetrics};
 
 /// Carries the request's id in every response.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Gives the request an id, answers panics, puts the id into problems, counts and logs one line. The line has no query, no
 /// header and no body: secrets and prompts live there.

@@ -1,5 +1,6 @@
 //! Owns the listening side: connections are taken until the shutdown begins.
 
+mod refusal;
 mod visit;
 
 use std::{future::pending, pin::pin, sync::Arc, time::Duration};
@@ -151,10 +152,7 @@ impl Connection {
             router,
             end,
         } = self;
-        let io = Watched {
-            io,
-            visit: Arc::clone(&visit),
-        };
+        let io = Watched::new(io, Arc::clone(&visit));
         let mut phase = visit.phase();
         let asked = Arc::clone(&visit);
         let service = service_fn(move |request: hyper::Request<Incoming>| {

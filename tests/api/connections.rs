@@ -121,6 +121,40 @@ async fn connections_at_work_have_all_their_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_closes_its_side_is_answered_and_so_is_what_is_no_request() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let get = head(&daemon, "GET /v1/sessions HTTP/1.1");
+    let mut stream = connect(&daemon).await;
+    stream.write_all(format!("{get}\r\n").as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let answer = until_closed(stream).await;
+    assert!(answer.ends_with(r#"{"items":[],"next_cursor":null}"#), "{answer}");
+
+    let many: String = (0..150).map(|n| format!("x-{n}: y\r\n")).collect();
+    let long = head(&daemon, &format!("GET /{} HTTP/1.1", "x".repeat(70_000)));
+    for (sent, status, code) in [
+        ("GET / HTTP/9.9\r\n\r\n".to_owned(), 400, "malformed_request"),
+        (format!("{get}bad\0name: x\r\n\r\n"), 400, "malformed_request"),
+        (format!("{get}{many}\r\n"), 431, "headers_too_large"),
+        (format!("{long}\r\n"), 414, "uri_too_long"),
+    ] {
+        let mut stream = connect(&daemon).await;
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let answer = until_closed(stream).await;
+        let (head, body) = answer
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("{answer}"));
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+        assert!(head.contains("content-type: application/problem+json"), "{head}");
+        let problem: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(
+            (&problem["code"], &problem["status"]),
+            (&json!(code), &json!(status))
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_without_a_token_lock_nobody_out() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SERVER_MAX_UNAUTHENTICATED_CONNECTIONS", "16")

@@ -10,7 +10,10 @@ use tokio_tungstenite::{
         Error, Message,
         client::IntoClientRequest as _,
         http::{HeaderValue, Response},
-        protocol::frame::CloseFrame,
+        protocol::frame::{
+            CloseFrame, Frame,
+            coding::{Data, OpCode},
+        },
     },
 };
 use trunkline::{domain::SessionId, http::serve, journal::Source};
@@ -209,6 +212,10 @@ async fn frames_that_are_not_taken_are_told_by_their_code() {
     let limit = MAX_PROMPT_BYTES + 1024 * 1024;
     for (message, code) in [
         (Message::binary(vec![1]), 1003),
+        (
+            Message::Frame(Frame::message(vec![0xff], OpCode::Data(Data::Text), true)),
+            1007,
+        ),
         (Message::text(" ".repeat(limit + 1)), 1009),
         // This one is so large that it is not read at all.
         (Message::text(" ".repeat(limit + 4 * 1024 * 1024)), 1009),

@@ -12,7 +12,8 @@ use crate::domain::ErrorCode;
 pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
     use ErrorCode as E;
     match code {
-        E::HostMissing
+        E::MalformedRequest
+        | E::HostMissing
         | E::BodyUnreadable
         | E::InvalidJson
         | E::InvalidQuery
@@ -41,6 +42,8 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::WebhookNotFound
         | E::LoginNotFound => StatusCode::NOT_FOUND,
         E::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        E::UriTooLong => StatusCode::URI_TOO_LONG,
+        E::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         E::IdempotencyConflict
         | E::IdempotencyInProgress
         | E::OutcomeUnknown

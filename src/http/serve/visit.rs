@@ -15,6 +15,7 @@ use std::{
 };
 
 use axum::body::{Body, Bytes, HttpBody};
+use bytes::Buf as _;
 use hyper::{
     body::{Frame, SizeHint},
     rt::ReadBufCursor,
@@ -26,6 +27,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::refusal;
+
+/// How long a client that sends no more waits for its answer. One that has left looks the same.
+const AFTER_END: Duration = Duration::from_secs(1);
 /// The size of one read.
 const PIECE_BYTES: usize = 16 << 10;
 
@@ -79,6 +84,10 @@ impl Visit {
     pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
         self.phase.send_replace(Phase::Work);
         UnderWay(Arc::clone(self))
+    }
+
+    fn is_at_work(&self) -> bool {
+        *self.phase.borrow() == Phase::Work
     }
 
     /// Bytes came.
@@ -181,11 +190,35 @@ impl Strangers {
     }
 }
 
-/// A connection whose first bytes after an answer are noticed.
+/// A connection whose first bytes after an answer are noticed, and whose client may say that it sends no more.
 #[derive(Debug)]
 pub(super) struct Watched<Io> {
-    pub(super) io: Io,
-    pub(super) visit: Arc<Visit>,
+    io: Io,
+    visit: Arc<Visit>,
+    /// Set when the client sends no more: the time for the answer to its last request.
+    sent_all: Option<Pin<Box<Sleep>>>,
+    /// The rest of the answer to what is no request.
+    refusal: Option<Bytes>,
+}
+
+impl<Io> Watched<Io> {
+    pub(super) fn new(io: Io, visit: Arc<Visit>) -> Self {
+        Self {
+            io,
+            visit,
+            sent_all: None,
+            refusal: None,
+        }
+    }
+
+    /// The end of what the client sends, which may be its leave: it is told once the answer has had its time.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        let sent_all = self.sent_all.get_or_insert_with(|| Box::pin(sleep(AFTER_END)));
+        if self.visit.is_at_work() {
+            ready!(sent_all.as_mut().poll(cx));
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl<Io: AsyncRead + Unpin> hyper::rt::Read for Watched<Io> {
@@ -194,6 +227,9 @@ impl<Io: AsyncRead + Unpin> hyper::rt::Read for Watched<Io> {
         cx: &mut Context<'_>,
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<std::io::Result<()>> {
+        if self.sent_all.is_some() {
+            return self.poll_end(cx);
+        }
         // The cursor's own room cannot be lent without unsafe code.
         let mut piece = [0; PIECE_BYTES];
         let readable = self.visit.readable.load(Ordering::Relaxed);
@@ -210,6 +246,8 @@ impl<Io: AsyncRead + Unpin> hyper::rt::Read for Watched<Io> {
                 self.visit.bound(readable - piece.filled().len());
             }
             buf.put_slice(piece.filled());
+        } else if room > 0 {
+            return self.poll_end(cx);
         }
         Poll::Ready(Ok(()))
     }
@@ -221,7 +259,20 @@ impl<Io: AsyncWrite + Unpin> hyper::rt::Write for Watched<Io> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
+        let this = &mut *self;
+        if this.refusal.is_none() {
+            this.refusal = refusal::in_place_of(bytes);
+        }
+        let Some(refusal) = &mut this.refusal else {
+            return Pin::new(&mut this.io).poll_write(cx, bytes);
+        };
+        while !refusal.is_empty() {
+            match ready!(Pin::new(&mut this.io).poll_write(cx, refusal))? {
+                0 => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
+                written => refusal.advance(written),
+            }
+        }
+        Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
@@ -237,6 +288,9 @@ impl<Io: AsyncWrite + Unpin> hyper::rt::Write for Watched<Io> {
         cx: &mut Context<'_>,
         pieces: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
+        if let [one] = pieces {
+            return self.poll_write(cx, one);
+        }
         Pin::new(&mut self.io).poll_write_vectored(cx, pieces)
     }
 

@@ -29,6 +29,8 @@ pub(super) enum Close {
     Forbidden,
     /// What came is no WebSocket frame.
     Protocol,
+    /// A text came that is no UTF-8.
+    NoText,
     /// The client does not take what it is sent.
     Slow,
     /// The client does not answer pings.
@@ -76,6 +78,7 @@ impl Close {
             Self::Shutdown => 1001,
             Self::Protocol => 1002,
             Self::Binary => 1003,
+            Self::NoText => 1007,
             Self::Unproven => 1008,
             Self::TooBig => 1009,
             Self::Journal => 1011,
@@ -98,6 +101,7 @@ impl Close {
             Self::Binary => "binary frame",
             Self::TooBig => "message too big",
             Self::Protocol => "protocol error",
+            Self::NoText => "text is no UTF-8",
             Self::Slow => "client too slow",
             Self::Silent => "client silent",
             Self::Exited => "the process has ended",
@@ -121,6 +125,7 @@ impl Close {
             Self::Shutdown => again("the daemon stops"),
             Self::CutShort => "the daemon stops".to_owned(),
             Self::Protocol => "what came is no valid WebSocket frame".to_owned(),
+            Self::NoText => "the text is no valid UTF-8".to_owned(),
             Self::Binary => "binary frames are not taken; send text".to_owned(),
             Self::Unproven => "no valid auth line came in time".to_owned(),
             Self::TooBig => "the message is over server.max_prompt_bytes".to_owned(),

@@ -311,9 +311,8 @@ impl Ended {
             }
             // A program that is killed says no farewell.
             Some(tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => Self::Gone,
-            Some(tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_)) => {
-                Self::CloseUnread(Close::Protocol)
-            }
+            Some(tungstenite::Error::Protocol(_)) => Self::CloseUnread(Close::Protocol),
+            Some(tungstenite::Error::Utf8(_)) => Self::CloseUnread(Close::NoText),
             _ => Self::Gone,
         }
     }
