@@ -1,5 +1,7 @@
 //! Owns how the command line reads the configuration, and `config`, which prints it.
 
+use std::path::PathBuf;
+
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
@@ -11,6 +13,9 @@ use super::{
     reach, view,
 };
 use crate::config::{self, FlagValue, Loaded, Sources};
+
+/// The working directory of a process whose own was deleted: nothing is below it.
+const GONE: &str = "/proc/self/cwd";
 
 /// Reads the configuration with the flags on top. Warnings are printed.
 pub(super) fn load(common: &Common, flags: Vec<FlagValue>) -> Result<Loaded, CliError> {
@@ -36,7 +41,8 @@ fn sources(common: &Common, mut flags: Vec<FlagValue>) -> Result<Sources, CliErr
         file: common.config.clone(),
         environment,
         flags,
-        current_dir: std::env::current_dir().context("cannot find the current directory")?,
+        // One that was deleted matters to relative paths only, which do not exist then.
+        current_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(GONE)),
     })
 }
 

@@ -168,7 +168,8 @@ fn path_of(name: &OsStr) -> io::Result<PathBuf> {
     };
     let named = Path::new(name);
     let found = if named.components().count() > 1 {
-        Some(std::path::absolute(named)?)
+        // In a directory that was deleted, no relative path leads anywhere.
+        std::path::absolute(named).ok()
     } else {
         let dirs = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&dirs)
