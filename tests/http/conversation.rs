@@ -208,3 +208,41 @@ async fn content_is_passed_on_byte_for_byte_and_noise_is_left_out() {
     assert!(answer.text.contains(r#""content":"plain""#), "{}", answer.text);
     assert_eq!(answer.text.matches(r#""role":"#).count(), 2, "{}", answer.text);
 }
+
+#[tokio::test]
+async fn what_the_cli_writes_in_a_persons_place_says_so() {
+    let bed = Bed::start().await;
+    let of_cli = |content: Value, more: Value| {
+        let mut line = json!({"type": "user", "uuid": "c", "parent_tool_use_id": null, "message": {"role": "user", "content": content}});
+        line.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        line.to_string()
+    };
+    let lines = [
+        prompt(PROMPT, "Hi"),
+        of_cli(
+            json!([{"type": "tool_result", "tool_use_id": "t", "content": "done"}]),
+            json!({}),
+        ),
+        of_cli(
+            json!([{"type": "text", "text": "[Request interrupted by user]"}]),
+            json!({}),
+        ),
+        of_cli(
+            json!("This session is being continued"),
+            json!({"isSynthetic": true}),
+        ),
+        of_cli(
+            json!("<local-command-stdout>Compacted</local-command-stdout>"),
+            json!({"isReplay": true}),
+        ),
+        of_cli(json!("Look for it"), json!({"parent_tool_use_id": "t2"})),
+    ];
+    let items = messages(&bed, session(&bed, &lines).await, 50).await;
+    let synthetic: Vec<_> = items
+        .iter()
+        .map(|item| item.get("synthetic") == Some(&json!(true)))
+        .collect();
+    assert_eq!(synthetic, [false, false, true, true, true, false], "{items:#?}");
+}

@@ -51,6 +51,7 @@ struct Item {
     last_seq: Seq,
     /// Whether it was put together from deltas; whole lines replace it.
     from_deltas: bool,
+    is_synthetic: bool,
 }
 
 enum Content {
@@ -179,6 +180,8 @@ impl Builder {
         let Some(message) = parse(line.message) else {
             return;
         };
+        let is_of_agent = line.parent_tool_use_id.is_some() || has_tool_result(message.content);
+        let is_synthetic = record.source == Source::Cli && !is_of_agent;
         self.items.push(Item {
             seq: record.seq,
             at: record.at,
@@ -189,6 +192,7 @@ impl Builder {
             content: Content::Whole(message.content.to_owned()),
             last_seq: record.seq,
             from_deltas: false,
+            is_synthetic,
         });
     }
 
@@ -241,6 +245,7 @@ impl Builder {
             content,
             last_seq: record.seq,
             from_deltas: false,
+            is_synthetic: false,
         });
     }
 
@@ -279,6 +284,7 @@ impl Builder {
                         content: Content::Blocks(streaming.blocks()),
                         last_seq: record.seq,
                         from_deltas: true,
+                        is_synthetic: false,
                     });
                 }
             }
@@ -339,6 +345,17 @@ impl Builder {
     }
 }
 
+/// Whether the content of a user message gives back what a tool did.
+fn has_tool_result(content: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    let blocks = serde_json::from_str::<Vec<Block<'_>>>(content.get()).unwrap_or_default();
+    blocks.iter().any(|block| block.kind == "tool_result")
+}
+
 fn parse(message: Option<&RawValue>) -> Option<Message<'_>> {
     serde_json::from_str(message?.get()).ok()
 }
@@ -376,6 +393,7 @@ impl Item {
             message_id: self.message_id,
             content: self.content.finish()?,
             parent_tool_use_id: self.parent,
+            synthetic: self.is_synthetic,
         })
     }
 }

@@ -183,6 +183,10 @@ pub(in crate::http) struct ConversationItem {
     /// The tool call of the sub-agent that speaks; absent for the main conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) parent_tool_use_id: Option<String>,
+    /// `true` when the CLI wrote it in a person's place: a summary, the output of a command, the note of an interruption. Absent
+    /// otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(in crate::http) synthetic: bool,
 }
 
 /// A page of a conversation, in its order.

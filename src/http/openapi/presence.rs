@@ -13,7 +13,10 @@ const ANSWERS: [(&str, &[&str]); 47] = [
     ("AttentionState", &[]),
     ("Cli", &[]),
     ("CliStatus", &[]),
-    ("ConversationItem", &["message_id", "parent_tool_use_id"]),
+    (
+        "ConversationItem",
+        &["message_id", "parent_tool_use_id", "synthetic"],
+    ),
     ("ConversationPage", &["next_before"]),
     ("DaemonConfiguration", &[]),
     ("EventPage", &["missing", "next_before"]),
