@@ -107,14 +107,25 @@ pub(super) const fn code_of_launch(cause: Option<LaunchFailureCause>) -> &'stati
     }
 }
 
+/// The work of a process at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Nothing was left to do.
+    Done,
+    /// Background tasks ran, and no turn.
+    Background,
+    /// A turn or a prompt was open.
+    Turn,
+}
+
 /// The state of a session after its process ended. `exit` is `None` when nobody saw the end; `ready` says whether
-/// `initialize` was answered; `resumed` whether it was to go on with a conversation; `cut_short` whether a turn or prompt was
-/// open; `said` is the error that the CLI said last.
+/// `initialize` was answered; `resumed` whether it was to go on with a conversation; `work` is what the end cut short; `said` is
+/// the error that the CLI said last.
 pub(super) fn rest_after(
     exit: Option<&RunExit>,
     ready: bool,
     resumed: bool,
-    cut_short: bool,
+    work: Work,
     said_error: Option<&SaidError>,
 ) -> (SessionState, Option<FailReason>) {
     let Some(exit) = exit else {
@@ -153,7 +164,7 @@ pub(super) fn rest_after(
         };
         return failed(code, format!("{how}{}", tail(&said)));
     }
-    if exit.code == Some(0) && !cut_short {
+    if exit.code == Some(0) && work == Work::Done {
         return (SessionState::Stopped, None);
     }
     let code = if exit.signal.is_some() {
@@ -161,7 +172,11 @@ pub(super) fn rest_after(
     } else {
         "cli_exited"
     };
-    let when = if cut_short { " in the middle of a turn" } else { "" };
+    let when = match work {
+        Work::Done => "",
+        Work::Background => " while background tasks ran",
+        Work::Turn => " in the middle of a turn",
+    };
     failed(code, format!("the CLI {}{when}{}", how(exit), tail(&said)))
 }
 
@@ -261,7 +276,8 @@ mod tests {
     }
 
     fn check(exit: &RunExit, ready: bool, cut_short: bool, state: SessionState, code: Option<&str>) {
-        let (found, reason) = rest_after(Some(exit), ready, false, cut_short, None);
+        let work = if cut_short { Work::Turn } else { Work::Done };
+        let (found, reason) = rest_after(Some(exit), ready, false, work, None);
         assert_eq!(
             (found, reason.as_ref().map(|r| r.code.as_str())),
             (state, code),
@@ -326,7 +342,7 @@ mod tests {
         ] {
             let mut exit = exit(None, None, StopIntent::None);
             exit.spawn_error = Some(format!("{cause}: what the system said"));
-            let (_, reason) = rest_after(Some(&exit), false, false, false, None);
+            let (_, reason) = rest_after(Some(&exit), false, false, Work::Done, None);
             assert_eq!(reason.map(|reason| reason.code).as_deref(), Some(code));
         }
     }
@@ -338,7 +354,7 @@ mod tests {
             api_status: None,
         };
         let exit = exit(Some(1), None, StopIntent::None);
-        let (_, reason) = rest_after(Some(&exit), false, true, false, Some(&error));
+        let (_, reason) = rest_after(Some(&exit), false, true, Work::Done, Some(&error));
         assert_eq!(reason.map(|r| r.code).as_deref(), Some("conversation_not_found"));
     }
 
@@ -357,7 +373,7 @@ mod tests {
                     stderr_tail: stderr.to_owned(),
                     ..exit(Some(1), None, StopIntent::None)
                 };
-                let (_, reason) = rest_after(Some(&exit), ready, false, false, None);
+                let (_, reason) = rest_after(Some(&exit), ready, false, Work::Done, None);
                 assert_eq!(is_permanent(&reason.unwrap(), Some(&exit)), permanent, "{stderr}");
             }
         }
@@ -365,7 +381,7 @@ mod tests {
             spawn_error: Some("No such file or directory".to_owned()),
             ..unseen()
         };
-        let (_, reason) = rest_after(Some(&missing), false, false, false, None);
+        let (_, reason) = rest_after(Some(&missing), false, false, Work::Done, None);
         assert!(is_permanent(&reason.unwrap(), Some(&missing)));
         let (_, late) = start_timed_out(5, None);
         assert!(is_permanent(&late.unwrap(), None));
@@ -375,7 +391,7 @@ mod tests {
 
     #[test]
     fn an_unseen_end_is_a_failure() {
-        let (state, reason) = rest_after(None, true, false, false, None);
+        let (state, reason) = rest_after(None, true, false, Work::Done, None);
         assert_eq!(state, SessionState::Failed);
         assert_eq!(reason.map(|r| r.code).as_deref(), Some("keeper_lost"));
     }
@@ -391,7 +407,7 @@ mod tests {
                 words: words.to_owned(),
                 api_status,
             });
-            let (_, reason) = rest_after(Some(&exit), false, resumed, false, error.as_ref());
+            let (_, reason) = rest_after(Some(&exit), false, resumed, Work::Done, error.as_ref());
             let reason = reason.unwrap();
             assert!(reason.detail.contains(words) && reason.detail.contains(stderr.trim()));
             (reason.code.clone(), is_permanent(&reason, Some(&exit)))

@@ -104,6 +104,11 @@ impl Machine {
         };
         let exit = exit.map(|exit| exit::asked_for(exit, run.stop_asked));
         let cut_short = self.turn.is_some() || !self.prompts.is_empty();
+        let work = match (cut_short, self.background_tasks) {
+            (true, _) => exit::Work::Turn,
+            (false, 0) => exit::Work::Done,
+            (false, _) => exit::Work::Background,
+        };
         let begun = self.begun();
         let asked = |it: &mut Arc<Approval>| it.kind != ApprovalKind::Deferred;
         let abandoned: Vec<_> = self.approvals.extract_if(.., asked).collect();
@@ -145,7 +150,7 @@ impl Machine {
                 match exit.filter(|exit| ends_turn && exit.signal.is_none()) {
                     // Some versions of the CLI end with their interrupted turn. It has done all that was asked of it.
                     Some(_) => (SessionState::Stopped, None),
-                    None => exit::rest_after(exit, run.ready, run.resumed, cut_short, error),
+                    None => exit::rest_after(exit, run.ready, run.resumed, work, error),
                 }
             }
         };

@@ -399,6 +399,17 @@ fn a_process_that_dies_in_a_turn_leaves_nothing_open() {
 }
 
 #[test]
+fn an_end_that_nobody_asked_for_is_no_stop_while_background_tasks_run() {
+    let mut bench = Bench::ready();
+    bench.cli(r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"b1"}]}"#);
+    bench.exit(Some(0), None, StopIntent::None);
+    bench.is(SessionState::Failed);
+    let reason = bench.machine.reason().unwrap();
+    assert_eq!(reason.code, "cli_exited");
+    assert!(reason.detail.contains("background tasks"), "{}", reason.detail);
+}
+
+#[test]
 fn a_stop_is_a_stop_whatever_the_code() {
     let mut bench = Bench::ready();
     bench.prompt(1);
