@@ -190,7 +190,9 @@ fn wanted(headers: &HeaderMap) -> Option<Format> {
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, ApiError> {
-    let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) else {
+    // As the document has it, none may be written as null.
+    let value = headers.get(LAST_EVENT_ID);
+    let Some(value) = value.filter(|value| !value.is_empty() && *value != "null") else {
         return Ok(None);
     };
     value
