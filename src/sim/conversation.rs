@@ -162,6 +162,11 @@ impl Conversation {
     pub(super) fn end_turn(&mut self, used: Tokens) -> io::Result<()> {
         self.stored.turns += 1;
         self.stored.totals += used;
+        self.save()
+    }
+
+    /// Keeps what there is.
+    pub(super) fn save(&self) -> io::Result<()> {
         if let Some(directory) = self.file.parent() {
             fs::create_dir_all(directory)?;
         }

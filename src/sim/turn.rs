@@ -51,6 +51,8 @@ impl<W: Write> Agent<W> {
         }
         let prompt_uuid = prompt.uuid.clone().unwrap_or_default();
         self.conversation.add(&prompt_uuid, "user", &prompt.text);
+        // A process that ends in its first turn leaves a conversation to go on with, as that of the agent CLI does.
+        self.conversation.save()?;
         let mut record = Record::default();
         let outcome = self.act(prompt, &mut record);
         let aborted = match outcome {
