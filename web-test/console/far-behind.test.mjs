@@ -86,3 +86,25 @@ test('a page that missed thousands of records stays where it was, and an upgrade
   await feed.getByText('End 3').waitFor();
   await person.clean();
 });
+
+test('a link to a record shows it, and goes on showing it when older ones come before it', { timeout: 120_000 }, async () => {
+  const { browser, world } = here;
+  const person = await Person.at(browser, world.url);
+  await person.signIn(await world.address());
+  const { id } = await world.ask('/v1/sessions', { body: { cwd: world.work, prompt: acts('Write much', Array.from({ length: 500 }, (_, n) => ({ text: `Step ${n}` }))) } });
+  await until('the turn ends', async () => (await world.ask(`/v1/sessions/${id}`)).turns === 1);
+  const { items, head_seq: head } = await world.ask(`/v1/sessions/${id}/events?limit=5000`);
+  const said = items.filter(({ data }) => data?.type === 'assistant').map(({ seq, data }) => ({ seq, text: data.message.content[0].text }));
+  // Of the 200 records that a page begins with, this one is among the first.
+  const linked = said.find(({ seq }) => seq > head - 190);
+  const page = await person.page(`/s/${id}/r/${linked.seq}`);
+  const feed = page.getByRole('feed', { name: 'Transcript' });
+  await until('older records came', async () => Number(await feed.locator('article').last().getAttribute('aria-setsize')) > 250);
+  const row = feed.locator('article.is-current');
+  await until('the linked row is in sight', async () => (await row.count()) === 1 && (await row.innerText()) === linked.text && await row.evaluate((one) => {
+    const { top, bottom } = one.getBoundingClientRect();
+    const place = one.closest('[role=feed]').getBoundingClientRect();
+    return top >= place.top && bottom <= place.bottom;
+  }));
+  await person.clean();
+});

@@ -116,7 +116,6 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     growth.observe(element);
     onCleanup(() => growth.disconnect());
   });
-  createEffect(on(() => virtual.getTotalSize(), sticking.settle));
   createEffect(on(sticking.isStuck, (isStuck) => { if (!isStuck) setLeftAt(folded().lastSeq); }));
 
   const mayLoad = () => {
@@ -124,8 +123,13 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     if (element === undefined || !isMain || !conversation.isOpened() || !conversation.hasOlder()) return;
     if (element.scrollTop < SCREENS_ABOVE * element.clientHeight) void conversation.loadOlder().catch(() => undefined);
   };
-  // The new height holds from the next frame on.
-  createEffect(on([rows, conversation.isOpened], () => requestAnimationFrame(mayLoad)));
+  // The new height holds from the next frame on; it is looked at once, however much has come.
+  let looksAt = 0;
+  createEffect(on([rows, conversation.isOpened], () => {
+    cancelAnimationFrame(looksAt);
+    looksAt = requestAnimationFrame(mayLoad);
+  }));
+  onCleanup(() => cancelAnimationFrame(looksAt));
 
   if (isMain) {
     watchSeen(conversation, sticking.isStuck);
@@ -138,7 +142,11 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     if (index === undefined) return;
     reading.setCurrent(key);
     if (index < rows().length - 1) sticking.release();
-    virtual.scrollToIndex(index, { align });
+    const element = scroller();
+    if (align === 'center' && element !== undefined) {
+      // Older rows may come before it meanwhile: it is held by its key, as its number becomes another one.
+      holdRow(element, key, element.clientHeight / 3, () => virtual.scrollToIndex(indexOf().get(key) ?? index, { align }));
+    } else virtual.scrollToIndex(index, { align });
     requestAnimationFrame(() => scroller()?.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true }));
   };
 
@@ -184,16 +192,18 @@ function Article(props: {
 }) {
   let element: HTMLElement | undefined;
   const row = createMemo<Row | undefined>((before) => props.row() ?? before, undefined, { equals: isSameRow });
+  // With each delta there is another list of rows, in which this one most often stands where it stood.
+  const index = createMemo(() => props.index());
   createEffect(() => {
-    const index = props.index();
+    const at = index();
     if (element === undefined) return;
-    element.dataset.index = String(index);
+    element.dataset.index = String(at);
     props.measure(element);
   });
   return (
     <Show when={row()}>{(shown) => (
-      <article ref={element} data-key={props.rowKey} data-index={props.index()} class={`entry is-entry-${shown().kind}`} classList={{ 'is-current': props.isCurrent() }}
-        tabIndex={-1} aria-label={spelledOut(nameOf(shown()))} aria-posinset={props.index() + 1} aria-setsize={props.count()} onClick={props.choose}>
+      <article ref={element} data-key={props.rowKey} data-index={index()} class={`entry is-entry-${shown().kind}`} classList={{ 'is-current': props.isCurrent() }}
+        tabIndex={-1} aria-label={spelledOut(nameOf(shown()))} aria-posinset={index() + 1} aria-setsize={props.count()} onClick={props.choose}>
         <RowView row={shown()} />
         <Show when={!BARE.has(shown().kind)}><RowMenu row={shown()} acts={props.acts} isCurrent={props.isCurrent()} /></Show>
       </article>
