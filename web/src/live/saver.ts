@@ -5,10 +5,12 @@ import { choices } from '../parts/choices';
 export const savesData = (): boolean =>
   choices().saver || (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
 
+/** Pieces that come within one frame of the page are one: a flood would otherwise be parsed piece by piece, and no frame be drawn. */
+const FRAME_MS = 16;
 /** The requests to the daemon for an open conversation. `stub_above`: a larger record comes on request alone. */
-export interface Share { stub_above: number; coalesce?: number; without?: string }
+export interface Share { stub_above: number; coalesce: number; without?: string }
 
-const WHOLE: Share = { stub_above: 65_536 };
+const WHOLE: Share = { stub_above: 65_536, coalesce: FRAME_MS };
 /** Pieces of a text are joined, larger results come on a tap, and what changes nothing on the page does not come. */
 const SPARING: Share = { stub_above: 16_384, coalesce: 250, without: 'cli.tool_progress,cli.transcript_mirror,cli.keep_alive,cli.control_response' };
 
