@@ -8,7 +8,7 @@ import type { ApprovalSummary, AttachedClient, Session } from '../daemon/types';
 import { Fold, lineOf } from '../fold/fold';
 import type { Folded, Line, Picture, PromptBlock } from '../fold/model';
 import { localPrompt } from '../fold/prompts';
-import { str } from '../fold/raw';
+import { raw, str } from '../fold/raw';
 import { watchCompany } from './company';
 import { FlushClock } from './flush';
 import { savesData, shareOf } from './saver';
@@ -66,6 +66,8 @@ export interface Conversation {
 
 /** The records with which a conversation is opened, and the size of a page of older ones. */
 const PAGE = 200;
+/** A page of little but pieces of messages gives hardly a row: the next one is larger, up to this size. */
+const LARGEST_PAGE = 5_000;
 /** More missed records, or characters, than that are not applied: the end is opened anew. */
 const MOST_MISSED = 5_000;
 const MOST_MISSED_SIZE = 8_000_000;
@@ -100,6 +102,7 @@ export function openConversation(id: string): Conversation {
   let heldSize = 0;
   let mostHeld = MOST_HELD;
   let isAtEnd: Accessor<boolean> = () => false;
+  let olderPage = PAGE;
   let loading: Promise<void> | undefined;
   const asked = new Set<number>();
   const listeners = new Set<(frame: Frame) => void>();
@@ -283,7 +286,7 @@ export function openConversation(id: string): Conversation {
     return waiting.some((one) => one.uuid === uuid) || blocks.some((block) => block.kind === 'prompt' && block.uuid === uuid);
   }
 
-  function loadOlder(limit = PAGE): Promise<void> {
+  function loadOlder(limit = olderPage): Promise<void> {
     loading ??= (async () => {
       const mine = fold;
       const query = { order: 'desc' as const, before: fold.folded.firstSeq, limit, stub_above: shareOf(savesData()).stub_above };
@@ -292,6 +295,8 @@ export function openConversation(id: string): Conversation {
       if (mine !== fold) return;
       for (const gap of page.missing ?? []) fold.gap(gap.first_seq, gap.last_seq);
       const lines = page.items.map((item) => lineOf(item as unknown as Frame)).filter((line) => line !== null);
+      const pieces = lines.filter((line) => raw(line.data).type === 'stream_event').length;
+      olderPage = pieces > lines.length / 2 ? Math.min(LARGEST_PAGE, olderPage * 4) : PAGE;
       fold.add(lines);
       // Where the end alone does not fill the screen, what is before it stays.
       if (isAtEnd()) mostHeld += lines.length;
@@ -313,7 +318,7 @@ export function openConversation(id: string): Conversation {
       return base === undefined ? undefined : { ...base, ...lobby.byId[id] } as Session;
     },
     async loadTo(seq) {
-      while (fold.folded.firstSeq > seq && hasOlder()) await loadOlder(Math.min(5_000, Math.max(PAGE, fold.folded.firstSeq - seq + 20)));
+      while (fold.folded.firstSeq > seq && hasOlder()) await loadOlder(Math.min(LARGEST_PAGE, Math.max(PAGE, fold.folded.firstSeq - seq + 20)));
     },
     echo(uuid, text, pictures = []) {
       if (!isInJournal(uuid)) setEchoes((all) => [...all.filter((one) => one.uuid !== uuid), localPrompt(uuid, text, pictures, new Date().toISOString())]);
