@@ -1,5 +1,4 @@
 // Owns the menu of a row: everything that its keys do, as words for a pointer or a finger. It is made when it is first wanted.
-import Ellipsis from 'lucide-solid/icons/ellipsis';
 import { Show, createSignal } from 'solid-js';
 import { hintOf } from '../parts/keys';
 import { Menu, type MenuGroup } from '../parts/menu';
@@ -10,6 +9,11 @@ import type { Row } from './rows';
 import './row-menu.css';
 
 const GROUPS: readonly RowAct['group'][] = ['copy', 'record', 'branch', 'go'];
+
+/** Three dots. Each row has them, so that they are one element that is copied, and no component. */
+const Dots = () => (
+  <svg width="16" height="16" viewBox="0 0 24 24" fill="currentColor" aria-hidden="true"><circle cx="5" cy="12" r="2" /><circle cx="12" cy="12" r="2" /><circle cx="19" cy="12" r="2" /></svg>
+);
 
 /** The button with its menu. Tab comes to that of the row of the moment. */
 export function RowMenu(props: { row: Row; acts: readonly RowAct[]; isCurrent: boolean }) {
@@ -29,10 +33,10 @@ export function RowMenu(props: { row: Row; acts: readonly RowAct[]; isCurrent: b
     <div class="row-menu">
       <Show when={isWanted()} fallback={
         <button type="button" class="plain menu-button" tabIndex={props.isCurrent ? 0 : -1} aria-haspopup="menu" aria-label={label()} title="More for this row" onClick={want}>
-          <Ellipsis size={16} aria-hidden="true" />
+          <Dots />
         </button>
       }>
-        <Menu label={label()} title="More for this row" open={isOpen()} onOpen={setOpen} groups={groups()}><Ellipsis size={16} aria-hidden="true" /></Menu>
+        <Menu label={label()} title="More for this row" open={isOpen()} onOpen={setOpen} groups={groups()}><Dots /></Menu>
       </Show>
     </div>
   );

@@ -2,7 +2,7 @@
 import { A } from '@solidjs/router';
 import { Match, Show, Switch, createMemo } from 'solid-js';
 import { whoOf } from '../lobby/request';
-import { clock, exact, many, money, now } from '../parts/time';
+import { clock, exact, many, money, now, once } from '../parts/time';
 import { Markdown } from '../text/markdown';
 import { SafeText } from '../text/safe';
 import { AgentGroup } from './cards/agent';
@@ -64,8 +64,10 @@ function BeginRow(props: { row: Of<'begin'> }) {
   );
 }
 
-const timeOf = (at: string): string => new Intl.DateTimeFormat(undefined, { timeStyle: 'short' }).format(Date.parse(at));
-const dayOf = (at: string): string => new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'long', hour: '2-digit', minute: '2-digit' }).format(Date.parse(at));
+const times = once(() => new Intl.DateTimeFormat(undefined, { timeStyle: 'short' }));
+const days = once(() => new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'long', hour: '2-digit', minute: '2-digit' }));
+const timeOf = (at: string): string => times().format(Date.parse(at));
+const dayOf = (at: string): string => days().format(Date.parse(at));
 
 function TextRow(props: { row: Of<'text'> }) {
   const part = () => props.row.block.parts[props.row.part];
@@ -111,7 +113,8 @@ function ThinkingRow(props: { row: Of<'thinking'> }) {
   const reading = useReading();
   const block = () => props.row.block;
   const isOpen = () => reading.isOpen(props.row.key, false);
-  const lastLine = () => block().text.trimEnd().split('\n').at(-1)?.slice(-160) ?? '';
+  // The end is enough: a long thought is not cut into lines for each of its pieces.
+  const lastLine = () => block().text.slice(-2_000).trimEnd().split('\n').at(-1)?.slice(-160) ?? '';
   const word = () => (block().ms === null ? 'Thought' : `Thought ${block().ms! < 1000 ? 'briefly' : `${Math.round(block().ms! / 1000)} s`}`);
   return (
     <div class="call thinking" classList={{ 'is-open': isOpen() }}>

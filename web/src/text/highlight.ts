@@ -7,6 +7,8 @@ import type { Done, Job } from './worker';
 import workerAddress from './worker?worker&url';
 
 const MOST_COLOURED = 100_000;
+/** A block that stands so long gets its colours. */
+const COLOURED_AFTER_MS = 50;
 const LONGEST_LINE = 4_000;
 
 let worker: Worker | null | undefined;
@@ -61,11 +63,15 @@ const asNode = ({ text, kind }: Scoped): Node[] => {
 export function highlightInto(code: HTMLElement, text: string, language: string, join: ((lines: Node[][]) => Node[]) | null): void {
   if (!isColourable(text, language)) return;
   const first = code.firstChild;
-  void inWorker({ kind: 'highlight', text, language }).then((result) => {
-    if (result === null || code.firstChild !== first) return;
-    const stretches = result as Scoped[];
-    code.replaceChildren(...(join === null ? stretches.flatMap(asNode) : join(byLine(stretches).map((line) => line.flatMap(asNode)))));
-  });
+  setTimeout(() => {
+    // In a flood a block may have passed by already.
+    if (!code.isConnected || code.firstChild !== first) return;
+    void inWorker({ kind: 'highlight', text, language }).then((result) => {
+      if (result === null || code.firstChild !== first) return;
+      const stretches = result as Scoped[];
+      code.replaceChildren(...(join === null ? stretches.flatMap(asNode) : join(byLine(stretches).map((line) => line.flatMap(asNode)))));
+    });
+  }, COLOURED_AFTER_MS);
 }
 
 /** The lines of a text in their stretches; `null`: they stay plain. */
