@@ -1,7 +1,7 @@
 // Owns the measurements: each is taken of one daemon and session, so that the empty one is measured in the same way.
 import { existsSync, statSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { DIST, heap, idle, open } from './place.mjs';
+import { DIST, heap, idle, open, session } from './place.mjs';
 import { LAST_WORDS, flood, paced, prompt } from './records.mjs';
 
 const NEWEST = { selector: '[role=feed] article', text: LAST_WORDS };
@@ -37,21 +37,23 @@ export async function openNewest(who, id, more) {
   return { ms, longest, mb };
 }
 
-/** A turn of very many deltas in `id`, with `seen` open. */
-export async function deltas(who, world, id, seen, count) {
-  const { page, cdp } = await open(who, `/s/${seen}`, NEWEST);
+/** A turn of very many deltas, in `id` or in a session of its own that has said one line. */
+export async function deltas(who, world, id, count) {
+  const at = id ?? await session(world, [{ text: `${LAST_WORDS} of an empty session.` }]);
+  const { page, cdp } = await open(who, `/s/${at}`, NEWEST);
   await shownAt(page);
   await pause(1_000);
-  const turns = await turnsOf(world, id);
+  const turns = await turnsOf(world, at);
   await page.evaluate(() => globalThis.probe.begin());
-  await say(world, id, [flood(count)]);
-  await idle(world, id, turns + 1);
-  if (seen === id) await page.waitForFunction(() => document.querySelector('.open-part') === null);
+  await say(world, at, [flood(count)]);
+  await idle(world, at, turns + 1);
+  await page.waitForFunction(() => document.querySelector('.open-part') === null);
   await pause(300);
   const taken = await ended(page);
   const mb = await heap(cdp);
   await page.close();
-  return { ...taken, mb };
+  if (id === undefined) await world.ask(`/v1/sessions/${at}/stop`, { body: {} });
+  return { ...taken, deltasPerSecond: count * 1000 / taken.ms, mb };
 }
 
 /** A turn of deltas of which about one comes in each frame. */
@@ -90,6 +92,7 @@ export async function scroll(who, id, html) {
   await page.evaluate((scroller) => globalThis.probe.begin({ scroller }), FEED);
   await cdp.send('Input.synthesizeScrollGesture', { x: box.x + box.width / 2, y: box.y + box.height / 2, yDistance: -20_000, speed: 6_000, gestureSourceType: 'mouse', preventFling: true });
   const taken = await ended(page);
+  if (html !== undefined) taken.blankShare = undefined;
   const rows = await page.evaluate(() => Number(document.querySelector('[role=feed] article')?.getAttribute('aria-setsize') ?? 10_000));
   const mb = await heap(cdp);
   await page.close();
@@ -134,20 +137,32 @@ export async function prepend(who, id) {
   return { px };
 }
 
-/** Loads a record that was left out for its size, and opens its card. */
-export async function loadLarge(who, id) {
-  const { page, cdp } = await open(who, `/s/${id}`, NEWEST);
-  await shownAt(page);
-  const large = page.locator('article', { hasText: 'large' }).last();
-  await large.locator('.call-line').click();
+/** Loads the record that was left out for its size, with its card open. */
+export async function loadLarge(who, world, id) {
+  const { page, cdp } = await open(who, `/s/${id}/r/${await largeIn(world, id)}`);
+  const card = page.locator('.entry.is-current', { hasText: 'large' });
+  await card.locator('.call-line').click();
+  const load = card.getByRole('button', { name: 'Load it' });
+  await load.waitFor();
   await page.evaluate(() => globalThis.probe.begin());
-  await page.getByRole('button', { name: 'Load it' }).click();
-  await page.getByRole('button', { name: 'Load it' }).waitFor({ state: 'detached' });
+  await load.click();
+  await load.waitFor({ state: 'detached' });
   await pause(300);
   const taken = await ended(page);
   const mb = await heap(cdp);
   await page.close();
   return { ...taken, mb };
+}
+
+/** The number of the large record. */
+async function largeIn(world, id) {
+  for (let after = 0; after !== undefined;) {
+    const page = await world.ask(`/v1/sessions/${id}/events?after=${after}&limit=5000&stub_above=1000000`);
+    const found = page.items.find(({ data }) => data?.['trunkline.stub'] !== undefined);
+    if (found !== undefined) return found.seq;
+    after = page.next_after ?? undefined;
+  }
+  throw new Error('there is no large record');
 }
 
 /** Keys, with what answers them in sight. */
