@@ -68,8 +68,8 @@ impl Supervisor {
         if let Err(error) = keeper::remove_free_leases(&self.shared.settings.data_dir.join("leases")) {
             tracing::warn!(%error, "leases that nobody holds were not removed");
         }
+        self.end_deletions().await;
         let known = self.shared.store.examine_sessions().await?;
-        self.end_deletions(&known).await;
         for (conversation, session) in self.shared.store.conversations().await? {
             self.shared.registry.conversations().claim(conversation, session);
         }

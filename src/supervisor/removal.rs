@@ -1,7 +1,6 @@
 //! Owns the removal of sessions: their processes, their files, and what the store knows of them.
 
 use std::{
-    collections::HashSet,
     io,
     path::{Path, PathBuf},
 };
@@ -146,22 +145,23 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Ends the deletions that an earlier daemon died over: a folder whose row is still there is put back.
-    pub(super) async fn end_deletions(&self, known: &HashSet<SessionId>) {
+    /// Ends the deletions that an earlier daemon died over. A row that cannot be deleted gets its folder back.
+    pub(super) async fn end_deletions(&self) {
         let sessions = self.shared.settings.data_dir.join("sessions");
         let Ok(folders) = std::fs::read_dir(&sessions) else {
             return;
         };
         for folder in folders.filter_map(Result::ok).map(|folder| folder.path()) {
-            let id = folder.file_stem().and_then(|name| name.to_str()?.parse().ok());
-            let dir = folder.with_extension("");
-            let Some(id) = id.filter(|_| folder == doomed(&dir)) else {
+            let Some(id) = doomed_session(&folder) else {
                 continue;
             };
-            let ended = if known.contains(&id) {
-                tokio::fs::rename(&folder, &dir).await
-            } else {
-                remove_folder(&folder).await
+            let ended = match self.shared.store.delete_session(id).await {
+                Ok(_) => remove_folder(&folder).await,
+                Err(error) => {
+                    let error = telemetry::chain(&error);
+                    tracing::warn!(session.id = %id, error, "a session that was being deleted is put back");
+                    tokio::fs::rename(&folder, sessions.join(id.to_string())).await
+                }
             };
             if let Err(error) = ended {
                 tracing::warn!(session.id = %id, %error, "what is left of a deletion stays");
@@ -170,9 +170,24 @@ impl Supervisor {
     }
 }
 
+/// What the name of a folder begins with whose session is deleted: nobody takes it for a session's.
+const DOOMED: &str = ".deleted-";
+/// What it ended with in versions before.
+const DOOMED_BEFORE: &str = ".deleted";
+
 /// The place of a session's folder while the session is deleted.
 fn doomed(dir: &Path) -> PathBuf {
-    dir.with_extension("deleted")
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    dir.with_file_name(format!("{DOOMED}{name}"))
+}
+
+/// The session that was being deleted when its folder got this name.
+fn doomed_session(folder: &Path) -> Option<SessionId> {
+    let name = folder.file_name()?.to_str()?;
+    let id = name
+        .strip_prefix(DOOMED)
+        .or_else(|| name.strip_suffix(DOOMED_BEFORE))?;
+    id.parse().ok()
 }
 
 /// Whether a session cannot be opened for what is stored of it.
