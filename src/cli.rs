@@ -17,6 +17,7 @@ mod messages;
 mod open;
 mod output;
 mod reach;
+mod rebuild;
 mod request;
 mod resolve;
 mod restart;
@@ -68,6 +69,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     match command {
         Command::Serve(flags) => serve::run(&cli.common, &output, &flags, is_named),
         Command::Doctor => doctor::run(&cli.common, &output),
+        Command::Rebuild => rebuild::run(&cli.common, &output),
         Command::Config(config) => settings::print(&cli.common, &output, &config).map(|()| ExitCode::SUCCESS),
         Command::Openapi => {
             serve::print_document(crate::http::openapi_json(), &output).map(|()| ExitCode::SUCCESS)
@@ -131,6 +133,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::Usage(usage) => usage::usage(&client, output, &usage).await,
         Command::Serve(_)
         | Command::Doctor
+        | Command::Rebuild
         | Command::Config(_)
         | Command::Openapi
         | Command::Asyncapi

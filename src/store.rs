@@ -11,6 +11,7 @@ mod edit;
 mod error;
 mod history;
 mod idempotency;
+mod lists;
 mod logins;
 mod model;
 mod outbox;
@@ -57,9 +58,12 @@ use crate::domain::{
     PromptUuid, PutOff, QueuedPrompt, RateLimit, RuleSpec, Seq, SessionId, SessionState, Task, Timestamp,
     TurnEnd, WebhookId, fact::CliTotals,
 };
+use crate::files;
 use connect::Identity;
+use lists::List;
 use logins::LoginEdit;
 use queue::QueueEdit;
+use session_file::{Restore, SessionFiles};
 use unreadable::Unreadable;
 use webhooks::WebhookEdit;
 use writer::{Edit, Writer};
@@ -108,10 +112,20 @@ impl Store {
 
     /// Opens the database at `path`, makes it (mode 0600) when it is not there, and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_with(path, SessionFiles::beside(path)).await
+    }
+
+    /// As [`Self::open`], to make a database of the files of the sessions: these are not written meanwhile.
+    pub async fn open_to_rebuild(path: &Path) -> Result<Self, StoreError> {
+        Self::open_with(path, SessionFiles::unchanged()).await
+    }
+
+    async fn open_with(path: &Path, files: SessionFiles) -> Result<Self, StoreError> {
         let opened = connect::open(path).await?;
         let tasks = TaskTracker::new();
         let path = Arc::new(path.to_path_buf());
-        let writer = Writer::start(opened.writer, opened.writer_options, Arc::clone(&path), &tasks);
+        let place = (Arc::clone(&path), files);
+        let writer = Writer::start(opened.writer, opened.writer_options, place, &tasks);
         Ok(Self {
             path,
             writer,
@@ -160,6 +174,12 @@ impl Store {
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let found = self.writer.run(Edit::UpdateMeta { id, patch, at }).await?;
+        known(id, found)
+    }
+
+    /// Says where a session works of which that was lost.
+    pub async fn set_cwd(&self, id: SessionId, cwd: String) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::SetCwd { id, cwd }).await?;
         known(id, found)
     }
 
@@ -274,6 +294,45 @@ impl Store {
     /// Writes the file of a session anew; `false` when there is no such session.
     pub async fn save_session_file(&self, id: SessionId) -> Result<bool, StoreError> {
         self.writer.run(Edit::SaveFile(id)).await
+    }
+
+    /// Adds a session of its file alone; its journal is to be read then. `false` when it is there already.
+    pub async fn restore_session(&self, file: SessionFile) -> Result<bool, StoreError> {
+        self.writer.run(Edit::Restore(Restore::Add(Box::new(file)))).await
+    }
+
+    /// Writes the files of what belongs to no session.
+    pub async fn save_lists(&self) -> Result<(), StoreError> {
+        self.writer.run(Edit::SaveLists).await.map(drop)
+    }
+
+    /// Adds what belongs to no session of its files in the folder of a database. A file that cannot be used is passed over.
+    pub async fn restore_lists(&self, folder: &Path) -> Result<(), StoreError> {
+        for list in List::ALL {
+            let path = folder.join(list.file());
+            let read = tokio::task::spawn_blocking(move || files::read_to_string(&path)).await;
+            let Ok(Ok(rows)) = read else { continue };
+            let step = Restore::List(list, rows);
+            match self.writer.run(Edit::Restore(step)).await {
+                Err(error) if error.blames_the_data() => {
+                    tracing::error!(file = list.file(), %error, "a file cannot be used");
+                }
+                restored => drop(restored?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the file of a session hold, once its journal was read up to the record that the file is of.
+    pub async fn hold_session(&self, file: SessionFile) -> Result<(), StoreError> {
+        let step = Restore::Hold(Box::new(file));
+        self.writer.run(Edit::Restore(step)).await.map(drop)
+    }
+
+    /// Says of which session each of these is a fork, if that is there.
+    pub async fn restore_parents(&self, forks: Vec<(SessionId, SessionId)>) -> Result<(), StoreError> {
+        let step = Restore::Parents(forks);
+        self.writer.run(Edit::Restore(step)).await.map(drop)
     }
 
     /// Adds what journals say, in one transaction. A projection whose `seq` is not above the session's projected one is

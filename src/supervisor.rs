@@ -22,6 +22,7 @@ mod plan;
 mod projector;
 mod prompt_queue;
 mod queued;
+mod rebuild;
 mod recovery;
 mod registry;
 mod removal;
@@ -69,6 +70,7 @@ pub use lobby::{
 pub use lost::LostDatabase;
 pub use offers::{Offer, Offered};
 pub use prompt_queue::{PromptQueue, queued};
+pub use rebuild::{RebuildError, RebuildProgress, Rebuilt, rebuild};
 pub use requests::{Accepted, Content, CreateSession, ForkSession, Host, NewMessage};
 pub use rules::RuleTest;
 pub use session_files::sessions_without_file;

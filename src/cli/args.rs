@@ -201,6 +201,8 @@ pub(super) enum Command {
     Upgrade(Upgrade),
     /// Check the installation and say what to do about each problem.
     Doctor,
+    /// Make the database again from the sessions, while no daemon runs; the old one is kept.
+    Rebuild,
     /// Print the configuration in force in the running daemon, or what this shell would use.
     Config(Config),
     /// Print the OpenAPI document of the HTTP API.
@@ -280,6 +282,10 @@ pub(super) struct Resume {
     /// Each session that is stopped.
     #[arg(long, conflicts_with = "session")]
     pub(super) all: bool,
+
+    /// Directory the session works in, if its file was lost.
+    #[arg(long, value_name = "DIR", conflicts_with = "all")]
+    pub(super) cwd: Option<PathBuf>,
 }
 
 /// `model` and `mode`

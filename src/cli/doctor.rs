@@ -335,10 +335,10 @@ fn data_directory(dir: &Path) -> Vec<Check> {
 async fn database(dir: &Path, is_open: bool) -> Option<Check> {
     const NAME: &str = "database";
     if let Ok(Some(lost)) = LostDatabase::find(dir) {
-        return Some(Check::bad(
+        return Some(Check::notice(
             NAME,
             lost.to_string(),
-            "no daemon starts before that, and what runs is left alone",
+            "the next start of the daemon makes it again from the sessions; what only it had, such as idempotency keys, is lost",
         ));
     }
     if is_open {
@@ -352,12 +352,12 @@ async fn database(dir: &Path, is_open: bool) -> Option<Check> {
         Err(error @ StoreError::NewerSchema { .. }) => Check::bad(
             NAME,
             format!("{shown}: {error}"),
-            "a newer trunkline wrote it: run that version, or move the data directory away to begin anew",
+            "a newer trunkline wrote it: run that version, or `trunkline rebuild`, which makes a new one from the sessions and keeps it",
         ),
         Err(error) => Check::bad(
             NAME,
             telemetry::chain(&error),
-            "no daemon starts with it: put a backup of the data directory back, or move the directory away to begin anew",
+            "no daemon starts with it: `trunkline rebuild` makes a new one from the sessions and keeps it",
         ),
     })
 }

@@ -3,6 +3,7 @@
 mod build;
 mod instance;
 mod listen;
+mod lost;
 mod ready;
 mod restart;
 
@@ -22,10 +23,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    instance::Instance,
-    restart::{Fitness, Replacement, Start},
-};
+pub(in crate::cli) use instance::Instance;
+
+use self::restart::{Fitness, Replacement, Start};
 use super::{
     CliError, agent,
     args::{Common, LogForm, Serve},
@@ -47,7 +47,7 @@ use crate::{
     lifecycle::{End, Lifecycle, Shutdown},
     service::{self, Addressee, Inherited, Notifier, Passed},
     store::{Store, StoreError},
-    supervisor::{LostDatabase, Supervisor, SupervisorError, configure_webhooks, database_file},
+    supervisor::{Supervisor, SupervisorError, configure_webhooks, database_file},
     telemetry,
 };
 
@@ -130,6 +130,21 @@ pub(super) fn run(
     }
 }
 
+/// Names the way out of a database that no daemon of this version can use.
+fn with_way_out(
+    is_lost: bool,
+    error: impl std::error::Error + Send + Sync + 'static,
+    what: &'static str,
+) -> anyhow::Error {
+    let error = anyhow::Error::new(error).context(what);
+    match is_lost {
+        true => {
+            error.context("`trunkline rebuild` makes the database again from the sessions and keeps this one")
+        }
+        false => error,
+    }
+}
+
 /// A write that failed while the disk of the data was full failed because of that. SQLite has other words for it.
 fn name_full_disk(error: CliError, dir: &Path) -> CliError {
     match error {
@@ -203,13 +218,19 @@ async fn serve(
     let (address, socket) = (listeners.address, listeners.socket.clone());
 
     let tokens = Tokens::load_or_create(&config.data.dir).context("cannot use the tokens")?;
-    let lost = LostDatabase::find(&config.data.dir).context("cannot look at the data directory")?;
-    if let Some(lost) = lost {
-        return Err(anyhow::Error::new(lost).into());
+    let http = build::http(config);
+    let made = lost::make_again(&config.data.dir, &http, &tokens, &listeners, &manager);
+    // It changes nothing before its end: the next daemon begins again.
+    tokio::select! {
+        made = made => made?,
+        _ = lifecycle.wait() => {
+            instance.withdraw();
+            return Ok(Outcome::Ended(ExitCode::SUCCESS));
+        }
     }
     let store = Store::open(&database_file(&config.data.dir))
         .await
-        .context("cannot open the database")?;
+        .map_err(|error| with_way_out(error.is_beyond_use(), error, "cannot open the database"))?;
     // Before the facts of the journals that are read again.
     configure_webhooks(&store, build::webhooks(config))
         .await
@@ -220,15 +241,15 @@ async fn serve(
     let in_force = build::in_force(loaded, &settings);
     let starting = Box::pin(Supervisor::start(settings, store, tracker.clone()));
     // There may be many journals to read.
-    let supervisor = manager
-        .extending(starting)
-        .await
-        .context("cannot take over the sessions")?;
+    let supervisor = manager.extending(starting).await.map_err(|error| {
+        let is_lost = matches!(&error, SupervisorError::Store(error) if error.is_beyond_use());
+        with_way_out(is_lost, error, "cannot take over the sessions")
+    })?;
     let (asking, mut asked) = mpsc::channel(1);
     let state = AppState::new(
         supervisor.clone(),
         tokens,
-        build::http(config),
+        http,
         lifecycle.soft(),
         tracker.clone(),
     )

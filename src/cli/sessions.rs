@@ -328,7 +328,12 @@ pub(super) async fn resume(client: &Client, output: &Output, resume: &args::Resu
     let Some(name) = resume.session.as_deref().filter(|_| !resume.all) else {
         return resume_all(client, output).await;
     };
-    change(client, output, name, "resume").await
+    let id = resolve::session(client, name).await?;
+    let mut body = Map::new();
+    set(&mut body, "cwd", resume.cwd.as_deref().map(absolute).transpose()?);
+    let body = Value::Object(body);
+    let session = client.post(&["v1", "sessions", &id, "resume"], &body).await?;
+    report(output, &session)
 }
 
 /// Starts again what was stopped. One that cannot be is told and does not hold the others up.

@@ -252,6 +252,12 @@ codes! {
     ForkCwdDiffers, "fork_cwd_differs", final, none,
         "A fork works in its parent's directory",
         "Leave the working directory out.";
+    CwdUnknown, "cwd_unknown", final, none,
+        "Nothing says where the session works",
+        "Resume it with 'cwd': its file was lost, and a conversation goes on only from the directory that it began in.";
+    CwdDiffers, "cwd_differs", final, none,
+        "A session stays in its working directory",
+        "Leave the working directory out.";
     CliNotFound, "cli_not_found", retry, none,
         "The agent CLI is not where the daemon looks",
         "Install it, or set claude.bin; 'trunkline doctor' shows where it was looked for.";
@@ -396,6 +402,9 @@ codes! {
     NotReady, "not_ready", retry, none,
         "The daemon cannot work now",
         "The body says what is wrong.";
+    Rebuilding, "rebuilding", retry, none,
+        "The daemon makes its database again from the sessions",
+        "Ask again in a moment; 'rebuild' says how far it is.";
     StorageUnavailable, "storage_unavailable", retry, effect,
         "The daemon's storage cannot be used now",
         "Look for a full or read-only disk; the daemon's log has the cause.";

@@ -15,7 +15,7 @@ use axum::{
 };
 
 use self::login::Login;
-pub(super) use credential::refusal;
+pub(super) use credential::{bearer, refusal};
 pub(super) use hosts::HostPolicy;
 pub(super) use login::{clear_cookie, set_cookie};
 pub(super) use roles::needed;

@@ -259,9 +259,12 @@ mod tests {
         for code in E::ALL.iter().copied() {
             let expected = match code {
                 E::StorageUnavailable | E::ShuttingDown | E::LoginInvalid => Fate::Unknown,
-                E::InputBlocked | E::SessionStopping | E::CliNotFound | E::NotReady | E::BodyUnreadable => {
-                    Fate::Forgotten
-                }
+                E::InputBlocked
+                | E::SessionStopping
+                | E::CliNotFound
+                | E::NotReady
+                | E::Rebuilding
+                | E::BodyUnreadable => Fate::Forgotten,
                 E::TooManyClients | E::TooManyConnections | E::TooManyTickets | E::NotInitialized => {
                     Fate::Forgotten
                 }

@@ -21,6 +21,8 @@ mod usage;
 mod wait;
 pub(super) mod webhooks;
 
+pub(super) use health::healthz;
+
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request},

@@ -5,7 +5,7 @@
 
 mod money;
 
-pub(super) use money::charged;
+pub(super) use money::{charged, set_total};
 
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 

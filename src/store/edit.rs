@@ -94,6 +94,21 @@ pub(super) async fn set_options(
     Ok(changed > 0)
 }
 
+/// Says where a session works; `false` when it is not there.
+pub(super) async fn set_cwd(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    cwd: &str,
+) -> Result<bool, QueryError> {
+    let changed = sqlx::query("UPDATE sessions SET cwd = ?2 WHERE id = ?1")
+        .bind(id.to_string())
+        .bind(cwd)
+        .execute(connection)
+        .await?
+        .rows_affected();
+    Ok(changed > 0)
+}
+
 /// A person has seen a session up to this record; `false` when it is not there. Records that were seen before stay
 /// seen.
 pub(super) async fn set_seen(

@@ -11,8 +11,10 @@ mod code {
     pub(super) const BUSY: i32 = 5;
     pub(super) const READONLY: i32 = 8;
     pub(super) const IO: i32 = 10;
+    pub(super) const CORRUPT: i32 = 11;
     pub(super) const FULL: i32 = 13;
     pub(super) const CANNOT_OPEN: i32 = 14;
+    pub(super) const NO_DATABASE: i32 = 26;
 
     /// Failures of the machine, whatever was to be written: of memory, of input and output, of opening a file, of a lock.
     pub(super) const OF_THE_MACHINE: [i32; 4] = [7, IO, CANNOT_OPEN, 15];
@@ -75,8 +77,8 @@ pub enum StoreError {
         /// The words of SQLite.
         verdict: String,
     },
-    /// The file of a session cannot be written, and so neither can its rows.
-    #[error("cannot write the file of a session {}", path.display())]
+    /// A file that the database is made again of cannot be written, and so neither can its rows.
+    #[error("cannot write {}", path.display())]
     SessionFile {
         /// The file.
         path: PathBuf,
@@ -134,6 +136,21 @@ impl StoreError {
     /// Whether the same call may work later without anybody's doing.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Locked | Self::Full)
+    }
+
+    /// Whether no daemon of this version will ever be able to use the database.
+    pub fn is_beyond_use(&self) -> bool {
+        let of_sqlite =
+            |error: &sqlx::Error| matches!(primary_code(error), Some(code::CORRUPT | code::NO_DATABASE));
+        match self {
+            Self::NewerSchema { .. } | Self::Damaged { .. } => true,
+            Self::Open { source, .. } => source.downcast_ref().is_some_and(of_sqlite),
+            Self::Database(error) => of_sqlite(error),
+            Self::Migrate(error) => {
+                matches!(&**error, MigrateError::Execute(error) if of_sqlite(error))
+            }
+            _ => false,
+        }
     }
 
     /// Whether a full disk fails so. SQLite tells some of its writes, and a file that it cannot make, as other failures.

@@ -4,6 +4,7 @@
 //! The file is made of the rows of a session inside the transaction that changes them, and is in its place before that is
 //! committed. A reader finds the old file or the new one, never a part.
 
+mod restore;
 mod rows;
 
 use std::{
@@ -18,7 +19,9 @@ use serde_json::value::RawValue;
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
-use super::{QueryError, StoreError};
+pub(super) use restore::{Restore, restore};
+
+use super::{QueryError, StoreError, lists::List};
 use crate::{
     domain::{
         AgentKind, CliSessionId, PromptUuid, Seq, SessionId, Timestamp, TokenUsage, Usd, fact::CliTotals,
@@ -32,6 +35,9 @@ pub const SESSION_FILE: &str = "session.json";
 const SESSIONS: &str = "sessions";
 /// The form of the file that this program writes, and the newest that it reads.
 const FORM: u32 = 1;
+
+/// The title of a session of whose file nothing is left.
+const RECOVERED: &str = "recovered";
 
 /// What no journal says of a session. It is true after the record `as_of_seq`: the records behind it may have changed some of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -166,7 +172,7 @@ impl SessionFile {
     /// Reads the file in the folder of a session; `None` when there is none. Blocks.
     ///
     /// # Errors
-    /// The file cannot be read, or is none of a form that this program knows.
+    /// The file cannot be read, or is none (`InvalidData`), or has the form of a newer program (`Unsupported`).
     pub fn read(dir: &Path) -> io::Result<Option<Self>> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         let bytes = match files::read(&Self::path(dir)) {
@@ -174,29 +180,91 @@ impl SessionFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let file: Self = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
-        if file.form > FORM {
-            let (found, known) = (file.form, FORM);
-            return Err(invalid(format!(
-                "it has the form {found}, this program knows forms up to {known}"
-            )));
+        #[derive(Deserialize)]
+        struct Form {
+            form: u32,
         }
+        let parse_error = |error: serde_json::Error| invalid(error.to_string());
+        let Form { form } = serde_json::from_slice(&bytes).map_err(parse_error)?;
+        if form > FORM {
+            let error = format!("it has the form {form}, this program knows forms up to {FORM}");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, error));
+        }
+        let file: Self = serde_json::from_slice(&bytes).map_err(parse_error)?;
         Ok(Some(file))
+    }
+
+    /// What is left of the file of a session without one: its first process was asked for then, and opened this conversation. Only
+    /// a person knows the rest.
+    pub fn recovered(
+        id: SessionId,
+        conversation: CliSessionId,
+        agent: Option<AgentKind>,
+        at: Timestamp,
+    ) -> Self {
+        Self {
+            form: FORM,
+            revision: 0,
+            id,
+            as_of_seq: Seq::ZERO,
+            cwd: String::new(),
+            title: Some(RECOVERED.to_owned()),
+            tag: None,
+            labels: BTreeMap::new(),
+            first_prompt: None,
+            options: JsonText("{}".to_owned()),
+            rules: Vec::new(),
+            restart: None,
+            parent: None,
+            forked_from: None,
+            forked_at: None,
+            agent,
+            created_at: at,
+            updated_at: at,
+            seen_seq: Seq::ZERO,
+            put_off: None,
+            queued_prompts: Vec::new(),
+            conversations: vec![Conversation {
+                id: conversation,
+                from: at,
+            }],
+            totals: Totals::default(),
+            running_totals: Vec::new(),
+        }
+    }
+
+    /// The conversation that the session began with.
+    pub fn first_conversation(&self) -> Option<CliSessionId> {
+        self.conversations.first().map(|first| first.id)
+    }
+
+    /// The running totals of its conversation.
+    pub fn running_total(&self) -> Option<CliTotals> {
+        let current = self.conversations.last()?.id;
+        let known = self.running_totals.iter();
+        let mut known = known.filter(|total| total.conversation == current);
+        known.next().map(|total| total.totals.clone())
     }
 }
 
 /// Where the files of the sessions are.
 #[derive(Clone, Debug)]
 pub(super) struct SessionFiles {
-    sessions: Arc<PathBuf>,
+    /// The folder of the database; `None` while the database is made of the files.
+    folder: Option<Arc<PathBuf>>,
 }
 
 impl SessionFiles {
     /// The files beside this database.
     pub(super) fn beside(database: &Path) -> Self {
         Self {
-            sessions: Arc::new(database.with_file_name(SESSIONS)),
+            folder: database.parent().map(|folder| Arc::new(folder.to_owned())),
         }
+    }
+
+    /// No files are written.
+    pub(super) const fn unchanged() -> Self {
+        Self { folder: None }
     }
 
     /// As [`Self::save`], where an older file is of use too: nothing that a person was told depends on it.
@@ -212,24 +280,47 @@ impl SessionFiles {
         connection: &mut SqliteConnection,
         id: SessionId,
     ) -> Result<(), QueryError> {
-        let dir = self.sessions.join(id.to_string());
-        let path = SessionFile::path(&dir);
-        let failed = |source: io::Error| StoreError::SessionFile {
-            path: path.clone(),
-            source: Arc::new(source),
+        let Some(folder) = &self.folder else {
+            return Ok(());
         };
+        let path = SessionFile::path(&folder.join(SESSIONS).join(id.to_string()));
         let Some(file) = rows::next_file(connection, id).await? else {
             return Ok(());
         };
-        let bytes = serde_json::to_vec(&file).map_err(|error| failed(error.into()))?;
-        let (place, draft) = (path.clone(), path.with_extension("new"));
-        let put = move || files::replace_durably(&place, &draft, &bytes);
-        match tokio::task::spawn_blocking(put).await {
-            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Ok(put) => Ok(put.map_err(failed)?),
-            // Only the end of the runtime cancels it.
-            Err(_) => Err(StoreError::Closed.into()),
-        }
+        let bytes = serde_json::to_vec(&file).map_err(|error| unwritten(&path, error.into()))?;
+        put(path, bytes).await
+    }
+
+    /// Puts the file of a list in its place, as its rows are in this transaction.
+    pub(super) async fn save_list(
+        &self,
+        connection: &mut SqliteConnection,
+        list: List,
+    ) -> Result<(), QueryError> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        let rows = list.rows(connection).await?;
+        put(folder.join(list.file()), rows.into_bytes()).await
+    }
+}
+
+/// Puts a file in its place. One without a folder is not written.
+async fn put(path: PathBuf, bytes: Vec<u8>) -> Result<(), QueryError> {
+    let (place, draft) = (path.clone(), path.with_extension("new"));
+    let put = move || files::replace_durably(&place, &draft, &bytes);
+    match tokio::task::spawn_blocking(put).await {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(put) => Ok(put.map_err(|error| unwritten(&path, error))?),
+        // Only the end of the runtime cancels it.
+        Err(_) => Err(StoreError::Closed.into()),
+    }
+}
+
+fn unwritten(path: &Path, source: io::Error) -> StoreError {
+    StoreError::SessionFile {
+        path: path.to_owned(),
+        source: Arc::new(source),
     }
 }
 

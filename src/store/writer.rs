@@ -9,9 +9,10 @@ use tokio_util::task::TaskTracker;
 use super::{
     EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit,
     idempotency,
+    lists::List,
     logins::{self, LoginEdit},
     queue::{self, QueueEdit},
-    session_file::SessionFiles,
+    session_file::{self, Restore, SessionFiles},
     webhooks::{self, WebhookEdit},
 };
 use crate::domain::{FailReason, Projection, PutOff, RuleSpec, Seq, SessionId, Timestamp};
@@ -33,6 +34,10 @@ pub(super) enum Edit {
     SetOptions {
         id: SessionId,
         options: String,
+    },
+    SetCwd {
+        id: SessionId,
+        cwd: String,
     },
     SetSeen {
         id: SessionId,
@@ -67,6 +72,10 @@ pub(super) enum Edit {
     Login(LoginEdit),
     /// Write the file of a session anew.
     SaveFile(SessionId),
+    /// Write the files of what belongs to no session.
+    SaveLists,
+    /// Make rows of a file.
+    Restore(Restore),
     Ping,
     /// Close the connection after everything that came before.
     Close,
@@ -79,6 +88,7 @@ impl Edit {
             Self::InsertSession(session) => Some(session.id),
             Self::UpdateMeta { id, .. }
             | Self::SetOptions { id, .. }
+            | Self::SetCwd { id, .. }
             | Self::SetSeen { id, .. }
             | Self::SetUnread(id)
             | Self::PutOff { id, .. }
@@ -87,7 +97,7 @@ impl Edit {
             // What journals say is read there again.
             Self::MarkFailed { .. } | Self::Apply(_) => None,
             // A deletion changes those of the forks.
-            Self::DeleteSession(_) | Self::SaveFile(_) => None,
+            Self::DeleteSession(_) | Self::SaveFile(_) | Self::SaveLists | Self::Restore(_) => None,
             Self::BeginRequest { .. }
             | Self::EndRequest(_)
             | Self::ForgetRequest(_)
@@ -115,10 +125,9 @@ impl Writer {
     pub(super) fn start(
         connection: SqliteConnection,
         options: SqliteConnectOptions,
-        path: Arc<PathBuf>,
+        (path, files): (Arc<PathBuf>, SessionFiles),
         tasks: &TaskTracker,
     ) -> Self {
-        let files = SessionFiles::beside(&path);
         let (queue, requests) = mpsc::channel(QUEUE);
         let runner = Runner {
             connection: Some(connection),
@@ -264,6 +273,18 @@ async fn write(
     Ok(found)
 }
 
+/// Writes the file of the list that was changed, if one was.
+async fn save_list(
+    connection: &mut SqliteConnection,
+    files: &SessionFiles,
+    list: Option<List>,
+) -> Result<(), QueryError> {
+    match list {
+        Some(list) => files.save_list(connection, list).await,
+        None => Ok(()),
+    }
+}
+
 /// How many rows this connection has changed.
 async fn changes(connection: &mut SqliteConnection) -> Result<i64, QueryError> {
     Ok(sqlx::query_scalar("SELECT total_changes()")
@@ -279,6 +300,7 @@ async fn write_rows(
     match edit {
         Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
+        Edit::SetCwd { id, cwd } => edit::set_cwd(connection, id, &cwd).await,
         Edit::SetSeen { id, seq } => edit::set_seen(connection, id, seq).await,
         Edit::SetUnread(id) => edit::set_unread(connection, id).await,
         Edit::PutOff { id, put_off } => edit::put_off(connection, id, put_off.as_ref()).await,
@@ -305,6 +327,7 @@ async fn write_rows(
             files.save(connection, id).await?;
             edit::exists(connection, id).await
         }
+        Edit::Restore(step) => session_file::restore(connection, step).await,
         Edit::BeginRequest {
             key,
             digest,
@@ -313,8 +336,23 @@ async fn write_rows(
         } => idempotency::begin(connection, &key, &digest, at, keep_from).await,
         Edit::EndRequest(ended) => idempotency::end(connection, &ended).await.map(|()| true),
         Edit::ForgetRequest(key) => idempotency::forget(connection, &key).await,
-        Edit::Webhook(edit) => webhooks::write(connection, *edit).await,
-        Edit::Login(edit) => logins::edit(connection, edit).await,
+        Edit::Webhook(edit) => {
+            let list = List::of_webhooks(&edit);
+            let written = webhooks::write(connection, *edit).await?;
+            save_list(connection, files, list.filter(|_| written)).await?;
+            Ok(written)
+        }
+        Edit::Login(edit) => {
+            let written = logins::edit(connection, edit).await?;
+            save_list(connection, files, Some(List::Logins).filter(|_| written)).await?;
+            Ok(written)
+        }
+        Edit::SaveLists => {
+            for list in List::ALL {
+                files.save_list(connection, list).await?;
+            }
+            Ok(true)
+        }
         Edit::Ping => edit::probe(connection).await.map(|()| true),
         Edit::Close => Ok(true),
     }

@@ -16,6 +16,7 @@ use crate::{
     claude::{InvalidOption, LaunchOptions},
     domain::{ApprovalId, SessionId},
     session::{Unseen, directories_outside},
+    store::SessionRow,
 };
 
 impl Supervisor {
@@ -40,6 +41,38 @@ impl Supervisor {
         });
         let found = found.await.ok().flatten().unwrap_or(written);
         found.into_os_string().into_string().unwrap_or(cwd)
+    }
+
+    /// The working directory of a session, resolved and checked.
+    ///
+    /// # Errors
+    /// `CwdUnknown`, and those of a directory in which no session may work.
+    pub(super) async fn cwd_of(&self, row: &SessionRow) -> Result<PathBuf, SupervisorError> {
+        if row.cwd.is_empty() {
+            return Err(SupervisorError::CwdUnknown);
+        }
+        self.check_cwd(&row.cwd).await
+    }
+
+    /// Says where a session works whose file was lost. The directory of any other session can be said again, and not changed.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `CwdDiffers`, `Cwd…`, `Store`.
+    pub async fn give_cwd(&self, id: SessionId, cwd: &str) -> Result<(), SupervisorError> {
+        let cwd = self.check_cwd(cwd).await?.display().to_string();
+        let session = self.handle(id).await?;
+        let _exclusive = self.shared.registry.exclusive(id).await;
+        let row = self.row(id).await?;
+        if row.cwd == cwd {
+            return Ok(());
+        }
+        if !row.cwd.is_empty() {
+            return Err(SupervisorError::CwdDiffers);
+        }
+        // Its actor has the old one; the next who asks for it opens it anew.
+        session.retire().await?;
+        self.shared.registry.remove(id);
+        Ok(self.shared.store.set_cwd(id, cwd).await?)
     }
 
     /// What `work` finds out about a working directory; `CwdUnreadable` when that takes too long.

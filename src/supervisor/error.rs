@@ -163,6 +163,12 @@ pub enum SupervisorError {
     /// No CLI session with a transcript could be copied into another directory.
     #[error("a fork keeps the working directory of its parent")]
     ForkCwdDiffers,
+    /// The file of the session was lost, and with it where it works.
+    #[error("the file of the session was lost, and no record says where it works")]
+    CwdUnknown,
+    /// A session stays where it is.
+    #[error("the session works in another directory, and stays there")]
+    CwdDiffers,
     /// The wait took longer than asked for; what was waited for goes on.
     #[error("the wait timed out")]
     WaitTimeout,
@@ -294,6 +300,8 @@ impl SupervisorError {
             Self::CwdOutsideRoots { .. } => C::CwdOutsideRoots,
             Self::CwdUnreadable { .. } => C::CwdUnreadable,
             Self::ForkCwdDiffers => C::ForkCwdDiffers,
+            Self::CwdUnknown => C::CwdUnknown,
+            Self::CwdDiffers => C::CwdDiffers,
             Self::InvalidOption(_) => C::InvalidOption,
             Self::InvalidRule(_) => C::InvalidRule,
             Self::RuleNotFound(_) => C::RuleNotFound,

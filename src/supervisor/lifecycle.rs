@@ -140,7 +140,7 @@ impl Supervisor {
             self.refuse_without_turn(&row).await?;
         }
         let first_has_options = request.host.is_some() && request.options.is_some();
-        let cwd = self.check_cwd(&row.cwd).await?;
+        let cwd = self.cwd_of(&row).await?;
         if let Some(asked) = &request.cwd {
             // The CLI finds a conversation only from the directory that it began in.
             if self.check_cwd(asked).await? != cwd {
@@ -269,6 +269,7 @@ impl Supervisor {
             session.give_way(options).await?;
         }
         refuse_spent(&row)?;
+        self.cwd_of(&row).await?;
         self.agent_of(&row).await?;
         let start = if fresh {
             Start::New {
@@ -327,7 +328,7 @@ impl Supervisor {
         self.catch_up().await?;
         let row = self.row(id).await?;
         refuse_spent(&row)?;
-        self.check_cwd(&row.cwd).await?;
+        self.cwd_of(&row).await?;
         self.agent_of(&row).await?;
         if !fresh {
             // The turn that runs is in no row yet.
@@ -685,7 +686,7 @@ impl Supervisor {
             &cli,
             LaunchParts {
                 session: row.id,
-                cwd: self.check_cwd(&row.cwd).await?,
+                cwd: self.cwd_of(row).await?,
                 options: &options,
                 left_out,
                 without,

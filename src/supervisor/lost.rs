@@ -1,6 +1,4 @@
 //! Owns the question whether the database was lost: folders of sessions lie beside none, or beside an empty one.
-//!
-//! A daemon that began with a new database would know none of these sessions, and would take their processes for nobody's.
 
 use std::{
     io,
@@ -10,7 +8,7 @@ use std::{
 use crate::{
     domain::SessionId,
     files,
-    store::{Blank, Store},
+    store::{Blank, SessionFile, Store},
 };
 
 use super::settings;
@@ -18,7 +16,7 @@ use super::settings;
 /// The database of a data directory is gone, and its sessions are not.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the database {} is {}, and {} holds {}; put the database back, or move that folder away to begin anew",
+    "the database {} is {}, and {} holds {}",
     database.display(),
     blank.as_str(),
     folder.display(),
@@ -48,15 +46,7 @@ impl LostDatabase {
         let folder = settings::sessions(data_dir);
         let mut sessions = 0;
         for entry in entries(&folder)? {
-            let path = entry?.path();
-            let id = path
-                .file_name()
-                .and_then(|name| name.to_str()?.parse::<SessionId>().ok());
-            // A process that nobody has asked for is in no database, and a start that came to nothing has no journal.
-            if let Some(id) = id
-                && files::is_missing(&settings::warm(data_dir, id))
-                && has_journal(&path)?
-            {
+            if session_of(data_dir, &entry?.path())?.is_some() {
                 sessions += 1;
             }
         }
@@ -67,6 +57,16 @@ impl LostDatabase {
             sessions,
         }))
     }
+}
+
+/// The session whose folder this is. A process that nobody has asked for is of none yet, and nobody was told of a session without
+/// file and journal.
+pub(super) fn session_of(data_dir: &Path, dir: &Path) -> io::Result<Option<SessionId>> {
+    let id = dir.file_name().and_then(|name| name.to_str()?.parse().ok());
+    let Some(id) = id else { return Ok(None) };
+    let is_session = !files::is_missing(&SessionFile::path(dir))
+        || (files::is_missing(&settings::warm(data_dir, id)) && has_journal(dir)?);
+    Ok(is_session.then_some(id))
 }
 
 fn counted(sessions: usize) -> String {

@@ -49,6 +49,13 @@ pub(super) async fn write_missing(data_dir: PathBuf, store: Store, closing: Canc
         // Only the end of the runtime cancels it.
         Err(_) => return,
     };
+    if let Err(error) = store.save_lists().await {
+        let error = telemetry::chain(&error);
+        tracing::warn!(
+            error,
+            "the files of webhooks and logins are written with their next change"
+        );
+    }
     let mut written = 0_usize;
     for id in without {
         if closing.is_cancelled() {

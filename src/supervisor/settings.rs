@@ -16,6 +16,9 @@ use crate::{
 
 use super::{SupervisorError, WarmSettings};
 
+/// Where a keeper says how to reach it, in the folder of its session.
+pub(super) const IDENTITY_FILE: &str = "keeper.json";
+
 /// What is started when no CLI is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Simulator {
@@ -103,7 +106,7 @@ impl SupervisorSettings {
     }
 
     pub(super) fn identity_file(&self, id: SessionId) -> PathBuf {
-        self.session_dir(id).join("keeper.json")
+        self.session_dir(id).join(IDENTITY_FILE)
     }
 
     pub(super) fn lease_file(&self, id: CliSessionId) -> PathBuf {

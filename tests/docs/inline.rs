@@ -23,6 +23,7 @@ const COMMANDS: &[(&str, &str, i32, &str)] = &[
     ("trunkline completions bash", "", 0, "complete -F _trunkline"),
     ("trunkline man", "", 0, ".TH trunkline"),
     ("trunkline doctor", "", 0, "answers"),
+    ("trunkline rebuild", "", 7, "another daemon"),
     ("trunkline config", "", 0, "server.listen"),
     (
         "trunkline new --wait",

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::support::{
     daemon::TestDaemon,
-    proc,
     programs::{clean_env, trunkline},
 };
 
@@ -35,60 +34,6 @@ fn doctor(daemon: &TestDaemon) -> (String, bool) {
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     (told, output.status.code() == Some(1))
-}
-
-#[tokio::test]
-async fn a_lost_database_keeps_the_daemon_from_its_start() {
-    let mut daemon = TestDaemon::with_fake().allow_errors().start().await;
-    let rest = daemon.rest();
-    let cwd = daemon.work_dir("a");
-    let id = rest.create_ready(json!({ "cwd": cwd })).await;
-    rest.ask(&id, "hello").await;
-    let pid = rest.session(&id).await["cli"]["pid"].clone();
-    let process = i32::try_from(pid.as_i64().unwrap()).unwrap();
-    daemon.kill();
-    let (database, aside) = (daemon.database(), daemon.data_dir().join("aside"));
-    let sessions = daemon.data_dir().join("sessions");
-    rename(&database, &aside);
-    for what in ["missing", "empty"] {
-        if what == "empty" {
-            fs::write(&database, "").unwrap();
-        }
-        let said = daemon.log().len();
-        daemon.launch();
-        let ended = daemon.ready_or_ended().await;
-        assert_eq!(ended.unwrap_err().code(), Some(1), "{}", daemon.log());
-        let said = daemon.log().split_off(said);
-        let lines: Vec<&str> = said
-            .lines()
-            .filter(|line| line.contains("trunkline.db"))
-            .collect();
-        assert_eq!(lines.len(), 1, "{said}");
-        let paths = [&database, &sessions].map(|path| path.to_str().unwrap());
-        assert!(paths.iter().all(|path| lines[0].contains(path)), "{said}");
-        assert!(
-            lines[0].contains(what) && lines[0].contains("1 session"),
-            "{said}"
-        );
-        let (told, is_bad) = doctor(&daemon);
-        assert!(
-            is_bad && told.contains(lines[0].split("error: ").last().unwrap()),
-            "{told}"
-        );
-        assert!(proc::is_alive(process), "the CLI lives on: {said}");
-        let size = fs::metadata(&database).ok().map(|file| file.len());
-        assert_eq!(size, (what == "empty").then_some(0), "nothing was changed");
-    }
-
-    rename(&aside, &database);
-    daemon.start().await;
-    let rest = daemon.rest();
-    let view = rest.session(&id).await;
-    assert_eq!(view["state"], "idle", "{view:#}");
-    assert_eq!(view["cli"]["pid"], pid, "{view:#}");
-    rest.ask(&id, "and on").await;
-    let (told, _) = doctor(&daemon);
-    assert!(!told.contains("put the database back"), "{told}");
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ mod moments;
 mod not_files;
 mod phases;
 mod real;
+mod rebuild;
 mod replaced;
 mod session_files;
 mod shutdown;

@@ -18,7 +18,7 @@ use crate::files;
 
 /// The claim. It ends with the process, however that ends.
 #[derive(Debug)]
-pub(super) struct Instance {
+pub(in crate::cli) struct Instance {
     data_dir: PathBuf,
     lock: Flock<fs::File>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Instance {
 impl Instance {
     /// Makes the directory if needed, and claims it, or takes over the claim of the program that this process was before: the
     /// open file of its lock. Clients go on finding that one's successor.
-    pub(super) fn acquire(data_dir: &Path, inherited: Option<OwnedFd>) -> Result<Self, CliError> {
+    pub(in crate::cli) fn acquire(data_dir: &Path, inherited: Option<OwnedFd>) -> Result<Self, CliError> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)

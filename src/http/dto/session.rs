@@ -387,6 +387,8 @@ pub(in crate::http) struct ResumeRequest {
     /// Whether a new conversation begins, with the same settings.
     #[serde(default)]
     pub(in crate::http) fresh: bool,
+    /// Where the session works, if its file was lost and nothing else says so (409 `cwd_unknown`).
+    pub(in crate::http) cwd: Option<String>,
 }
 
 /// A fork to be made. Every field may be left out.

@@ -54,6 +54,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::KeeperIncompatible
         | E::SessionEnded
         | E::ConversationNotStarted
+        | E::CwdUnknown
         | E::ConversationNotKept
         | E::BudgetSpent
         | E::ConversationInUse
@@ -94,6 +95,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::FileUnreadable
         | E::InvalidOption
         | E::ForkCwdDiffers
+        | E::CwdDiffers
         | E::EmptyPrompt
         | E::InvalidLine
         | E::ControlNotAllowed
@@ -113,6 +115,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::InputBlocked
         | E::ShuttingDown
         | E::NotReady
+        | E::Rebuilding
         | E::StorageUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         E::StopTimeout | E::ControlTimeout | E::WaitTimeout => StatusCode::GATEWAY_TIMEOUT,
     }

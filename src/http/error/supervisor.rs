@@ -42,7 +42,9 @@ impl From<SupervisorError> for ApiError {
             | E::CwdNotAbsolute
             | E::CwdOutsideRoots { .. }
             | E::CwdUnreadable { .. }
-            | E::ForkCwdDiffers => told.detail(error.to_string()).member("field", "cwd"),
+            | E::ForkCwdDiffers
+            | E::CwdUnknown
+            | E::CwdDiffers => told.detail(error.to_string()).member("field", "cwd"),
             E::FileOutsideRoots { .. } | E::FileUnreadable { .. } => told.detail(error.to_string()),
             E::InvalidOption(error) => told
                 .detail(error.to_string())

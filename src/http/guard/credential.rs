@@ -70,13 +70,17 @@ pub(in crate::http) fn refusal(code: ErrorCode) -> ApiError {
 }
 
 fn from_authorization(headers: &HeaderMap) -> Option<Credential> {
+    bearer(headers).map(|token| Credential::Token(token.to_owned()))
+}
+
+/// The token of the Authorization header.
+pub(in crate::http) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers
         .get(header::AUTHORIZATION)?
         .to_str()
         .ok()?
         .split_once(' ')?;
-    let is_bearer = scheme.eq_ignore_ascii_case("bearer");
-    is_bearer.then(|| Credential::Token(token.trim().to_owned()))
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 fn from_protocols(headers: &HeaderMap) -> Option<Credential> {

@@ -29,7 +29,7 @@ impl HostPolicy {
     }
 
     /// The host that the request is meant for, in lower case and with its port.
-    pub(super) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, ApiError> {
+    pub(in crate::http) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, ApiError> {
         let mut values = headers.get_all(header::HOST).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
             return Err(ErrorCode::HostMissing.into());

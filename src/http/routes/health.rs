@@ -15,7 +15,7 @@ use crate::http::{
     get, path = "/healthz", operation_id = "get_health", tag = "daemon", security(()),
     responses((status = 200, description = "It is", body = Health)),
 )]
-pub(super) async fn healthz() -> Json<Health> {
+pub(in crate::http) async fn healthz() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 

@@ -189,6 +189,9 @@ pub(super) async fn resume(
 ) -> Result<Json<Session>, ApiError> {
     check_wait(&params, None)?;
     let request = request.map(|Body(request)| request).unwrap_or_default();
+    if let Some(cwd) = &request.cwd {
+        state.supervisor().give_cwd(id, cwd).await?;
+    }
     let view = state.supervisor().resume(id, request.fresh).await?;
     Ok(Json(ready(&state, view, &params, &tenure).await?.into()))
 }
@@ -211,6 +214,9 @@ pub(super) async fn restart(
 ) -> Result<Json<Session>, ApiError> {
     check_wait(&params, None)?;
     let request = request.map(|Body(request)| request).unwrap_or_default();
+    if let Some(cwd) = &request.cwd {
+        state.supervisor().give_cwd(id, cwd).await?;
+    }
     let view = state.supervisor().restart_session(id, request.fresh, BY).await?;
     Ok(Json(ready(&state, view, &params, &tenure).await?.into()))
 }

@@ -129,7 +129,7 @@ async fn insert_turn_model(
 }
 
 /// Replaces the known running total of a conversation.
-pub(super) async fn set_total(
+pub(in crate::store) async fn set_total(
     connection: &mut SqliteConnection,
     id: CliSessionId,
     total: &CliTotals,

@@ -132,7 +132,12 @@ async fn a_full_disk_fails_the_write_and_not_the_store() {
     opened.writer.close().await.unwrap();
     let tasks = TaskTracker::new();
     let connection = limited.connect().await.unwrap();
-    let writer = Writer::start(connection, limited, Arc::new(path), &tasks);
+    let writer = Writer::start(
+        connection,
+        limited,
+        (Arc::new(path), SessionFiles::unchanged()),
+        &tasks,
+    );
     let insert = async |options: String| {
         let mut session = new_session();
         session.options = options;

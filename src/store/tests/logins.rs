@@ -42,3 +42,29 @@ async fn logins_are_kept_until_nobody_has_used_them_for_long() {
         "it was forgotten"
     );
 }
+
+#[tokio::test]
+async fn logins_and_webhooks_are_in_files_that_a_new_database_is_made_of() {
+    let test = TestStore::new().await;
+    let (one, two) = (row(10, Some("Firefox")), row(20, None));
+    for row in [&one, &two] {
+        test.store.insert_login(row.clone()).await.unwrap();
+    }
+    assert!(test.store.delete_login(two.login.id).await.unwrap());
+    let hook = test.webhook(|_| ()).await;
+    let before = test.store.webhooks().await.unwrap();
+    assert_eq!(before.len(), 1, "{hook}");
+
+    let folder = test.dir.path();
+    let again = Store::open_to_rebuild(&folder.join("again.db")).await.unwrap();
+    again.restore_lists(folder).await.unwrap();
+    let kept = again.logins(at(0)).await.unwrap();
+    assert_eq!(kept.len(), 1, "one was ended");
+    assert_eq!(kept[0].login, one.login);
+    assert_eq!((kept[0].cookie_digest, kept[0].key_digest), ([1; 32], [2; 32]));
+    assert_eq!(
+        format!("{before:?}"),
+        format!("{:?}", again.webhooks().await.unwrap())
+    );
+    again.close().await;
+}

@@ -5,7 +5,7 @@ use crate::domain::{DeliveryId, Secret, WebhookEvent, WebhookFilter, WebhookId, 
 
 impl TestStore {
     /// Adds a webhook that is told what `change` says; its id.
-    async fn webhook(&self, change: impl FnOnce(&mut WebhookSpec)) -> WebhookId {
+    pub(super) async fn webhook(&self, change: impl FnOnce(&mut WebhookSpec)) -> WebhookId {
         let mut spec = WebhookSpec {
             url: "http://127.0.0.1:9/hook".parse().unwrap(),
             events: Vec::new(),

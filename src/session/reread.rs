@@ -1,0 +1,154 @@
+//! Owns the fold of a whole journal into facts, for a database that is made again from the journals.
+
+use std::path::Path;
+
+use crate::{
+    domain::{AgentKind, CliSessionId, Projection, Seq, SessionId, SessionState, Timestamp, fact::CliTotals},
+    journal::{Head, Missing, Position, ReadError, Reader},
+};
+
+use super::{
+    Conversations,
+    actor::READ_BYTES,
+    facts,
+    machine::{AtRest, Machine, Outcome},
+    notes::Note,
+};
+
+/// What the first start of a process in a journal says.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstRun {
+    /// The conversation that it began with.
+    pub conversation: CliSessionId,
+    /// The kind of agent; older versions did not write it.
+    pub agent: Option<AgentKind>,
+    /// When it was asked for.
+    pub at: Timestamp,
+}
+
+/// A journal that is read from its first record on. Calls do blocking file IO.
+#[derive(Debug)]
+pub struct Reread {
+    session: SessionId,
+    machine: Machine,
+    reader: Reader,
+    head: Head,
+    position: Position,
+}
+
+impl Reread {
+    /// Begins with the journal in `dir`, of a session that had this conversation first.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn open(dir: &Path, session: SessionId, conversation: CliSessionId) -> Result<Self, ReadError> {
+        let reader = Reader::open(dir)?;
+        let head = reader.head()?;
+        let mut rest = AtRest {
+            session,
+            state: SessionState::Starting,
+            reason: None,
+            parked: None,
+            cli_session: Some(conversation),
+            run: None,
+            cli_version: None,
+            model: None,
+            permission_mode: None,
+            turns: 0,
+            deferred: Vec::new(),
+            head: Seq::ZERO,
+            conversations: Conversations::default(),
+        };
+        let mut missing = None;
+        let position = match reader.place_after(Seq::ZERO) {
+            Err(ReadError::Compacted { oldest }) => {
+                rest.head = Seq::new(oldest.get().saturating_sub(1));
+                missing = Some(Missing {
+                    first_seq: Seq::ZERO.next(),
+                    last_seq: rest.head,
+                });
+                reader.place_after(rest.head)?
+            }
+            place => place?,
+        };
+        let mut machine = Machine::at_rest(rest);
+        if let Some(missing) = missing {
+            machine.expect_missing(missing);
+        }
+        Ok(Self {
+            session,
+            machine,
+            reader,
+            head,
+            position,
+        })
+    }
+
+    /// The facts of the next records, of none behind `border`; `None` when there are no more.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn next(&mut self, border: Seq) -> Result<Option<Projection>, ReadError> {
+        let after = self.machine.head();
+        let until = if border < self.head.seq {
+            let place = match self.reader.place_after(border) {
+                // All up to there is missing.
+                Err(ReadError::Compacted { .. }) => return Ok(None),
+                place => place?,
+            };
+            Head {
+                seq: border,
+                segment: place.segment,
+                offset: place.offset,
+            }
+        } else {
+            self.head
+        };
+        if after >= until.seq {
+            return Ok(None);
+        }
+        let chunk = self.reader.read_after(after, self.position, until, READ_BYTES)?;
+        let mut out = Outcome::default();
+        facts::fold(&mut self.machine, &chunk, Seq::ZERO, &self.reader, &mut out);
+        self.position = chunk.end;
+        let seq = self.machine.head();
+        Ok((seq > after).then_some(Projection {
+            session: self.session,
+            seq,
+            facts: out.facts,
+        }))
+    }
+
+    /// Where records are missing, what was known of them holds: so many turns had ended, with these running totals.
+    pub fn trust(&mut self, turns: u64, totals: Option<CliTotals>) {
+        self.machine.trust(turns, totals);
+    }
+}
+
+/// The first start of a process that the journal in `dir` tells of; `None` when it tells of none. Blocks.
+///
+/// # Errors
+/// The journal cannot be read.
+pub fn first_run(dir: &Path) -> Result<Option<FirstRun>, ReadError> {
+    let reader = Reader::open(dir)?;
+    let head = reader.head()?;
+    let mut after = Seq::new(reader.oldest()?.get().saturating_sub(1));
+    let mut position = reader.place_after(after)?;
+    while after < head.seq {
+        let chunk = reader.read_after(after, position, head, READ_BYTES)?;
+        for record in chunk.records() {
+            if let Some(Note::RunStarted(started)) = Note::read(record.data) {
+                return Ok(Some(FirstRun {
+                    conversation: started.cli_session_id,
+                    agent: started.agent,
+                    at: record.at,
+                }));
+            }
+        }
+        if chunk.last <= after {
+            break;
+        }
+        (after, position) = (chunk.last, chunk.end);
+    }
+    Ok(None)
+}
