@@ -43,7 +43,7 @@ pub use ids::{
 pub use last_line::{LastLine, LastLineKind};
 pub use liveness::{Liveness, SilenceAction};
 pub use lobby::{Attention, AttentionReason, LobbyChange, PutOff, PutOffHow};
-pub use login::{LOGIN_LIFE_MS, LOGIN_USE_STEP_MS, Login, MAX_LOGINS, author_of_login};
+pub use login::{LOGIN_LIFE_MS, LOGIN_USE_STEP_MS, Login, MAX_LOGINS, author_of_login, author_of_name};
 pub use money::{ModelUsage, TokenUsage, Usd};
 pub use park::{ParkObstacle, ParkReason, Parked};
 pub use prompt::{PromptState, PromptUuid, QueuedPrompt, is_from_daemon, prompt_uuid_from_daemon};

@@ -32,11 +32,14 @@ pub struct Login {
 pub fn author_of_login(id: LoginId, name: Option<&str>) -> String {
     match name {
         None => format!("login:{id}"),
-        Some(name) => {
-            let end = name.floor_char_boundary(MAX_AUTHOR_NAME);
-            format!("login:{}", name[..end].replace('"', "'").replace('\\', "/"))
-        }
+        Some(name) => author_of_name(name),
     }
+}
+
+/// The author of what the login of this name does.
+pub fn author_of_name(name: &str) -> String {
+    let end = name.floor_char_boundary(MAX_AUTHOR_NAME);
+    format!("login:{}", name[..end].replace('"', "'").replace('\\', "/"))
 }
 
 impl Login {

@@ -334,7 +334,7 @@ async fn attach_records(
         connection,
         client: client_id,
         clients,
-        by: _,
+        authors: _,
         feed: _,
         view: live,
         cursor,
@@ -456,7 +456,7 @@ async fn relay(
     }
     let Attachment {
         client,
-        by,
+        authors,
         view,
         feed,
         cursor,
@@ -474,7 +474,7 @@ async fn relay(
         feed,
     };
     let max_line_bytes = Limits::of(state.config()).message_bytes;
-    let mut dialect = Relay::new(inbox.clone(), client, by, tokens, earlier, max_line_bytes);
+    let mut dialect = Relay::new(inbox.clone(), client, authors, tokens, earlier, max_line_bytes);
     let Received { lines, .. } = dialect.received(rest.into(), cursor.position())?;
     let (early, _) = client::permitted(shown.role, lines, &mut dialect)?;
     Ok(Client {

@@ -6,7 +6,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     claude::ControlResponse,
-    domain::{AttachedClient, ClientId, ConnectionId, PromptUuid, QueuedPrompt, Role, Timestamp},
+    domain::{
+        AttachedClient, ClientId, ConnectionId, PromptUuid, QueuedPrompt, Role, Timestamp, author_of_name,
+    },
 };
 
 use super::{
@@ -147,6 +149,12 @@ impl Clients {
     /// A client that is to be let go because it did not take what it was sent.
     pub(super) fn next_cut(&mut self) -> Option<ConnectionId> {
         self.cut.pop()
+    }
+
+    /// The author of a client's decisions, when it came with a login and gave itself no name.
+    pub(super) fn decider(&self, connection: ConnectionId) -> Option<String> {
+        let seat = self.attached.get(&connection).filter(|seat| !seat.is_named)?;
+        seat.login.as_deref().map(author_of_name)
     }
 
     /// The name of an attached client.

@@ -388,7 +388,12 @@ impl Actor {
             .spawn(tell_of_the_end(connection, present.clone(), commands.clone()));
         Ok(Attachment {
             connection,
-            by: self.name_of(connection),
+            authors: self
+                .clients
+                .decider(connection)
+                .into_iter()
+                .chain([self.name_of(connection)])
+                .collect(),
             client,
             clients: self.clients.who_is_here(),
             view: self.shown_view(),
@@ -534,6 +539,7 @@ impl Actor {
             connection,
             request_id,
         };
+        let by = self.clients.decider(connection).unwrap_or(by);
         self.decide(id, &decision, by, reply);
     }
 }

@@ -284,8 +284,8 @@ pub struct Attachment {
     pub feed: Feed,
     /// The records after the asked one, without gap or double.
     pub cursor: Cursor,
-    /// The name under which records have the client's lines.
-    pub by: String,
+    /// The names under which records have the client's lines.
+    pub authors: Vec<String>,
     /// News for this client only.
     pub direct: mpsc::Receiver<ClientFrame>,
     /// Where its lines go.

@@ -157,8 +157,29 @@ async fn a_decision_of_a_browser_has_the_name_of_its_login() {
         .map(|it| &it["data"]["type"])
         .collect();
     assert_eq!(authors, ["control_response", "decision"]);
+
+    // By a socket, which has no name of its own.
+    let session = format!("/v1/sessions/{id}/ws");
+    let ticket = format!("ticket.{}", page.ticket(&session).await);
+    let mut socket = Ws::try_connect(daemon.url(), &session, &[&ticket, "trunkline.v1"], None)
+        .await
+        .unwrap();
+    let asks = json!([{"ask": {"ids": ["w-2"], "tool": "Write", "input": {"file_path": "/tmp/x"}}}]);
+    rest.prompt(&id, &fake_prompt(&asks)).await;
+    rest.pending_approval(&id).await;
+    let response = json!({"behavior": "allow", "updatedInput": {"file_path": "/tmp/x"}});
+    let answer = json!({"subtype": "success", "request_id": "w-2", "response": response});
+    socket
+        .send(&json!({"type": "control_response", "response": answer}))
+        .await;
+    rest.in_state(&id, &["idle"]).await;
+    let found = rest
+        .get("/v1/approvals?by=login:Ada's%20'desk':%20C:/")
+        .await
+        .expect(200);
+    assert_eq!(found["items"].as_array().unwrap().len(), 2, "{found:#}");
     let scrape = rest.builder(Method::GET, "/metrics").send().await.unwrap();
-    let ended = r#"trunkline_approvals_ended_total{kind="tool",how="person",by="login"} 1"#;
+    let ended = r#"trunkline_approvals_ended_total{kind="tool",how="person",by="login"} 2"#;
     assert!(scrape.text().await.unwrap().contains(ended));
 }
 

@@ -575,7 +575,7 @@ pub(super) async fn begin(
     let relay = Relay::new(
         attachment.inbox.clone(),
         attachment.client,
-        attachment.by,
+        attachment.authors,
         None,
         earlier,
         max_line_bytes,

@@ -91,8 +91,8 @@ pub(super) struct Greeting {
 pub(super) struct Relay<I> {
     inbox: I,
     client: ClientId,
-    /// The name under which records have the client's lines.
-    by: String,
+    /// The names under which records have the client's lines.
+    authors: Vec<String>,
     /// Check a first line that is for authentication, although the upgrade carried a credential. A ticket there is refused.
     tokens: Option<Tokens>,
     /// Joins the pieces of the client's lines.
@@ -120,11 +120,11 @@ pub(super) struct Relay<I> {
 }
 
 impl<I: Inbox> Relay<I> {
-    /// A client of this name whose lines records have under `by`. With `tokens` its first line may be for authentication.
+    /// A client of this name whose lines records have under these `authors`. With `tokens` its first line may be for authentication.
     pub(super) fn new(
         inbox: I,
         client: ClientId,
-        by: String,
+        authors: Vec<String>,
         tokens: Option<Tokens>,
         earlier: Earlier,
         max_line_bytes: usize,
@@ -132,7 +132,7 @@ impl<I: Inbox> Relay<I> {
         Self {
             inbox,
             client,
-            by,
+            authors,
             tokens,
             joiner: Joiner::new(max_line_bytes),
             known: HashMap::new(),
@@ -265,7 +265,8 @@ impl<I: Inbox> Relay<I> {
             return;
         };
         if let Some(has_answered) = self.known.remove(&answer.request_id) {
-            let is_own = has_answered && record.by == Some(self.by.as_str());
+            let is_by_us = |by: &str| self.authors.iter().any(|author| author == by);
+            let is_own = has_answered && record.by.is_some_and(is_by_us);
             if !is_own {
                 lines.push_bytes(&stdin::control_cancel_request(&answer.request_id));
             }
@@ -692,7 +693,7 @@ mod tests {
         let mut relay = Relay::new(
             Session { is_asked },
             client,
-            "ws:sdk".to_owned(),
+            vec!["ws:sdk".to_owned()],
             None,
             earlier,
             1024,

@@ -510,7 +510,7 @@ async fn reattach(
     let attachment = state.supervisor().attach_host(id, after, name).await?;
     let Attachment {
         client,
-        by,
+        authors,
         view,
         feed,
         cursor,
@@ -540,7 +540,14 @@ async fn reattach(
     let (sender, signs) = mpsc::channel(SIGNS);
     let max_line_bytes = Limits::of(state.config()).message_bytes;
     let earlier = Earlier { open, feed };
-    let relay = Relay::new(inbox.clone(), client.clone(), by, None, earlier, max_line_bytes);
+    let relay = Relay::new(
+        inbox.clone(),
+        client.clone(),
+        authors,
+        None,
+        earlier,
+        max_line_bytes,
+    );
     let relay = match greeting {
         Some((greeting, is_born)) => relay.greeted_by(greeting, is_born),
         None => relay,
