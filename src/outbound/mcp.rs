@@ -309,7 +309,7 @@ impl Wire {
         let response = if answer.status().is_success() && is(&answer, EVENTS) {
             self.response_in_stream(answer.into_body(), id, &session).await?
         } else {
-            response_in_body(answer, id).await?
+            response_in_body(answer, id, session.id.is_some()).await?
         };
         if begins {
             self.begin(session, &response);
@@ -393,8 +393,20 @@ fn is_response_to(message: &RawValue, id: &RawValue) -> bool {
     matches!(kind, Some(Kind::Response { id: of }) if same_id(of, id))
 }
 
-/// A response counts whatever the status is: some servers send JSON-RPC errors with 4xx and 5xx.
-async fn response_in_body(answer: Response<Incoming>, id: &RawValue) -> Result<Box<RawValue>, BridgeError> {
+/// Whether an error is about the session: nothing ran.
+fn names_session(body: &[u8]) -> bool {
+    String::from_utf8_lossy(body)
+        .to_ascii_lowercase()
+        .contains("session")
+}
+
+/// A response counts whatever the status is: some servers send JSON-RPC errors with 4xx and 5xx. Others say 400 and a few words to a
+/// session that they have forgotten.
+async fn response_in_body(
+    answer: Response<Incoming>,
+    id: &RawValue,
+    has_session: bool,
+) -> Result<Box<RawValue>, BridgeError> {
     let status = answer.status();
     let read = client::read(answer.into_body(), LARGEST_MESSAGE_BYTES).await;
     let body = match read {
@@ -405,6 +417,9 @@ async fn response_in_body(answer: Response<Incoming>, id: &RawValue) -> Result<B
     match one_line(&body).filter(|message| is_response_to(message, id)) {
         Some(response) => Ok(response),
         None if status.is_success() => Err(BridgeError::NoResponse),
+        None if has_session && status == StatusCode::BAD_REQUEST && names_session(&body) => {
+            Err(BridgeError::SessionLost)
+        }
         None => Err(BridgeError::Status(status)),
     }
 }

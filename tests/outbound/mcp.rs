@@ -249,6 +249,10 @@ async fn a_lost_session_is_said_and_a_new_one_can_begin() {
     let mut bed = Bed::begun().await;
     let answer = bed.answered("404 Not Found", "").await;
     assert!(matches!(answer, Err(BridgeError::SessionLost)));
+    // As servers after the example of the official SDK have it.
+    let forgotten = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#;
+    let answer = bed.answered("400 Bad Request", forgotten).await;
+    assert!(matches!(answer, Err(BridgeError::SessionLost)));
 
     bed.begin("s-2").await;
     let list = raw(LIST);
