@@ -60,6 +60,49 @@ test('work that ended while the page was away has ended, and a busy turn stays o
   await person.context.close();
 });
 
+test('a loss is said within two seconds, and one that nobody tells of within twenty, as of when something was heard', { timeout: 120_000 }, async () => {
+  const { world } = here;
+  const person = await Person.at(here.browser, world.url);
+  const page = await person.context.newPage();
+  await page.clock.install();
+  await page.addInitScript(() => {
+    globalThis.WebSocket = class extends WebSocket {
+      constructor(...all) {
+        super(...all);
+        this.addEventListener('close', () => { globalThis.closedAt ??= performance.now(); });
+        this.addEventListener('message', () => { globalThis.heardAt = Date.now(); });
+      }
+    };
+    new MutationObserver(() => { if (document.body?.innerText.includes('Offline. As of')) globalThis.saidAt ??= performance.now(); }).observe(document, { childList: true, subtree: true, characterData: true });
+  });
+  await page.goto(world.url + await world.address());
+  const needs = page.getByRole('link', { name: 'Needs you' });
+  await needs.waitFor();
+  await until('the page is live', () => page.evaluate(() => globalThis.heardAt !== undefined));
+  const offline = page.getByText(/Offline\. As of/);
+  world.network.cut({ stays: true });
+  await offline.waitFor();
+  const took = await page.evaluate(() => globalThis.saidAt - globalThis.closedAt);
+  assert.ok(took >= 1_400 && took <= 2_000, `it was said after ${Math.round(took)} ms`);
+  world.network.back();
+  await page.getByRole('button', { name: 'Try now' }).click();
+  await offline.waitFor({ state: 'detached' });
+  world.network.freeze();
+  const heard = await page.evaluate(() => new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' }).format(globalThis.heardAt));
+  const before = await page.evaluate(() => Date.now());
+  await page.clock.fastForward(15_000);
+  assert.ok(!(await offline.isVisible()), 'it was said before it was known');
+  await page.clock.fastForward(5_000);
+  await offline.waitFor();
+  const after = await page.evaluate(() => Date.now());
+  assert.ok(after - before < 21_000, `it was said after ${after - before} ms`);
+  assert.match(await offline.innerText(), new RegExp(`As of ${heard}`));
+  world.network.back();
+  await page.getByRole('button', { name: 'Try now' }).click();
+  await offline.waitFor({ state: 'detached' });
+  await person.context.close();
+});
+
 test('what is typed while the daemon is away is kept, is sent when it is back, and is there once', { timeout: 120_000 }, async () => {
   const { world } = here;
   const id = await world.play('typing', [{ text: 'Yes?' }]);

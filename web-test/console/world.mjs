@@ -37,6 +37,7 @@ async function freePort() {
 class Network {
   sockets = new Set();
   isThere = true;
+  isFrozen = false;
 
   static async to(port) {
     const network = new Network();
@@ -47,7 +48,7 @@ class Network {
         network.sockets.add(one);
         one.on('error', () => other.destroy());
         one.on('close', () => { network.sockets.delete(one); other.destroy(); });
-        one.pipe(other);
+        if (!network.isFrozen) one.pipe(other);
       }
     });
     await new Promise((resolve) => { network.server.listen(0, '127.0.0.1', resolve); });
@@ -61,8 +62,17 @@ class Network {
     for (const socket of this.sockets) socket.destroy();
   }
 
+  /** Lets nothing through any more, and tells nobody: as a laptop that was carried away. */
+  freeze() {
+    this.isFrozen = true;
+    for (const socket of this.sockets) socket.unpipe();
+  }
+
   back() {
     this.isThere = true;
+    if (!this.isFrozen) return;
+    this.isFrozen = false;
+    this.cut();
   }
 
   end() {

@@ -38,6 +38,8 @@ let retry: ReturnType<typeof setTimeout> | undefined;
 let pings: ReturnType<typeof setInterval> | undefined;
 let pong: ReturnType<typeof setTimeout> | undefined;
 let attempt = 0;
+/** When the daemon said something last. */
+let heardAt = 0;
 
 export { connection };
 
@@ -98,6 +100,7 @@ async function open(): Promise<void> {
   };
   made.onmessage = ({ data }: MessageEvent<string>) => {
     if (socket !== made) return;
+    heardAt = Date.now();
     clearTimeout(pong);
     pong = undefined;
     for (const line of data.includes('\n') ? data.split('\n') : [data]) {
@@ -115,10 +118,11 @@ async function open(): Promise<void> {
 /** A socket that says nothing is dead, whatever the browser believes. */
 function ping(): void {
   if (pong !== undefined || !send({ type: 'trunkline.ping', id: Date.now() })) return;
-  pong = setTimeout(() => { pong = undefined; lose(true); }, PONG_MS);
+  pong = setTimeout(() => { pong = undefined; lose(true, heardAt); }, PONG_MS);
 }
 
-function lose(comesBack: boolean): void {
+/** `at`: until when the page showed the present. */
+function lose(comesBack: boolean, at = Date.now()): void {
   const old = socket;
   socket = undefined;
   clearInterval(pings);
@@ -135,7 +139,7 @@ function lose(comesBack: boolean): void {
     return;
   }
   const before = connection();
-  const since = before.kind === 'lost' ? before.since : Date.now();
+  const since = before.kind === 'lost' ? before.since : at;
   setConnection({ kind: 'lost', since, tryAt: Date.now() + pause });
   retry = setTimeout(connect, pause);
   pause = Math.min(pause * 2, LONGEST_PAUSE_MS);

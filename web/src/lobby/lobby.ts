@@ -10,8 +10,6 @@ interface Lobby {
   build: string | null;
   /** How many sessions there are; the snapshot has the newest of them. */
   total: number;
-  /** When something was last heard: "as of". */
-  asOf: number;
   isThere: boolean;
 }
 
@@ -27,7 +25,7 @@ const told = (session: SessionSummary): SessionSummary => new Told(session) as S
 /** The newest sessions, of very many. */
 const MOST_SESSIONS = 2_000;
 
-const [lobby, setLobby] = createStore<Lobby>({ byId: {}, build: null, total: 0, asOf: 0, isThere: false });
+const [lobby, setLobby] = createStore<Lobby>({ byId: {}, build: null, total: 0, isThere: false });
 const [lastEventId, setLastEventId] = createSignal<string | null>(null);
 const [sessions, setSessions] = createSignal<SessionSummary[]>([]);
 const known = new Map<string, SessionSummary>();
@@ -56,10 +54,9 @@ function apply(frame: Frame): void {
     known.clear();
     for (const session of news.sessions) known.set(session.id, told(session));
     setLobby('byId', reconcile(Object.fromEntries(known)));
-    setLobby({ build: news.build, total: news.total, isThere: true, asOf: Date.now() });
+    setLobby({ build: news.build, total: news.total, isThere: true });
   } else {
     const { session, session_id, change } = news;
-    setLobby('asOf', Date.now());
     if (session == null || change === 'deleted') {
       if (known.delete(session_id)) setLobby('total', (total) => total - 1);
       setLobby('byId', produce((byId) => { delete byId[session_id]; }));

@@ -1,7 +1,6 @@
 // Owns the line about the connection: nothing in the first 1.5 s of a loss, then what is so, and when the page tries again.
 import { Match, Show, Switch, createEffect, createMemo, createSignal, onCleanup } from 'solid-js';
 import { connect, connection, isLive, ride } from '../daemon/link';
-import { lobby } from '../lobby/lobby';
 import { now } from '../parts/time';
 import { isOld, reload } from './upgrade';
 
@@ -15,12 +14,18 @@ export function Banner() {
   const [saidBye, setSaidBye] = createSignal(false);
   onCleanup(ride({ greeting: () => [], takes: (frame) => frame.type === 'trunkline.shutdown', frame: () => { setSaidBye(true); } }));
   createEffect(() => { if (isLive()) setSaidBye(false); });
-  const lost = createMemo(() => {
+  const [isNews, setNews] = createSignal(false);
+  createEffect(() => {
     const state = connection();
-    return state.kind === 'lost' && now() - state.since >= CALM_MS ? state : undefined;
+    const wait = state.kind === 'lost' ? state.since + CALM_MS - Date.now() : Infinity;
+    setNews(wait <= 0);
+    if (wait <= 0 || wait === Infinity) return;
+    const timer = setTimeout(() => setNews(true), wait);
+    onCleanup(() => clearTimeout(timer));
   });
+  const lost = createMemo(() => { const state = connection(); return state.kind === 'lost' && isNews() ? state : undefined; });
   const isRestarting = () => saidBye() && now() - (lost()?.since ?? 0) < RESTART_MS;
-  const asOf = () => new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' }).format(lobby.asOf || lost()?.since || now());
+  const asOf = () => new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' }).format(lost()?.since ?? now());
   const wait = () => Math.max(0, Math.ceil(((lost()?.tryAt ?? 0) - now()) / 1000));
   return (
     <div class="banner-place">
