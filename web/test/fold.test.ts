@@ -2,6 +2,8 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { titlesOf } from '../src/conversation/call-words';
+import { askedIn } from '../src/conversation/cards/agent';
 import { Fold, lineOf } from '../src/fold/fold';
 import type { Block, CallBlock, Line, TextBlock } from '../src/fold/model';
 
@@ -246,4 +248,37 @@ test('what still waits for a person, or runs, is not let go, and the list of tas
   other.add([line(900, 'cli', { type: 'system', subtype: 'task_notification', task_id: 'b1', status: 'completed' })]);
   other.add([line(1, 'cli', { type: 'system', subtype: 'task_started', task_id: 'b1', task_type: 'local_bash', description: 'serve', is_backgrounded: true })]);
   expect(other.folded.tasks.get('b1')).toMatchObject({ status: 'completed' });
+});
+
+test('a search that the API runs by itself has its result', () => {
+  const search = (more: object[]) => folded([said(1, { type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'axum' } }), ...more.map((one) => said(2, one))]).calls.get('s') as CallBlock;
+  expect(search([]).status).toBe('running');
+  const found = search([{ type: 'web_search_tool_result', tool_use_id: 's', content: [{ type: 'web_search_result', title: 'Axum', url: 'https://docs.rs/axum' }] }]);
+  expect([found.status, titlesOf(found)]).toEqual(['done', [{ title: 'Axum', url: 'https://docs.rs/axum' }]]);
+  const failed = search([{ type: 'web_search_tool_result', tool_use_id: 's', content: { type: 'web_search_tool_result_error', error_code: 'max_uses_exceeded' } }]);
+  expect([failed.status, failed.result?.text]).toEqual(['failed', 'max uses exceeded']);
+});
+
+test('an agent in an agent in an agent has its place, though the CLI tells of its task and its questions alone', () => {
+  const task = (seq: number, subtype: string, id: string, more: object) => line(seq, 'cli', { type: 'system', subtype, task_id: id, tool_use_id: `call_${id}`, ...more });
+  const started = (seq: number, id: string, more: object = {}) => task(seq, 'task_started', id, { description: `do ${id}`, subagent_type: 'explore', task_type: 'local_agent', ...more });
+  const lines = [
+    said(1, { type: 'tool_use', id: 'call_a', name: 'Agent', input: { description: 'do a' } }), started(2, 'a'),
+    line(3, 'cli', { type: 'assistant', message: { id: 'm2', content: [{ type: 'tool_use', id: 'call_b', name: 'Agent', input: { description: 'do b' } }] }, parent_tool_use_id: 'call_a' }), started(4, 'b', { parent_task_id: 'a' }),
+    started(5, 'c', { parent_task_id: 'b' }),
+    line(6, 'cli', { type: 'control_request', request_id: 'r', request: { subtype: 'can_use_tool', tool_name: 'Bash', input: { command: 'touch x' }, tool_use_id: 'bash', agent_id: 'c' } }),
+    line(7, 'daemon', { type: 'approval', approval_id: 'ap', request_id: 'r' }),
+  ];
+  const asked = folded(lines);
+  expect(asked.blocks).toHaveLength(1);
+  expect(['bash', 'call_c', 'call_b'].map((id) => asked.calls.get(id)?.parent)).toEqual(['call_c', 'call_b', 'call_a']);
+  expect(askedIn(asked.blocks)?.id).toBe('bash');
+  const over = folded([...lines, line(8, 'daemon', { type: 'decision', approval_id: 'ap', state: 'allowed', by: 'rest' }),
+    task(9, 'task_notification', 'c', { status: 'completed', summary: 'made', usage: { total_tokens: 120, tool_uses: 1, duration_ms: 2_960 } }),
+    task(10, 'task_notification', 'b', { status: 'completed', summary: 'two done' }),
+    line(11, 'cli', { type: 'user', message: { content: [{ type: 'tool_result', tool_use_id: 'call_a', content: 'frame' }] }, parent_tool_use_id: null,
+      tool_use_result: { status: 'completed', content: [{ type: 'text', text: '<tools-used-before-summary>Bash</tools-used-before-summary>\n' }, { type: 'text', text: 'one done' }], totalTokens: 120, totalDurationMs: 5_000 } })]);
+  const agents = ['a', 'b', 'c'].map((id) => over.calls.get(`call_${id}`)!);
+  expect(agents.map(({ status, agent }) => [status, agent!.status, agent!.report])).toEqual([['done', 'done', 'one done'], ['done', 'done', 'two done'], ['done', 'done', 'made']]);
+  expect([over.calls.get('bash')!.status, agents[2]!.agent!.tokens]).toEqual(['done', 120]);
 });

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
 import { lineOfCall, shortPath, sidesOf } from '../src/conversation/call-words';
+import { betweenWords } from '../src/conversation/between';
+import { askedIn, stepOf } from '../src/conversation/cards/agent';
 import { textOf } from '../src/conversation/plain';
 import { rowsOf, type Row, type View } from '../src/conversation/rows';
 import { Fold } from '../src/fold/fold';
@@ -44,6 +46,28 @@ test('three agents beside each other are one group, two are not', () => {
   expect(kinds(rowsOf(folded([...prompt(1), ...agents(3)]), [], VIEW))).toEqual(['prompt', 'work', 'group']);
 });
 
+test('an agent says what it asks, however deep the one that asks', () => {
+  const deep = (parent: string, seq: number, id: string, name: string, input: object) => line(seq, 'cli', { type: 'assistant', message: { id: `m${seq}`, content: [{ type: 'tool_use', id, name, input }] }, parent_tool_use_id: parent });
+  const lines = [
+    use(1, 'Agent', { description: 'one' }, 'a1'), deep('a1', 2, 'a2', 'Agent', { description: 'two' }), deep('a2', 3, 'a3', 'Agent', { description: 'three' }), deep('a3', 4, 'b', 'Bash', { command: 'rm x' }),
+  ];
+  const agent = (records: Line[]) => (folded(records).calls.get('a1') as CallBlock).agent!;
+  expect([stepOf(agent(lines)), askedIn(agent(lines).blocks)]).toEqual(['Agent · agent two', undefined]);
+  const asked = [...lines, line(5, 'cli', { type: 'control_request', request_id: 'r', request: { subtype: 'can_use_tool', tool_name: 'Bash', input: { command: 'rm x' }, tool_use_id: 'b', agent_id: 'x' } }),
+    line(6, 'daemon', { type: 'approval', approval_id: 'ap', request_id: 'r' })];
+  expect([stepOf(agent(asked)), askedIn(agent(asked).blocks)?.id]).toEqual(['needs you: $ rm x', 'b']);
+  const decided = [...asked, line(7, 'daemon', { type: 'decision', approval_id: 'ap', state: 'allowed', by: 'rest' })];
+  expect(askedIn(agent(decided).blocks)).toBeUndefined();
+});
+
+test('a silence has a reason', () => {
+  const retry = (attempt: number) => line(3, 'cli', { type: 'system', subtype: 'api_retry', attempt, max_retries: 10, error_status: 529, error: 'overloaded' });
+  const start = line(4, 'cli', { type: 'stream_event', event: { type: 'message_start', message: { id: 'm9' } }, parent_tool_use_id: null });
+  expect(betweenWords(folded([...prompt(1), retry(2)]))).toBe('The API is asked again, try 2 of 10: overloaded, 529');
+  expect(betweenWords(folded([...prompt(1), retry(2), start]))).toBe('');
+  expect(betweenWords(folded([...prompt(1), line(3, 'cli', { type: 'system', subtype: 'status', status: 'compacting' })]))).toBe('The conversation is being compacted');
+});
+
 test('rows have keys of their own', () => {
   const keys = rowsOf(folded(TURN), [], VIEW).map((row) => row.key);
   expect(new Set(keys).size).toBe(keys.length);
@@ -59,6 +83,7 @@ test('a card says in one line what was done', () => {
   expect(one('Read', { file_path: '/w/src/a.rs' }, back(2, 't', '', { tool_use_result: { file: { startLine: 1, numLines: 80, totalLines: 200 } } }))).toEqual(['Read', 'src/a.rs', '1-80']);
   expect(one('Grep', { pattern: 'x' }, back(2, 't', '', { tool_use_result: { numFiles: 9, numLines: 42 } }))).toEqual(['Search', 'x', '42 hits in 9 files']);
   expect(one('WebFetch', { url: 'https://docs.rs/axum', prompt: 'p' })).toEqual(['Fetch', 'docs.rs']);
+  expect(one('WebSearch', { query: 'axum' }, back(2, 't', 'Links: []', { tool_use_result: { query: 'axum', results: [{ content: [{ title: 'Axum', url: 'https://docs.rs/axum' }] }, 'Words.'] } }))).toEqual(['Search the web', 'axum', '1 page', '1.0 s']);
   expect(one('mcp__tickets__create', { title: 'Login fails' })).toEqual(['tickets · create', 'Login fails']);
   expect(one('TodoWrite', { todos: [{ content: 'a', status: 'completed' }, { content: 'b', status: 'in_progress', activeForm: 'testing' }] })).toEqual(['Plan 1/2', 'testing']);
   expect([shortPath('/home/me/code/shop/src/a.rs'), shortPath('a.rs')]).toEqual(['src/a.rs', 'a.rs']);

@@ -7,6 +7,7 @@ import { interrupt } from '../lobby/acts';
 import type { QueuedPrompt, SessionSummary } from '../daemon/types';
 import { useKeys } from '../parts/keys';
 import { toast } from '../parts/toasts';
+import { SafeText } from '../text/safe';
 import { Attachments } from './attachments';
 import { completed } from './completion';
 import { CompletionList, rowId } from './completion-list';
@@ -212,7 +213,7 @@ export function Box(props: {
           close={() => { setSearching(false); box.focus(); }} />
       </Show>
       <Show when={props.suggestion !== null && isEmpty() && !isWorking()}>
-        <button type="button" class="suggestion one-line" onClick={() => { write(props.suggestion ?? ''); box.focus(); }}>Next: {props.suggestion}</button>
+        <button type="button" class="suggestion one-line" onClick={() => { write(props.suggestion ?? ''); box.focus(); }}>Next: <SafeText text={props.suggestion ?? ''} /></button>
       </Show>
       <form class="box" classList={{ 'has-text': draft.text !== '' || isWriting() }} onSubmit={(event) => { event.preventDefault(); send(way()); }}
         onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>

@@ -1,7 +1,7 @@
 // Owns the page of one sub-agent: what it was told, did and found, with the way back.
 import { A } from '@solidjs/router';
-import { Show, createEffect, createMemo } from 'solid-js';
-import type { Folded } from '../fold/model';
+import { For, Show, createEffect, createMemo } from 'solid-js';
+import type { CallBlock, Folded } from '../fold/model';
 import { clock, count, many, now } from '../parts/time';
 import { SafeText } from '../text/safe';
 import { useConversation } from '../live/store';
@@ -21,6 +21,18 @@ export function AgentPage(props: { callId: string }) {
   createEffect(() => {
     if (conversation.isOpened() && agent() === undefined && conversation.hasOlder()) void conversation.loadOlder(2_000).catch(() => undefined);
   });
+  /** The agents that this one works for, the first one first. */
+  const above = createMemo((): CallBlock[] => {
+    const all: CallBlock[] = [];
+    const { calls } = conversation.folded();
+    for (let id = call()?.parent ?? null; id !== null && !all.some((one) => one.id === id);) {
+      const one = calls.get(id);
+      if (one === undefined) break;
+      all.unshift(one);
+      id = one.parent;
+    }
+    return all;
+  });
   const figures = () => {
     const one = agent();
     if (one === undefined) return '';
@@ -31,6 +43,7 @@ export function AgentPage(props: { callId: string }) {
     <>
       <nav class="agent-head" aria-label="Where you are">
         <A href={`/s/${conversation.id}`}>‹ Conversation</A>
+        <For each={above()}>{(one) => <A class="one-line" href={`/s/${conversation.id}/agent/${encodeURIComponent(one.id)}`}>‹ <SafeText text={one.agent?.task || (one.agent?.kind ?? '')} /></A>}</For>
         <Show when={agent()} fallback={<span class="quiet">{conversation.hasOlder() ? 'Looking for this agent' : 'There is no such agent.'}</span>}>{(one) => (
           <>
             <h2 class="one-line">Agent · <SafeText text={one().kind} /> · <SafeText text={one().task} /></h2>

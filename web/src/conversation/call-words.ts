@@ -9,7 +9,7 @@ export type CardKind = 'command' | 'edit' | 'write' | 'read' | 'search' | 'fetch
 
 const KINDS: Record<string, CardKind> = {
   Bash: 'command', PowerShell: 'command', Edit: 'edit', MultiEdit: 'edit', NotebookEdit: 'edit', Write: 'write', Read: 'read', Grep: 'search', Glob: 'search',
-  LS: 'search', WebFetch: 'fetch', WebSearch: 'websearch', TodoWrite: 'todo', ExitPlanMode: 'plan', AskUserQuestion: 'question', Agent: 'agent', Task: 'agent',
+  LS: 'search', WebFetch: 'fetch', web_fetch: 'fetch', WebSearch: 'websearch', web_search: 'websearch', TodoWrite: 'todo', ExitPlanMode: 'plan', AskUserQuestion: 'question', Agent: 'agent', Task: 'agent',
 };
 
 /** The kind of a call's card. */
@@ -55,6 +55,13 @@ export function outputOf(call: CallBlock): string {
   const typed = raw(result.typed);
   if (typeof typed.stdout === 'string') return [typed.stdout, str(typed.stderr)].filter(Boolean).join('\n');
   return result.text.replace(/^Exit code \d+\n?/, '').replace(/^\(Bash completed with no output\)$/, '');
+}
+
+/** The pages that a search of the web found, as the tool says or the API itself. */
+export function titlesOf(call: CallBlock): { title: string; url: string }[] {
+  const typed = call.result?.typed;
+  const found = isRaw(typed) ? list(typed.results).flatMap((one) => list(raw(one).content)) : list(typed);
+  return found.map(raw).filter((one) => str(one.url) !== '').map((one) => ({ title: str(one.title) || str(one.url), url: str(one.url) }));
 }
 
 const linesIn = (text: string): number => (text === '' ? 0 : text.split('\n').length - (text.endsWith('\n') ? 1 : 0));
@@ -103,7 +110,10 @@ export function lineOfCall(call: CallBlock): CardLine {
       return { word: 'Search', verb: 'Search', subject: str(input.pattern) || path, isCode: true, figures: [...found, ...leftOut] };
     }
     case 'fetch': return { word: 'Fetch', verb: 'Fetch', subject: hostOf(str(input.url)), isCode: true, figures: time };
-    case 'websearch': return { word: 'Web search', verb: 'Search the web', subject: str(input.query), isCode: false, figures: time };
+    case 'websearch': {
+      const pages = titlesOf(call).length;
+      return { word: 'Web search', verb: 'Search the web', subject: str(input.query), isCode: false, figures: [...(pages > 0 ? [many(pages, 'page')] : []), ...time] };
+    }
     case 'todo': {
       const todos = list(input.todos).map(raw);
       const done = todos.filter((todo) => todo.status === 'completed').length;
@@ -119,7 +129,7 @@ export function lineOfCall(call: CallBlock): CardLine {
       const agent = call.agent;
       return {
         word: 'Agent', verb: `Agent · ${agent?.kind ?? (str(input.subagent_type) || 'general')}`, subject: agent?.task ?? str(input.description), isCode: false,
-        figures: [...(agent !== null && agent.steps > 0 ? [many(agent.steps, 'step')] : []), ...(agent?.tokens ? [`${count(agent.tokens)} tokens`] : []), ...(agent?.ms ? [clock(agent.ms)] : [])],
+        figures: [...(agent !== null && agent.steps > 0 ? [many(agent.steps, 'step')] : []), ...(agent?.tokens ? [`${count(agent.tokens)} tokens`] : []), ...(agent?.ms && agent.status !== 'running' ? [clock(agent.ms)] : [])],
       };
     }
     case 'mcp': {

@@ -7,6 +7,7 @@ import { wholeText } from '../composer/content';
 import { DecisionDock } from '../decision/dock';
 import { SidePanel } from '../side/side-panel';
 import { TasksStrip } from '../side/tasks';
+import { Between } from './between';
 import { Header } from './header';
 import { ConversationContext, openConversation } from '../live/store';
 import { Transcript } from './transcript';
@@ -28,7 +29,7 @@ function One(props: { id: string }) {
         <section class="conversation-main" aria-label="Conversation">
           <Header conversation={conversation} />
           <Show when={params.rest === 'changes'} fallback={<Transcript />}><Suspense><ChangesPage conversation={conversation} /></Suspense></Show>
-          <div class="conversation-dock"><DecisionDock sessionId={props.id} /><TasksStrip conversation={conversation} /></div>
+          <div class="conversation-dock"><DecisionDock sessionId={props.id} /><Between conversation={conversation} /><TasksStrip conversation={conversation} /></div>
           <div class="conversation-box">
             <Show when={params.rest === 'changes' ? undefined : conversation.session()}>{(session) => (
               <Composer session={session()} suggestion={conversation.folded().suggestion}

@@ -163,14 +163,14 @@ function NoteRow(props: { row: Of<'note'> }) {
   const text = () => (block().endedBy === '' ? block().text : `${block().text} by ${whoOf(block().endedBy)}`);
   return (
     <div class="note" classList={{ [`is-${block().tone}`]: true }}>
-      <Show when={hasMore()} fallback={<p class="note-line"><span class="one-line"><SafeText text={text()} /></span></p>}>
+      <Show when={hasMore()} fallback={<p class="note-line"><span><SafeText text={text()} /></span></p>}>
         <button class="note-line" aria-expanded={isOpen()} onClick={() => reading.setOpen(props.row.key, !isOpen())}>
           <span aria-hidden="true">{isOpen() ? '▾' : '▸'}</span><span class="one-line"><SafeText text={text()} /></span>
         </button>
       </Show>
       <Show when={block().leftOutBytes}>{(bytes) => <LoadWhole seq={block().seq} bytes={bytes()} id={conversation.id} load={(seq) => conversation.loadWhole(seq)} />}</Show>
       <Show when={isOpen()}>
-        <pre class="note-detail" tabIndex={0} role="region" aria-label="More"><SafeText text={block().detail.slice(0, 20_000)} code /></pre>
+        <pre class="note-detail" tabIndex={0} role="group" aria-label="More"><SafeText text={block().detail.slice(0, 20_000)} code /></pre>
         <A class="small" href={`/s/${conversation.id}/r/${block().seq}/raw`}>raw</A>
       </Show>
     </div>

@@ -23,7 +23,7 @@ export default function History() {
   const [cursor, setCursor] = createSignal<string | null>();
   const [problem, setProblem] = createSignal<string>();
   const [isBusy, setBusy] = createSignal(false);
-  const how = () => (typeof query.how === 'string' && query.how in HOWS ? query.how as How : undefined);
+  const how = () => (typeof query.how === 'string' && Object.hasOwn(HOWS, query.how) ? query.how as How : undefined);
   const tool = () => (typeof query.tool === 'string' && query.tool !== '' ? query.tool : undefined);
   const filters = () => ({ ...(how() === undefined ? {} : { how: how() as How }), ...(tool() === undefined ? {} : { tool: tool() as string }) });
 

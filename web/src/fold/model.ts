@@ -113,6 +113,8 @@ export interface Agent {
   ms: number | null;
   /** Its present step, in words; `null`: none. */
   current: string | null;
+  /** Its last words, once it has ended; empty: they are not known. */
+  report: string;
   /** Its steps, in their order. */
   blocks: Block[];
   status: 'running' | 'done' | 'failed' | 'stopped';

@@ -7,6 +7,7 @@ import { endCalls, endTurn } from './turns';
 import type { Work } from './work';
 
 const figures = (n: number | null): string => (n === null ? '?' : new Intl.NumberFormat('en').format(n));
+const firstLine = (text: string): string => text.trimStart().split('\n', 1)[0] ?? '';
 const json = (value: unknown): string => JSON.stringify(value, null, 2);
 
 /** Kinds of `system` lines that change nothing that is drawn. */
@@ -156,15 +157,17 @@ function told(work: Work, line: Line, subtype: string, data: Raw): void {
     case 'model_fallback': case 'model_refusal_fallback': case 'model_refusal_no_fallback':
     case 'local_command_output': {
       const text = str(data.content);
-      work.note(line, subtype, text.split('\n')[0] ?? '', { detail: text, tone: subtype.startsWith('model') || data.level === 'warning' ? 'warning' : 'quiet' });
+      work.note(line, subtype, firstLine(text), { detail: text, tone: subtype.startsWith('model') || data.level === 'warning' ? 'warning' : 'quiet' });
       return;
     }
     case 'notification':
       work.note(line, subtype, str(data.text), { tone: data.priority === 'immediate' ? 'warning' : 'quiet' });
       return;
-    case 'post_turn_summary': case 'task_summary':
-      work.note(line, 'summary', str(data.summary) || str(data.content) || str(data.title) || 'Summary', { detail: json(data) });
+    case 'post_turn_summary': case 'task_summary': {
+      const text = str(data.summary) || str(data.content) || str(data.title);
+      work.note(line, 'summary', firstLine(text) || 'Summary', { detail: text || json(data) });
       return;
+    }
     case 'plugin_install':
       if (data.status === 'failed') work.note(line, subtype, `The plugin ${str(data.name)} could not be installed`, { detail: str(data.error), tone: 'error' });
       return;
@@ -183,7 +186,7 @@ export function onBeside(work: Work, line: Line, data: Raw): boolean {
       work.folded.suggestion = str(data.suggestion) || null;
       return true;
     case 'tool_use_summary':
-      work.note(line, 'summary', str(data.summary), { detail: str(data.summary) });
+      work.note(line, 'summary', firstLine(str(data.summary)), { detail: str(data.summary) });
       return true;
     case 'conversation_reset':
       work.note(line, 'reset', 'A fresh conversation begins here');
@@ -193,7 +196,8 @@ export function onBeside(work: Work, line: Line, data: Raw): boolean {
       const limit = { status: str(info.status), kind: str(info.rateLimitType) || null, resetsAt: numOrNull(info.resetsAt), utilization: numOrNull(info.utilization) };
       const isNews = work.folded.rateLimit?.status !== limit.status && limit.status !== 'allowed' && limit.status !== '';
       work.folded.rateLimit = limit;
-      if (isNews) work.note(line, 'rate_limit', limit.status === 'rejected' ? 'The limit of the account is reached' : 'The limit of the account is near', { detail: json(info), tone: 'warning' });
+      const share = limit.utilization === null ? '' : `: ${Math.round(limit.utilization * 100)} % of it is used`;
+      if (isNews) work.note(line, 'rate_limit', limit.status === 'rejected' ? 'The limit of the account is reached' : `The limit of the account is near${share}`, { detail: json(info), tone: 'warning' });
       return true;
     }
     default:

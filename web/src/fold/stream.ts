@@ -14,6 +14,8 @@ export function onStreamEvent(work: Work, line: Line, data: Raw): void {
   work.begin(line);
   switch (event.type) {
     case 'message_start':
+      // An answer comes: the API need not be asked again.
+      work.folded.retry = null;
       work.open.set(parent, { id: str(raw(event.message).id), blocks: new Map() });
       return;
     case 'content_block_start':
@@ -108,6 +110,8 @@ export function onAssistant(work: Work, line: Line, data: Raw): void {
       whole(work, line, parent, content.type, key, text, data, streamed);
     } else if (content.type === 'tool_use' || content.type === 'server_tool_use') {
       wholeCall(work, line, parent, content);
+    } else if (str(content.type).endsWith('_tool_result') && str(content.tool_use_id) !== '') {
+      onServerResult(work, line, parent, content);
     } else if (content.type === 'redacted_thinking') {
       whole(work, line, parent, 'thinking', key, '', data, undefined);
     }
@@ -186,6 +190,15 @@ function whole(
   });
   if (streamed === undefined) thread.push(made);
   work.touch(made);
+}
+
+/** The result of a tool that the API runs by itself, such as its search of the web. */
+function onServerResult(work: Work, line: Line, parent: string | null, content: Raw): void {
+  const call = work.call(str(content.tool_use_id), line, parent);
+  const fault = str(raw(content.content).error_code);
+  call.result = { text: fault.replaceAll('_', ' '), pictures: [], isError: fault !== '', typed: content.content, seq: line.seq, at: line.ts, leftOutBytes: null };
+  call.status = fault === '' ? 'done' : 'failed';
+  work.touch(call);
 }
 
 function wholeCall(work: Work, line: Line, parent: string | null, content: Raw): void {

@@ -1,6 +1,6 @@
 // Owns what happens to calls: results, questions to people and their ends, tasks, and the steps of sub-agents.
 import { readContent } from './content';
-import type { CallBlock, CallStatus, Line, Task } from './model';
+import type { Agent, CallBlock, CallStatus, Line, Task } from './model';
 import { isRaw, list, numOrNull, raw, str, strOrNull, type Raw } from './raw';
 import type { Work } from './work';
 
@@ -27,6 +27,8 @@ export function onResult(work: Work, line: Line, data: Raw, content: Raw): void 
       call.agent.current = null;
       call.agent.tokens = numOrNull(typed.totalTokens) ?? call.agent.tokens;
       call.agent.ms = numOrNull(typed.totalDurationMs) ?? call.agent.ms;
+      call.agent.report = reportIn(typed) || call.agent.report;
+      endSteps(work, call.agent);
     }
   }
   const task = strOrNull(typed.backgroundTaskId);
@@ -35,6 +37,22 @@ export function onResult(work: Work, line: Line, data: Raw, content: Raw): void 
     call.isInBackground = true;
   }
   work.touch(call);
+}
+
+/** The last words of a sub-agent, without those that the CLI puts before them for the model. */
+const reportIn = (typed: Raw): string => list(typed.content).map((one) => str(raw(one).text)).filter((text) => text !== '' && !text.startsWith('<tools-used-before-summary>')).join('\n\n');
+
+/** A sub-agent has ended, and with it its steps: the CLI passes on no results of those that are two deep and more. */
+function endSteps(work: Work, agent: Agent): void {
+  for (const block of agent.blocks) {
+    if (block.kind !== 'call' || block.result !== null || !['running', 'writing', 'asked'].includes(block.status)) continue;
+    block.status = agent.status === 'done' ? 'done' : 'stopped';
+    if (block.agent?.status === 'running') {
+      Object.assign(block.agent, { status: agent.status, current: null });
+      endSteps(work, block.agent);
+    }
+    work.touch(block);
+  }
 }
 
 function statusOf(call: CallBlock, isError: boolean, meta: Raw): CallStatus {
@@ -94,7 +112,9 @@ export function onApproval(work: Work, line: Line, data: Raw): void {
   const request = work.requests.get(str(data.request_id));
   const toolUseId = request?.toolUseId ?? null;
   if (request !== undefined && toolUseId !== null) {
-    const call = work.call(toolUseId, line, null);
+    // A call of an agent in an agent is told by its question alone.
+    const asker = request.agentId === null ? undefined : work.folded.tasks.get(request.agentId)?.toolUseId;
+    const call = work.call(toolUseId, line, asker ?? null);
     if (call.name === '') Object.assign(call, { name: request.toolName, input: request.input });
     call.asked = { approvalId, requestSeq: request.seq, state: 'pending', by: null, at: line.ts };
     if (call.result === null) call.status = 'asked';
@@ -173,7 +193,7 @@ export function onTask(work: Work, line: Line, data: Raw): void {
   } else if (data.subtype === 'task_notification') {
     Object.assign(task, { status: str(data.status) || 'completed', summary: str(data.summary) || task.summary, endedAt: line.ts, current: null });
   }
-  const call = task.toolUseId === null ? undefined : calls.get(task.toolUseId);
+  const call = task.toolUseId === null ? undefined : calls.get(task.toolUseId) ?? hiddenAgent(work, line, task, data);
   if (call === undefined) return;
   call.taskId = id;
   call.isInBackground ||= task.isInBackground;
@@ -188,9 +208,23 @@ export function onTask(work: Work, line: Line, data: Raw): void {
     if (task.endedAt !== null) {
       agent.status = task.status === 'completed' ? 'done' : task.status === 'stopped' || task.status === 'killed' ? 'stopped' : 'failed';
       agent.current = null;
+      if (data.subtype === 'task_notification') agent.report ||= str(data.summary);
+      if (call.result === null && call.status === 'running' && !call.isInBackground && call.parent !== null) call.status = agent.status;
+      endSteps(work, agent);
     }
   }
   work.touch(call);
+}
+
+/** The call of an agent in an agent in an agent: the CLI passes on its task alone. */
+function hiddenAgent(work: Work, line: Line, task: Task, data: Raw): CallBlock | undefined {
+  const above = work.folded.tasks.get(str(data.parent_task_id))?.toolUseId;
+  if (above == null || task.toolUseId === null || task.kind !== 'local_agent') return undefined;
+  const call = work.call(task.toolUseId, line, above);
+  Object.assign(call, { name: 'Agent', input: { description: task.description, subagent_type: str(data.subagent_type), prompt: str(data.prompt) } });
+  const agent = work.agentOf(above, line);
+  agent.steps = Math.max(agent.steps, agent.blocks.filter((block) => block.kind === 'call').length);
+  return call;
 }
 
 /** The list of what runs in the background, as the CLI has it now. */

@@ -47,7 +47,7 @@ export class Work {
     if (call.agent === null) {
       call.agent = {
         kind: str(call.input.subagent_type) || 'agent', task: str(call.input.description), taskId: null, steps: 0, tokens: null,
-        ms: null, current: null, blocks: [], status: 'running',
+        ms: null, current: null, report: '', blocks: [], status: 'running',
       };
       this.touch(call);
     }

@@ -23,6 +23,8 @@ export function Agents(props: { conversation: Conversation }) {
   const folded = calm(() => props.conversation.folded());
   const time = (call: CallBlock & { agent: Agent }) =>
     (call.agent.status === 'running' ? clock(now() - Date.parse(call.at)) : call.agent.ms === null ? '' : clock(call.agent.ms));
+  /** The task of the agent that this one works for. */
+  const above = (call: CallBlock) => (call.parent === null ? undefined : folded().calls.get(call.parent)?.agent?.task);
   return (
     <Show when={agentCalls(folded()).length > 0} fallback={<p class="quiet">No sub-agent has worked{props.conversation.hasOlder() ? ' in what is loaded' : ''}.</p>}>
       <ul class="side-rows">
@@ -32,6 +34,7 @@ export function Agents(props: { conversation: Conversation }) {
               <span class={`plan-shape is-${call.agent.status}`} role="img" aria-label={WORDS[call.agent.status][1]}>{WORDS[call.agent.status][0]}</span>
               <span class="side-row-words">
                 <span class="one-line"><strong><SafeText text={call.agent.kind} /></strong> <SafeText text={call.agent.task} /></span>
+                <Show when={above(call)}>{(task) => <span class="faint one-line">for <SafeText text={task()} /></span>}</Show>
                 <Show when={call.agent.status === 'running' && call.agent.current}>{(step) => <span class="quiet one-line"><SafeText text={step()} /></span>}</Show>
                 <span class="faint figures">{[many(call.agent.steps, 'step'), call.agent.tokens === null ? '' : `${count(call.agent.tokens)} tokens`, time(call)].filter(Boolean).join(' · ')}</span>
               </span>

@@ -22,7 +22,7 @@ export function codeBlock(text: string, language: string, isOpen = false): HTMLE
   name.append(...safeNodes(language.slice(0, 40)));
   const pre = document.createElement('pre');
   pre.tabIndex = 0;
-  pre.setAttribute('role', 'region');
+  pre.setAttribute('role', 'group');
   pre.setAttribute('aria-label', language === '' ? 'Code' : `Code, ${spelledOut(language.slice(0, 40))}`);
   const code = document.createElement('code');
   pre.append(code);

@@ -56,7 +56,7 @@ export function Diff(props: { before: string; after: string; path?: string; most
   };
   return (
     <Show when={rows()} fallback={<p class="quiet">Comparing…</p>}>
-      <div class="diff" tabIndex={0} role="region" aria-label={`Changes${props.path === undefined ? '' : ` of ${spelledOut(props.path)}`}`}>
+      <div class="diff" tabIndex={0} role="group" aria-label={`Changes${props.path === undefined ? '' : ` of ${spelledOut(props.path)}`}`}>
         <Show when={items().length === 0}><p class="quiet">Nothing differs.</p></Show>
         <For each={shown()}>{(item) => (item.kind === 'gap'
           ? <button class="plain diff-gap" onClick={() => setOpen([...open(), [item.from, item.from + STEP]])}>▾ {item.size.toLocaleString()} equal {item.size === 1 ? 'line' : 'lines'}</button>

@@ -96,7 +96,7 @@ function table(token: Tokens.Table, depth: number): HTMLElement {
   const made = element('table', [element('thead', [element('tr', token.header.map((one) => cell('th', one)))]), body]);
   const scroller = element('div', [made], 'table-scroller');
   scroller.tabIndex = 0;
-  scroller.setAttribute('role', 'region');
+  scroller.setAttribute('role', 'group');
   scroller.setAttribute('aria-label', `A table of ${token.rows.length} rows`);
   const step = Math.max(10, Math.min(ROWS_AT_ONCE, Math.floor(CELLS_AT_ONCE / Math.max(1, token.header.length))));
   let shown = 0;

@@ -51,7 +51,7 @@ export function Output(props: { text: string; last?: number; name?: string }) {
         </Show>
         <button class="plain" onClick={() => void copy()}>{isCopied() ? 'Copied' : 'Copy'}</button>
       </div>
-      <pre class="terminal" tabIndex={0} role="region" aria-label={props.name ?? 'Output'}>
+      <pre class="terminal" tabIndex={0} role="group" aria-label={props.name ?? 'Output'}>
         <For each={read().lines}>{(line, i) => lineNode(line, fullLengths()[i()] ?? 0)}</For>
       </pre>
       <Show when={read().dropped > 0}><span class="chip">{read().dropped.toLocaleString()} control codes left out</span></Show>

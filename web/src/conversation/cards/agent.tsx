@@ -12,19 +12,24 @@ import { Card, Elapsed } from './card';
 
 const LAST_STEPS = 3;
 
-/** The present step of an agent, in words. */
-export function stepOf(agent: Agent): string {
-  const last = agent.blocks.findLast((block): block is CallBlock => block.kind === 'call');
-  if (last !== undefined && (last.status === 'running' || last.status === 'asked' || last.status === 'writing')) {
-    const line = lineOfCall(last);
-    return `${last.status === 'asked' ? 'needs you: ' : ''}${line.verb} ${line.subject}`.trim();
+/** The call of a sub-agent, however deep, that waits for a person. */
+export function askedIn(blocks: readonly Block[]): CallBlock | undefined {
+  for (const block of blocks) {
+    if (block.kind !== 'call') continue;
+    const found = block.status === 'asked' ? block : block.agent === null ? undefined : askedIn(block.agent.blocks);
+    if (found !== undefined) return found;
   }
-  return agent.current ?? '';
+  return undefined;
 }
 
-/** Whether a call of a sub-agent, however deep, waits for a person. */
-export function asksPerson(blocks: readonly Block[]): boolean {
-  return blocks.some((block) => block.kind === 'call' && (block.status === 'asked' || (block.agent !== null && asksPerson(block.agent.blocks))));
+const wordsOf = (call: CallBlock): string => { const line = lineOfCall(call); return `${line.verb || '$'} ${line.subject}`.trim(); };
+
+/** The present step of an agent, in words: what it asks before what it does. */
+export function stepOf(agent: Agent): string {
+  const asked = askedIn(agent.blocks);
+  if (asked !== undefined) return `needs you: ${wordsOf(asked)}`;
+  const last = agent.blocks.findLast((block): block is CallBlock => block.kind === 'call');
+  return last !== undefined && (last.status === 'running' || last.status === 'writing') ? wordsOf(last) : agent.current ?? '';
 }
 
 /** A sub-agent. */
@@ -33,19 +38,19 @@ export function AgentCard(props: { call: CallBlock; rowKey: string }) {
   const agent = () => props.call.agent;
   const steps = createMemo(() => (props.call.version, (agent()?.blocks ?? []).filter((block): block is CallBlock => block.kind === 'call').slice(-LAST_STEPS)));
   const step = createMemo(() => (props.call.version, agent()?.status === 'running' ? stepOf(agent()!) : ''));
+  const asks = createMemo(() => (props.call.version, askedIn(agent()?.blocks ?? []) !== undefined));
   return (
-    <Card call={props.call} rowKey={props.rowKey} neverByItself
+    <Card call={props.call} rowKey={props.rowKey} neverByItself asks={asks()}
       tail={<Show when={step() !== ''}><p class="agent-step one-line" aria-label="Step of the moment"><SafeText text={step()} /></p></Show>}>
       <ul class="steps"><For each={steps()}>{(call) => <Step call={call} />}</For></ul>
-      <Show when={agent()?.status !== 'running' && props.call.result?.text}>{(text) => <div class="agent-result"><Markdown text={text()} /></div>}</Show>
+      <Show when={agent()?.status !== 'running' && (agent()?.report || props.call.result?.text)}>{(text) => <div class="agent-result"><Markdown text={text()} /></div>}</Show>
       <A class="open-agent" href={`/s/${id}/agent/${encodeURIComponent(props.call.id)}`}>Open this agent</A>
     </Card>
   );
 }
 
 function Step(props: { call: CallBlock }) {
-  const line = createMemo(() => lineOfCall(props.call));
-  return <li class="one-line"><span class="quiet">{statusWord(props.call)}</span> <SafeText text={`${line().verb} ${line().subject}`.trim()} /></li>;
+  return <li class="one-line"><span class="quiet">{statusWord(props.call)}</span> <SafeText text={wordsOf(props.call)} /></li>;
 }
 
 /** Several agents at once. */
@@ -53,11 +58,12 @@ export function AgentGroup(props: { calls: CallBlock[]; rowKey: string }) {
   const reading = useReading();
   const isOpen = () => reading.isOpen(props.rowKey, true);
   const running = () => props.calls.filter((call) => call.agent?.status === 'running');
+  const asking = () => props.calls.filter((call) => askedIn(call.agent?.blocks ?? []) !== undefined).length;
   return (
-    <div class="call group" classList={{ 'is-open': isOpen() }}>
+    <div class="call group" classList={{ 'is-open': isOpen(), 'is-asked': asking() > 0 }}>
       <button class="call-line" aria-expanded={isOpen()} onClick={() => reading.setOpen(props.rowKey, !isOpen())}>
-        <span class="call-shape" aria-hidden="true">{running().length > 0 ? '≡' : '✓'}</span>
-        <span class="call-verb">{running().length > 0 ? `${running().length} agents at work` : many(props.calls.length, 'agent')}</span>
+        <span class="call-shape" aria-hidden="true">{asking() > 0 ? '◆' : running().length > 0 ? '≡' : '✓'}</span>
+        <span class="call-verb">{running().length > 0 ? `${many(running().length, 'agent')} at work` : many(props.calls.length, 'agent')}{asking() > 0 ? ` · ${asking()} ${asking() === 1 ? 'needs' : 'need'} you` : ''}</span>
         <span class="call-figures figures"><Show when={running()[0]}>{(first) => <Elapsed since={first().at} />}</Show></span>
       </button>
       <Show when={isOpen()}>

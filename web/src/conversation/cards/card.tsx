@@ -23,17 +23,19 @@ export function Elapsed(props: { since: string }) {
   return <span class="figures">{clock(now() - Date.parse(props.since))}</span>;
 }
 
-/** A card. `whileRunning`: it is open as long as it runs. */
-export function Card(props: { call: CallBlock; rowKey: string; whileRunning?: boolean; neverByItself?: boolean; children: JSX.Element; tail?: JSX.Element }) {
+/** A card. `whileRunning`: it is open as long as it runs. `asks`: something that it began waits for a person. */
+export function Card(props: { call: CallBlock; rowKey: string; whileRunning?: boolean; neverByItself?: boolean; asks?: boolean; children: JSX.Element; tail?: JSX.Element }) {
   const reading = useReading();
   const line = createMemo(() => lineOfCall(props.call));
   const isOpen = () => reading.isOpen(props.rowKey, props.neverByItself !== true && opensByItself(props.call, props.whileRunning === true));
   const isAtWork = () => props.call.status === 'running' || props.call.status === 'writing';
   const decided = () => { const asked = props.call.asked; return asked !== null && asked.by !== null ? asked : null; };
   return (
-    <div class="call" classList={{ [`is-${props.call.status}`]: true, 'is-open': isOpen() }}>
+    <div class="call" classList={{ [`is-${props.asks === true ? 'asked' : props.call.status}`]: true, 'is-open': isOpen(), 'is-agent': props.call.agent !== null }}>
       <button class="call-line" aria-expanded={isOpen()} onClick={() => reading.setOpen(props.rowKey, !isOpen())} title={exact(props.call.at)}>
-        <span class="call-shape" role="img" aria-label={statusWord(props.call)}>{SHAPES[props.call.status]}</span>
+        <Show when={props.asks === true} fallback={<span class="call-shape" role="img" aria-label={statusWord(props.call)}>{SHAPES[props.call.status]}</span>}>
+          <span class="call-shape" role="img" aria-label="needs you">{SHAPES.asked}</span>
+        </Show>
         <Show when={line().verb !== ''} fallback={<span class="call-mark" aria-hidden="true">$</span>}><span class="call-verb"><SafeText text={line().verb} /></span></Show>
         <span class="call-subject one-line" classList={{ 'is-code': line().isCode }}><SafeText text={line().subject} /></span>
         <span class="call-figures figures">

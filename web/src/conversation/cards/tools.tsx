@@ -1,6 +1,6 @@
 // Owns the bodies of cards, by kind: what a tool was called with, and what came of it.
 import { A } from '@solidjs/router';
-import { For, Match, Show, Switch, createMemo } from 'solid-js';
+import { For, Match, Show, Switch, createMemo, createSignal } from 'solid-js';
 import type { CallBlock } from '../../fold/model';
 import { inputOf } from '../../fold/partial-json';
 import { entryOf, list, raw, str } from '../../fold/raw';
@@ -9,9 +9,12 @@ import { Diff } from '../../text/diff-view';
 import { languageOfPath } from '../../text/languages';
 import { Markdown } from '../../text/markdown';
 import { Output } from '../../text/output';
-import { SafeText } from '../../text/safe';
+import { safeLink } from '../../text/ansi';
+import { outsideLink } from '../../text/nodes';
+import { SafeText, safeNodes } from '../../text/safe';
+import { many } from '../../parts/time';
 import { TaskOutput, addressOf } from '../../side/tasks';
-import { kindOf, outputOf, sidesOf } from '../call-words';
+import { kindOf, outputOf, sidesOf, titlesOf } from '../call-words';
 import { useConversation } from '../../live/store';
 import { Pictures } from './pictures';
 import { AgentCard } from './agent';
@@ -37,7 +40,9 @@ export function CallCard(props: { call: CallBlock; rowKey: string }) {
       <Match when={kind() === 'fetch' || kind() === 'websearch'}>
         <Card call={props.call} rowKey={props.rowKey}>
           <Arguments input={inputOf(props.call)} />
-          <Show when={props.call.result?.text}>{(text) => <Markdown text={text()} />}</Show>
+          <Show when={titlesOf(props.call).length > 0} fallback={<Show when={props.call.result?.text}>{(text) => <Markdown text={text()} />}</Show>}>
+            <Titles titles={titlesOf(props.call)} />
+          </Show>
         </Card>
       </Match>
       <Match when={kind() === 'todo'}><Card call={props.call} rowKey={props.rowKey} neverByItself><Todos call={props.call} /></Card></Match>
@@ -60,9 +65,9 @@ function Command(props: { call: CallBlock; rowKey: string }) {
   const isShort = () => { const command = str(inputOf(props.call).command); return command.length <= SHORT && !command.includes('\n'); };
   return (
     <Card call={props.call} rowKey={props.rowKey} whileRunning>
-      <Show when={!isShort()}><pre class="command" tabIndex={0} role="region" aria-label="Command"><SafeText text={str(inputOf(props.call).command)} code /></pre></Show>
+      <Show when={!isShort()}><pre class="command" tabIndex={0} role="group" aria-label="Command"><SafeText text={str(inputOf(props.call).command)} code /></pre></Show>
       <Show when={str(inputOf(props.call).description)}>{(text) => <p class="quiet small"><SafeText text={text()} /></p>}</Show>
-      <Show when={output() !== ''} fallback={<Show when={props.call.status === 'done' && props.call.result?.leftOutBytes == null}><p class="quiet small">It printed nothing.</p></Show>}>
+      <Show when={output() !== ''} fallback={<Show when={props.call.status === 'done' && props.call.result?.leftOutBytes == null}><p class="quiet small">{props.call.result === null ? 'The CLI does not pass on what it printed.' : 'It printed nothing.'}</p></Show>}>
         <Output text={output()} last={last()} />
       </Show>
       <Show when={props.call.isInBackground ? props.call.taskId : null}>{(taskId) => (
@@ -108,6 +113,25 @@ function FileText(props: { call: CallBlock }) {
     <>
       <Show when={text() !== ''}>{codeBlock(text(), languageOfPath(str(inputOf(props.call).file_path)) ?? '')}</Show>
       <Pictures pictures={props.call.result?.pictures ?? []} />
+    </>
+  );
+}
+
+/** Titles of a search that are shown at first. */
+const TITLES = 10;
+
+/** The pages that a search found. */
+function Titles(props: { titles: ReturnType<typeof titlesOf> }) {
+  const [showsAll, setShowsAll] = createSignal(false);
+  const shown = () => (showsAll() ? props.titles : props.titles.slice(0, TITLES));
+  return (
+    <>
+      <ul class="bullets"><For each={shown()}>{({ title, url }) => (
+        <li><Show when={safeLink(url)} fallback={<SafeText text={title} />}>{(href) => outsideLink(href(), safeNodes(title || url), '')}</Show></li>
+      )}</For></ul>
+      <Show when={props.titles.length > shown().length}>
+        <button type="button" class="plain more" onClick={() => setShowsAll(true)}>▾ {many(props.titles.length - shown().length, 'more page')}</button>
+      </Show>
     </>
   );
 }
