@@ -46,7 +46,7 @@ export default function ChangesPage(props: { conversation: Conversation }) {
       </header>
       <Show when={reading()}>{(now) => <p class="quiet" role="status">Reading older records, {count(now().done)} of {count(now().of)}</p>}</Show>
       <Show when={problem()}><p class="problem">{problem()}</p></Show>
-      <Show when={files().length > 0} fallback={<Show when={reading() === null}><p>No tool of this session has changed a file. Changes by commands are not known here.</p></Show>}>
+      <Show when={files().length > 0} fallback={<Show when={props.conversation.isOpened() && reading() === null} fallback={<p class="quiet">Waiting for the records</p>}><p>No tool of this session has changed a file. Changes by commands are not known here.</p></Show>}>
         <p class="faint">The changes by tools since this session began, each file as one. Changes by commands are not known here.</p>
         <For each={files().map((file) => file.path)}>{(path) => (
           <Show when={files().find((file) => file.path === path)}>{(file) => (

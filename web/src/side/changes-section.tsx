@@ -1,6 +1,6 @@
 // Owns the list of changed files: in the side panel from what is loaded, and from the whole journal once somebody looks.
 import { A } from '@solidjs/router';
-import { For, Show, createMemo, createSignal, onCleanup, onMount, type Accessor } from 'solid-js';
+import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, type Accessor } from 'solid-js';
 import type { Conversation } from '../live/store';
 import { said } from '../daemon/daemon';
 import type { Folded } from '../fold/model';
@@ -34,23 +34,32 @@ export function readChanges(conversation: Conversation): AllChanges {
   const [older, setOlder] = createSignal<ReadonlyMap<string, ChangedFile>>(new Map());
   const [reading, setReading] = createSignal<{ done: number; of: number } | null>(null);
   const [problem, setProblem] = createSignal('');
-  onMount(() => void (async () => {
+  /** Up to this record all is read; and whether more is being read. */
+  let readUpTo = 0;
+  let isReading = false;
+  const readOlder = async () => {
+    const end = conversation.folded().firstSeq;
+    if (isReading || !conversation.hasOlder() || end <= readUpTo) return;
+    isReading = true;
     try {
-      if (!conversation.hasOlder()) return;
-      const end = conversation.folded().firstSeq;
-      let known: ReadonlyMap<string, ChangedFile> = new Map();
-      for await (const { entries, done } of journal(conversation.id, stopper.signal)) {
+      let known: ReadonlyMap<string, ChangedFile> = older();
+      for await (const { entries, done } of journal(conversation.id, stopper.signal, readUpTo)) {
         known = withChanges(known, entries.map(changeIn).filter((one) => one !== null));
         setReading({ done: Math.min(done, end), of: end });
         if (done >= end) break;
       }
+      readUpTo = end;
       setOlder(known);
     } catch (error) {
       if (!stopper.signal.aborted) setProblem(said(error).text);
     } finally {
+      isReading = false;
       setReading(null);
     }
-  })());
+  };
+  // Whether there are older records is known once the newest ones are there; and a page that is open for long lets old ones go.
+  const firstSeq = createMemo(() => (conversation.isOpened() ? folded().firstSeq : 0));
+  createEffect(on(firstSeq, (seq) => { if (seq > 0) void readOlder(); }));
   const files = createMemo(() => [...withChanges(older(), changesOf(folded())).values()].sort((a, b) => a.path.localeCompare(b.path)));
   return { files, reading, problem };
 }
@@ -73,7 +82,7 @@ export function ChangesSection(props: { conversation: Conversation }) {
     <>
       <Show when={reading()}>{(now) => <p class="quiet" role="status">Reading older records, {count(now().done)} of {count(now().of)}</p>}</Show>
       <Show when={problem()}><p class="problem">{problem()}</p></Show>
-      <Show when={files().length > 0} fallback={<Show when={reading() === null}><p class="quiet">No tool has changed a file.</p></Show>}>
+      <Show when={files().length > 0} fallback={<Show when={props.conversation.isOpened() && reading() === null}><p class="quiet">No tool has changed a file.</p></Show>}>
         <ul class="side-rows">
           <For each={files()}>{(file) => (
             <li><A class="side-row" href={href(file.path)} title={spelledOut(file.path)}>
