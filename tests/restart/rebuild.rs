@@ -88,6 +88,36 @@ fn same(before: &BTreeMap<String, Vec<Value>>, after: &BTreeMap<String, Vec<Valu
     }
 }
 
+/// What the CLI tells beside a conversation: a limit, a task that ends, one that its process leaves running, and a list of what is
+/// to do.
+fn told_beside() -> Value {
+    let line = |mut line: Value| {
+        line["session_id"] = json!("$SESSION_ID");
+        line["uuid"] = json!("$UUID");
+        json!({ "line": line })
+    };
+    let task = |subtype: &str, id: &str| {
+        line(
+            json!({ "type": "system", "subtype": subtype, "task_id": id, "task_type": "local_bash", "description": "sleep 9",
+            "is_backgrounded": true, "status": "completed", "summary": "slept" }),
+        )
+    };
+    let todos = json!([{ "content": "Mend it", "status": "pending", "activeForm": "Mending it" }]);
+    let call = json!([{ "type": "tool_use", "id": "t1", "name": "TodoWrite", "input": { "todos": todos } }]);
+    let result = json!([{ "type": "tool_result", "tool_use_id": "t1", "content": "x" }]);
+    json!([
+        line(json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "allowed", "rateLimitType": "five_hour", "utilization": 0.5 } })),
+        task("task_started", "a"),
+        task("task_notification", "a"),
+        task("task_started", "b"),
+        line(json!({ "type": "assistant", "parent_tool_use_id": null,
+            "message": { "id": "m", "type": "message", "role": "assistant", "model": "m", "content": call } })),
+        line(json!({ "type": "user", "parent_tool_use_id": null, "message": { "role": "user", "content": result },
+            "tool_use_result": { "oldTodos": [], "newTodos": todos } })),
+        { "text": "x" },
+    ])
+}
+
 /// Sessions with all that a database says of some.
 async fn story(daemon: &TestDaemon, rest: &Rest) {
     let cwd = daemon.work_dir("a");
@@ -108,6 +138,7 @@ async fn story(daemon: &TestDaemon, rest: &Rest) {
         .await
         .expect(200);
     rest.ask(&id, "after the answer").await;
+    rest.ask(&id, &fake_prompt(&told_beside())).await;
     // The file has what holds between two choices that the journal has.
     rest.put(&at("model"), json!({ "model": "sonnet" }))
         .await
@@ -169,10 +200,16 @@ async fn a_database_that_is_made_again_is_as_it_was() {
     assert!(!refused.status.success(), "a daemon uses the directory");
     assert!(daemon.stop().success());
     let before = dump(&daemon.database());
-    assert!(
-        before["turns"].len() >= 5 && before["approvals"].len() == 1,
-        "{before:#?}"
-    );
+    for (table, count) in [
+        ("approvals", 1),
+        ("rate_limits", 1),
+        ("tasks", 2),
+        ("todos", 1),
+        ("webhooks", 1),
+    ] {
+        assert_eq!(before[table].len(), count, "{table}");
+    }
+    assert!(before["turns"].len() >= 5);
 
     let made = rebuild(&daemon);
     assert_eq!(

@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::support::{
     daemon::TestDaemon,
@@ -94,7 +95,8 @@ async fn a_file_is_whole_and_has_what_was_answered_over_kills() {
         let rest = daemon.rest();
         let (told, mut answers) = tokio::sync::watch::channel(0);
         let (path, filler) = (route.clone(), filler.clone());
-        let edits = tokio::spawn(async move {
+        let mut edits = JoinSet::new();
+        edits.spawn(async move {
             for number in 1.. {
                 let labels = (0..40).map(|key| (format!("k{key}"), json!(filler)));
                 let labels: serde_json::Map<_, _> = labels.collect();
@@ -111,8 +113,7 @@ async fn a_file_is_whole_and_has_what_was_answered_over_kills() {
             .await
             .unwrap();
         daemon.kill();
-        edits.abort();
-        let _ = edits.await;
+        edits.shutdown().await;
         let answered = *answers.borrow();
         let now = read(&file);
         let title = now["title"].as_str().unwrap();
