@@ -1,7 +1,7 @@
 // Owns what a person's decision about a call does, with the real CLI: the reason of a denial is heard, a changed command is the
 // one that runs, and what is always allowed is allowed as the words said, and not more.
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Person } from './browser.mjs';
@@ -85,6 +85,43 @@ test('a command that a person changed is the one that runs, and is shown', async
   const call = page.getByRole('article', { name: /^Command/ });
   await call.getByText('touch changed').first().waitFor();
   await call.getByText('changed by you').waitFor();
+});
+
+test('changes are read as one, remarks on them go to the agent at once, and files are set back after a look', async () => {
+  const { page, world } = here;
+  const file = join(world.work, 'poem.txt');
+  const lines = Array.from({ length: 12 }, (_, at) => `line ${at}`);
+  writeFileSync(file, `${lines.join('\n')}\n`);
+  const options = { permission_mode: 'acceptEdits', enable_file_checkpointing: true };
+  const edit = (from, to) => ({ tool: 'Edit', input: { file_path: file, old_string: `${from}\n`, new_string: `${to}\n` } });
+  const { id } = await world.ask('/v1/sessions', { body: { cwd: world.work, options, prompt: scripted('First', [{ tool: 'Read', input: { file_path: file } }, edit('line 2', 'line two'), { text: 'Changed.' }]) } });
+  await ended(id);
+  await world.ask(`/v1/sessions/${id}/messages`, { body: { text: scripted('Second', [edit('line 2', 'never'), edit('line two', 'line II'), { tool: 'Write', input: { file_path: join(world.work, 'new.txt'), content: 'new\n' } }, { text: 'Again.' }]) } });
+  await ended(id, 2);
+  await page.goto(`${world.url}/s/${id}/changes`);
+  const poem = page.getByRole('region', { name: 'poem.txt' });
+  // Two changes of one line are one, and one that failed is none.
+  await until('the file is one comparison', async () => JSON.stringify(await poem.locator('.review-row:not(.is-same)').evaluateAll((all) => all.map((one) => `${one.dataset.sign}${one.innerText.replace(/^\+/, '').trim()}`))) === '["−line 2","+line II"]');
+  await page.getByRole('region', { name: 'new.txt' }).getByText('new', { exact: true }).first().waitFor();
+  await poem.getByRole('button', { name: 'Remark on line 3', exact: true }).click();
+  await poem.getByRole('textbox', { name: 'Remark on line 3' }).fill('Why Roman?');
+  await poem.getByRole('button', { name: 'Keep remark' }).click();
+  await page.getByRole('button', { name: 'Put 1 remark into the box' }).click();
+  const box = page.getByRole('textbox', { name: 'Message' });
+  await until('it is in the box', async () => (await box.inputValue()) === 'My remarks on your changes:\n\npoem.txt, line 3, `line II`:\nWhy Roman?');
+  await page.getByRole('button', { name: 'More for this conversation' }).click();
+  await page.getByRole('menuitem', { name: /^Rewind files/ }).click();
+  const dialog = page.getByRole('dialog', { name: 'Rewind files' });
+  await dialog.getByRole('button', { name: /^First/ }).click();
+  await dialog.getByText('2 files would change:').waitFor();
+  assert.match(readFileSync(file, 'utf8'), /line II/, 'a look has changed the file');
+  await dialog.locator('summary').filter({ hasText: 'poem.txt' }).click();
+  await dialog.getByText('It gets back:').waitFor();
+  await dialog.getByRole('button', { name: 'Rewind 2 files' }).click();
+  await page.getByText('2 files have what they held before that message.').waitFor();
+  assert.deepEqual([readFileSync(file, 'utf8'), isMade('new.txt')], [`${lines.join('\n')}\n`, false]);
+  await page.getByText('Files were set back to an earlier message').waitFor();
+  await box.fill('');
 });
 
 test('what is always allowed is what the words say, and is not asked again', async () => {
