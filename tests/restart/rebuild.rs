@@ -14,6 +14,7 @@ use crate::support::{
     proc,
     programs::{clean_env, fake_prompt, trunkline},
     rest::Rest,
+    wait::{PATIENCE, wait_until},
 };
 
 /// All rows of the tables of a database, but for keys and probes, which are lost, and for what SQLite and the migrations keep.
@@ -378,4 +379,44 @@ fn execute(program: &str, database: &Path) {
         .arg(database)
         .status();
     assert!(done.unwrap().success());
+}
+
+#[tokio::test]
+async fn sums_outlive_the_records_that_they_are_of_and_the_database() {
+    let mut daemon = TestDaemon::with_fake().allow_errors().start().await;
+    let rest = daemon.rest();
+    let id = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+    for text in ["one", "two"] {
+        rest.ask(&id, text).await;
+    }
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    let before = rest.session(&id).await;
+    assert_eq!(before["turns"], 2, "{before:#}");
+    daemon.kill();
+    let folder = daemon.data_dir().join("sessions").join(&id);
+    let journal = folder.join("00000000000000000001.ndjson");
+    let length = fs::metadata(&journal).unwrap().len();
+    let cut = fs::OpenOptions::new().write(true).open(&journal).unwrap();
+    cut.set_len(length / 3).unwrap();
+    daemon.start().await;
+    let rest = daemon.rest();
+    rest.events(&id, 0).await;
+    let file = folder.join("session.json");
+    let turns =
+        || serde_json::from_slice::<Value>(&fs::read(&file).unwrap()).unwrap()["totals"]["turns"].clone();
+    wait_until("the file has the sums", PATIENCE, || turns() == 2).await;
+    daemon.kill();
+    lose(&daemon);
+    daemon.start().await;
+    let rest = daemon.rest();
+    let after = rest.session(&id).await;
+    for sum in ["turns", "cost_usd", "usage"] {
+        assert_eq!(after[sum], before[sum], "{sum}: {after:#}");
+    }
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(&id, "three").await;
+    assert_eq!(rest.session(&id).await["turns"], 3);
+    assert_eq!(rest.turns(&id).await.last().unwrap()["number"], 3);
 }
