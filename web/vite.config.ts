@@ -46,7 +46,11 @@ export default defineConfig({
       { find: /^solid-js-web-itself$/, replacement: here('./node_modules/solid-js/web/dist/web.js') },
     ],
   },
-  build: { license: { fileName: 'licences.txt' }, target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false }, reportCompressedSize: false },
+  build: {
+    license: { fileName: 'licences.txt' }, target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false }, reportCompressedSize: false,
+    // All that a first load needs is one file: it gets smaller so than in the parts that later ones share.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'first', tags: ['$initial'] }] } } },
+  },
   worker: { format: 'es' },
   server: {
     port: 5173,

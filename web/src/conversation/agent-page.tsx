@@ -8,7 +8,7 @@ import { useConversation } from '../live/store';
 import { TranscriptList } from './transcript-list';
 
 /** A sub-agent of the conversation. */
-export function AgentPage(props: { callId: string }) {
+export default function AgentPage(props: { callId: string }) {
   const conversation = useConversation();
   const call = createMemo(() => conversation.folded().calls.get(props.callId), undefined, { equals: false });
   const agent = () => call()?.agent ?? undefined;

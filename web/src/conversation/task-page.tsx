@@ -12,13 +12,13 @@ import { BusyButton } from '../parts/busy';
 import { clock, count, now } from '../parts/time';
 import { TaskOutput, isOver } from '../side/tasks';
 import { SafeText } from '../text/safe';
-import { AgentPage } from './agent-page';
+import AgentPage from './agent-page';
 
 /** The lines of output that are shown at first. */
 const LINES = 200;
 
 /** A task of the conversation. */
-export function TaskPage(props: { taskId: string }) {
+export default function TaskPage(props: { taskId: string }) {
   const conversation = useConversation();
   const task = createMemo(() => conversation.folded().tasks.get(props.taskId), undefined, { equals: false });
   const call = createMemo(() => { const id = task()?.toolUseId; return id == null ? undefined : conversation.folded().calls.get(id); }, undefined, { equals: false });

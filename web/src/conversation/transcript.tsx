@@ -1,13 +1,14 @@
 // Owns the place of the transcript: the conversation, at a record if the address names one, or one sub-agent or task of it; and what
 // the page says while records are still to come.
 import { useParams } from '@solidjs/router';
-import { Match, Show, Switch, createMemo, createSignal, onCleanup } from 'solid-js';
-import { AgentPage } from './agent-page';
+import { Match, Show, Suspense, Switch, createMemo, createSignal, lazy, onCleanup } from 'solid-js';
 import { placeOf } from './place';
 import { RawPanel } from './raw-panel';
 import { useConversation } from '../live/store';
-import { TaskPage } from './task-page';
 import { TranscriptList } from './transcript-list';
+
+const AgentPage = lazy(() => import('./agent-page'));
+const TaskPage = lazy(() => import('./task-page'));
 
 /** A wait shorter than this is no news. */
 const CALM_MS = 300;
@@ -25,8 +26,8 @@ export function Transcript() {
       <div class="transcript-column">
         <Progress />
         <Switch fallback={<TranscriptList marked={marked()} />}>
-          <Match when={agent()} keyed>{(callId) => <AgentPage callId={callId} />}</Match>
-          <Match when={task()} keyed>{(taskId) => <TaskPage taskId={taskId} />}</Match>
+          <Match when={agent()} keyed>{(callId) => <Suspense><AgentPage callId={callId} /></Suspense>}</Match>
+          <Match when={task()} keyed>{(taskId) => <Suspense><TaskPage taskId={taskId} /></Suspense>}</Match>
         </Switch>
       </div>
       <Show when={rawSeq()} keyed>{(seq) => <RawPanel seq={seq} />}</Show>

@@ -7,10 +7,10 @@ import { ago } from '../parts/time';
 import { SafeText } from '../text/safe';
 import type { CardProps } from './deciding';
 import { wholeOf } from '../lobby/pending';
-import { QuestionCard } from './question-card';
 import { cardKindOf, endOf, lineOf } from '../lobby/request';
 import { ToolCard } from './tool-card';
 
+const QuestionCard = lazy(() => import('./question-card'));
 const FormCard = lazy(() => import('./form-card'));
 const PlanCard = lazy(() => import('./plan-card'));
 
@@ -19,7 +19,7 @@ export function DecisionCard(props: CardProps) {
   const kind = cardKindOf(props.approval);
   return (
     <Switch fallback={<ToolCard {...props} />}>
-      <Match when={kind === 'question'}><QuestionCard {...props} /></Match>
+      <Match when={kind === 'question'}><Suspense fallback={<p class="quiet">Loading the questions…</p>}><QuestionCard {...props} /></Suspense></Match>
       <Match when={kind === 'plan'}><Suspense fallback={<p class="quiet">Loading the plan…</p>}><PlanCard {...props} /></Suspense></Match>
       <Match when={kind === 'form' || kind === 'visit' || kind === 'dialog'}><Suspense fallback={<p class="quiet">Loading its form…</p>}><FormCard {...props} /></Suspense></Match>
     </Switch>

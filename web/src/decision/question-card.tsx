@@ -12,7 +12,7 @@ import { keptStore } from './kept';
 import { answersOf, isAnswered, questionsOf, type Given } from './questions';
 
 /** The card of questions. */
-export function QuestionCard(props: CardProps) {
+export default function QuestionCard(props: CardProps) {
   const questions = createMemo(() => questionsOf(props.approval));
   const [kept, setKept] = keptStore<{ at: number; given: Given[] }>(props.approval.id, { at: 0, given: questionsOf(props.approval).map(() => ({ labels: [], isOther: false, other: '', note: '', isSkipped: false })) });
   const [mode, setMode] = createSignal<'plain' | 'deny' | 'interrupt'>('plain');
