@@ -104,6 +104,9 @@ pub const NEVER: &[&str] = &[
 /// clients do.
 const ASKS_FOR_CREDENTIALS: &str = "CLAUDE_CODE_SDK_HAS_*_REFRESH";
 
+/// The name that a host gives itself, in the requests to the model API too. It passes although [`NEVER`] has it.
+const CLIENT_APP: &str = "CLAUDE_AGENT_SDK_CLIENT_APP";
+
 /// Variables by which a host tells the CLI what it is and what it can do. They pass from a host that stands for the CLI's
 /// program, wherever it is.
 pub const OF_HOST: &[&str] = &[
@@ -153,7 +156,8 @@ pub fn default_allow() -> Vec<String> {
 
 /// Whether a variable of this name never reaches a child.
 pub fn is_never_passed(name: &str) -> bool {
-    NEVER.iter().any(|pattern| matches(pattern, name)) && !matches(ASKS_FOR_CREDENTIALS, name)
+    let is_for_hosts = name == CLIENT_APP || matches(ASKS_FOR_CREDENTIALS, name);
+    NEVER.iter().any(|pattern| matches(pattern, name)) && !is_for_hosts
 }
 
 /// Whether `name` is a portable name of a variable: letters, digits and underscores, the first no digit.
@@ -276,6 +280,19 @@ mod tests {
             .collect();
         let child = child(&["*".to_owned()], secret, &[], &session);
         assert_eq!(names(&child), ["FREE"]);
+    }
+
+    #[test]
+    fn a_client_may_name_itself_and_the_page_lists_what_it_may_not_set() {
+        let asked: BTreeMap<_, _> = pairs(&[(CLIENT_APP, "editor/1.2")]).into_iter().collect();
+        assert_eq!(child(&[], [], &[], &asked).len(), 1);
+        let page = include_str!("../../docs/PROTOCOL.md");
+        for name in NEVER {
+            assert!(
+                page.contains(&format!("`{name}`")),
+                "{name} is not in docs/PROTOCOL.md"
+            );
+        }
     }
 
     #[test]

@@ -18,9 +18,9 @@ pub use callbacks::{Hook, HookTarget, McpTarget, OnFailure, SdkMcpServer};
 pub use check::{InvalidOption, Policy};
 pub(super) use check::{is_name, is_one_line};
 pub use values::{
-    Effort, PermissionMode, PermissionPrompts, Plugin, PresetName, PresetTag, PreviewFormat, PromptText,
-    SettingSource, Settings, Skills, SkillsAll, SystemPrompt, SystemPromptSpec, Thinking, ThinkingDisplay,
-    ToolPreset, Tools,
+    Effort, PermissionMode, PermissionPrompts, Plugin, PluginKind, PresetName, PresetTag, PreviewFormat,
+    PromptText, SettingSource, Settings, Skills, SkillsAll, SystemPrompt, SystemPromptSpec, Thinking,
+    ThinkingDisplay, ToolPreset, Tools,
 };
 
 use super::JsonObject;

@@ -74,6 +74,8 @@ pub struct UserMessage<'a> {
     pub should_query: Option<bool>,
     /// Whether it reaches the model as it is ([`LaunchOptions::verbatim_prompts`](super::LaunchOptions)).
     pub client_composed: bool,
+    /// More members of it, byte for byte.
+    pub more: &'a [(&'static str, &'a RawValue)],
 }
 
 /// The line of a user message.
@@ -98,6 +100,9 @@ pub fn user_message(message: &UserMessage<'_>) -> Vec<u8> {
     }
     if message.client_composed {
         line.raw("client_composed", "true");
+    }
+    for (name, value) in message.more {
+        line.raw(name, value.get());
     }
     line.end()
 }

@@ -433,14 +433,15 @@ impl Actor {
                         .refuse(connection, RefusedLine::Prompt(uuid), refusal);
                     return;
                 }
+                // The line itself may say otherwise.
+                let is_marked = self.desk.is_verbatim() && glance::member(line, "client_composed").is_none();
                 let (uuid, line) = match uuid {
-                    Some(uuid) => (uuid, Bytes::copy_from_slice(line.as_bytes())),
+                    Some(uuid) if !is_marked => (uuid, Bytes::copy_from_slice(line.as_bytes())),
+                    Some(uuid) => (uuid, Bytes::from(stdin::complete_user_line(line, None, true))),
                     None => {
                         let uuid = prompt_uuid_from_daemon();
-                        (
-                            uuid,
-                            Bytes::from(stdin::complete_user_line(line, Some(uuid), false)),
-                        )
+                        let line = stdin::complete_user_line(line, Some(uuid), is_marked);
+                        (uuid, Bytes::from(line))
                     }
                 };
                 self.send_prompt(Prompt { uuid, line }, by, PromptReply::Client(connection));

@@ -269,7 +269,12 @@ impl Supervisor {
             uuid,
             priority: message.priority,
             should_query: message.should_query,
-            client_composed: options.verbatim_prompts.unwrap_or(false),
+            client_composed: message
+                .about
+                .client_composed
+                .or(options.verbatim_prompts)
+                .unwrap_or(false),
+            more: &message.about.members(),
         });
         Ok(CheckedPrompt { uuid, line })
     }

@@ -128,6 +128,36 @@ pub struct NewMessage {
     pub priority: Option<Priority>,
     /// `false` adds it to the conversation without asking the model.
     pub should_query: Option<bool>,
+    /// What its host says about it.
+    pub about: AboutMessage,
+}
+
+/// What the host of a message says about it.
+#[derive(Clone, Debug, Default)]
+pub struct AboutMessage {
+    /// Whether it reaches the model as it is; as the session's options say when absent.
+    pub client_composed: Option<bool>,
+    /// The parts that were pasted: a JSON list.
+    pub pasted_content: Option<Box<RawValue>>,
+    /// The texts that were pasted and stand in it: a JSON list.
+    pub inline_pastes: Option<Box<RawValue>>,
+    /// Where it comes from: a JSON object.
+    pub origin: Option<Box<RawValue>>,
+}
+
+impl AboutMessage {
+    /// Its members that the line takes byte for byte.
+    pub(super) fn members(&self) -> Vec<(&'static str, &RawValue)> {
+        let members = [
+            ("pasted_content", &self.pasted_content),
+            ("inline_pastes", &self.inline_pastes),
+            ("origin", &self.origin),
+        ];
+        let members = members.into_iter();
+        members
+            .filter_map(|(name, value)| Some((name, &**value.as_ref()?)))
+            .collect()
+    }
 }
 
 /// The content of a user message.

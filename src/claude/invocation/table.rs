@@ -537,6 +537,7 @@ fn a_verbatim_prompt_is_marked_as_the_sdk_marks_it() {
         priority: None,
         should_query: None,
         client_composed: true,
+        more: &[],
     });
     let ours: Value = serde_json::from_slice(&line).unwrap();
     let theirs = &recording.cases["verbatim_prompts"].user;

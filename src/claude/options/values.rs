@@ -258,11 +258,22 @@ pub enum SkillsAll {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plugin {
+    /// Where it is from, as the SDK says it: `local` is all that there is. May be left out.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<PluginKind>,
     /// Its directory: an absolute path.
     pub path: String,
     /// Whether the plugin's own MCP servers are left out. Default: false.
     #[serde(default)]
     pub skip_mcp_discovery: bool,
+}
+
+/// Where a plugin is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PluginKind {
+    /// A directory.
+    Local,
 }
 
 /// The system prompt.

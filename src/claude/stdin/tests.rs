@@ -24,6 +24,7 @@ fn message(content: Content<'_>) -> UserMessage<'_> {
         priority: None,
         should_query: None,
         client_composed: false,
+        more: &[],
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     domain::{Seq, Timestamp},
     http::{ApiError, ErrorCode},
     journal::Missing,
-    supervisor::{self, Content, NewMessage},
+    supervisor::{self, AboutMessage, Content, NewMessage},
 };
 
 /// A message to the agent: `text` or `content`, one of the two.
@@ -31,6 +31,31 @@ pub(in crate::http) struct SendRequest {
     priority: Option<Priority>,
     /// `false`: the message is added to the conversation and starts no turn.
     should_query: Option<bool>,
+    /// Whether it reaches the model as it is: no `@path` expansion, no slash commands. Default: as the option `verbatim_prompts` says.
+    client_composed: Option<bool>,
+    /// The parts of it that were pasted, each as the content of a message; passed on byte for byte.
+    #[schema(value_type = Option<Vec<Value>>)]
+    pasted_content: Option<Box<RawValue>>,
+    /// The pasted texts that stand in it.
+    inline_pastes: Option<Vec<String>>,
+    /// Where it comes from, in the SDK's words, such as `{"kind": "human"}`; passed on byte for byte. The CLI takes a message without it
+    /// for one of nobody in particular.
+    #[schema(value_type = Option<Object>, example = json!({"kind": "human"}))]
+    origin: Option<Box<RawValue>>,
+}
+
+/// A member of a message that begins with this character.
+fn of_kind(
+    name: &'static str,
+    value: Option<Box<RawValue>>,
+    (first, kind): (char, &str),
+) -> Result<Option<Box<RawValue>>, ApiError> {
+    match value {
+        Some(value) if !value.get().starts_with(first) => Err(ApiError::new(ErrorCode::InvalidField)
+            .detail(format!("{name}: expected {kind}"))
+            .member("field", name)),
+        value => Ok(value),
+    }
 }
 
 impl SendRequest {
@@ -56,6 +81,15 @@ impl SendRequest {
             uuid: Some(self.uuid.unwrap_or(uuid)),
             priority: self.priority,
             should_query: self.should_query,
+            about: AboutMessage {
+                client_composed: self.client_composed,
+                pasted_content: of_kind("pasted_content", self.pasted_content, ('[', "an array"))?,
+                // Texts can always be written.
+                inline_pastes: self
+                    .inline_pastes
+                    .and_then(|pastes| serde_json::value::to_raw_value(&pastes).ok()),
+                origin: of_kind("origin", self.origin, ('{', "an object"))?,
+            },
         })
     }
 }

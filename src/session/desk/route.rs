@@ -27,6 +27,8 @@ pub struct Routes {
     pub(super) servers: BTreeMap<String, SdkMcpServer>,
     /// Whether the session may come into the mode `bypassPermissions`.
     pub(super) may_bypass: bool,
+    /// Whether prompts reach the model as they are.
+    pub(super) is_verbatim: bool,
 }
 
 impl Routes {
@@ -36,6 +38,7 @@ impl Routes {
             hooks: options.hooks.clone().unwrap_or_default(),
             servers: options.sdk_mcp_servers.clone().unwrap_or_default(),
             may_bypass: options.may_bypass(),
+            is_verbatim: options.verbatim_prompts.unwrap_or(false),
         }
     }
 

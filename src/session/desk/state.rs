@@ -148,6 +148,11 @@ impl Desk {
         self.routes.may_bypass
     }
 
+    /// Whether prompts reach the model as they are, as the options of the last process say.
+    pub(in crate::session) const fn is_verbatim(&self) -> bool {
+        self.routes.is_verbatim
+    }
+
     /// The request that carried hooks is over: from now on the journal says which the CLI has.
     pub(in crate::session) fn forget_hooks_of(&mut self, request_id: &str) {
         self.sent_hooks.take_if(|(id, _)| id == request_id);
