@@ -218,6 +218,22 @@ pub struct LaunchOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<uuid::Uuid>)]
     pub resume: Option<CliSessionId>,
+    /// Whether this session goes on with the newest conversation that the CLI had in its directory; without one, a new one
+    /// begins. Not with `resume`. Only the first start looks for it. Default: false.
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    pub continue_newest: Option<bool>,
+    /// Whether this session begins with a copy of the conversation that `resume` names or `continue` finds, which stays as it is. Only the
+    /// first start makes the copy. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fork_session: Option<bool>,
+    /// The message of the conversation after which this session goes on: what came behind it is left out. With `resume`
+    /// or `continue`, at the first start only. Default: the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume_session_at: Option<uuid::Uuid>,
+    /// The CLI's own id of the conversation that begins, as a new one or as a copy. No other may have it. Default: an id that nobody has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<uuid::Uuid>)]
+    pub session_id: Option<CliSessionId>,
     /// The title of a new conversation in the CLI's own store. Default: made from the first prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(
@@ -252,6 +268,31 @@ pub struct LaunchOptions {
     /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_args: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// How the conversation of a new session begins. It is no part of what later starts are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beginning {
+    /// Whether it goes on with the newest conversation of the directory.
+    pub continues: bool,
+    /// Whether it is a copy.
+    pub is_copy: bool,
+    /// The message after which it goes on.
+    pub at: Option<uuid::Uuid>,
+    /// The id of the conversation that begins.
+    pub id: Option<CliSessionId>,
+}
+
+impl LaunchOptions {
+    /// Takes out what only the first start is told.
+    pub fn take_beginning(&mut self) -> Beginning {
+        Beginning {
+            continues: self.continue_newest.take().unwrap_or(false),
+            is_copy: self.fork_session.take().unwrap_or(false),
+            at: self.resume_session_at.take(),
+            id: self.session_id.take(),
+        }
+    }
 }
 
 /// The names of all options.

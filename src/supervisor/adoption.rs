@@ -1,11 +1,12 @@
 //! Owns sessions that begin with a conversation which is there already: one that no session of this daemon began, or that of the
 //! parent of a fork. It says where they begin, and what becomes of those whose conversation or message is not there.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use uuid::Uuid;
 
 use crate::{
+    claude::LaunchOptions,
     domain::{CliSessionId, FailReason, SessionId, SessionState, StartMode},
     journal::Head,
     session::LiveView,
@@ -16,6 +17,7 @@ use super::{
     SessionView, Supervisor, SupervisorError,
     fork_point::{self, Found},
     messages::read_options,
+    plan, transcript,
 };
 
 /// The outcome of a start that was to go on with a conversation.
@@ -35,15 +37,29 @@ pub(super) fn adopted(row: &SessionRow) -> Result<Option<CliSessionId>, Supervis
 }
 
 impl Supervisor {
+    /// The newest conversation that the CLI had in a directory.
+    pub(super) async fn newest_conversation(
+        &self,
+        cwd: &Path,
+        options: &LaunchOptions,
+    ) -> Option<CliSessionId> {
+        let home = transcript::home(&plan::environment(&self.shared.settings, Vec::new(), options))?;
+        let cwd = cwd.to_owned();
+        let newest = tokio::task::spawn_blocking(move || transcript::newest(&home, &cwd)).await;
+        newest.ok().flatten()
+    }
+
     /// Waits for the word of the CLI, which alone knows what conversations it has, and takes the session back when there is
     /// none to go on with.
     pub(super) async fn settle_adoption(
         &self,
         made: SessionView,
         conversation: CliSessionId,
+        at: Option<Uuid>,
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
         let refusal = move |reason: FailReason| match reason.code.as_str() {
+            FailReason::MESSAGE_NOT_FOUND => at.map(SupervisorError::MessageNotFound),
             FailReason::CONVERSATION_NOT_FOUND => Some(SupervisorError::ConversationNotFound {
                 id: conversation,
                 detail: reason.detail,

@@ -50,7 +50,7 @@ impl Supervisor {
     /// # Errors
     /// Bad input (`Cwd…`, `InvalidOption`, `EmptyPrompt`, …), `CliNotFound`, `TooFewFiles`, `NoRoom`; for a conversation to go on with
     /// `ConversationTaken`, `ConversationInUse`, `ConversationNotFound`.
-    pub async fn create(&self, request: CreateSession, by: &str) -> Result<SessionView, SupervisorError> {
+    pub async fn create(&self, mut request: CreateSession, by: &str) -> Result<SessionView, SupervisorError> {
         // A session in a database that was deleted would be gone with this daemon.
         self.shared.store.in_place().await?;
         self.refuse_without_files()?;
@@ -66,10 +66,21 @@ impl Supervisor {
             .map(|message| self.check_prompt(message, &request.options))
             .transpose()?;
         let id = request.id.unwrap_or_else(SessionId::new);
+        let cwd = self.check_cwd(&request.cwd).await?;
+        let begins = request.options.take_beginning();
+        if begins.continues {
+            request.options.resume = self.newest_conversation(&cwd, &request.options).await;
+        }
+        if begins.is_copy
+            && let Some(parent) = request.options.resume.take()
+        {
+            request.copies = Some((parent, begins.at));
+        }
         let adopted = request.options.resume;
-        let fresh = request.conversation.unwrap_or_else(CliSessionId::new);
+        let asked = request.conversation.or(begins.id);
+        let fresh = asked.unwrap_or_else(CliSessionId::new);
         let start = match (adopted, request.copies) {
-            (Some(id), _) => Start::Resume { id, at: None },
+            (Some(id), _) => Start::Resume { id, at: begins.at },
             (None, Some((parent, at))) => Start::Fork {
                 parent,
                 id: fresh,
@@ -80,7 +91,7 @@ impl Supervisor {
         check_host(&self.shared.settings.policy, request.host.as_ref())?;
         let new = NewSession {
             id,
-            cwd: self.check_cwd(&request.cwd).await?.display().to_string(),
+            cwd: cwd.display().to_string(),
             title: request.title,
             tag: request.tag,
             labels: request.labels,
@@ -96,18 +107,23 @@ impl Supervisor {
             state: SessionState::Starting,
         };
         // A host hears from the CLI itself that there is no such conversation.
-        if let Some(conversation) = adopted.filter(|_| request.host.is_none()) {
+        let earlier = adopted.map(|id| (id, begins.at)).or(request.copies);
+        if let Some((conversation, at)) = earlier.filter(|_| request.host.is_none()) {
             let (supervisor, by) = (self.clone(), by.to_owned());
             return self
                 .to_the_end(async move {
                     let first = (prompt, None);
                     let made = supervisor.make(new, start, Kept::default(), first, &by).await?;
-                    supervisor.settle_adoption(made, conversation, &by).await
+                    match adopted {
+                        Some(_) => supervisor.settle_adoption(made, conversation, at, &by).await,
+                        None => supervisor.settle_fork(made, conversation, at, &by).await,
+                    }
                 })
                 .await;
         }
-        // A process that was started in advance has heard its first words.
+        // A process that was started in advance has heard its first words, and its conversation has an id.
         if request.host.is_none()
+            && asked.is_none()
             && let Some(view) = self
                 .create_warm(&new, &request.options, prompt.as_ref(), by)
                 .await?

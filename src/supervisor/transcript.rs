@@ -15,7 +15,7 @@ use crate::{
     store::{MetaPatch, SessionRow},
 };
 
-/// The longest name of a folder of a project; the rest of a longer one is a digest, which is not made here.
+/// The longest name of a folder of a project that has no digest.
 const MAX_FOLDER_CHARS: usize = 200;
 /// The folders of projects that are looked through for a conversation.
 const MOST_PROJECTS: usize = 10_000;
@@ -67,7 +67,7 @@ pub(super) fn tell(home: &Path, cwd: &Path, conversation: CliSessionId, lines: &
     if append(&projects.join(folder(cwd)).join(&name), lines)? {
         return Ok(true);
     }
-    // It may have been begun in another directory, or in one with a long name.
+    // It may have been begun in another directory.
     let Ok(entries) = std::fs::read_dir(&projects) else {
         return Ok(false);
     };
@@ -79,13 +79,55 @@ pub(super) fn tell(home: &Path, cwd: &Path, conversation: CliSessionId, lines: &
     Ok(false)
 }
 
-/// The folder of a project whose directory is `cwd`, as the CLI names it.
+/// The conversation that was written to last of those that the CLI had in this directory.
+pub(super) fn newest(home: &Path, cwd: &Path) -> Option<CliSessionId> {
+    let entries = std::fs::read_dir(home.join("projects").join(folder(cwd))).ok()?;
+    let conversation = |entry: std::fs::DirEntry| {
+        let path = entry.path();
+        let is_transcript = path.extension().is_some_and(|end| end == "jsonl");
+        let id = path.file_stem()?.to_str()?.parse::<CliSessionId>().ok()?;
+        let about = entry
+            .metadata()
+            .ok()
+            .filter(|about| is_transcript && about.len() > 0)?;
+        Some((about.modified().ok()?, id.to_string(), id))
+    };
+    entries
+        .flatten()
+        .filter_map(conversation)
+        .max()
+        .map(|(.., id)| id)
+}
+
+/// The folder of a project whose directory is `cwd`, as the CLI names it: by the units of its text, and a long one by its start and a
+/// digest of the whole.
 fn folder(cwd: &Path) -> String {
     let text = cwd.to_string_lossy();
-    let plain = text
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
-    plain.take(MAX_FOLDER_CHARS).collect()
+    let units: Vec<u16> = text.encode_utf16().collect();
+    let plain = |unit: &u16| match u8::try_from(*unit) {
+        Ok(byte) if byte.is_ascii_alphanumeric() => char::from(byte),
+        _ => '-',
+    };
+    let mut name: String = units.iter().take(MAX_FOLDER_CHARS).map(plain).collect();
+    if units.len() > MAX_FOLDER_CHARS {
+        let digest = units.iter().fold(0_i32, |sum, unit| {
+            sum.wrapping_mul(31).wrapping_add(i32::from(*unit))
+        });
+        name.push('-');
+        name.push_str(&in_base_36(digest.unsigned_abs()));
+    }
+    name
+}
+
+fn in_base_36(mut number: u32) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.extend(char::from_digit(number % 36, 36));
+        number /= 36;
+        if number == 0 {
+            return digits.into_iter().rev().collect();
+        }
+    }
 }
 
 fn append(path: &Path, lines: &str) -> io::Result<bool> {
@@ -141,6 +183,37 @@ mod tests {
             !tell(home.path(), cwd, other, "x\n").unwrap(),
             "nothing was said in it"
         );
+    }
+
+    #[test]
+    fn a_folder_is_named_by_its_directory() {
+        assert_eq!(folder(Path::new("/srv/my project")), "-srv-my-project");
+        assert_eq!(folder(Path::new("/é/😀")), "-----");
+        let long = format!("/{}", "a".repeat(300));
+        let name = folder(Path::new(&long));
+        assert!(name.starts_with(&format!("-{}-", "a".repeat(199))), "{name}");
+        assert_eq!(
+            (in_base_36(0), in_base_36(35), in_base_36(36)),
+            ("0".to_owned(), "z".to_owned(), "10".to_owned())
+        );
+    }
+
+    #[test]
+    fn the_newest_conversation_of_a_directory_is_the_one_that_was_written_to_last() {
+        let home = tempfile::tempdir().unwrap();
+        let cwd = Path::new("/srv/p");
+        assert_eq!(newest(home.path(), cwd), None);
+        let project = home.path().join("projects/-srv-p");
+        std::fs::create_dir_all(&project).unwrap();
+        let (old, new, empty) = (CliSessionId::new(), CliSessionId::new(), CliSessionId::new());
+        for (id, text, seconds) in [(new, "{}\n", 2_000), (old, "{}\n", 1_000), (empty, "", 3_000)] {
+            let file = std::fs::File::create(project.join(format!("{id}.jsonl"))).unwrap();
+            (&file).write_all(text.as_bytes()).unwrap();
+            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            file.set_modified(at).unwrap();
+        }
+        std::fs::write(project.join("notes.txt"), "x").unwrap();
+        assert_eq!(newest(home.path(), cwd), Some(new));
     }
 
     #[test]

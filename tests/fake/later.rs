@@ -371,3 +371,61 @@ async fn the_agents_list_of_what_it_means_to_do_is_a_route() {
         .expect(200);
     assert_eq!(record["data"]["tool_use_result"]["taskId"], "2");
 }
+
+#[tokio::test]
+async fn what_a_host_says_of_a_message_reaches_the_cli_over_rest_and_sockets() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let cwd = daemon.work_dir("a");
+    let options = json!({ "verbatim_prompts": true, "plugins": [{ "type": "local", "path": "/srv/plugin" }],
+        "env": { "CLAUDE_AGENT_SDK_CLIENT_APP": "editor/1.2" } });
+    let id = rest.create_ready(json!({ "cwd": cwd, "options": options })).await;
+    let messages = path(&id, "messages?wait=result");
+    let about = json!({ "text": "one", "pasted_content": ["a", [{ "type": "text", "text": "b" }]], "inline_pastes": ["c"],
+        "origin": { "kind": "human" } });
+    rest.post(&messages, about.clone()).await.expect(200);
+    rest.post(&messages, json!({ "text": "two", "client_composed": false }))
+        .await
+        .expect(200);
+    let mut client = daemon.attach(&id, None).await;
+    for line in [
+        json!({ "type": "user", "message": { "role": "user", "content": "/three" } }),
+        json!({ "type": "user", "message": { "role": "user", "content": "/four" }, "uuid": "0190b2c4-7d1e-7f3a-8b5c-1d2e3f4a5b6c" }),
+        json!({ "type": "user", "message": { "role": "user", "content": "/five" }, "client_composed": false }),
+    ] {
+        client.send(&line).await;
+        client.cli_line("result").await;
+    }
+    let records = rest.events(&id, 0).await;
+    let said: Vec<&Value> = records
+        .iter()
+        .map(|record| &record["data"])
+        .filter(|data| data["type"] == "user")
+        .collect();
+    let composed = said.iter().filter(|line| line["parent_tool_use_id"].is_null());
+    let composed: Vec<_> = composed
+        .map(|line| {
+            (
+                line["message"]["content"].clone(),
+                line["client_composed"].as_bool(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("one", Some(true)),
+        ("two", None),
+        ("/three", Some(true)),
+        ("/four", Some(true)),
+        ("/five", Some(false)),
+    ];
+    assert_eq!(composed, expected.map(|(text, composed)| (json!(text), composed)));
+    for member in ["pasted_content", "inline_pastes", "origin"] {
+        assert_eq!(said[0][member], about[member], "{said:#?}");
+    }
+    for wrong in [
+        json!({ "text": "x", "origin": [] }),
+        json!({ "text": "x", "pasted_content": {} }),
+    ] {
+        assert_eq!(rest.post(&messages, wrong).await.problem(422), "invalid_field");
+    }
+}

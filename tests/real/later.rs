@@ -67,3 +67,62 @@ async fn a_title_and_a_tag_are_what_the_sdk_reads() {
     let info = told_by_the_sdk(&world, &conversation).await;
     assert!(info["tag"].as_str().unwrap_or_default().is_empty(), "{info:#}");
 }
+
+#[tokio::test]
+async fn a_session_begins_with_a_conversation_of_the_cli() {
+    let world = World::start().await;
+    let cwd = world.dir();
+    let begin = async |options: Value| {
+        let body = json!({ "cwd": cwd, "options": options });
+        world.rest.post("/v1/sessions?wait=ready", body).await
+    };
+    let nothing = begin(json!({ "continue": true })).await.expect(201);
+    let first = text(&nothing, "id");
+    let own = "0190b2c4-7d1e-4f3a-8b5c-1d2e3f4a5b6c";
+    let made = begin(json!({ "session_id": own })).await.expect(201);
+    assert_eq!(made["cli"]["session_id"], own);
+    assert_eq!(
+        made["options"],
+        json!({}),
+        "the first start alone is told: {made:#}"
+    );
+    let id = text(&made, "id");
+    for name in ["answer alpha", "answer beta"] {
+        world.answer(&id, json!([{ "text": name }])).await;
+    }
+    let alpha = text(&world.messages(&id).await[1], "uuid");
+    world.stop(&id).await;
+    for taken in [
+        json!({ "session_id": own }),
+        json!({ "continue": true }),
+        json!({ "resume": own }),
+    ] {
+        assert_eq!(begin(taken).await.problem(409), "conversation_taken");
+    }
+    // Nobody has it any more.
+    for id in [&first, &id] {
+        world.rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
+    }
+    let copy = "0190b2c4-7d1e-4f3a-8b5c-1d2e3f4a5b6d";
+    let forked =
+        json!({ "continue": true, "fork_session": true, "resume_session_at": alpha, "session_id": copy });
+    let forked = begin(forked).await.expect(201);
+    assert_eq!(forked["cli"]["session_id"], copy);
+    let gone_on = begin(json!({ "resume": own })).await.expect(201);
+    assert_eq!(gone_on["cli"]["session_id"], own);
+    for (session, knows_beta) in [(&forked, false), (&gone_on, true)] {
+        let id = text(session, "id");
+        world.answer(&id, json!([{ "text": "on" }])).await;
+        let request = world.last_request().await.to_string();
+        assert!(request.contains("answer alpha"), "{request}");
+        assert_eq!(request.contains("answer beta"), knows_beta, "{request}");
+    }
+    for wrong in [
+        json!({ "fork_session": true }),
+        json!({ "resume_session_at": alpha }),
+        json!({ "continue": true, "resume": own }),
+        json!({ "resume": own, "session_id": copy }),
+    ] {
+        assert_eq!(begin(wrong).await.problem(422), "invalid_option");
+    }
+}

@@ -396,7 +396,7 @@ fn rows() -> Vec<Row> {
 }
 
 /// Options that the SDK has no case for.
-const OURS_ALONE: [(&str, &str); 2] = [
+const OURS_ALONE: [(&str, &str); 6] = [
     (
         "replay_user_messages",
         "the SDK never sets the flag; tested on its own",
@@ -405,6 +405,13 @@ const OURS_ALONE: [(&str, &str); 2] = [
         "resume",
         "it decides the way of starting, which holds for more than one start",
     ),
+    (
+        "continue",
+        "the daemon looks for the conversation, and resumes it",
+    ),
+    ("fork_session", "it decides the way of starting"),
+    ("resume_session_at", "it decides the way of starting"),
+    ("session_id", "it decides the way of starting"),
 ];
 
 /// Recorded cases that no row repeats.

@@ -126,6 +126,7 @@ impl LaunchOptions {
     /// # Errors
     /// The first field that cannot be used, and why.
     pub fn check(&self, policy: &Policy) -> Result<(), InvalidOption> {
+        self.check_beginning()?;
         self.check_model()?;
         self.check_limits()?;
         self.check_permissions(policy)?;
@@ -135,6 +136,28 @@ impl LaunchOptions {
         self.check_prompts(policy)?;
         self.check_settings(policy)?;
         self.check_process(policy)
+    }
+
+    fn check_beginning(&self) -> Checked {
+        let continues = self.continue_newest == Some(true);
+        let goes_on = continues || self.resume.is_some();
+        let is_copy = self.fork_session == Some(true);
+        if continues && self.resume.is_some() {
+            return Err(invalid("continue", "goes not together with resume"));
+        }
+        if is_copy && !goes_on {
+            return Err(invalid("fork_session", "goes with resume or continue"));
+        }
+        if self.resume_session_at.is_some() && !goes_on {
+            return Err(invalid("resume_session_at", "goes with resume or continue"));
+        }
+        if self.session_id.is_some() && goes_on && !is_copy {
+            return Err(invalid(
+                "session_id",
+                "goes with resume or continue only if fork_session is true",
+            ));
+        }
+        Ok(())
     }
 
     fn check_model(&self) -> Checked {

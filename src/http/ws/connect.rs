@@ -630,22 +630,26 @@ mod tests {
     use super::*;
     use crate::claude::options::field_names;
 
-    /// Options that are lists or objects.
-    const NOT_PLAIN: [&str; 20] = [
+    /// Options that are lists or objects, and those in whose place the address has `resume` and `fork`.
+    const NOT_PLAIN: [&str; 24] = [
         "additional_directories",
         "agents",
         "allowed_tools",
         "betas",
+        "continue",
         "disallowed_tools",
         "env",
         "extra_args",
+        "fork_session",
         "hooks",
         "json_schema",
         "managed_settings",
         "mcp_servers",
         "plugins",
+        "resume_session_at",
         "sandbox",
         "sdk_mcp_servers",
+        "session_id",
         "setting_sources",
         "skills",
         "supported_dialog_kinds",
