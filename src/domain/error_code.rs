@@ -58,7 +58,7 @@ macro_rules! codes {
 codes! {
     // Any route.
     MalformedRequest, "malformed_request", final, none,
-        "What came is no HTTP request",
+        "The request is not valid HTTP",
         "Send HTTP/1.1, with one Host header and without characters that no header may have.";
     UriTooLong, "uri_too_long", final, none,
         "The address of the request is too long",

@@ -121,7 +121,7 @@ async fn connections_at_work_have_all_their_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_closes_its_side_is_answered_and_so_is_what_is_no_request() {
+async fn a_client_that_closes_its_side_is_answered_and_so_is_a_broken_request() {
     let daemon = TestDaemon::with_fake().start().await;
     let get = head(&daemon, "GET /v1/sessions HTTP/1.1");
     let mut stream = connect(&daemon).await;
