@@ -4,12 +4,14 @@ The types are made by datamodel-code-generator, as TypedDicts: a plain dict stay
 code, a state or a member that is newer than this client. The methods follow from the operations of the document.
 """
 
+import copy
 import json
 import keyword
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -43,10 +45,25 @@ def write() -> None:
         "--use-field-description",
         "--disable-timestamp",
     ]
-    command = [sys.executable, "-W", "ignore", "-m", "datamodel_code_generator"]
-    subprocess.run([*command, f"--input={CONTRACT}", f"--output={PACKAGE / 'api.pyi'}", *options], check=True)
     document = json.loads(CONTRACT.read_text(encoding="utf-8"))
+    command = [sys.executable, "-W", "ignore", "-m", "datamodel_code_generator"]
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "trunkline.json"
+        plain.write_text(json.dumps(without_words(document)), encoding="utf-8")
+        subprocess.run([*command, f"--input={plain}", f"--output={PACKAGE / 'api.pyi'}", *options], check=True)
     (PACKAGE / "rest.py").write_text(HEAD + "".join(methods(document)), encoding="utf-8")
+
+
+def without_words(document: Dict[str, Any]) -> Dict[str, Any]:
+    """The document for the generator, which writes no valid Python where a type has a member named by a keyword and members with
+    descriptions: those descriptions are left out."""
+    document = copy.deepcopy(document)
+    for schema in document["components"]["schemas"].values():
+        members = schema.get("properties", {})
+        if any(keyword.iskeyword(name) for name in members):
+            for member in members.values():
+                member.pop("description", None)
+    return document
 
 
 HEAD = '''"""Owns the routes: a method for each. Written by `generate.py` from the OpenAPI document."""
