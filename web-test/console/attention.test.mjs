@@ -34,7 +34,7 @@ const amber = (page) => page.evaluate(() => {
 
 test('nothing is amber where nobody is needed', async () => {
   const { ids, page, world } = here;
-  for (const path of ['/', '/needs', '/watch', '/usage', '/health', '/settings/look', `/s/${ids[0]}`]) {
+  for (const path of ['/', '/needs', '/watch', `/s/${ids[0]}`]) {
     await page.goto(world.url + path);
     await page.getByRole('heading').first().waitFor();
     await until('the list is there', () => page.evaluate(() => document.title === 'Trunkline'));

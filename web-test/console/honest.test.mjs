@@ -97,6 +97,7 @@ test('a loss is said within two seconds, and one that nobody tells of within twe
   const after = await page.evaluate(() => Date.now());
   assert.ok(after - before < 21_000, `it was said after ${after - before} ms`);
   assert.match(await offline.innerText(), new RegExp(`As of ${heard}`));
+  await page.getByRole('region', { name: 'Connection' }).getByText(/Trying/).waitFor();
   world.network.back();
   await page.getByRole('button', { name: 'Try now' }).click({ timeout: 2_000 }).catch(() => undefined);
   await offline.waitFor({ state: 'detached' });

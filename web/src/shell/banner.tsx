@@ -43,13 +43,13 @@ export function Banner() {
         </Switch>
       </div>
       <Show when={isOld() && lost() === undefined}>
-        <div class="banner-try is-calm"><button type="button" onClick={reload}>Load it now</button></div>
+        <section class="banner-try is-calm" aria-label="Connection"><button type="button" onClick={reload}>Load it now</button></section>
       </Show>
       <Show when={lost()}>
-        <div class="banner-try" classList={{ 'is-calm': isRestarting() }}>
+        <section class="banner-try" aria-label="Connection" classList={{ 'is-calm': isRestarting() }}>
           <span class="figures">{wait() > 0 ? `Trying again in ${wait()} s` : 'Trying now'}</span>
           <button type="button" onClick={connect}>Try now</button>
-        </div>
+        </section>
       </Show>
     </div>
   );
