@@ -110,6 +110,49 @@ test('on a phone Back closes the menu and the dialog that is open, and only then
   await person.context.close();
 });
 
+test('of a thousand sessions those in sight are drawn; keys and focus go through all of them, and words find each', async () => {
+  const { person, world } = here;
+  const page = await person.context.newPage();
+  page.setDefaultTimeout(20_000);
+  // The daemon tells of five; the page hears of a thousand that are like one of them.
+  await page.routeWebSocket(/\/v1\/ws/, (socket) => {
+    const daemon = socket.connectToServer();
+    daemon.onMessage((message) => {
+      const lines = String(message).split('\n').map((line) => {
+        if (!line.includes('"trunkline.lobby"')) return line;
+        const lobby = JSON.parse(line);
+        const one = lobby.sessions.find(({ title }) => title === 'Two');
+        lobby.sessions.push(...Array.from({ length: 1_000 }, (_, n) => ({ ...one, id: one.id.slice(0, -4) + String(n).padStart(4, '0'), title: `Copy ${n}`, unread: true, cwd: `/work/${n % 20}` })));
+        return JSON.stringify({ ...lobby, total: lobby.sessions.length });
+      });
+      socket.send(lines.join('\n'));
+    });
+  });
+  await page.goto(world.url);
+  await page.getByRole('button', { name: /^To read.*100\d/ }).waitFor();
+  const elements = () => page.evaluate(() => document.getElementsByTagName('*').length);
+  assert.ok(await elements() <= 1_500, `${await elements()} elements`);
+  const focused = () => page.evaluate(() => document.activeElement?.closest('.session-row')?.querySelector('.session-row-link')?.textContent ?? null);
+  await page.locator('.session-row-link').first().focus();
+  await page.keyboard.press('End');
+  const last = await until('the last row has the focus', async () => { const name = await focused(); return name?.startsWith('Copy') ? name : ''; });
+  const row = page.getByRole('link', { name: last, exact: true });
+  const line = await row.evaluate((link) => { const item = link.closest('li'); return [Number(item.ariaPosInSet), Number(item.ariaSetSize)]; });
+  assert.ok(line[0] > 1_000 && line[0] <= line[1], `line ${line}`);
+  await until('it is in sight', () => row.evaluate((link) => { const { top, bottom } = link.getBoundingClientRect(); return top >= 0 && bottom <= innerHeight; }));
+  // Out of sight the focus stays where it is, and the next key goes on from there.
+  await page.locator('.list-scroll').evaluate((scroller) => { scroller.scrollTop = 0; });
+  await page.getByRole('link', { name: 'Asks', exact: true }).waitFor();
+  assert.equal(await focused(), last);
+  await page.keyboard.press('k');
+  await until('the row above has the focus', async () => { const name = await focused(); return name !== last && name?.startsWith('Copy'); });
+  assert.ok(await elements() <= 1_500, `${await elements()} elements`);
+  await page.keyboard.press('/');
+  await page.keyboard.type('Copy 777');
+  await until('one is found', async () => (await page.locator('.session-row-link').allInnerTexts()).join() === 'Copy 777');
+  await page.close();
+});
+
 test('many are tagged and stopped at once; a deletion can be undone for ten seconds', async () => {
   const { page, person, row, stand } = here;
   for (const title of ['Two', 'Three']) {

@@ -3,8 +3,8 @@
 import { useBeforeLeave, useIsRouting, useNavigate } from '@solidjs/router';
 import { createEffect, createMemo, onCleanup, untrack, type Accessor } from 'solid-js';
 
-/** A layer that gives way to another, or to a page, leaves its entry to it for so long. */
-const SETTLE_MS = 60;
+/** A layer that gives way to another, or to a page, leaves its entry to it for so long. A dialog may first have to be loaded. */
+const SETTLE_MS = 1_000;
 
 /** The part of the browser's history that is needed. */
 export type Entries = Pick<History, 'go' | 'pushState'> & { readonly state: unknown };
@@ -43,12 +43,13 @@ export class Layers {
 
   /** The browser went to another entry. */
   onPop(): void {
-    const isBack = !this.isReturning && this.depth < this.at;
+    const isOwn = this.isReturning;
+    const isBack = !isOwn && this.depth < this.at;
     this.isReturning = false;
     this.at = this.depth;
     // An entry of a layer that has just gone does not use up the person's Back.
     if (isBack && this.open.length === 0) this.history.go(-1);
-    if (isBack || this.open.length > this.depth) do this.open.pop()?.close(); while (this.open.length > this.depth);
+    if (isBack || (!isOwn && this.open.length > this.depth)) do this.open.pop()?.close(); while (this.open.length > this.depth);
     this.settle();
     if (!this.isReturning) for (const work of this.later.splice(0)) work();
   }
