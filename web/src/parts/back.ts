@@ -28,6 +28,11 @@ export class Layers {
     return (this.history.state as { layers?: number } | null)?.layers ?? 0;
   }
 
+  /** Whether the entry of the moment is that of a layer, and not of a page. */
+  get isLayer(): boolean {
+    return this.depth > 0;
+  }
+
   /** A layer is open until the returned function is called, or until `close` is, by Back. */
   add(close: () => void): () => void {
     const layer = { close };
@@ -90,6 +95,13 @@ export class Layers {
 
 const layers = new Layers(window.history);
 
+// The router hears of no layer: to it another entry is another page, and while one gives way it takes back what is written meanwhile.
+// Listeners of a window are called in the order in which they came, so this one comes before the router is made.
+addEventListener('popstate', (event) => {
+  if (layers.isLayer) event.stopImmediatePropagation();
+  layers.onPop();
+});
+
 /** Has Back close a layer, by calling `close`, as long as it is open. */
 export function useBack(isOpen: Accessor<boolean>, close: () => void): void {
   const is = createMemo(isOpen);
@@ -100,9 +112,6 @@ export function useBack(isOpen: Accessor<boolean>, close: () => void): void {
 export function watchBack(): void {
   const navigate = useNavigate();
   const isRouting = useIsRouting();
-  const onPop = () => layers.onPop();
-  addEventListener('popstate', onPop);
-  onCleanup(() => removeEventListener('popstate', onPop));
   useBeforeLeave((event) => {
     const { to, options } = event;
     if (typeof to !== 'string') return;
