@@ -2,6 +2,7 @@
 import { useNavigate } from '@solidjs/router';
 import Ellipsis from 'lucide-solid/icons/ellipsis';
 import { BUSY_WORDS, attempt, fork, isDoing, park, resume, stop } from '../lobby/acts';
+import { useBeside } from '../lobby/beside';
 import { rest, said, ticket } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
@@ -49,6 +50,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
     removeSessions([id()]);
     navigate('/');
   };
+  const split = useBeside();
   const panel = (name: PanelName) => () => { showPanel(name); openSide(); };
 
   useKeys('Conversation', [
@@ -71,6 +73,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
       { word: 'About', run: panel('about') },
     ] },
     { items: [
+      ...(split.canSplit() ? [{ word: split.beside() === undefined ? 'Split' : 'No split', keys: hintOf('Split', '\\'), about: 'Another session beside this one', run: split.toggle }] : []),
       { word: 'Find', keys: hintOf('Find', 'Ctrl f'), run: () => props.conversation.openLayer({ kind: 'find' }) },
       { word: 'Copy link', run: () => void copyLink() },
       { word: 'Raw records', keys: hintOf('Raw record', 'w'), run: raw },

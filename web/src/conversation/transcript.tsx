@@ -1,6 +1,5 @@
 // Owns the place of the transcript: the conversation, at a record if the address names one, or one sub-agent or task of it; and what
 // the page says while records are still to come.
-import { useParams } from '@solidjs/router';
 import { Match, Show, Suspense, Switch, createMemo, createSignal, lazy, onCleanup } from 'solid-js';
 import { placeOf } from './place';
 import { RawPanel } from './raw-panel';
@@ -13,10 +12,9 @@ const TaskPage = lazy(() => import('./task-page'));
 /** A wait shorter than this is no news. */
 const CALM_MS = 300;
 
-/** The transcript. */
-export function Transcript() {
-  const params = useParams();
-  const place = createMemo(() => placeOf(params.rest));
+/** The transcript. `rest`: the part of the address behind the session. */
+export function Transcript(props: { rest: string | undefined }) {
+  const place = createMemo(() => placeOf(props.rest));
   const agent = createMemo(() => { const at = place(); return at.kind === 'agent' ? at.callId : undefined; });
   const task = createMemo(() => { const at = place(); return at.kind === 'task' ? at.taskId : undefined; });
   const marked = createMemo(() => { const at = place(); return at.kind === 'record' ? at.seq : null; });

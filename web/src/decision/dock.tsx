@@ -46,7 +46,7 @@ export function passFocus(host: HTMLElement | undefined): void {
   setTimeout(() => {
     const card = host.querySelector<HTMLElement>('.decision');
     if (card !== null) card.focus({ preventScroll: true });
-    else if (matchMedia('(pointer: fine)').matches) document.querySelector<HTMLElement>('.composer textarea')?.focus({ preventScroll: true });
+    else if (matchMedia('(pointer: fine)').matches) (host.closest('.conversation-main') ?? document).querySelector<HTMLElement>('.composer textarea')?.focus({ preventScroll: true });
   }, 0);
 }
 

@@ -1,6 +1,7 @@
 // Owns the keys: parts of the page say which ones they take, and the newest layer comes first. Letters count outside of text
 // fields alone, and never with a key of an input method.
-import { createSignal, onCleanup } from 'solid-js';
+import { createSignal, onCleanup, useContext } from 'solid-js';
+import { PaneContext } from './pane';
 
 /** A key and its work. `keys` is such as `a`, `Shift S`, `Ctrl k`, `g s`, `Escape`. */
 export interface Binding {
@@ -94,9 +95,11 @@ export function titleWith(title: string, word: string, keys: string): string {
   return hint === '' ? title : `${title} (${hint})`;
 }
 
-/** Holds a set of keys as long as the component is there. */
+/** Holds a set of keys as long as the component is there. Of a page that is split the half that a person is in has its keys. */
 export function useKeys(name: string, bindings: Binding[], when: Pick<Place, 'works' | 'isFirst' | 'isLayer'> = {}): void {
-  const place: Place = { name, bindings, ...when };
+  const pane = useContext(PaneContext);
+  const works = () => (pane?.isActive() ?? true) && (when.works?.() ?? true);
+  const place: Place = { name, bindings, ...when, works };
   hold([...held, place]);
   onCleanup(() => hold(held.filter((other) => other !== place)));
 }

@@ -1,8 +1,9 @@
 // Owns the list of sessions: its lines, its keys, and that it holds still while a person is in it.
 import { useLocation, useNavigate } from '@solidjs/router';
-import { Match, Show, Suspense, Switch, createEffect, createMemo, createSignal, lazy, onCleanup, onMount } from 'solid-js';
+import { Match, Show, Suspense, Switch, createEffect, createMemo, createSignal, lazy, on, onCleanup, onMount } from 'solid-js';
 import ChevronDown from 'lucide-solid/icons/chevron-down';
 import ChevronRight from 'lucide-solid/icons/chevron-right';
+import { useBeside } from '../lobby/beside';
 import { lobby, sessions } from '../lobby/lobby';
 import { useKeys, type Binding } from '../parts/keys';
 import { count, many } from '../parts/time';
@@ -39,6 +40,9 @@ export function SessionList() {
   let scroller: HTMLDivElement | undefined;
   const [menu, setMenu] = createSignal<{ id: string; at: HTMLElement } | null>(null);
   const all = doings(navigate);
+  // Beside the open session where the page has room for two, else in a tab.
+  const split = useBeside();
+  const openBeside = (id: string) => { if (split.canSplit()) split.show(id); else window.open(`/s/${id}`, '_blank', 'noopener'); };
   const rows = createMemo(() => held().lines.flatMap((line) => (line.kind === 'row' ? [line.id] : [])));
   const open = () => /^\/s\/([^/]+)/.exec(location.pathname)?.[1] ?? null;
   // The row of the keys is always one of the list: the open session, else the first.
@@ -46,15 +50,22 @@ export function SessionList() {
     const here = rows();
     if (cursor() === null || !here.includes(cursor() ?? '')) setCursor(here.find((id) => id === open()) ?? here[0] ?? null);
   });
-  createEffect(() => { const id = open(); if (id !== null && rows().includes(id)) setCursor(id); });
+  // A session that is opened is the row of the keys too; later news of the list leave the keys where the person has them.
+  createEffect(on(open, (id) => { if (id !== null && rows().includes(id)) setCursor(id); }));
   useHolding(() => root);
 
+  // A row that was out of sight is drawn within some frames.
+  const focusSoon = (id: string, frames = 30) => requestAnimationFrame(() => {
+    if (cursor() !== id) return;
+    const row = root?.querySelector<HTMLElement>(`[data-row="${CSS.escape(id)}"]`);
+    if (row != null) row.focus(); else if (frames > 0) focusSoon(id, frames - 1);
+  });
   const focusRow = (id: string | null) => {
     if (id === null) return;
     setCursor(id);
     const line = held().lines.findIndex((one) => one.kind === 'row' && one.id === id);
     reveal(line);
-    requestAnimationFrame(() => root?.querySelector<HTMLElement>(`[data-row="${CSS.escape(id)}"]`)?.focus());
+    focusSoon(id);
   };
   let reveal: (line: number) => void = () => undefined;
   const step = (by: number) => {
@@ -138,8 +149,6 @@ export function SessionList() {
     </div>
   );
 }
-
-const openBeside = (id: string) => { window.open(`/s/${id}`, '_blank', 'noopener'); };
 
 function LineView(props: { line: Line; onMenu: (id: string, at: HTMLElement) => void }) {
   return (
