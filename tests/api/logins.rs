@@ -14,6 +14,7 @@ use crate::{
         login::Page,
         programs::fake_prompt,
         server::Server,
+        wait::{PATIENCE, wait_for},
         ws::Ws,
     },
 };
@@ -150,13 +151,15 @@ async fn a_decision_of_a_browser_has_the_name_of_its_login() {
         .expect(200);
     assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found:#}");
     rest.in_state(&id, &["idle"]).await;
-    let events = rest.events(&id, 0).await;
-    let authors: Vec<_> = events
-        .iter()
-        .filter(|it| it["by"] == own["author"] || it["data"]["by"] == own["author"])
-        .map(|it| &it["data"]["type"])
-        .collect();
-    assert_eq!(authors, ["control_response", "decision"]);
+    // The note of the decision follows the answer.
+    wait_for("the answer and its note are by the login", PATIENCE, async || {
+        let events = rest.events(&id, 0).await;
+        let is_by_login = |it: &&Value| it["by"] == own["author"] || it["data"]["by"] == own["author"];
+        let records = events.iter().filter(is_by_login);
+        let kinds: Vec<_> = records.map(|it| &it["data"]["type"]).collect();
+        (kinds == ["control_response", "decision"]).then_some(())
+    })
+    .await;
 
     // By a socket, which has no name of its own.
     let session = format!("/v1/sessions/{id}/ws");
