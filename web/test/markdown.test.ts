@@ -93,12 +93,15 @@ test('long tables and lists come in parts', () => {
   expect(page('1. a\n'.repeat(50)).querySelectorAll('ol[start="21"]').length).toBe(1);
 });
 
+/** Milliseconds of the processor that the tests of this file took so far, whatever else the machine does. */
+const worked = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000; };
+
 test('bombs are plain text, at once', () => {
   const bombs = ['>'.repeat(20_000), '- '.repeat(2_000) + 'x', Array.from({ length: 2_000 }, (_, i) => `${'  '.repeat(i)}- x`).join('\n'), '['.repeat(50_000), '*a '.repeat(30_000),
     '`'.repeat(20_000), '![['.repeat(20_000), '<'.repeat(50_000), '_a_'.repeat(20_000), `|${'a|'.repeat(5_000)}\n|${'-|'.repeat(5_000)}\n|${'b|'.repeat(5_000)}`, 'x'.repeat(5_000_000), '\\'.repeat(50_000), '[a](b '.repeat(20_000), '&'.repeat(100_000), '~~a'.repeat(15_000),
     `${'> '.repeat(16)}x\n`.repeat(500), `|${'h|'.repeat(2_000)}\n|${'-|'.repeat(2_000)}\n${`|${'c|'.repeat(2_000)}\n`.repeat(50)}`, `${'*'.repeat(390)}a\n`.repeat(2_000), 'a@'.repeat(9_900), `${'*a*_b_'.repeat(60)}\n`.repeat(400), '[a]: b\n'.repeat(60_000)];
   for (const bomb of bombs) {
-    const started = performance.now();
+    const started = worked();
     const splitter = new Splitter();
     splitter.push(bomb);
     splitter.flush();
@@ -107,7 +110,7 @@ test('bombs are plain text, at once', () => {
     splitter.end();
     const nodes = splitter.chunks.flatMap(chunkNodes);
     expect(nodes.length, bomb.slice(0, 10)).toBeGreaterThan(0);
-    expect(performance.now() - started, bomb.slice(0, 10)).toBeLessThan(1_500);
+    expect(worked() - started, bomb.slice(0, 10)).toBeLessThan(1_500);
   }
 }, 30_000);
 
@@ -123,7 +126,7 @@ test('a list, a quote and a table that people write are no bombs', () => {
 });
 
 test('a text of very many lines is cut in one pass', () => {
-  const started = performance.now();
+  const started = worked();
   expect(partsOf(Array.from({ length: 2_000 }, (_, i) => `${'  '.repeat(i)}- x`).join('\n'))).toHaveLength(1);
-  expect(performance.now() - started).toBeLessThan(1_500);
+  expect(worked() - started).toBeLessThan(1_500);
 });
