@@ -243,7 +243,7 @@ pub(super) async fn fork(
     let request = request.into_fork(*request_id.as_uuid())?;
     let prompt = request.prompt.as_ref().and_then(|prompt| prompt.uuid);
     check_wait(&params, prompt)?;
-    let view = state.supervisor().fork(id, request, BY).await?;
+    let view = Box::pin(state.supervisor().fork(id, request, BY)).await?;
     made(&state, view, prompt, &params, &tenure).await
 }
 
