@@ -52,6 +52,7 @@ EXCUSED = [
     (VALID_REFUSED, PROMPTS, "invalid_field", "not both", "text and content exclude each other"),
     (VALID_REFUSED, PROMPTS, "invalid_content", "", "the blocks are those of the model's API"),
     (VALID_REFUSED, MAKERS, "cwd_missing", "", "only the machine knows which directories there are"),
+    (VALID_REFUSED, {"resume_session", "restart_session"}, "cwd_differs", "", "a session stays in its directory"),
     (VALID_REFUSED, {"create_session"}, "invalid_option", "", "options that exclude each other"),
     (VALID_REFUSED, RULES, "invalid_rule", "goes with|must be|is no (glob|regular expression)|begins with a program", "members that do not go together, and words of a form"),
     (VALID_REFUSED, {"decide_approval"}, "invalid_decision", "", "each kind of request has its own decisions"),

@@ -387,7 +387,9 @@ pub(in crate::http) struct ResumeRequest {
     /// Whether a new conversation begins, with the same settings.
     #[serde(default)]
     pub(in crate::http) fresh: bool,
-    /// Where the session works, if its file was lost and nothing else says so (409 `cwd_unknown`).
+    /// Where the session works, as an absolute path, if its file was lost and nothing else says so (409 `cwd_unknown`). Another
+    /// one than it has is refused (422 `cwd_differs`).
+    #[schema(pattern = "^/")]
     pub(in crate::http) cwd: Option<String>,
 }
 
