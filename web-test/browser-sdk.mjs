@@ -92,6 +92,20 @@ const STORIES = {
     return { result: end.result, isAborted };
   },
 
+  async dialog() {
+    const asked = [];
+    const onUserDialog = async ({ dialogKind, payload }) => {
+      asked.push([dialogKind, payload]);
+      return { behavior: 'completed', result: { picked: payload.items[1] } };
+    };
+    const { input, running, result } = start({ onUserDialog, supportedDialogKinds: ['pick'] });
+    // The real CLI opens no dialog with a stand-in model; the scripted one does.
+    input.tell(`FAKE:${JSON.stringify([{ request: { subtype: 'request_user_dialog', dialog_kind: 'pick', payload: { items: [1, 2] } }, id: 'r-1' }, { text: 'Picked.' }])}:END`);
+    await result();
+    running.close();
+    return { asked };
+  },
+
   async refused() {
     const { input, running, result } = start({ canUseTool: async () => ({ behaviour: 'allow' }) });
     input.send([bash('touch misspelt.txt'), { text: 'done' }]);

@@ -12,7 +12,8 @@ export function prompts() {
   let wake = () => {};
   let isOver = false;
   return {
-    send(steps) { waiting.push(user(script(steps))); wake(); },
+    send(steps) { this.tell(script(steps)); },
+    tell(text) { waiting.push(user(text)); wake(); },
     end() { isOver = true; wake(); },
     async *[Symbol.asyncIterator]() {
       for (;;) {

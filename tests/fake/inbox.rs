@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     bed::{act, answer_heard, nothing_was_answered, of_type, path, plain, records, session, session_with},
     support::{
+        browser_sdk::BrowserSdk,
         daemon::TestDaemon,
         rest::Rest,
         wait::{PATIENCE, wait_for},
@@ -363,4 +364,20 @@ async fn h9_a_request_of_a_sub_agent_is_in_the_inbox() {
         assert_eq!(asked[field], value, "{asked:#}");
     }
     assert!(asked["tool_use_id"].as_str().unwrap().starts_with("toolu_"));
+}
+
+#[tokio::test]
+async fn the_browser_sdk_answers_a_dialog() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let options = json!({ "supported_dialog_kinds": ["pick"] });
+    let id = session_with(&daemon, "sdk", json!({}), options).await;
+    let outcome = BrowserSdk::start(&daemon, &id, "dialog").outcome().await;
+    assert_eq!(outcome["asked"], json!([["pick", { "items": [1, 2] }]]));
+    let records = records(&daemon.rest(), &id).await;
+    let answers = of_type(&records, "cli", "fake_answer");
+    assert_eq!(answers.len(), 1, "{answers:#?}");
+    assert_eq!(
+        answers[0]["response"]["response"],
+        json!({ "behavior": "completed", "result": { "picked": 2 } })
+    );
 }
