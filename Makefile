@@ -244,7 +244,7 @@ test-console: tools $(WEB_TEST_READY)
 	node $(WEB_TEST)/console/run.mjs
 
 # `make chaos SECONDS=3600`, `make chaos KILLS=1000`, `make chaos SEED=7`: docs/RELIABILITY.md.
-chaos: tools $(WEB_TEST_READY) $(PYTHON) ## Have everything fail at random for two minutes, or longer: SECONDS, KILLS, SEED
+chaos: tools $(WEB_TEST_READY) $(PYTHON) ## Have everything fail at random for a minute, or longer: SECONDS, KILLS, SEED
 	$(WITH_PYTHON) $(if $(SEED),TRUNKLINE_CHAOS_SEED=$(SEED)) $(if $(SECONDS),TRUNKLINE_CHAOS_SECONDS=$(SECONDS)) \
 		$(if $(KILLS),TRUNKLINE_CHAOS_KILLS=$(KILLS)) $(CARGO) test --locked --test chaos -- --nocapture
 

@@ -31,7 +31,7 @@ use support::chance;
 use world::World;
 
 /// How long it goes on when nothing else is asked for.
-const SECONDS: u64 = 120;
+const SECONDS: u64 = 60;
 
 #[test]
 fn chaos_loses_nothing_and_leaves_nothing() {
