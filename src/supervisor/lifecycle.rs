@@ -285,7 +285,10 @@ impl Supervisor {
             session.give_way(options).await?;
         }
         refuse_spent(&row)?;
-        self.cwd_of(&row).await?;
+        // Whether one can work in the directory is looked at last.
+        if row.cwd.is_empty() {
+            return Err(SupervisorError::CwdUnknown);
+        }
         self.agent_of(&row).await?;
         let start = if fresh {
             Start::New {
