@@ -12,7 +12,7 @@ use crate::{
     journal::is_locked,
     keeper::{self, AttachError, Identity, KeeperEvent, Link, StopRequest, Swept},
     session::{SessionError, SessionHandle},
-    store::SessionRow,
+    store::{SESSION_FILE, SessionRow},
     telemetry,
 };
 
@@ -463,7 +463,13 @@ impl Supervisor {
     /// started in advance: the database may be the wrong one.
     async fn disown(&self, id: SessionId, dir: &Path) {
         let queued = self.shared.settings.queued_file(id);
-        let of_a_start = [queued.with_extension("new"), queued];
+        let file = dir.join(SESSION_FILE);
+        let of_a_start = [
+            queued.with_extension("new"),
+            queued,
+            file.with_extension("new"),
+            file,
+        ];
         if holds_at_most(dir, &of_a_start) {
             // A daemon died before it had made the session, and told nobody of it. No other folder is ever removed here.
             for file in of_a_start {
