@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{CliSessionId, RunId, SessionState, StartMode, Timestamp, fact::CliTotals},
+        domain::{CliSessionId, RunId, StartMode, Timestamp, fact::CliTotals},
         journal::{Source, Writer, WriterOptions},
         session::{
             machine::AtRest,
@@ -251,21 +251,7 @@ mod tests {
     const MOST: usize = 4096;
 
     fn at_rest(session: SessionId) -> Machine {
-        Machine::at_rest(AtRest {
-            conversations: crate::session::Conversations::default(),
-            session,
-            state: SessionState::Starting,
-            reason: None,
-            parked: None,
-            cli_session: None,
-            run: None,
-            cli_version: None,
-            model: None,
-            permission_mode: None,
-            turns: 0,
-            deferred: Vec::new(),
-            head: Seq::ZERO,
-        })
+        Machine::at_rest(AtRest::of_new(session))
     }
 
     /// A journal of a session with prompts, turns, and what gives no facts.

@@ -93,6 +93,27 @@ pub struct AtRest {
     pub conversations: Conversations,
 }
 
+impl AtRest {
+    /// A session of which nothing is known yet.
+    pub fn of_new(session: SessionId) -> Self {
+        Self {
+            session,
+            state: SessionState::Starting,
+            reason: None,
+            parked: None,
+            cli_session: None,
+            run: None,
+            cli_version: None,
+            model: None,
+            permission_mode: None,
+            turns: 0,
+            deferred: Vec::new(),
+            head: Seq::ZERO,
+            conversations: Conversations::default(),
+        }
+    }
+}
+
 /// A process that lives, as far as the journal knows.
 #[derive(Clone, Debug)]
 struct Run {

@@ -3,19 +3,18 @@
 use std::path::Path;
 
 use crate::{
-    domain::{AgentKind, CliSessionId, Projection, Seq, SessionId, SessionState, Timestamp, fact::CliTotals},
+    domain::{AgentKind, CliSessionId, Projection, Seq, SessionId, Timestamp, fact::CliTotals},
     journal::{Head, Missing, Position, ReadError, Reader},
 };
 
 use super::{
-    Conversations,
     actor::READ_BYTES,
     facts,
     machine::{AtRest, Machine, Outcome},
     notes::Note,
 };
 
-/// What the first start of a process in a journal says.
+/// The words of the first start of a process in a journal.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstRun {
     /// The conversation that it began with.
@@ -45,19 +44,8 @@ impl Reread {
         let reader = Reader::open(dir)?;
         let head = reader.head()?;
         let mut rest = AtRest {
-            session,
-            state: SessionState::Starting,
-            reason: None,
-            parked: None,
             cli_session: Some(conversation),
-            run: None,
-            cli_version: None,
-            model: None,
-            permission_mode: None,
-            turns: 0,
-            deferred: Vec::new(),
-            head: Seq::ZERO,
-            conversations: Conversations::default(),
+            ..AtRest::of_new(session)
         };
         let mut missing = None;
         let position = match reader.place_after(Seq::ZERO) {

@@ -269,7 +269,8 @@ pub(super) async fn exists(connection: &mut SqliteConnection, id: SessionId) -> 
     sessions::exists(connection, &id.to_string()).await
 }
 
-async fn stored_labels(
+/// The labels of a session.
+pub(super) async fn stored_labels(
     connection: &mut SqliteConnection,
     id: SessionId,
 ) -> Result<BTreeMap<String, String>, QueryError> {

@@ -25,21 +25,7 @@ struct Bench {
 impl Bench {
     fn at_rest() -> Self {
         Self {
-            machine: Machine::at_rest(AtRest {
-                session: SessionId::new(),
-                state: SessionState::Starting,
-                reason: None,
-                parked: None,
-                cli_session: None,
-                run: None,
-                cli_version: None,
-                model: None,
-                permission_mode: None,
-                turns: 0,
-                deferred: Vec::new(),
-                head: Seq::ZERO,
-                conversations: Conversations::default(),
-            }),
+            machine: Machine::at_rest(AtRest::of_new(SessionId::new())),
             run: RunId::new(),
             seq: Seq::ZERO,
             out: Outcome::default(),

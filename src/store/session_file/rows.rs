@@ -5,10 +5,10 @@ use sqlx::{SqliteConnection, sqlite::SqliteRow};
 use super::{Conversation, FORM, JsonText, RunningTotal, SessionFile, Totals, WaitingPrompt};
 use crate::{
     domain::{SessionId, fact::CliTotals},
-    store::{QueryError, column::Columns},
+    store::{QueryError, column::Columns, edit::stored_labels},
 };
 
-/// What the next file of a session has in it, and its revision; `None` when there is no such session.
+/// The content of the next file of a session, and its revision; `None` when there is no such session.
 pub(super) async fn next_file(
     connection: &mut SqliteConnection,
     id: SessionId,
@@ -35,7 +35,7 @@ pub(super) async fn next_file(
         cwd: columns.get("cwd")?,
         title: columns.get("title")?,
         tag: columns.get("tag")?,
-        labels: labels(connection, id).await?,
+        labels: stored_labels(connection, id).await?,
         first_prompt: columns.get("first_prompt")?,
         options: JsonText(columns.get("options")?),
         rules: rules(connection, id).await?,
@@ -58,18 +58,6 @@ pub(super) async fn next_file(
         },
         running_totals: running_totals(connection, id).await?,
     }))
-}
-
-async fn labels(
-    connection: &mut SqliteConnection,
-    id: SessionId,
-) -> Result<std::collections::BTreeMap<String, String>, QueryError> {
-    let pairs =
-        sqlx::query_as::<_, (String, String)>("SELECT key, value FROM session_labels WHERE session_id = ?1")
-            .bind(id.to_string())
-            .fetch_all(connection)
-            .await?;
-    Ok(pairs.into_iter().collect())
 }
 
 async fn rules(connection: &mut SqliteConnection, id: SessionId) -> Result<Vec<JsonText>, QueryError> {
