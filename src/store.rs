@@ -242,13 +242,13 @@ impl Store {
             .await
     }
 
-    /// What the agent of a session means to do; `None` when it never kept a list.
+    /// The to-do list of the agent of a session; `None` when it never kept a list.
     pub async fn todos(&self, session: SessionId) -> Result<Option<TodoRow>, StoreError> {
         self.read(move |pool| async move { todos::of_session(&pool, session).await })
             .await
     }
 
-    /// What was said last about each limit of an account, and by which session; the newest first.
+    /// The last words about each limit of an account, with their session; the newest first.
     pub async fn rate_limits(&self) -> Result<Vec<(SessionId, RateLimit)>, StoreError> {
         self.read(move |pool| async move { rate_limits::newest(&pool).await })
             .await

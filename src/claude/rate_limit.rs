@@ -6,7 +6,7 @@ use crate::domain::{RateLimit, Seq, Timestamp, rate_limit::MAX_LIMIT_NAME_BYTES}
 /// The longest text of a limit that is kept, in bytes. The CLI's are a few hundred.
 const MAX_INFO_BYTES: usize = 8 * 1024;
 
-/// What a `rate_limit_event` line says; `None` for any other line, and for one that says nothing or too much.
+/// The limits in a `rate_limit_event` line; `None` for any other line, and for one that says nothing or too much.
 pub fn read(line: &Envelope<'_>, seq: Seq, at: Timestamp) -> Option<RateLimit> {
     if !line.is("rate_limit_event") {
         return None;

@@ -9,7 +9,7 @@ use crate::domain::{
 /// The longest id of a task, in bytes.
 const MAX_ID_BYTES: usize = 128;
 
-/// What a line says about a task; `None` for any other line.
+/// The news of a task in a line; `None` for any other line.
 pub fn read(line: &Envelope<'_>) -> Option<TaskNews> {
     if !line.is("system") {
         return None;

@@ -8,7 +8,7 @@ use super::{Seq, Timestamp};
 /// The longest name of a limit that is kept, in bytes; a longer one is no name.
 pub const MAX_LIMIT_NAME_BYTES: usize = 64;
 
-/// What the CLI said about one limit of the account that it uses.
+/// The last words of the CLI about one limit of the account that it uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RateLimit {
     /// The limit, such as `five_hour` or `seven_day`; `null` when the CLI named none.

@@ -7,7 +7,7 @@ use super::{RunId, Seq, Timestamp};
 /// The longest text of a task that is kept, in characters; the record has all of it.
 pub const MAX_TASK_TEXT_CHARS: usize = 4_000;
 
-/// What a task used, as the CLI counts it.
+/// The use of a task, as the CLI counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct TaskUsage {
     /// Tokens.
@@ -65,7 +65,7 @@ pub struct Task {
     pub ended_at: Option<Timestamp>,
 }
 
-/// What one record says about a task. What is absent was not said.
+/// The news of a task in one record. A member that is absent was not said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskNews {
     /// The CLI's id of it.

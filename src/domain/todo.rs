@@ -11,7 +11,7 @@ pub const MAX_TODOS: usize = 500;
 pub struct Todo {
     /// The CLI's id of it; `null` in a list that `TodoWrite` wrote.
     pub id: Option<String>,
-    /// What is to be done, in a few words.
+    /// The work, in a few words.
     pub subject: String,
     /// The same at length.
     pub description: Option<String>,
@@ -25,7 +25,7 @@ pub struct Todo {
     pub blocked_by: Vec<String>,
 }
 
-/// What a tool changed.
+/// The change that a tool made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TodoChange {
     /// The list is this one.

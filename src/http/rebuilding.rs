@@ -25,7 +25,7 @@ const ASK_AGAIN_MS: u64 = 1_000;
 /// The time of a request that is under way when the database is there.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// What the answers are made of.
+/// The parts of which answers are made.
 #[derive(Debug)]
 pub struct Rebuilding {
     hosts: HostPolicy,

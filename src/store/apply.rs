@@ -21,7 +21,7 @@ use crate::domain::{
     Timestamp, TokenUsage, TurnEnd, Usd,
 };
 
-/// What came of facts.
+/// The outcome of facts.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     /// Whether a webhook is to be told of any of them.

@@ -117,7 +117,7 @@ pub struct SessionRow {
     pub queued_prompts: u64,
     /// The reasons that a person put off.
     pub put_off: Option<PutOff>,
-    /// What its CLI last said about each limit of the account.
+    /// The last words of its CLI about each limit of the account.
     pub rate_limits: Vec<RateLimit>,
 }
 

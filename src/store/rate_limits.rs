@@ -42,7 +42,7 @@ pub(super) async fn said(
     Ok(())
 }
 
-/// What was said last about each limit, and by which session. What was said last of all comes first.
+/// The last words about each limit, with their session; the newest come first.
 pub(super) async fn newest(pool: &SqlitePool) -> Result<Vec<(SessionId, RateLimit)>, QueryError> {
     // Beside `max` SQLite takes the other columns from the row that has it.
     let rows = sqlx::query(

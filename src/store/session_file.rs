@@ -39,7 +39,8 @@ const FORM: u32 = 1;
 /// The title of a session of whose file nothing is left.
 const RECOVERED: &str = "recovered";
 
-/// What no journal says of a session. It is true after the record `as_of_seq`: the records behind it may have changed some of it.
+/// The facts of a session that no journal has. They are true after the record `as_of_seq`: the records behind it may have changed
+/// some of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionFile {
     /// The form of the file.
@@ -194,7 +195,7 @@ impl SessionFile {
         Ok(Some(file))
     }
 
-    /// What is left of the file of a session without one: its first process was asked for then, and opened this conversation. Only
+    /// The rest of the file of a session without one: its first process was asked for then, and opened this conversation. Only
     /// a person knows the rest.
     pub fn recovered(
         id: SessionId,

@@ -153,7 +153,7 @@ fn push_has_text(query: &mut QueryBuilder<Sqlite>, text: &str) {
     let push = |query: &mut QueryBuilder<Sqlite>, column: &'static str| {
         match &pattern {
             Some(pattern) => query.push(column).push(" GLOB ").push_bind(pattern.clone()),
-            // It has no wildcards to escape and takes a text of any length. What it calls small letters is ASCII.
+            // It has no wildcards to escape and takes a text of any length. Its small letters are those of ASCII.
             None => query
                 .push("instr(lower(")
                 .push(column)

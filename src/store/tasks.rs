@@ -11,7 +11,7 @@ use crate::domain::{RunId, Seq, SessionId, Task, TaskNews, Timestamp, task::Task
 /// The tasks of one session that are kept: the newest.
 const MOST_TASKS: i64 = 1_000;
 
-/// Adds what a record says about a task. Of a task that begins once more only the new life is kept.
+/// Adds what a record says about a task. A task that begins once more keeps its new life alone.
 pub(super) async fn told(
     connection: &mut SqliteConnection,
     session: SessionId,

@@ -94,7 +94,7 @@ impl Edit {
             | Self::PutOff { id, .. }
             | Self::Queue(id, _)
             | Self::SetRules { id, .. } => Some(*id),
-            // What journals say is read there again.
+            // The facts of journals are read there again.
             Self::MarkFailed { .. } | Self::Apply(_) => None,
             // A deletion changes those of the forks.
             Self::DeleteSession(_) | Self::SaveFile(_) | Self::SaveLists | Self::Restore(_) => None,

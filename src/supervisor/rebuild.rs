@@ -78,7 +78,7 @@ impl RebuildProgress {
     }
 }
 
-/// What came of a rebuild.
+/// The outcome of a rebuild.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rebuilt {
     /// Sessions in the new database.
@@ -157,7 +157,7 @@ async fn restore_all(
     Ok(rebuilt)
 }
 
-/// What came of one session.
+/// The outcome of one session.
 struct Restored {
     is_recovered: bool,
     is_unreadable: bool,

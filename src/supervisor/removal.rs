@@ -170,9 +170,9 @@ impl Supervisor {
     }
 }
 
-/// What the name of a folder begins with whose session is deleted: nobody takes it for a session's.
+/// The beginning of the name of a folder whose session is deleted: nobody takes it for a session's.
 const DOOMED: &str = ".deleted-";
-/// What it ended with in versions before.
+/// The end of that name in versions before.
 const DOOMED_BEFORE: &str = ".deleted";
 
 /// The place of a session's folder while the session is deleted.

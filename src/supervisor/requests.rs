@@ -128,11 +128,11 @@ pub struct NewMessage {
     pub priority: Option<Priority>,
     /// `false` adds it to the conversation without asking the model.
     pub should_query: Option<bool>,
-    /// What its host says about it.
+    /// The words of its host about it.
     pub about: AboutMessage,
 }
 
-/// What the host of a message says about it.
+/// The words of the host of a message about it.
 #[derive(Clone, Debug, Default)]
 pub struct AboutMessage {
     /// Whether it reaches the model as it is; as the session's options say when absent.

@@ -8,7 +8,7 @@ use crate::{
     world::{World, text},
 };
 
-/// What the SDK says of a conversation.
+/// The SDK's view of a conversation.
 async fn told_by_the_sdk(world: &World, conversation: &str) -> Value {
     let program = "import { getSessionInfo } from '@anthropic-ai/claude-agent-sdk'; \
                    console.log(JSON.stringify(await getSessionInfo(process.argv[1]) ?? null));";

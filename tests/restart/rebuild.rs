@@ -89,7 +89,7 @@ fn same(before: &BTreeMap<String, Vec<Value>>, after: &BTreeMap<String, Vec<Valu
     }
 }
 
-/// What the CLI tells beside a conversation: a limit, a task that ends, one that its process leaves running, and a list of what is
+/// The CLI's news beside a conversation: a limit, a task that ends, one that its process leaves running, and a list of what is
 /// to do.
 fn told_beside() -> Value {
     let line = |mut line: Value| {
@@ -250,7 +250,7 @@ async fn a_start_without_a_database_makes_it_again_and_ends_no_process() {
             sessions.join(&deleted),
             sessions.join(format!(".deleted-{deleted}")),
         );
-        // What a rebuild that was killed has left.
+        // A rebuild that was killed has left this.
         fs::write(format!("{}.new", daemon.database().display()), "half").unwrap();
         daemon.start().await;
         let rest = daemon.rest();

@@ -96,7 +96,7 @@ test('a link to a record shows it, and goes on showing it when older ones come b
   await until('the turn ends', async () => (await world.ask(`/v1/sessions/${id}`)).turns === 1);
   const { items, head_seq: head } = await world.ask(`/v1/sessions/${id}/events?limit=5000`);
   const said = items.filter(({ data }) => data?.type === 'assistant').map(({ seq, data }) => ({ seq, text: data.message.content[0].text }));
-  // Of the 200 records that a page begins with, this one is among the first.
+  // This one is among the first of the 200 records that a page begins with.
   const linked = said.find(({ seq }) => seq > head - 190);
   const page = await person.page(`/s/${id}/r/${linked.seq}`);
   const feed = page.getByRole('feed', { name: 'Transcript' });

@@ -89,7 +89,7 @@ test('on a phone Back closes the menu and the dialog that is open, and only then
   await dialog.waitFor();
   await page.goBack();
   await dialog.waitFor({ state: 'detached' });
-  // What was closed by its button needs no Back.
+  // A layer that was closed by its button needs no Back.
   await more.click();
   await rename.click();
   await dialog.getByRole('button', { name: 'Close' }).click();

@@ -29,7 +29,7 @@ class Tab implements Entries {
     }, 5);
   }
 
-  /** What the router does with a link: a moment passes before the address changes. */
+  /** The router's way with a link: a moment passes before the address changes. */
   visit(url: string): void {
     const open = (replaces: boolean) => {
       this.layers.leaving(true);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::{self, Seq, SessionId, Timestamp};
 
-/// What was said last about one limit of an account, and by which session.
+/// The last words about one limit of an account, and the session that they came from.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct AccountRateLimit {
     /// The session whose CLI said it. Sessions may use different accounts.

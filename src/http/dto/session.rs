@@ -113,7 +113,7 @@ pub(in crate::http) struct Session {
     unread: bool,
     /// The last record that a person has seen, as clients say.
     seen_seq: Seq,
-    /// What its CLI last said about each limit of the account that it uses.
+    /// The last words of its CLI about each limit of the account that it uses.
     rate_limits: Vec<RateLimit>,
     /// The prompt that came with the request; only in the answer to one that brought a prompt.
     #[serde(skip_serializing_if = "Option::is_none")]

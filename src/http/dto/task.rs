@@ -125,7 +125,7 @@ impl SubAgent {
     }
 }
 
-/// What the agent means to do, as its tools left it.
+/// The to-do list of the agent, as its tools left it.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct TodoList {
     /// The entries, in their order: at most 500.

@@ -32,7 +32,7 @@ export class Fold {
   private readonly known = new Known();
   private work = new Work(0);
   private highest = 0;
-  /** What lines that were let go said, and no later one has to say again. */
+  /** The facts of lines that were let go, which no later one has to say again. */
   private carried: Partial<Folded> = {};
 
   get folded(): Folded {

@@ -10,7 +10,7 @@ import { arrange } from './order';
 export const otherThan = (open: string, all = sessions()): string | undefined =>
   arrange(all).flatMap((group) => group.projects.flatMap((project) => project.rows)).find((one) => one.id !== open)?.id;
 
-/** What is beside, and how it is changed. */
+/** The session beside, and the way to change it. */
 export function useBeside() {
   const location = useLocation();
   const navigate = useNavigate();

@@ -46,7 +46,7 @@ let cleared = '';
 /** Whether a person looks at an item now. */
 const isSeen = (item: Item): boolean => document.visibilityState === 'visible' && document.hasFocus() && isSeenAt(item, location.pathname);
 
-/** What a request asks, in one line. */
+/** The question of a request, in one line. */
 async function wordsOf(item: Item): Promise<string> {
   const approval = item.approvalId === null ? undefined : await wholeOf(item.sessionId, item.approvalId).catch(() => undefined);
   if (approval === undefined) return item.text;

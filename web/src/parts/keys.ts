@@ -95,7 +95,7 @@ export function titleWith(title: string, word: string, keys: string): string {
   return hint === '' ? title : `${title} (${hint})`;
 }
 
-/** Holds a set of keys as long as the component is there. Of a page that is split the half that a person is in has its keys. */
+/** Holds a set of keys as long as the component is there. On a page that is split the half that a person is in has its keys. */
 export function useKeys(name: string, bindings: Binding[], when: Pick<Place, 'works' | 'isFirst' | 'isLayer'> = {}): void {
   const pane = useContext(PaneContext);
   const works = () => (pane?.isActive() ?? true) && (when.works?.() ?? true);
