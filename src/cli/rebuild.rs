@@ -52,10 +52,10 @@ pub(super) fn run(common: &Common, output: &Output) -> Result<ExitCode, CliError
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output.line(&format!(
-        "made the database again from {} sessions",
-        rebuilt.sessions
-    ))?;
+    output.line(&match rebuilt.sessions {
+        1 => "made the database again from 1 session".to_owned(),
+        sessions => format!("made the database again from {sessions} sessions"),
+    })?;
     if rebuilt.recovered > 0 {
         output.line(&format!(
             "{} had no session.json: each has the title \"recovered\", and its resume needs a cwd",

@@ -476,6 +476,7 @@ impl Supervisor {
                 let _ = std::fs::remove_file(file);
             }
             let _ = std::fs::remove_dir(dir);
+            tracing::info!(session.id = %id, "a session whose creation was cut off was taken away; nobody had been told of it");
             return;
         }
         if files::is_missing(&self.shared.settings.warm_file(id)) {
