@@ -120,7 +120,12 @@ test('changes are read as one, remarks on them go to the agent at once, and file
   await dialog.getByRole('button', { name: 'Rewind 2 files' }).click();
   await page.getByText('2 files have what they held before that message.').waitFor();
   assert.deepEqual([readFileSync(file, 'utf8'), isMade('new.txt')], [`${lines.join('\n')}\n`, false]);
-  await page.getByText('Files were set back to an earlier message').waitFor();
+  const set = page.getByText('Files were set back to an earlier message');
+  await set.waitFor();
+  // A message that never was has no files to set back.
+  await assert.rejects(world.ask(`/v1/sessions/${id}/rewind`, { body: { user_message_id: '00000000-0000-4000-8000-000000000000' } }));
+  await page.getByText(/^Files were not set back: /).waitFor();
+  assert.equal(await set.count(), 1);
   await box.fill('');
 });
 

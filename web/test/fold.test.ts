@@ -145,6 +145,21 @@ test('an interruption, a denial and a failure are told apart', () => {
   expect(blocks.at(-1)).toMatchObject({ outcome: 'interrupted', reason: 'Interrupted by you' });
 });
 
+test('files that the CLI did not set back are not said to be', () => {
+  const asks = (seq: number, id: string, more: object = {}) => line(seq, 'client', { type: 'control_request', request_id: id, request: { subtype: 'rewind_files', user_message_id: 'u', ...more } }, 'rest');
+  const answers = (seq: number, id: string, response: object) => line(seq, 'cli', { type: 'control_response', response: { request_id: id, ...response } });
+  const { blocks } = folded([
+    asks(1, 'looks', { dry_run: true }), answers(2, 'looks', { subtype: 'success', response: { canRewind: true } }),
+    asks(3, 'refused'), answers(4, 'refused', { subtype: 'error', error: 'No file checkpoint found' }),
+    asks(5, 'unable'), answers(6, 'unable', { subtype: 'success', response: { canRewind: false, error: 'It keeps none' } }),
+    asks(7, 'done'), answers(8, 'done', { subtype: 'success', response: { canRewind: true } }),
+    asks(9, 'unanswered'),
+  ]);
+  expect(blocks.map((block) => block.kind === 'note' && block.text)).toEqual([
+    'Files were not set back: No file checkpoint found', 'Files were not set back: It keeps none', 'Files were set back to an earlier message',
+  ]);
+});
+
 const life = (seq: number, uuid: string, state: string) => line(seq, 'cli', { type: 'command_lifecycle', command_uuid: uuid, state });
 
 test('a prompt that waits is no part of the conversation until its turn begins', () => {

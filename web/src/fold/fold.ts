@@ -6,12 +6,12 @@ import type { Folded, Line } from './model';
 import { onBeside, onDaemonNote, onSystem, onText, onUnknown } from './notes';
 import { beginOldest, onClientMessage, onCliUser, onLifecycle } from './prompts';
 import { entryOf, isRaw, numOrNull, raw, str, strOrNull, type Raw } from './raw';
-import { onClientControl, onTurnEnd } from './turns';
+import { onClientControl, onControlAnswer, onTurnEnd } from './turns';
 import { onAnswer, onApproval, onDecision, onLeftOutResult, onRequest, onToolProgress } from './tools';
 import { Work } from './work';
 
 /** Lines of the CLI that change nothing that is drawn. */
-const SILENT = new Set(['control_response', 'control_cancel_request', 'keep_alive', 'transcript_mirror', 'autocompact_state', 'active_goal', 'auth_status']);
+const SILENT = new Set(['control_cancel_request', 'keep_alive', 'transcript_mirror', 'autocompact_state', 'active_goal', 'auth_status']);
 
 /** A record of the daemon, or a frame of joined pieces, as a line. */
 export function lineOf(frame: Raw): Line | null {
@@ -213,6 +213,7 @@ function onCli(work: Work, line: Line, data: Raw): void {
     case 'result': beginOldest(work, line); onTurnEnd(work, line, data); break;
     case 'system': onSystem(work, line, data); break;
     case 'control_request': onRequest(work, line, data); break;
+    case 'control_response': onControlAnswer(work, line, data); break;
     case 'command_lifecycle': onLifecycle(work, line, data); break;
     case 'tool_progress': onToolProgress(work, data); break;
     default:

@@ -10,10 +10,10 @@ const REASONS: Record<string, string> = {
   error_max_structured_output_retries: 'It did not give an answer of the wanted form.',
 };
 
-/** The names of controls that are told in the conversation, in words. */
-const CONTROLS: Record<string, (request: Raw) => string> = {
-  set_model: (request) => `Model: ${str(request.model) || 'the default'}`,
-  rewind_files: (request) => (request.dry_run === true ? '' : 'Files were set back to an earlier message'),
+/** Controls that are told in the conversation once the CLI has answered them: in words, when it did so and when it refused. */
+const CONTROLS: Record<string, (request: Raw) => { done: string; refused: string }> = {
+  set_model: (request) => ({ done: `Model: ${str(request.model) || 'the default'}`, refused: '' }),
+  rewind_files: (request) => (request.dry_run === true ? { done: '', refused: '' } : { done: 'Files were set back to an earlier message', refused: 'Files were not set back' }),
 };
 
 /** The doer of something, in words. */
@@ -33,8 +33,22 @@ export function onClientControl(work: Work, line: Line, data: Raw): void {
     if (work.folded.workingSince !== null) work.interruptedBy = line.by ?? '';
     return;
   }
-  const text = entryOf(CONTROLS, subtype)?.(request) ?? '';
-  if (text !== '' && line.by !== 'daemon') work.note(line, 'control', text);
+  const words = entryOf(CONTROLS, subtype)?.(request);
+  if (words !== undefined && line.by !== 'daemon') work.controls.set(str(data.request_id), words);
+}
+
+/** The CLI's answer to a control: it did as it was asked, or refused. */
+export function onControlAnswer(work: Work, line: Line, data: Raw): void {
+  const response = raw(data.response);
+  const id = str(response.request_id);
+  const words = work.controls.get(id);
+  if (words === undefined) return;
+  work.controls.delete(id);
+  const payload = raw(response.response);
+  const isDone = response.subtype === 'success' && payload.canRewind !== false;
+  const why = str(response.error) || str(payload.error);
+  if (isDone && words.done !== '') work.note(line, 'control', words.done);
+  if (!isDone && words.refused !== '') work.note(line, 'control', why === '' ? words.refused : `${words.refused}: ${why}`, { tone: 'warning' });
 }
 
 /** A turn ended. */

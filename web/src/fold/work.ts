@@ -31,6 +31,8 @@ export class Work {
   /** Where the turn that runs began in `blocks`. */
   turnStart = 0;
   interruptedBy: string | null = null;
+  /** Controls that the CLI has not answered, with the words for either answer. */
+  readonly controls = new Map<string, { done: string; refused: string }>();
   runs = 0;
 
   /** `version` is where the versions of new blocks begin: beyond all that were drawn before. */
