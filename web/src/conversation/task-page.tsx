@@ -20,7 +20,8 @@ const LINES = 200;
 /** A task of the conversation. */
 export default function TaskPage(props: { taskId: string }) {
   const conversation = useConversation();
-  const task = createMemo(() => conversation.folded().tasks.get(props.taskId), undefined, { equals: false });
+  // A task changes in its place: each look at it is another object, so that all that shows it looks again.
+  const task = createMemo(() => { const known = conversation.folded().tasks.get(props.taskId); return known === undefined ? undefined : { ...known }; });
   const call = createMemo(() => { const id = task()?.toolUseId; return id == null ? undefined : conversation.folded().calls.get(id); }, undefined, { equals: false });
   const agentCall = createMemo(() => (call()?.agent == null ? undefined : call()?.id));
   const command = () => { const of = call(); return of === undefined ? '' : str(inputOf(of).command); };

@@ -1,6 +1,6 @@
 // Owns the background tasks of a conversation: the list, the live output of one that is looked at, and the strip above the box.
 import { A } from '@solidjs/router';
-import { For, Show, createSignal, onCleanup } from 'solid-js';
+import { For, Show, createEffect, createSignal, on, onCleanup } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import type { Conversation } from '../live/store';
 import { attempt } from '../lobby/acts';
@@ -49,13 +49,16 @@ export function TasksStrip(props: { conversation: Conversation }) {
   );
 }
 
+/** A task changes in its place: each look at it is another object, so that all that shows it looks again. */
+const copyOf = (task: Task | undefined): Task | undefined => (task === undefined ? undefined : { ...task });
+
 /** The list. */
 export function Tasks(props: { conversation: Conversation }) {
   const folded = calm(() => props.conversation.folded());
   return (
     <Show when={backgroundTasks(folded()).length > 0} fallback={<p class="quiet">Nothing runs in the background.</p>}>
       <ul class="side-rows"><For each={backgroundTasks(folded()).map((task) => task.id)}>{(id) => (
-        <Show when={folded().tasks.get(id)}>{(task) => <Row conversation={props.conversation} task={task()} />}</Show>
+        <Show when={copyOf(folded().tasks.get(id))}>{(task) => <Row conversation={props.conversation} task={task()} />}</Show>
       )}</For></ul>
     </Show>
   );
@@ -86,11 +89,18 @@ interface Printed { output?: string | null; total_bytes?: number | null; truncat
 
 /** The output of a task, as it comes. `last`: how many lines are shown at first. */
 export function TaskOutput(props: { sessionId: string; taskId: string; isOver: boolean; name: string; last?: number }) {
+  // The output that was read stays where there is none any more.
+  let last: Printed | null = null;
   const [printed, { refetch }] = createAsked(
     () => props.taskId,
-    async (taskId) => (await rest.GET('/v1/sessions/{id}/tasks/{task_id}/output', { params: { path: { id: props.sessionId, task_id: taskId } } })
-      .catch(() => null))?.response as Printed | null | undefined,
+    async (taskId): Promise<Printed | null> => {
+      const answer = await rest.GET('/v1/sessions/{id}/tasks/{task_id}/output', { params: { path: { id: props.sessionId, task_id: taskId } } }).catch(() => null);
+      last = answer?.response as Printed | null | undefined ?? last;
+      return last;
+    },
   );
+  // The last words of a task come with its end.
+  createEffect(on(() => props.isOver, (over) => { if (over) void refetch(); }, { defer: true }));
   const timer = setInterval(() => { if (!props.isOver && isLookedAt() && !printed.loading) void refetch(); }, OUTPUT_MS);
   onCleanup(() => clearInterval(timer));
   return (
