@@ -1,4 +1,4 @@
-// Owns that notices are asked for by a person's press alone, tell each item once and nothing of what it is, are taken back when
+// Owns that notices are asked for by a person's press alone, are offered once after a decision that waited long, tell each item once and nothing of what it is, are taken back when
 // somebody decided elsewhere, and lead to the decision when they are pressed.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -96,8 +96,64 @@ test('a press on a notice opens the decision, Deny denies it, and many are one',
   await page.getByText('Denied.').waitFor();
   assert.ok(page.url().endsWith('/usage'));
   assert.deepEqual(await notices(), []);
+  // A turn that has ended is told of the session alone for which that was asked.
+  const [rung, quiet] = [await world.play('rung', [{ wait_file: 'go' }], { title: 'rung' }), await world.play('quiet', [{ wait_file: 'go' }], { title: 'quiet' })];
+  await page.goto(`${world.url}/s/${rung}`);
+  await page.getByRole('button', { name: 'More for this conversation' }).click();
+  await page.getByRole('menuitem', { name: /^Tell me when it is done/ }).click();
+  await page.getByText('This browser tells you when a turn of it has ended.').waitFor();
+  await page.goto(`${world.url}/usage`);
+  await page.getByRole('heading', { name: 'Usage' }).waitFor();
+  for (const name of ['quiet', 'rung']) world.touch(name, 'go');
+  await until('its end is told', async () => (await notices()).length > 0);
+  await until('both have ended', async () => (await Promise.all([rung, quiet].map((one) => world.ask(`/v1/sessions/${one}`)))).every((one) => one.turns === 1));
+  assert.deepEqual((await notices()).map(({ tag }) => tag), [`done ${rung} 1`]);
+  await world.ask(`/v1/sessions/${rung}/seen`, { method: 'PUT', body: { seq: (await world.ask(`/v1/sessions/${rung}`)).head_seq } });
+  await until('it is taken back', async () => (await notices()).length === 0);
   await asks('many', 4);
   await until('they are one', async () => (await notices()).some(({ title }) => title === '4 need you'));
   assert.equal((await notices()).length, 1);
+  await person.clean();
+});
+
+test('notices are offered after a decision that waited over 30 s, once, and one press has them', async () => {
+  const { asks, browser, world } = here;
+  const person = await Person.at(browser, world.url);
+  await person.context.addInitScript(() => {
+    globalThis.timesAsked = [];
+    let permission = localStorage.getItem('permission') ?? 'default';
+    Object.defineProperty(Notification, 'permission', { get: () => permission });
+    Notification.requestPermission = async () => {
+      globalThis.timesAsked.push(navigator.userActivation.isActive);
+      permission = 'granted';
+      localStorage.setItem('permission', permission);
+      return permission;
+    };
+  });
+  const page = await person.signIn(await world.address());
+  const offer = page.getByText('It waited for you. This browser can tell you the next time.');
+  const allow = page.getByRole('button', { name: /^Allow once/ });
+  const decided = async (name) => {
+    const id = await asks(name);
+    await page.goto(`${world.url}/s/${id}`);
+    await until('the press counts', async () => {
+      await allow.click({ timeout: 1_000 }).catch(() => undefined);
+      return (await here.pending(id)).length === 0;
+    });
+    await page.getByText('Allowed by you').first().waitFor();
+  };
+  await decided('soon');
+  assert.equal(await offer.count(), 0, 'a decision that was taken at once is no reason');
+  // What the page takes for the present is later than it is.
+  await page.addInitScript(() => { const { now } = Date; Date.now = () => now() + 40_000; });
+  await decided('late');
+  await offer.waitFor();
+  assert.deepEqual(await page.evaluate(() => globalThis.timesAsked), []);
+  await page.getByRole('button', { name: 'Tell me' }).click();
+  await until('the browser was asked', () => page.evaluate(() => globalThis.timesAsked.length === 1 && globalThis.timesAsked[0]));
+  await decided('later');
+  assert.equal(await offer.count(), 0, 'it is offered once');
+  await page.goto(`${world.url}/settings/notices`);
+  assert.equal(await page.getByLabel('Tell me when a session needs me, while the page is open').isChecked(), true);
   await person.clean();
 });

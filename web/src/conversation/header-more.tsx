@@ -7,6 +7,7 @@ import { rest, said, ticket } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import type { Session } from '../daemon/types';
 import { markUnread, remove as removeSessions } from '../sessions/actions';
+import { hasBell, turnBell } from '../parts/bell';
 import { hintOf, useKeys } from '../parts/keys';
 import { Menu, type MenuGroup } from '../parts/menu';
 import { saveFrom } from '../parts/save';
@@ -75,6 +76,7 @@ export function HeaderMore(props: { conversation: Conversation; session: Session
     { items: [
       ...(split.canSplit() ? [{ word: split.beside() === undefined ? 'Split' : 'No split', keys: hintOf('Split', '\\'), about: 'Another session beside this one', run: split.toggle }] : []),
       { word: 'Find', keys: hintOf('Find', 'Ctrl f'), run: () => props.conversation.openLayer({ kind: 'find' }) },
+      { word: 'Tell me when it is done', about: 'A notice of this browser at the end of each turn', ...(hasBell(id()) ? { isChosen: true } : {}), run: () => void turnBell(id()) },
       { word: 'Copy link', run: () => void copyLink() },
       { word: 'Raw records', keys: hintOf('Raw record', 'w'), run: raw },
       { word: 'Export as Markdown', run: () => void exportAs('markdown') },

@@ -1,7 +1,5 @@
 // Owns how a notice is put on the screen, pressed and taken back: by the service worker where there is one, as phones know no other
 // way and buttons need it; else by the page itself.
-import { createSignal } from 'solid-js';
-
 /** A notice. */
 export interface Notice {
   /** A notice of the same tag takes the place of the one before. */
@@ -22,18 +20,6 @@ export interface Press { action: string; address: string; deny: Notice['deny'] }
 
 /** The name of the messages by which the service worker tells of a press. */
 const PRESS = 'trunkline-notice';
-
-const [permission, setPermission] = createSignal<NotificationPermission | 'missing'>('Notification' in globalThis ? Notification.permission : 'missing');
-
-/** Whether the browser lets the page show notices. */
-export { permission };
-
-/** Asks the browser for notices; only after a person asked for them. */
-export async function askForNotices(): Promise<boolean> {
-  if (permission() === 'missing') return false;
-  setPermission(await Notification.requestPermission());
-  return permission() === 'granted';
-}
 
 const worker = async (): Promise<ServiceWorkerRegistration | undefined> => {
   const found = await navigator.serviceWorker?.getRegistration();

@@ -6,9 +6,10 @@ import { attempt } from '../lobby/acts';
 import { lobby, sessions } from '../lobby/lobby';
 import { decide, ownDecision, wholeOf } from '../lobby/pending';
 import { lineOf } from '../lobby/request';
+import { askForNotices, hasBell, permission } from '../parts/bell';
 import { choices, choose } from '../parts/choices';
 import { toast } from '../parts/toasts';
-import { askForNotices, onPress, permission, showNotice, takeBack, type Press } from './device';
+import { onPress, showNotice, takeBack, type Press } from './device';
 import { due, isOver, isQuiet, isSeenAt, itemsOf, type Item, type Told } from './rules';
 
 const TELL_MS = 10_000;
@@ -84,7 +85,7 @@ function tell(): void {
   }
   if (permission() !== 'granted' || isQuiet(new Date().getHours(), choices().quiet)) return;
   const needs = new Set(items.filter(({ rank }) => rank !== null).map(({ sessionId }) => sessionId));
-  const wanted = news.filter(({ rank, sessionId }) => (rank === null ? choices().noticeDone && !needs.has(sessionId) : choices().notices));
+  const wanted = news.filter(({ rank, sessionId }) => (rank === null ? (choices().noticeDone || hasBell(sessionId)) && !needs.has(sessionId) : choices().notices));
   recent = [...recent.filter(({ at }) => now - at < LONG_MS), ...wanted.map(({ key }) => ({ key, at: now }))];
   const apart = together === null || !choices().notices ? wanted : wanted.filter(({ rank }) => rank === null);
   for (const item of apart) void show(item).catch(() => undefined);

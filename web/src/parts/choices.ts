@@ -19,12 +19,14 @@ export interface Choices {
   noticesOffered: boolean;
   /** Also when a turn ends, of every session. */
   noticeDone: boolean;
+  /** Sessions of which it is told, where it is not told of every one. */
+  bells: string[];
   /** No notices between these hours of the day, such as `[22, 7]`. */
   quiet: [number, number] | null;
 }
 
 const DEFAULTS: Choices = {
-  theme: 'system', density: 'comfortable', saver: false, notices: false, noticeContent: false, sound: false, noticesOffered: false, noticeDone: false, quiet: null,
+  theme: 'system', density: 'comfortable', saver: false, notices: false, noticeContent: false, sound: false, noticesOffered: false, noticeDone: false, bells: [], quiet: null,
 };
 
 function stored(): Choices {

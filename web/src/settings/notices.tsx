@@ -1,6 +1,6 @@
 // Owns which notices a person wants from this browser.
 import { Show } from 'solid-js';
-import { askForNotices, permission } from '../notices/device';
+import { askForNotices, permission } from '../parts/bell';
 import { choices, choose } from '../parts/choices';
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
@@ -21,7 +21,7 @@ export function Notices() {
       <Show when={permission() === 'denied'}><p class="problem">This browser was told to show no notices of this page. Its settings for this address can change that.</p></Show>
       <label><input type="checkbox" checked={choices().notices && permission() === 'granted'} disabled={permission() === 'denied' || permission() === 'missing'}
         onChange={(event) => void turnOn(event.currentTarget.checked)} /> Tell me when a session needs me, while the page is open</label>
-      <label><input type="checkbox" checked={choices().noticeDone} onChange={(event) => choose({ noticeDone: event.currentTarget.checked })} /> Also when a turn has ended</label>
+      <label><input type="checkbox" checked={choices().noticeDone} onChange={(event) => choose({ noticeDone: event.currentTarget.checked })} /> Also when a turn has ended, of every session; the menu of a conversation has it for that one alone</label>
       <label><input type="checkbox" checked={choices().noticeContent} onChange={(event) => choose({ noticeContent: event.currentTarget.checked })} /> Say what is asked, which others may read on a locked screen</label>
       <label><input type="checkbox" checked={choices().sound} onChange={(event) => choose({ sound: event.currentTarget.checked })} /> With a sound</label>
       <label><input type="checkbox" checked={choices().quiet !== null} onChange={(event) => choose({ quiet: event.currentTarget.checked ? [22, 7] : null })} /> Quiet hours</label>
