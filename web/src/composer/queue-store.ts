@@ -22,8 +22,12 @@ export interface Queue {
 /** The queue of a session. It is read again whenever the session's summary says that it is another one. */
 export function createQueue(session: Accessor<SessionSummary>): Queue {
   const [items, { refetch, mutate }] = createAsked(
-    () => ({ id: session().id, count: session().queued_prompts }),
-    async ({ id, count }): Promise<QueuedPrompt[]> => (count === 0 ? [] : (await rest.GET('/v1/sessions/{id}/prompts', { params: { path: { id } } })).items),
+    // Each news of the session is another object; the question is another one with another count alone.
+    () => `${session().id} ${session().queued_prompts}`,
+    async (): Promise<QueuedPrompt[]> => {
+      const { id, queued_prompts: count } = session();
+      return count === 0 ? [] : (await rest.GET('/v1/sessions/{id}/prompts', { params: { path: { id } } })).items;
+    },
   );
   // One goes and another comes between two summaries: the count is the same, and the turn is not.
   createEffect(on(() => [session().turn?.number, session().last_prompt], () => { if (session().queued_prompts > 0) void refetch(); }, { defer: true }));
