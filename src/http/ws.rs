@@ -55,6 +55,8 @@ use v1::Records;
 pub(super) const BEARER_PREFIX: &str = "bearer.";
 /// The beginning of a sub-protocol that carries a ticket. It is never chosen.
 pub(super) const TICKET_PREFIX: &str = "ticket.";
+/// The beginning of a sub-protocol that carries the key of a login. It is never chosen.
+pub(super) const LOGIN_PREFIX: &str = "login.";
 /// Bytes that a socket reads at once. Idle sockets hold a buffer of this size each.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 /// Bytes that are gathered before they are written.
@@ -168,7 +170,7 @@ fn offers(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .map(<[u8]>::trim_ascii)
         .filter(|name| {
-            ![BEARER_PREFIX, TICKET_PREFIX]
+            ![BEARER_PREFIX, TICKET_PREFIX, LOGIN_PREFIX]
                 .iter()
                 .any(|prefix| name.starts_with(prefix.as_bytes()))
         })

@@ -209,6 +209,40 @@ async fn the_cookie_alone_and_the_key_alone_open_nothing() {
 }
 
 #[tokio::test]
+async fn a_socket_shows_the_key_as_a_sub_protocol() {
+    let bed = Bed::with(|config, _| config.allowed_hosts = vec!["192.168.1.5".to_owned()]).await;
+    let page = let_in(&bed, "operator").await;
+    let offer = format!("trunkline.v1, login.{}", page.key);
+    let socket = |host: &str, offer: &str| {
+        Request::builder()
+            .uri(CURRENT)
+            .header(header::HOST, host)
+            .header(header::UPGRADE, "websocket")
+            .header(header::SEC_WEBSOCKET_PROTOCOL, offer)
+    };
+    let with_cookie = |offer: &str| socket(HOST, offer).header(header::COOKIE, &page.cookie);
+    let of_ours = with_cookie(&offer).header(header::ORIGIN, OURS);
+    let login = send(&bed, of_ours).await.expect(200);
+    assert_eq!(login["id"], page.id.as_str());
+
+    let wrong = with_cookie("trunkline.v1, login.wrong").header(header::ORIGIN, OURS);
+    let without_cookie = socket(HOST, &offer).header(header::ORIGIN, OURS);
+    let other_port = with_cookie(&offer).header(header::ORIGIN, "http://127.0.0.1:3000");
+    let far = "192.168.1.5:7433";
+    let unnamed = socket(far, &offer).header(header::COOKIE, &page.cookie);
+    for request in [wrong, without_cookie, with_cookie(&offer), unnamed] {
+        send(&bed, request).await.problem(401, "login_invalid");
+    }
+    send(&bed, other_port).await.problem(403, "origin_forbidden");
+    // Without an upgrade the header says nothing.
+    let plain = plain(Method::GET, CURRENT)
+        .header(header::COOKIE, &page.cookie)
+        .header(header::ORIGIN, OURS)
+        .header(header::SEC_WEBSOCKET_PROTOCOL, &offer);
+    send(&bed, plain).await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
 async fn only_a_page_of_the_daemon_has_a_login() {
     let bed = Bed::with(|config, _| {
         config.allowed_hosts = vec!["192.168.1.5".to_owned()];

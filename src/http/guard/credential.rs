@@ -84,23 +84,25 @@ pub(in crate::http) fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn from_protocols(headers: &HeaderMap) -> Option<Credential> {
-    // Elsewhere the header means nothing and must not authorise anything.
-    let upgrade = headers.get(header::UPGRADE)?.to_str().ok()?;
-    if !upgrade.eq_ignore_ascii_case("websocket") {
-        return None;
-    }
-    let mut offered = headers
-        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim);
-    offered.find_map(|protocol| {
+    protocols(headers).find_map(|protocol| {
         let token = protocol.strip_prefix(ws::BEARER_PREFIX);
         let ticket = protocol.strip_prefix(ws::TICKET_PREFIX);
         let token = token.map(|token| Credential::Token(token.to_owned()));
         token.or_else(|| Some(Credential::Ticket(ticket?.to_owned())))
     })
+}
+
+/// The sub-protocols that an upgrade to a WebSocket offers. Elsewhere the header means nothing and must not authorise anything.
+pub(super) fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let is_upgrade = headers
+        .get(header::UPGRADE)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    let offers = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    offers
+        .filter(move |_| is_upgrade)
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
 }
 
 /// Takes the tickets out of the query; the first one counts.

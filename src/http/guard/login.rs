@@ -1,6 +1,6 @@
 //! Owns how a request of the console shows its login. A browser sends a cookie to every port of a host, and an agent may have a
-//! server on any: so the cookie opens nothing without the key, which the page keeps in its own storage and sends as a header, and
-//! both open nothing unless the browser says that a page of ours asks.
+//! server on any: so the cookie opens nothing without the key, which the page keeps in its own storage and sends as a header, or, as
+//! pages set none on a WebSocket, as a sub-protocol; and both open nothing unless the browser says that a page of ours asks.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, header, uri::Authority},
 };
 
-use super::hosts::is_loopback;
+use super::{credential, hosts::is_loopback};
 use crate::{
     auth::Shown,
     domain::LOGIN_LIFE_MS,
-    http::{ApiError, AppState, ErrorCode},
+    http::{ApiError, AppState, ErrorCode, ws::LOGIN_PREFIX},
 };
 
 /// The header with the half of a login that the page keeps.
@@ -39,21 +39,28 @@ pub(super) struct Login {
 /// `login_invalid` when it does not hold, or the request is of no page of ours.
 pub(super) fn take(state: &AppState, request: &Request, host: &str) -> Result<Option<Login>, ApiError> {
     let headers = request.headers();
-    let Some(key) = headers.get(KEY) else {
+    let Some(key) = key_of(headers) else {
         return Ok(None);
     };
-    let invalid = || super::credential::refusal(ErrorCode::LoginInvalid);
-    if !is_of_our_page(request.method(), headers, host) {
+    let invalid = || credential::refusal(ErrorCode::LoginInvalid);
+    // Browsers name the page of every socket, and ask nobody before they send the sub-protocols of one.
+    let is_named = headers.contains_key(KEY) || headers.contains_key(header::ORIGIN);
+    if !is_named || !is_of_our_page(request.method(), headers, host) {
         return Err(invalid().detail("the request is of no page of this daemon"));
     }
     let cookies = cookies(headers, &cookie_name(host));
-    let key = key.to_str().map_err(|_| invalid())?;
     let entered = state.logins().enter(&cookies, key).ok_or_else(invalid)?;
     let renewed = entered.renewed.and_then(|place| cookies.get(place));
     Ok(Some(Login {
         shown: entered.shown,
         renewed: renewed.and_then(|cookie| set_cookie(headers, cookie)),
     }))
+}
+
+/// The half of a login that the page shows; one that is no text is none of ours.
+fn key_of(headers: &HeaderMap) -> Option<&str> {
+    let in_header = headers.get(KEY).map(|key| key.to_str().unwrap_or_default());
+    in_header.or_else(|| credential::protocols(headers).find_map(|name| name.strip_prefix(LOGIN_PREFIX)))
 }
 
 /// Whether the browser says that the page that asks is ours: by the Origin, or, where it sends none, as for a GET of the page's own

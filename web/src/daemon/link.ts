@@ -29,6 +29,8 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
 const PING_MS = 15_000;
 const PONG_MS = 5_000;
+/** The daemon closes with it when the login has ended. */
+const LOGIN_ENDED = 4401;
 
 const [connection, setConnection] = createSignal<Connection>({ kind: 'connecting', since: Date.now() });
 const riders = new Set<Rider>();
@@ -38,6 +40,8 @@ let retry: ReturnType<typeof setTimeout> | undefined;
 let pings: ReturnType<typeof setInterval> | undefined;
 let pong: ReturnType<typeof setTimeout> | undefined;
 let attempt = 0;
+/** A browser does not say why a socket was refused: the next try asks for a ticket first, and hears whether the login has ended. */
+let asksFirst = false;
 /** When the daemon said something last. */
 let heardAt = 0;
 
@@ -81,19 +85,21 @@ async function open(): Promise<void> {
   try {
     const url = new URL('/v1/ws', location.origin);
     url.protocol = url.protocol.replace('http', 'ws');
-    url.searchParams.set('ticket', await ticket('/v1/ws'));
+    const shown = asksFirst ? `ticket.${await ticket('/v1/ws')}` : `login.${loginKey() ?? ''}`;
     if (mine !== attempt) return;
-    made = new WebSocket(url, ['trunkline.v1']);
+    made = new WebSocket(url, ['trunkline.v1', shown]);
   } catch {
     if (mine === attempt) lose(true);
     return;
   }
   socket = made;
+  asksFirst = true;
   const watch = setTimeout(() => { if (socket === made && made.readyState !== WebSocket.OPEN) lose(true); }, PING_MS);
   made.onopen = () => {
     clearTimeout(watch);
     if (socket !== made) return;
     pause = FIRST_PAUSE_MS;
+    asksFirst = false;
     setConnection({ kind: 'live', since: Date.now() });
     for (const rider of riders) for (const line of rider.greeting()) send(line);
     pings = setInterval(ping, PING_MS);
@@ -109,8 +115,9 @@ async function open(): Promise<void> {
       for (const rider of riders) if (rider.takes(frame)) rider.frame(frame, line.length);
     }
   };
-  made.onclose = () => {
+  made.onclose = ({ code }) => {
     clearTimeout(watch);
+    if (code === LOGIN_ENDED) asksFirst = true;
     if (socket === made) lose(true);
   };
 }
