@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Person } from './browser.mjs';
+import { calls, says } from './hostile-output.mjs';
 import { stage } from './stage.mjs';
 import { World, until } from './world.mjs';
 
@@ -107,5 +108,71 @@ test('a link to a record shows it, and goes on showing it when older ones come b
     const place = one.closest('[role=feed]').getBoundingClientRect();
     return top >= place.top && bottom <= place.bottom;
   }));
+  await person.clean();
+});
+
+test('older records that come while a reader rests move nothing', { timeout: 120_000 }, async () => {
+  const { browser, world } = here;
+  const person = await Person.at(browser, world.url);
+  await person.signIn(await world.address());
+  const { id } = await world.ask('/v1/sessions', { body: { cwd: world.work, prompt: acts('Write much', Array.from({ length: 800 }, (_, n) => ({ text: `Step ${n}` }))) } });
+  await until('the turn ends', async () => (await world.ask(`/v1/sessions/${id}`)).turns === 1);
+  const page = await person.page(`/s/${id}`);
+  const feed = page.getByRole('feed', { name: 'Transcript' });
+  await feed.getByText('Step 799', { exact: true }).waitFor();
+  let letGo;
+  const rested = new Promise((resolve) => { letGo = resolve; });
+  let held = 0;
+  await page.route(/\/events\?.*before=/, async (route) => {
+    held += 1;
+    await rested;
+    await route.continue();
+  });
+  await feed.hover();
+  // To the top of what is loaded, which is far above the end: the older rows make the list much higher than it is.
+  await until('the top is reached and older records are asked for', async () => {
+    await page.mouse.wheel(0, -2_000);
+    // The wheel moves the list after its event, over some frames.
+    return held > 0 && await feed.evaluate((one) => new Promise((resolve) => {
+      let [frames, at] = [0, one.scrollTop];
+      const look = () => {
+        if (one.scrollTop !== at) [frames, at] = [0, one.scrollTop];
+        frames += 1;
+        if (frames > 20) resolve(at < 40); else requestAnimationFrame(look);
+      };
+      look();
+    }));
+  });
+  /** A row of the list and how far it is below the top: the first one in sight, or the one with these words. */
+  const row = (words) => feed.evaluate((one, text) => {
+    const { top } = one.getBoundingClientRect();
+    const found = [...one.querySelectorAll('article')].find((each) => (text === undefined ? /^Step/.test(each.innerText) && each.getBoundingClientRect().top >= top : each.innerText === text));
+    return found === undefined ? null : { text: found.innerText, below: found.getBoundingClientRect().top - top, of: Number(found.getAttribute('aria-setsize')) };
+  }, words);
+  const before = await row();
+  letGo();
+  await until('older records came', async () => (await row())?.of > before.of + 100);
+  await until('the same row is where it was', async () => Math.abs((await row(before.text))?.below - before.below) <= 1);
+  await person.clean();
+});
+
+test('a link to a record of a turn that is folded opens the turn', { timeout: 120_000 }, async () => {
+  const { browser, world } = here;
+  const person = await Person.at(browser, world.url);
+  await person.signIn(await world.address());
+  const { id } = await world.ask('/v1/sessions', { body: { cwd: world.work, prompt: acts('Look', [says('Words before a call.'), ...calls('Bash', { command: 'ls' }, 'a.md'), says('Seen.')]) } });
+  const ended = (turns) => until('the turn ends', async () => (await world.ask(`/v1/sessions/${id}`)).turns === turns);
+  await ended(1);
+  await world.ask(`/v1/sessions/${id}/messages`, { body: { text: acts('Go on', [says('More.')]) } });
+  await ended(2);
+  const { items, head_seq: head } = await world.ask(`/v1/sessions/${id}/events?limit=5000`);
+  await world.ask(`/v1/sessions/${id}/seen`, { method: 'PUT', body: { seq: head } });
+  const { seq } = items.find(({ data }) => data?.message?.content?.[0]?.text === 'Words before a call.');
+  const page = await person.page(`/s/${id}`);
+  const feed = page.getByRole('feed', { name: 'Transcript' });
+  await feed.getByText('More.', { exact: true }).waitFor();
+  assert.equal(await feed.getByText('Words before a call.', { exact: true }).count(), 0);
+  await page.goto(`${world.url}/s/${id}/r/${seq}`);
+  await feed.locator('article.is-current').getByText('Words before a call.', { exact: true }).waitFor();
   await person.clean();
 });

@@ -15,9 +15,9 @@ const use = (seq: number, name: string, input: object, id = `t${seq}`) => line(s
 const back = (seq: number, id: string, content: string, more: object = {}, isError = false) => line(seq, 'cli', { type: 'user', message: { content: [{ type: 'tool_result', tool_use_id: id, content, is_error: isError }] }, parent_tool_use_id: null, ...more });
 const end = (seq: number) => line(seq, 'cli', { type: 'result', subtype: 'success', is_error: false, duration_ms: 130_000, result: '', model_usage_since_last_result: { m: { costUSD: 0.31 } } });
 
-const VIEW: View = { foldUpTo: 0, chosen: new Map(), newAfter: 0, hasOlder: true };
+const VIEW: View = { foldUpTo: 0, chosen: new Map(), newAfter: 0, hasOlder: false };
 const folded = (lines: Line[]) => { const fold = new Fold(); fold.add(lines); return fold.folded; };
-const kinds = (rows: Row[]) => rows.map((row) => row.kind).filter((kind) => kind !== 'older');
+const kinds = (rows: Row[]) => rows.map((row) => row.kind).filter((kind) => kind !== 'begin');
 
 const TURN = [
   ...prompt(1), text(3, 'I look.'), use(4, 'Bash', { command: 'ls' }), back(5, 't4', 'a.md'),
@@ -33,6 +33,21 @@ test('a turn that was read folds to its work line; prompt, final text and failur
   expect(rows.find((row) => row.kind === 'work')).toMatchObject({ work: { steps: 3, files: 1, failed: 1, ms: 130_000, costUsd: 0.31 }, isOpen: false });
   const work = rows.find((row) => row.kind === 'work')!;
   expect(kinds(rowsOf(conversation, [], { ...VIEW, foldUpTo: 11, chosen: new Map([[work.key, true]]) }))).toHaveLength(8);
+});
+
+test('a folded turn with the marked record is open, and a choice outlasts older records of its turn', () => {
+  const read: View = { ...VIEW, foldUpTo: 11 };
+  expect(kinds(rowsOf(folded(TURN), [], { ...read, marked: 5 }))).toHaveLength(8);
+  expect(kinds(rowsOf(folded(TURN), [], { ...read, marked: 12 }))).toHaveLength(5);
+  const keyOf = (rows: Row[]) => rows.find((row) => row.kind === 'work')!.key;
+  const whole = rowsOf(folded(TURN), [], read);
+  expect(keyOf(rowsOf(folded(TURN.slice(4)), [], { ...read, hasOlder: true }))).toBe(keyOf(whole));
+  expect(kinds(rowsOf(folded(TURN), [], { ...read, marked: 5, chosen: new Map([[keyOf(whole), false]]) }))).toHaveLength(5);
+});
+
+test('an open turn whose beginning is not loaded has no work line above it', () => {
+  expect(kinds(rowsOf(folded(TURN.slice(4)), [], { ...VIEW, hasOlder: true }))).not.toContain('work');
+  expect(kinds(rowsOf(folded(TURN.slice(4)), [], VIEW))).toContain('work');
 });
 
 test('what is new is marked where one left off', () => {

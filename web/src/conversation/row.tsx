@@ -28,7 +28,6 @@ export function nameOf(row: Row): string {
     case 'turn': return row.block.outcome === 'done' ? 'End of the turn' : `End of the turn, ${row.block.outcome}`;
     case 'work': return 'Work';
     case 'new': return 'New from here';
-    case 'older': return 'Older records';
     default: return 'The beginning';
   }
 }
@@ -48,7 +47,6 @@ export function RowView(props: { row: Row }) {
       <Match when={of('group')}>{(row) => <AgentGroup calls={row().calls} rowKey={row().key} />}</Match>
       <Match when={of('new')}>{(row) => <p class="rule is-new"><span>New since <time datetime={row().since} title={exact(row().since)}>{timeOf(row().since)}</time></span></p>}</Match>
       <Match when={of('begin')}>{(row) => <BeginRow row={row()} />}</Match>
-      <Match when={of('older')}><p class="rule older"><span>Older ones are loaded as you scroll</span></p></Match>
     </Switch>
   );
 }

@@ -26,8 +26,7 @@ export type Row = { key: string; seq: number; version: number | string } & (
   | { kind: 'turn'; block: TurnBlock }
   | { kind: 'work'; work: WorkDone; isOpen: boolean }
   | { kind: 'new'; since: string }
-  | { kind: 'begin'; since: string }
-  | { kind: 'older' });
+  | { kind: 'begin'; since: string });
 
 /** How the reader has it. */
 export interface View {
@@ -39,6 +38,8 @@ export interface View {
   newAfter: number;
   /** There are older records that are not loaded. */
   hasOlder: boolean;
+  /** A record to show: its turn is open, unless the reader folds it. */
+  marked?: number | null;
 }
 
 /** More agents than that, one after the other, are a group. */
@@ -48,15 +49,14 @@ const LONE_AGENTS = 2;
 export function rowsOf(folded: Folded, echoes: readonly PromptBlock[], view: View): Row[] {
   const rows: Row[] = [];
   const { blocks } = folded;
-  if (view.hasOlder) rows.push({ kind: 'older', key: 'older', seq: 0, version: 0 });
-  else if (blocks.length > 0) rows.push({ kind: 'begin', key: 'begin', seq: 0, version: 0, since: blocks[0]!.at });
+  if (!view.hasOlder && blocks.length > 0) rows.push({ kind: 'begin', key: 'begin', seq: 0, version: 0, since: blocks[0]!.at });
   let from = 0;
   while (from < blocks.length) {
     let to = from;
     while (to < blocks.length && blocks[to]!.kind !== 'turn') to += 1;
     const end = blocks[to];
     const turn = blocks.slice(from, Math.min(to + 1, blocks.length));
-    turnRows(rows, turn, end?.kind === 'turn' ? end : null, folded, view);
+    turnRows(rows, turn, end?.kind === 'turn' ? end : null, folded, view, view.hasOlder && from === 0);
     from = to + 1;
   }
   const isIdle = folded.workingSince === null;
@@ -66,16 +66,20 @@ export function rowsOf(folded: Folded, echoes: readonly PromptBlock[], view: Vie
   return rows;
 }
 
-function turnRows(rows: Row[], turn: Block[], end: TurnBlock | null, folded: Folded, view: View): void {
+/** The rows of one turn. `isPart`: it began before the oldest record that is loaded. */
+function turnRows(rows: Row[], turn: Block[], end: TurnBlock | null, folded: Folded, view: View, isPart: boolean): void {
   const calls = turn.filter((block): block is CallBlock => block.kind === 'call');
-  const key = `work:${turn[0]!.key}`;
-  const isOpen = view.chosen.get(key) ?? !(end !== null && end.seq <= view.foldUpTo);
+  // By its end, as older records of the same turn may come before the first block that is there.
+  const key = `work:${(end ?? turn[0]!).key}`;
+  const isMarked = view.marked != null && end !== null && turn[0]!.seq <= view.marked && view.marked <= end.seq;
+  const isOpen = view.chosen.get(key) ?? (isMarked || !(end !== null && end.seq <= view.foldUpTo));
   let firstOfWork = turn.findIndex((block) => block.kind !== 'prompt' && block.kind !== 'note');
   if (firstOfWork < 0) firstOfWork = turn.length;
   const stays = isOpen || calls.length === 0 ? null : staying(turn);
   const shown: Block[] = [];
   for (const [index, block] of turn.entries()) {
-    if (index === firstOfWork && calls.length > 0) {
+    // The work line of a part would stay above all that comes before it, and take the reader along.
+    if (index === firstOfWork && calls.length > 0 && !(isPart && isOpen && view.chosen.get(key) !== true)) {
       flush(rows, shown.splice(0));
       const work = workOf(calls, end, folded);
       const version = `${isOpen} ${work.steps} ${work.files} ${work.failed} ${work.since} ${work.current?.key} ${work.current?.version}`;

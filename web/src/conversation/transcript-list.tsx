@@ -1,6 +1,6 @@
 // Owns the rows of a conversation as a feed, of which only what is near is drawn.
 import { A } from '@solidjs/router';
-import { createVirtualizer } from '@tanstack/solid-virtual';
+import { createVirtualizer, elementScroll } from '@tanstack/solid-virtual';
 import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMount, type Accessor } from 'solid-js';
 import type { Folded } from '../fold/model';
 import { spelledOut } from '../text/hostile';
@@ -18,10 +18,12 @@ import { useTranscriptKeys, type TranscriptParts } from './transcript-keys';
 
 /** Heights before a row is measured. */
 const ESTIMATES: Record<Row['kind'], number> = {
-  prompt: 72, text: 64, thinking: 36, call: 40, group: 160, note: 28, turn: 32, work: 36, new: 32, begin: 32, older: 44,
+  prompt: 72, text: 64, thinking: 36, call: 40, group: 160, note: 28, turn: 32, work: 36, new: 32, begin: 32,
 };
 /** Rows that are marks between others: nothing is done to them. */
-const BARE = new Set<Row['kind']>(['new', 'begin', 'older']);
+const BARE = new Set<Row['kind']>(['new', 'begin']);
+/** So much is free above the first row while there are older ones. No row stands there: one that stays the first would take the reader along. */
+const OLDER_PX = 44;
 /** Older records are loaded when so many screens are left above. */
 const SCREENS_ABOVE = 2;
 
@@ -37,19 +39,27 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
   const [newAfter, setNewAfter] = createSignal(0);
   const [leftAt, setLeftAt] = createSignal(0);
 
+  const hasOlder = () => isMain && conversation.hasOlder();
   const rows = createMemo(() => rowsOf(folded(), isMain ? conversation.echoes() : [], {
-    foldUpTo: isMain ? foldUpTo() : 0, chosen: reading.chosen(), newAfter: newAfter(), hasOlder: isMain && conversation.hasOlder(),
+    foldUpTo: isMain ? foldUpTo() : 0, chosen: reading.chosen(), newAfter: newAfter(), hasOlder: hasOlder(), marked: props.marked ?? null,
   }));
   const indexOf = createMemo(() => new Map(rows().map((row, index) => [row.key, index])));
 
+  let sized: HTMLDivElement | undefined;
   const virtual = createVirtualizer<HTMLDivElement, HTMLElement>({
     get count() { return rows().length; },
     getScrollElement: () => scroller() ?? null,
     estimateSize: (index) => ESTIMATES[rows()[index]?.kind ?? 'text'],
     getItemKey: (index) => rows()[index]?.key ?? index,
+    get paddingStart() { return hasOlder() ? OLDER_PX : 0; },
     overscan: 5,
     anchorTo: 'end',
     scrollEndThreshold: 2,
+    // A place further down than the list is high so far would be cut: the height comes before the place, and not with the next drawing.
+    scrollToFn: (offset, options, instance) => {
+      if (sized !== undefined) sized.style.height = `${instance.getTotalSize()}px`;
+      elementScroll(offset, options, instance);
+    },
   });
   const visible = createMemo(() => virtual.getVirtualItems().map((item) => String(item.key)));
   const top = () => virtual.getVirtualItems()[0]?.start ?? 0;
@@ -167,7 +177,8 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     <ReadingContext.Provider value={reading}>
       <div class="transcript-place" classList={{ 'wraps-lines': reading.wraps() }}>
         <div class="transcript" ref={place} role="feed" aria-label="Transcript" aria-busy={!conversation.isOpened()} tabIndex={0} onScroll={mayLoad}>
-          <div class="transcript-size" style={{ height: `${virtual.getTotalSize()}px` }}>
+          <div class="transcript-size" ref={sized} style={{ height: `${virtual.getTotalSize()}px` }}>
+            <Show when={hasOlder()}><p class="rule older"><span>Older ones are loaded as you scroll</span></p></Show>
             <div class="transcript-rows" style={{ transform: `translateY(${top()}px)` }}>
               <For each={visible()}>{(key) => <Article rowKey={key} row={() => rows()[indexOf().get(key) ?? -1]} index={() => indexOf().get(key) ?? 0}
                 count={() => rows().length} measure={(element) => virtual.measureElement(element)} isCurrent={() => reading.current() === key} choose={() => reading.setCurrent(key)} acts={acts} />}</For>

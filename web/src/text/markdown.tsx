@@ -1,5 +1,5 @@
 // Owns how the Markdown of a message is drawn while it grows: closed chunks are drawn once, and only the open rest is drawn again.
-import { createEffect, onCleanup, onMount } from 'solid-js';
+import { createRenderEffect, onCleanup } from 'solid-js';
 import { chunkNodes, openNodes } from './nodes';
 import { Splitter, type Chunk } from './splitter';
 import '../look/text.css';
@@ -89,16 +89,13 @@ class Drawing {
   }
 }
 
-/** The Markdown of a message. `isOpen`: more of it comes. */
+/** The Markdown of a message. `isOpen`: more of it comes. It is drawn before it is in the page, so that a list never measures an empty row. */
 export function Markdown(props: { text: string; isOpen?: boolean }) {
-  let host: HTMLDivElement | undefined;
-  onMount(() => {
-    if (host === undefined) return;
-    const drawing = new Drawing(host);
-    createEffect(() => drawing.show(props.text, props.isOpen === true));
-    onCleanup(() => drawing.stop());
-  });
-  return <div class="markdown" ref={host} />;
+  const host = (<div class="markdown" />) as HTMLDivElement;
+  const drawing = new Drawing(host);
+  createRenderEffect(() => drawing.show(props.text, props.isOpen === true));
+  onCleanup(() => drawing.stop());
+  return host;
 }
 
 /** One closed chunk of a `Splitter`, for lists that draw a row per chunk. */
