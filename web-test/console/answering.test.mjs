@@ -55,7 +55,7 @@ test('a plan that a person changed is the one that is worked on', async () => {
   const edit = card.getByRole('button', { name: /^Edit step/ });
   await edit.nth(1).click();
   await card.getByLabel('This step').fill('2. Change one thing.');
-  await edit.nth(1).click();
+  await card.getByRole('button', { name: /^Done with step/ }).click();
   await card.getByRole('button', { name: '+ Add a step' }).click();
   await card.getByText('changed by you').waitFor();
   const { plan } = await send(id, /^Start/);

@@ -60,6 +60,7 @@ function Filled(props: { conversation: Conversation; session: Session }) {
       <Show when={isRenaming()} fallback={
         <h1 class="header-title"><button type="button" class="plain one-line" disabled={!canAct()} title={`${spelledOut(titleOf(props.session))}\n${titleWith('Rename', 'Rename', 'r')}`} onClick={() => setRenaming(true)}><SafeText text={titleOf(props.session)} /></button></h1>
       }>
+        <h1 class="only-heard"><SafeText text={titleOf(props.session)} /></h1>
         <input class="header-title" aria-label="Title" value={props.session.title ?? ''} placeholder={spelledOut(titleOf(props.session))} maxlength="1024"
           ref={(node) => queueMicrotask(() => { node.focus(); node.select(); })} onBlur={(event) => { if (isRenaming()) save(event.currentTarget.value); }}
           onKeyDown={(event) => {

@@ -176,6 +176,7 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
   return (
     <ReadingContext.Provider value={reading}>
       <div class="transcript-place" classList={{ 'wraps-lines': reading.wraps() }}>
+        <Show when={isMain}><h2 class="only-heard">Transcript</h2></Show>
         <div class="transcript" ref={place} role="feed" aria-label="Transcript" aria-busy={!conversation.isOpened()} tabIndex={0} onScroll={mayLoad}>
           <div class="transcript-size" ref={sized} style={{ height: `${virtual.getTotalSize()}px` }}>
             <Show when={hasOlder()}><p class="rule older"><span>Older ones are loaded as you scroll</span></p></Show>

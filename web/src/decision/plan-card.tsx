@@ -43,7 +43,17 @@ export default function PlanCard(props: CardProps) {
     { keys: 'v', word: 'Show all', run: deciding.showAll },
     { keys: 'j', word: 'Next decision', run: () => props.onMove?.(1) },
     { keys: 'k', word: 'Decision before', run: () => props.onMove?.(-1) },
-    { keys: 'Escape', word: 'Back', run: () => { if (mode() === 'plain') return false; setMode('plain'); return undefined; } },
+    { keys: 'Escape', word: 'Back', inText: true, run: () => {
+      // A step that is open closes first, with what was written in it.
+      if (open() !== undefined) {
+        (document.activeElement as HTMLElement | null)?.blur();
+        setOpen(undefined);
+        return undefined;
+      }
+      if (mode() === 'plain') return false;
+      setMode('plain');
+      return undefined;
+    } },
   ], { works: () => props.works?.() ?? true });
 
   return (
@@ -70,7 +80,7 @@ export default function PlanCard(props: CardProps) {
                   <textarea rows={Math.max(2, part.text.split('\n').length)} value={part.text} onChange={(event) => { setPart(i(), event.currentTarget.value); setOpen(undefined); }} /></label>
               </Show>
               <span class="plan-step-acts">
-                <button class="plain" aria-label={`Edit step: ${spelledOut(part.text.slice(0, 40))}`} onClick={() => setOpen(open()?.step === i() ? undefined : { step: i(), kind: 'edit' })}>{open()?.step === i() && open()?.kind === 'edit' ? 'Done' : 'Edit'}</button>
+                <button class="plain" aria-label={`${open()?.step === i() && open()?.kind === 'edit' ? 'Done with' : 'Edit'} step: ${spelledOut(part.text.slice(0, 40))}`} onClick={() => setOpen(open()?.step === i() ? undefined : { step: i(), kind: 'edit' })}>{open()?.step === i() && open()?.kind === 'edit' ? 'Done' : 'Edit'}</button>
                 <button class="plain" aria-label={`Remark on step: ${spelledOut(part.text.slice(0, 40))}`} onClick={() => setOpen({ step: i(), kind: 'remark' })}>Remark</button>
               </span>
               <Show when={(open()?.step === i() && open()?.kind === 'remark') || (kept.remarks[part.text] ?? '') !== ''}>

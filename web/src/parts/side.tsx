@@ -30,10 +30,9 @@ export function closeSide(): void {
 }
 
 /** Puts its children into the side panel for as long as it is there. The page that is open uses it once. */
-export function Side(props: ParentProps<{ label: string }>) {
+export function Side(props: ParentProps) {
   setFillers((n) => n + 1);
   onCleanup(() => setFillers((n) => n - 1));
-  createEffect(() => place()?.setAttribute('aria-label', props.label));
   // On a phone it covers the page: a link in it leads out of it.
   const location = useLocation();
   createEffect(on(() => location.pathname, () => { if (layout() === 'narrow' || layout() === 'middle') closeSide(); }, { defer: true }));

@@ -11,7 +11,7 @@ export interface Entry { word: string; keys: string; keyWord?: string; run: () =
 export default function RowMenu(props: { at: HTMLElement; entries: Entry[]; onClose: () => void }) {
   useBack(() => true, () => props.onClose());
   return (
-    <DropdownMenu open onOpenChange={(isOpen) => { if (!isOpen) props.onClose(); }} placement="bottom-end"
+    <DropdownMenu open modal={false} onOpenChange={(isOpen) => { if (!isOpen) props.onClose(); }} placement="bottom-end"
       getAnchorRect={() => props.at.getBoundingClientRect()}>
       <DropdownMenu.Portal>
         <DropdownMenu.Content class="menu" onCloseAutoFocus={(event) => { event.preventDefault(); props.at.focus(); }}>

@@ -7,5 +7,5 @@ const Sections = lazy(() => import('./sections'));
 
 /** The side panel. */
 export function SidePanel(props: { conversation: Conversation }) {
-  return <Side label="About this conversation"><Show when={isSideShown()}><Suspense><Sections conversation={props.conversation} /></Suspense></Show></Side>;
+  return <Side><Show when={isSideShown()}><Suspense><Sections conversation={props.conversation} /></Suspense></Show></Side>;
 }
