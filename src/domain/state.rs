@@ -9,7 +9,7 @@ use super::ErrorCode;
 pub struct FailReason {
     /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`, `conversation_taken`,
     /// `conversation_not_kept`, `budget_spent`, `cli_exited`, `cli_killed`, `keeper_lost`, `permission_mode_refused`,
-    /// `choices_not_restored`, `cli_silent`, `message_not_found`; after restarts that did not help `crash_loop`, or
+    /// `choices_not_restored`, `cli_silent`, `stdout_closed`, `message_not_found`; after restarts that did not help `crash_loop`, or
     /// `conversation_unusable` when the CLI died each time it went on with the conversation. That one is also the reason of a
     /// session whose model API refuses the conversation again and again.
     pub code: String,
@@ -50,6 +50,8 @@ impl FailReason {
     pub const CONVERSATION_IN_USE: &'static str = ErrorCode::ConversationInUse.as_str();
     /// The code of a session whose CLI opened a conversation of another session.
     pub const CONVERSATION_TAKEN: &'static str = ErrorCode::ConversationTaken.as_str();
+    /// The code of a process that closed its stdout and did not end.
+    pub const STDOUT_CLOSED: &'static str = "stdout_closed";
     /// The code of a start that came to nothing.
     pub const START_FAILED: &'static str = ErrorCode::StartFailed.as_str();
 

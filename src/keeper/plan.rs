@@ -90,7 +90,8 @@ pub struct KeeperLimits {
     pub stderr_journal_bytes_per_minute: usize,
     /// The size at which the journal begins a new segment. Default 64 MiB.
     pub segment_bytes: u64,
-    /// From the close of stdin to SIGTERM, when the keeper stops the process by its own decision. Default 10 s.
+    /// From the close of stdin to SIGTERM, when the keeper stops the process by its own decision; from the end of stdout to such
+    /// a stop as well. Default 10 s.
     pub eof_grace_ms: u64,
     /// From SIGTERM to SIGKILL, when the keeper stops the process by its own decision. Default 5 s.
     pub term_grace_ms: u64,

@@ -183,6 +183,7 @@ fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
         acks: Vec::new(),
         unwritten_lines: 0,
         idle_since: now,
+        mute_since: None,
     };
     Ok(Started { keeper, lease })
 }

@@ -31,8 +31,7 @@ use super::{
     stdout::Stdout,
     wire::{Refusal, StopRequest},
 };
-use crate::domain::{RunExit, RunId, Seq, SessionId, StopIntent};
-
+use crate::domain::{FailReason, RunExit, RunId, Seq, SessionId, StopIntent};
 /// A keeper with a started process.
 pub(super) struct Keeper {
     pub(super) session: SessionId,
@@ -56,6 +55,8 @@ pub(super) struct Keeper {
     pub(super) unwritten_lines: u32,
     /// When the last line came, or the last daemon went.
     pub(super) idle_since: Instant,
+    /// When the process closed its stdout.
+    pub(super) mute_since: Option<Instant>,
 }
 
 /// What can be read or written without waiting.
@@ -128,6 +129,7 @@ impl Keeper {
         if ready.stdout && self.stdout.read(&mut self.recorder) {
             self.idle_since = now;
         }
+        self.stop_if_mute(now);
         if ready.stderr {
             self.stderr.read(&mut self.recorder, now);
         }
@@ -212,6 +214,7 @@ impl Keeper {
             self.recorder.next(now),
             self.server.next(),
             self.orphaned_at(),
+            self.mute_at(),
             self.ending.as_ref().map(|ending| ending.next(&self.recorder)),
         ]
         .into_iter()
@@ -291,6 +294,27 @@ impl Keeper {
         let alone = self.server.connection().is_none() && self.ending.is_none();
         (alone && grace > 0 && !self.ladder.is_stopping())
             .then(|| self.idle_since + Duration::from_millis(grace))
+    }
+
+    /// When a process without stdout is stopped: nobody can hear any more what it does.
+    fn mute_at(&self) -> Option<Instant> {
+        let since = self.mute_since.filter(|_| !self.ladder.is_stopping())?;
+        let lives = self.ending.is_none();
+        lives.then(|| since + Duration::from_millis(self.limits.eof_grace_ms))
+    }
+
+    fn stop_if_mute(&mut self, now: Instant) {
+        if self.stdout.pipe().is_none() {
+            self.mute_since.get_or_insert(now);
+        }
+        if self.mute_at().is_some_and(|at| now >= at) {
+            self.recorder.notice(
+                FailReason::STDOUT_CLOSED,
+                "the process closed its stdout and did not end; it is stopped",
+            );
+            let request = self.own_stop(true);
+            self.stop(&request, StopIntent::None, now);
+        }
     }
 
     fn stop_if_orphaned(&mut self, now: Instant) {

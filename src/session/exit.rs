@@ -210,6 +210,15 @@ pub(super) fn silent(ms: u64, exit: Option<&RunExit>) -> (SessionState, Option<F
     )
 }
 
+/// The state of a session whose process was stopped because it had closed its stdout.
+pub(super) fn mute(exit: Option<&RunExit>) -> (SessionState, Option<FailReason>) {
+    let said = exit.map(|exit| tail(&exit.stderr_tail)).unwrap_or_default();
+    failed(
+        FailReason::STDOUT_CLOSED,
+        format!("the CLI closed its stdout, did not end, and was stopped{said}"),
+    )
+}
+
 /// Whether a next start would end in the same way. `reason` is that of the failure.
 pub(super) fn is_permanent(reason: &FailReason, exit: Option<&RunExit>) -> bool {
     let is_passing = matches!(

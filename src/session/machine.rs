@@ -29,8 +29,9 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     claude::{ControlResponse, glance},
     domain::{
-        Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, ParkReason, Parked, PromptState,
-        PromptUuid, Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState, Timestamp,
+        Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, ParkReason, Parked,
+        PromptState, PromptUuid, Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState,
+        Timestamp,
     },
     journal::{Chunk, Missing, RecordRef, Source},
 };
@@ -138,6 +139,8 @@ struct Run {
     start_timeout_ms: Option<u64>,
     /// Set when it is stopped for saying nothing for this long.
     silent_for_ms: Option<u64>,
+    /// Whether it closed its stdout, for which its keeper stops it.
+    is_mute: bool,
     /// Set when it is stopped to be parked.
     park: Option<ParkReason>,
     /// Whether somebody interrupted its last turn.
@@ -336,7 +339,7 @@ impl Machine {
                 None => self.rest,
             };
         };
-        if run.stop_asked {
+        if run.stop_asked || run.is_mute {
             SessionState::Stopping
         } else if !run.is_ready() {
             SessionState::Starting
@@ -600,6 +603,11 @@ impl Machine {
             Some(Note::Notice(Notice::Lost(lost))) => {
                 self.on_missing_noticed(lost.missing);
                 out.facts.push(Fact::RecordsMissing);
+            }
+            Some(Note::Notice(Notice::Mute(_))) => {
+                if let Some(run) = &mut self.run {
+                    run.is_mute = true;
+                }
             }
             Some(Note::Notice(Notice::Told(told))) => self.on_told(told, record.at, out),
             Some(Note::Claimed(claimed)) => {

@@ -195,6 +195,8 @@ pub(super) enum Notice {
     LeftOut(LeftOut),
     /// Something that was set at run time does not hold for this process.
     Choices(ChoicesNotice),
+    /// The process closed its stdout and is stopped.
+    Mute(Mute),
     /// Something about the conversation.
     Told(Told),
 }
@@ -344,6 +346,19 @@ impl Told {
             to: None,
         }
     }
+}
+
+/// The keeper's notice about a process that it cannot hear.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Mute {
+    code: MuteCode,
+}
+
+/// The name of that notice.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum MuteCode {
+    #[serde(rename = "stdout_closed")]
+    StdoutClosed,
 }
 
 /// The name of that notice.

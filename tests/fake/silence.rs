@@ -8,6 +8,7 @@ use crate::{
     bed::{act, act_through, body, of_type, pid, records, session},
     support::{
         daemon::TestDaemon,
+        proc,
         rest::Rest,
         wait::{PATIENCE, wait_for},
     },
@@ -210,4 +211,47 @@ async fn l6_who_waits_for_a_tool_a_person_or_nothing_is_not_silent() {
     assert!(decided.status.is_success(), "{:#}", decided.body);
     rest.in_state(&person, &["idle"]).await;
     assert!(notices(&rest, &person).await.is_empty());
+}
+
+/// Nobody can hear it any more, so it is no use to wait for it.
+#[tokio::test]
+async fn a_cli_that_closes_its_stdout_and_lives_is_stopped_and_the_reason_says_so() {
+    let daemon = TestDaemon::with_fake()
+        .env("TRUNKLINE_STOP_EOF_GRACE_MS", "200")
+        .env("TRUNKLINE_STOP_TERM_GRACE_MS", "200")
+        .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
+        .start()
+        .await;
+    let rest = daemon.rest();
+    let deaf = json!([{ "text": "half" }, { "close_stdout": 1 }, { "silent": 1 }]);
+
+    let id = session(&daemon, "a", json!({})).await;
+    let process = pid(&rest, &id).await;
+    act(&rest, &id, deaf.clone()).await;
+    let view = rest.in_state(&id, &["failed"]).await;
+    assert_eq!(view["reason"]["code"], "stdout_closed", "{view:#}");
+    assert_eq!(view["ways_out"][0], "resume", "{view:#}");
+    assert!(!proc::is_alive(process));
+    let records = records(&rest, &id).await;
+    let notices = of_type(&records, "daemon", "notice");
+    assert_eq!(notices[0]["code"], "stdout_closed", "{notices:#?}");
+    let steps = &of_type(&records, "daemon", "run_exited")[0]["stop_steps"];
+    assert_eq!(steps[0]["step"], "close_stdin", "{steps:#}");
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    act_through(&rest, &id, json!([{ "text": "again" }])).await;
+
+    // Where a death is mended by a restart, so is this one.
+    let mut again = body(&daemon, "b", json!({}), json!({}));
+    again["restart"] = json!({ "max_restarts": 2 });
+    let id = rest.create_ready(again).await;
+    let process = pid(&rest, &id).await;
+    act(&rest, &id, deaf).await;
+    let view = wait_for("another process is idle", PATIENCE, async || {
+        let view = rest.session(&id).await;
+        (view["state"] == "idle" && view["cli"]["pid"] != json!(process)).then_some(view)
+    })
+    .await;
+    assert_eq!(view["turns"], 1, "the one that was cut short");
 }

@@ -90,6 +90,7 @@ impl Machine {
             unfit: None,
             start_timeout_ms: None,
             silent_for_ms: None,
+            is_mute: false,
             park: None,
             is_interrupted: false,
             said_error: None,

@@ -48,6 +48,7 @@ impl Machine {
             unfit: None,
             start_timeout_ms: None,
             silent_for_ms: None,
+            is_mute: false,
             park: None,
             is_interrupted: false,
             said_error: None,
@@ -142,6 +143,7 @@ impl Machine {
             (Some(ms), _, _) => exit::start_timed_out(ms, exit.as_ref()),
             (None, Some(refused), _) => refused,
             (None, None, Some(ms)) => exit::silent(ms, exit.as_ref()),
+            (None, None, None) if run.is_mute && !run.stop_asked => exit::mute(exit.as_ref()),
             (None, None, None) => {
                 let error = run.said_error.as_ref();
                 let exit = exit.as_ref();

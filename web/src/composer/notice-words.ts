@@ -18,7 +18,7 @@ const REASONS: Record<string, string> = {
   conversation_in_use: 'another process has its conversation', conversation_taken: 'another session has its conversation',
   conversation_not_kept: 'its conversation was not kept', budget_spent: 'its budget is spent', cli_exited: 'the agent ended by itself',
   cli_killed: 'the agent was killed', keeper_lost: 'its process was lost', permission_mode_refused: 'its mode was refused',
-  choices_not_restored: 'its settings could not be given back', cli_silent: 'the agent did not answer any more',
+  choices_not_restored: 'its settings could not be given back', cli_silent: 'the agent did not answer any more', stdout_closed: 'the agent could not be heard any more',
 };
 
 /** Why a session failed, in words. */
