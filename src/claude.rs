@@ -3,6 +3,7 @@
 //! That is: launch options and their way into a process, the lines on stdout and stdin, and where the executable is. It
 //! does no IO but the file look-ups of [`binary`].
 
+pub mod activity;
 pub mod answer;
 pub mod arguments;
 pub mod binary;

@@ -1,5 +1,6 @@
 //! Owns the plain vocabulary of the program: ids, states, times, money and facts. It does no IO and knows no protocol.
 
+pub mod activity;
 pub mod agent;
 pub mod approval;
 pub mod client;
@@ -28,6 +29,7 @@ pub mod turn;
 pub mod web;
 pub mod webhook;
 
+pub use activity::{Activity, ActivityKind, ApiRetry};
 pub use agent::AgentKind;
 pub use approval::{
     Approval, ApprovalHow, ApprovalKind, ApprovalState, LeftOut, Resolution, kind_of_decider,

@@ -65,7 +65,7 @@ pub enum PutOffHow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LobbyChange {
-    /// State, reason, the restart that is due, parking, or its place in the queue of starts.
+    /// State, reason, the restart that is due, parking, its place in the queue of starts, or what it does between its answers.
     State,
     /// Title, tag or labels.
     Title,

@@ -11,7 +11,7 @@ use prometheus_client::{
 use super::{name::Names, rate_limits::RateLimitMetrics};
 use crate::{
     claude::catalogue,
-    domain::{ApprovalHow, ApprovalKind, ParkReason, TurnEnd, Usd},
+    domain::{ApiRetry, ApprovalHow, ApprovalKind, ParkReason, TurnEnd, Usd},
     journal::{RecordRef, Source},
 };
 
@@ -124,6 +124,11 @@ struct ParkLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RetryLabels {
+    error: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TurnLabels {
     outcome: Cow<'static, str>,
 }
@@ -148,6 +153,8 @@ pub struct SessionMetrics {
     parks: Family<ParkLabels, Counter>,
     wakes: Counter,
     rate_limits: RateLimitMetrics,
+    api_retries: Family<RetryLabels, Counter>,
+    api_errors: Names,
 }
 
 impl SessionMetrics {
@@ -174,6 +181,8 @@ impl SessionMetrics {
             parks: Family::default(),
             wakes: Counter::default(),
             rate_limits: RateLimitMetrics::register(registry),
+            api_retries: Family::default(),
+            api_errors: Names::default(),
         };
         registry.register("records", "Records of journals by source", by_source);
         registry.register_with_unit(
@@ -203,6 +212,11 @@ impl SessionMetrics {
             sessions.fallbacks.clone(),
         );
         registry.register("turns", "Turns that ended, by outcome", sessions.turns.clone());
+        registry.register(
+            "api_retries",
+            "Times that a CLI asked the model API again, by the CLI's word for the error",
+            sessions.api_retries.clone(),
+        );
         registry.register_with_unit(
             "cost",
             "Cost of these turns, where it is known",
@@ -298,6 +312,12 @@ impl SessionMetrics {
     /// The counts of what CLIs say about the limits of their account.
     pub fn rate_limits(&self) -> &RateLimitMetrics {
         &self.rate_limits
+    }
+
+    /// Counts a request to the model API that is made again.
+    pub fn api_retried(&self, retry: &ApiRetry) {
+        let error = self.api_errors.label(retry.error.as_deref().unwrap_or("unknown"));
+        self.api_retries.get_or_create(&RetryLabels { error }).inc();
     }
 
     /// Counts processes that outlived their keeper and were killed.

@@ -2,7 +2,7 @@
 //! what this daemon saw happen, and not for what it reads again.
 
 use crate::{
-    domain::{ApprovalHow, ApprovalKind, RateLimit, Resolution, kind_of_decider},
+    domain::{ApiRetry, ApprovalHow, ApprovalKind, RateLimit, Resolution, kind_of_decider},
     metrics::{SessionMetrics, Tally, UnknownKind},
 };
 
@@ -14,6 +14,7 @@ pub(super) struct Counted {
     approvals: Vec<(ApprovalKind, ApprovalHow, &'static str)>,
     fallbacks: Vec<(String, &'static str)>,
     rate_limits: Vec<RateLimit>,
+    api_retries: Vec<ApiRetry>,
 }
 
 impl Counted {
@@ -37,6 +38,10 @@ impl Counted {
         self.rate_limits.push(limit.clone());
     }
 
+    pub(super) fn api_retry(&mut self, retry: &ApiRetry) {
+        self.api_retries.push(retry.clone());
+    }
+
     /// Adds all to the counters.
     pub(super) fn tell(&self, metrics: &SessionMetrics) {
         metrics.journaled(&self.tally);
@@ -51,6 +56,9 @@ impl Counted {
         }
         for limit in &self.rate_limits {
             metrics.rate_limits().told(limit);
+        }
+        for retry in &self.api_retries {
+            metrics.api_retried(retry);
         }
     }
 }

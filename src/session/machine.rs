@@ -1,6 +1,7 @@
 //! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
 //! that starts again and reads the same records is in the same state.
 
+mod activity;
 mod audit;
 mod conversation;
 mod ended;
@@ -29,7 +30,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     claude::{ControlResponse, glance},
     domain::{
-        Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, ParkReason, Parked,
+        Activity, Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, ParkReason, Parked,
         PromptState, PromptUuid, Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState,
         Timestamp,
     },
@@ -141,6 +142,8 @@ struct Run {
     silent_for_ms: Option<u64>,
     /// Whether it closed its stdout, for which its keeper stops it.
     is_mute: bool,
+    /// What it does between its answers, if that takes long.
+    activity: Option<Activity>,
     /// Set when it is stopped to be parked.
     park: Option<ParkReason>,
     /// Whether somebody interrupted its last turn.
@@ -500,6 +503,7 @@ impl Machine {
             requests: Vec::new(),
             waiting_requests: 0,
             background_tasks: self.background_tasks,
+            activity: self.run.as_ref().and_then(|run| run.activity.clone()),
             offers: self.offers,
             unasked_tool: self.unasked.tool().filter(|_| self.run.is_some()),
             last_line_at: self.last_line_at,

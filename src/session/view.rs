@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::domain::{
-    Approval, CliSessionId, ClientId, FailReason, LeftOut, Parked, PromptState, PromptUuid, Restart, RunId,
-    Seq, SessionState, Timestamp,
+    Activity, Approval, CliSessionId, ClientId, FailReason, LeftOut, Parked, PromptState, PromptUuid,
+    Restart, RunId, Seq, SessionState, Timestamp,
 };
 
 use super::desk::Asked;
@@ -53,6 +53,8 @@ pub struct LiveView {
     pub waiting_requests: usize,
     /// Background tasks that the CLI reports.
     pub background_tasks: u32,
+    /// What the CLI does between its answers, if that takes long.
+    pub activity: Option<Activity>,
     /// Where the CLI says what it offers.
     pub offers: Offers,
     /// The tool that changed a file in a mode that asks, in a process that has asked for no permission.

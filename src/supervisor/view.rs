@@ -303,6 +303,7 @@ pub(super) fn resting(row: &SessionRow) -> LiveView {
         requests: Vec::new(),
         waiting_requests: 0,
         background_tasks: 0,
+        activity: None,
         offers: crate::session::Offers::default(),
         unasked_tool: None,
         last_line_at: None,

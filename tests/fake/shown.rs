@@ -3,11 +3,16 @@
 
 use std::{fs, os::unix::fs::symlink};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
     bed::{act, act_through, path, session},
-    support::daemon::TestDaemon,
+    support::{
+        daemon::TestDaemon,
+        event_stream::EventStream,
+        wait::{PATIENCE, wait_for},
+    },
 };
 
 #[tokio::test]
@@ -136,4 +141,94 @@ async fn usage_is_summed_by_the_days_of_a_time_zone() {
     );
     let wrong = rest.get("/v1/usage?tz=UTC&group_by=model").await;
     assert_eq!(wrong.problem(400), "invalid_query");
+}
+
+/// Reads the stream of all sessions until one does this.
+async fn told(lobby: &mut EventStream, kind: &str) {
+    loop {
+        let change = lobby.next().await.data;
+        if change["session"]["activity"]["kind"] == kind {
+            assert!(
+                change["changed"].as_array().unwrap().contains(&json!("state")),
+                "{change:#}"
+            );
+            return;
+        }
+    }
+}
+
+/// A person who looks, or comes, sees that it is no plain thinking that takes so long.
+#[tokio::test]
+async fn a_cli_that_compacts_or_asks_the_model_again_is_shown_so() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({})).await;
+    assert_eq!(rest.session(&id).await["activity"], Value::Null);
+    let mut lobby = EventStream::open(&rest, "/v1/events", None).await;
+    lobby.next().await;
+    let gates = ["first", "second", "third"].map(|name| daemon.home().join(name));
+    let system = |subtype: &str, more: Value| {
+        let mut line = json!({ "type": "system", "subtype": subtype });
+        line.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        json!({ "line": line })
+    };
+    let retry = |attempt: u64| {
+        let more = json!({
+            "attempt": attempt, "max_retries": 10, "retry_delay_ms": 550, "error_status": 529, "error": "overloaded"
+        });
+        system("api_retry", more)
+    };
+    let prompt = json!([
+        system("status", json!({ "status": "compacting" })), { "wait_file": gates[0] },
+        system("status", json!({ "status": null, "compact_result": "success" })), { "wait_file": gates[1] },
+        retry(1), retry(2), { "wait_file": gates[2] }, { "text": "done" },
+    ]);
+    act(&rest, &id, prompt).await;
+    let shown = async |kind: &'static str| {
+        wait_for(kind, PATIENCE, async || {
+            let view = rest.session(&id).await;
+            (view["activity"]["kind"].as_str().unwrap_or("none") == kind).then_some(view)
+        })
+        .await
+    };
+    let view = shown("compacting").await;
+    assert_eq!(
+        (&view["state"], &view["activity"]["retry"]),
+        (&json!("busy"), &Value::Null)
+    );
+    let mut late = daemon.attach(&id, None).await;
+    let snapshot = late
+        .find("the snapshot", |frame| frame["type"] == "trunkline.snapshot")
+        .await;
+    assert_eq!(snapshot["session"]["activity"]["kind"], "compacting");
+    told(&mut lobby, "compacting").await;
+    fs::write(&gates[0], "").unwrap();
+    shown("none").await;
+    fs::write(&gates[1], "").unwrap();
+    let view = wait_for("the second retry", PATIENCE, async || {
+        let view = rest.session(&id).await;
+        (view["activity"]["retry"]["attempt"] == 2).then_some(view)
+    })
+    .await;
+    let activity = &view["activity"];
+    assert_eq!(
+        (&activity["kind"], &activity["retry"]["error"]),
+        (&json!("retrying"), &json!("overloaded"))
+    );
+    assert_eq!(
+        (&activity["retry"]["error_status"], &activity["retry"]["delay_ms"]),
+        (&json!(529), &json!(550))
+    );
+    told(&mut lobby, "retrying").await;
+    fs::write(&gates[2], "").unwrap();
+    let view = rest.in_state(&id, &["idle"]).await;
+    assert_eq!(view["activity"], Value::Null);
+    let metrics = rest.builder(Method::GET, "/metrics").send().await.unwrap();
+    let metrics = metrics.text().await.unwrap();
+    assert!(
+        metrics.contains(r#"trunkline_api_retries_total{error="overloaded"} 2"#),
+        "{metrics}"
+    );
 }

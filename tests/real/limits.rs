@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::world::{World, bash, nanos, pid, said};
+use crate::{
+    support::wait::{PATIENCE, wait_for},
+    world::{World, bash, nanos, pid, said},
+};
 
 #[tokio::test]
 async fn a_turn_ends_at_the_limit_of_its_model_calls() {
@@ -46,9 +49,13 @@ async fn errors_of_the_api_are_retried_and_reported() {
     let mut retries = 0;
     for status in [401, 429, 529] {
         let mut ws = world.daemon.attach(&id, None).await;
-        let reply = world
-            .ask(&id, json!([{ "status": status, "times": -1, "text": "never" }]))
-            .await;
+        let asked = world.ask(&id, json!([{ "status": status, "times": -1, "text": "never" }]));
+        let shown = wait_for("the retry is shown", PATIENCE, async || {
+            let activity = world.rest.session(&id).await["activity"].clone();
+            (activity["kind"] == "retrying").then_some(activity)
+        });
+        let (reply, activity) = tokio::join!(asked, shown);
+        assert_eq!(activity["retry"]["error_status"], status, "{activity:#}");
         assert_eq!(reply["turn"]["is_error"], true, "{reply:#}");
         assert_eq!(reply["turn"]["terminal_reason"], "api_error");
         assert_eq!(reply["result"]["api_error_status"], status);

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Attention, FailReason, LastLine, LobbyChange, Parked, Seq, SessionId, SessionState, Timestamp, Usd,
+        Activity, Attention, FailReason, LastLine, LobbyChange, Parked, Seq, SessionId, SessionState,
+        Timestamp, Usd,
     },
     supervisor::{EventId, LobbyEntry, LobbyEvent, SessionView, build_id},
 };
@@ -102,6 +103,8 @@ pub(in crate::http) struct SessionSummary {
     last_line: Option<LastLine>,
     /// Whether the CLI has been silent for too long.
     is_silent: bool,
+    /// What the CLI does between its answers, if that takes long.
+    activity: Option<Activity>,
     /// Whether the simulated agent runs it.
     simulated: bool,
     /// The model that the CLI reported last.
@@ -206,6 +209,7 @@ impl SessionSummary {
             is_silent: live.is_silent,
             simulated,
             model: live.model.or(row.model),
+            activity: live.activity,
             permission_mode: live.permission_mode.or(row.permission_mode),
             turn: live.turn.map(OpenTurn::of),
             turns: row.turns,

@@ -10,8 +10,8 @@ use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
     claude::LaunchOptions,
     domain::{
-        CliSessionId, Clock, FailReason, LastLine, Parked, PromptState, RateLimit, Restart, RestartOverride,
-        RuleSpec, Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
+        Activity, CliSessionId, Clock, FailReason, LastLine, Parked, PromptState, RateLimit, Restart,
+        RestartOverride, RuleSpec, Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
     },
     http::{ApiError, ErrorCode},
     session::{self, EDITING_TOOLS, LiveView},
@@ -52,6 +52,8 @@ pub(in crate::http) struct Session {
     silent_for_ms: Option<u64>,
     /// Whether it has been silent for longer than `liveness.after_ms` while it should say something.
     is_silent: bool,
+    /// What the CLI does between its answers, if that takes long: it compacts the conversation, or waits to ask the model API again.
+    activity: Option<Activity>,
     /// Whether the simulated agent runs it in place of the CLI. The first run decides; it never changes.
     simulated: bool,
     /// The CLI behind it.
@@ -232,6 +234,7 @@ impl Session {
             is_silent: live.is_silent,
             simulated,
             cli: Cli {
+            activity: live.activity,
                 session_id: live.cli_session_id.unwrap_or(row.cli_session_id),
                 version: live.cli_version.or(row.cli_version),
                 pid: live.cli_pid,

@@ -91,6 +91,7 @@ impl Machine {
             start_timeout_ms: None,
             silent_for_ms: None,
             is_mute: false,
+            activity: None,
             park: None,
             is_interrupted: false,
             said_error: None,

@@ -33,6 +33,9 @@ impl Machine {
         if self.is_elsewhere() {
             return;
         }
+        if let Some(run) = &mut self.run {
+            run.on_activity(&line, record, &mut out.counted);
+        }
         match line.kind.as_deref() {
             Some("system") => self.on_system(&line, record, out),
             Some("assistant") => {

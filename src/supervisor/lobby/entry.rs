@@ -101,6 +101,7 @@ fn live_changes(live: &LiveView, old: &LiveView) -> Vec<LobbyChange> {
             live.state != old.state
                 || live.reason != old.reason
                 || live.parked != old.parked
+                || live.activity != old.activity
                 || restart(live) != restart(old),
         ),
         (
