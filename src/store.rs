@@ -183,6 +183,12 @@ impl Store {
         known(id, found)
     }
 
+    /// Whether the transcript of the conversation does not have the title and the tag yet.
+    pub async fn set_untold(&self, id: SessionId, untold: bool) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::SetUntold { id, untold }).await?;
+        known(id, found)
+    }
+
     /// A person has seen a session up to this record. Records that were seen before stay seen.
     pub async fn set_seen(&self, id: SessionId, seq: Seq) -> Result<(), StoreError> {
         let found = self.writer.run(Edit::SetSeen { id, seq }).await?;

@@ -10,6 +10,7 @@ mod directories;
 mod ending;
 mod error;
 mod file_before;
+mod fork_history;
 mod fork_point;
 mod lifecycle;
 mod lobby;

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     claude::said::{self, Said, Speech},
     domain::{Seq, SessionId, Words},
-    journal::{Chunk, Missing, RecordRef, Source},
+    journal::{Chunk, Missing, RecordRef, Source, unfold},
 };
 
 /// Searches that read at once, over all sessions: they share the disk and the processors with the sessions themselves.
@@ -170,6 +170,7 @@ impl Look {
 
 /// The texts of a record that have the words, the last one first.
 fn hits_in(record: &RecordRef<'_>, words: &Words) -> Vec<FindHit> {
+    let record = unfold(*record);
     let speech = match record.source {
         Source::Client => Speech::sent(record.data),
         Source::Cli => Speech::printed(record.data),

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     chunk::Chunk,
+    history,
     record::{self, RecordRef},
 };
 
@@ -59,6 +60,15 @@ impl Chunk {
 
 /// The stub of a record's line.
 fn write_stub(out: &mut Vec<u8>, record: &RecordRef<'_>) {
+    if let Some((start, copied)) = history::parts(record) {
+        let mut data = start.to_vec();
+        write_stub(&mut data, &copied);
+        data.pop();
+        data.push(b'}');
+        let at = record.at.to_string();
+        record::encode(out, record.seq, &at, record.source, record.by, &data);
+        return;
+    }
     let mut data = Map::new();
     if let Ok(members) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(record.data) {
         for name in KEPT {

@@ -30,8 +30,8 @@ pub(super) async fn insert_session(
     }
     let added = sqlx::query(
         "INSERT INTO sessions (id, cwd, title, tag, options, parent_id, forked_at, state, cli_session_id,
-            created_at, updated_at, restart, forked_from, agent)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13)
+            created_at, updated_at, restart, forked_from, agent, fork_of, untold)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?6, ?14)
          ON CONFLICT (id) DO NOTHING",
     )
     .bind(session.id.to_string())
@@ -47,6 +47,7 @@ pub(super) async fn insert_session(
     .bind(&session.restart)
     .bind(session.forked_from.map(|id| id.to_string()))
     .bind(session.agent.map(AgentKind::as_str))
+    .bind(session.title.is_some() || session.tag.is_some())
     .execute(&mut *connection)
     .await?
     .rows_affected();
@@ -103,6 +104,21 @@ pub(super) async fn set_cwd(
     let changed = sqlx::query("UPDATE sessions SET cwd = ?2 WHERE id = ?1")
         .bind(id.to_string())
         .bind(cwd)
+        .execute(connection)
+        .await?
+        .rows_affected();
+    Ok(changed > 0)
+}
+
+/// Whether the transcript of the conversation does not have the title and the tag yet; `false` when the session is not there.
+pub(super) async fn set_untold(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+    untold: bool,
+) -> Result<bool, QueryError> {
+    let changed = sqlx::query("UPDATE sessions SET untold = ?2 WHERE id = ?1")
+        .bind(id.to_string())
+        .bind(untold)
         .execute(connection)
         .await?
         .rows_affected();

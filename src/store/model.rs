@@ -64,6 +64,10 @@ pub struct SessionRow {
     pub restart: Option<String>,
     /// The session that this is a fork of; `None` once the parent is deleted.
     pub parent: Option<SessionId>,
+    /// Whether the transcript of the conversation does not have the title and the tag yet.
+    pub untold: bool,
+    /// The session that this is a fork of, also when that is deleted.
+    pub fork_of: Option<SessionId>,
     /// The CLI's id of the conversation that the fork copies, also when the parent is deleted. `None` as well for one that was
     /// made by an older version and whose parent was deleted.
     pub forked_from: Option<CliSessionId>,

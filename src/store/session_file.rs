@@ -69,6 +69,12 @@ pub struct SessionFile {
     pub restart: Option<JsonText>,
     /// The session that this is a fork of.
     pub parent: Option<SessionId>,
+    /// Whether the transcript of the conversation does not have the title and the tag yet.
+    #[serde(default)]
+    pub untold: bool,
+    /// The session that this is a fork of, also when that is deleted.
+    #[serde(default)]
+    pub fork_of: Option<SessionId>,
     /// The CLI's id of the conversation that the fork copies.
     pub forked_from: Option<CliSessionId>,
     /// The message that the fork branches off at.
@@ -217,6 +223,8 @@ impl SessionFile {
             rules: Vec::new(),
             restart: None,
             parent: None,
+            untold: false,
+            fork_of: None,
             forked_from: None,
             forked_at: None,
             agent,

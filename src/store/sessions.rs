@@ -269,6 +269,8 @@ fn session(row: &SqliteRow) -> Result<SessionRow, QueryError> {
         options: columns.get("options")?,
         restart: columns.get("restart")?,
         parent: columns.parsed_opt("parent_id")?,
+        fork_of: columns.parsed_opt("fork_of")?,
+        untold: columns.get("untold")?,
         forked_from: columns.parsed_opt("forked_from")?,
         forked_at: columns.parsed_opt("forked_at")?,
         state: columns.named("state")?,

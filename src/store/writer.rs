@@ -39,6 +39,10 @@ pub(super) enum Edit {
         id: SessionId,
         cwd: String,
     },
+    SetUntold {
+        id: SessionId,
+        untold: bool,
+    },
     SetSeen {
         id: SessionId,
         seq: Seq,
@@ -89,6 +93,7 @@ impl Edit {
             Self::UpdateMeta { id, .. }
             | Self::SetOptions { id, .. }
             | Self::SetCwd { id, .. }
+            | Self::SetUntold { id, .. }
             | Self::SetSeen { id, .. }
             | Self::SetUnread(id)
             | Self::PutOff { id, .. }
@@ -301,6 +306,7 @@ async fn write_rows(
         Edit::InsertSession(session) => edit::insert_session(connection, &session).await,
         Edit::UpdateMeta { id, patch, at } => edit::update_meta(connection, id, patch, at).await,
         Edit::SetCwd { id, cwd } => edit::set_cwd(connection, id, &cwd).await,
+        Edit::SetUntold { id, untold } => edit::set_untold(connection, id, untold).await,
         Edit::SetSeen { id, seq } => edit::set_seen(connection, id, seq).await,
         Edit::SetUnread(id) => edit::set_unread(connection, id).await,
         Edit::PutOff { id, put_off } => edit::put_off(connection, id, put_off.as_ref()).await,

@@ -15,6 +15,7 @@ use crate::{
 
 use super::{
     SessionView, Supervisor, SupervisorError,
+    fork_history::{self, Branch, CopyError},
     fork_point::{self, Found},
     messages::read_options,
     plan, transcript,
@@ -34,6 +35,11 @@ enum StartOutcome {
 pub(super) fn adopted(row: &SessionRow) -> Result<Option<CliSessionId>, SupervisorError> {
     let asked = read_options(&row.options)?.resume;
     Ok(asked.filter(|id| *id == row.cli_session_id))
+}
+
+fn warn_of_history(fork: SessionId, error: &dyn std::error::Error) {
+    let error = crate::telemetry::chain(error);
+    tracing::warn!(session.id = %fork, error, "the fork cannot show what was said before it");
 }
 
 impl Supervisor {
@@ -75,9 +81,20 @@ impl Supervisor {
         &self,
         row: &SessionRow,
         at: Option<Uuid>,
-    ) -> Result<(CliSessionId, Option<Uuid>), SupervisorError> {
+    ) -> Result<Branch, SupervisorError> {
         let Some(at) = at else {
-            return self.end_to_fork(row).await;
+            let (conversation, at) = self.end_to_fork(row).await?;
+            return Ok(Branch {
+                session: row.id,
+                conversation,
+                at,
+            });
+        };
+        // The CLI knows more of it than we do.
+        let by_the_cli = Branch {
+            session: row.id,
+            conversation: row.cli_session_id,
+            at: Some(at),
         };
         let mut owner = row.clone();
         loop {
@@ -86,26 +103,51 @@ impl Supervisor {
                 .await?;
             let why = match found {
                 Found::In(conversation) => {
-                    return Ok((conversation.unwrap_or(owner.cli_session_id), Some(at)));
+                    return Ok(Branch {
+                        session: owner.id,
+                        conversation: conversation.unwrap_or(owner.cli_session_id),
+                        at: Some(at),
+                    });
                 }
                 Found::Compacted => "the conversation was compacted behind it",
                 Found::OfSubAgent => "it is of a sub-agent",
-                Found::Unknown => return Ok((row.cli_session_id, Some(at))),
+                Found::Unknown => return Ok(by_the_cli),
                 Found::Nowhere => {
                     let begun_elsewhere = read_options(&owner.options)?.resume.is_some();
                     match (owner.parent, begun_elsewhere) {
                         (Some(parent), _) => owner = self.row(parent).await?,
-                        // The CLI knows more of it than we do.
-                        (None, true) => return Ok((row.cli_session_id, Some(at))),
-                        (None, false) if owner.forked_from.is_some() => {
-                            return Ok((row.cli_session_id, Some(at)));
-                        }
+                        (None, true) => return Ok(by_the_cli),
+                        (None, false) if owner.forked_from.is_some() => return Ok(by_the_cli),
                         (None, false) => return Err(SupervisorError::MessageNotFound(at)),
                     }
                     continue;
                 }
             };
             return Err(SupervisorError::MessageNotForkable { message: at, why });
+        }
+    }
+
+    /// Gives a fork what was said before it, so that it can be read before its first turn, and when the parent is deleted. A
+    /// parent whose journal cannot be read holds no fork up.
+    pub(super) async fn copy_history(&self, branch: Branch, fork: SessionId) -> Result<(), SupervisorError> {
+        let dir = self.shared.settings.session_dir(fork);
+        let to = dir.clone();
+        let copy = move |from: &Path, head| Ok(fork_history::copy(from, head, branch, &to));
+        let copied = match self.read_whole(branch.session, copy).await {
+            Ok(copied) => copied,
+            Err(SupervisorError::ShuttingDown) => return Err(SupervisorError::ShuttingDown),
+            Err(error) => {
+                warn_of_history(fork, &error);
+                return Ok(());
+            }
+        };
+        match copied {
+            Ok(()) => Ok(()),
+            Err(CopyError::Read(error)) => {
+                warn_of_history(fork, &error);
+                Ok(())
+            }
+            Err(error) => Err(SupervisorError::files(&dir)(std::io::Error::other(error))),
         }
     }
 

@@ -73,7 +73,11 @@ pub(super) fn last_answer(
 }
 
 /// Calls `each` with every record up to `head`; says whether none is missing.
-fn each_record(dir: &Path, head: Head, mut each: impl FnMut(&RecordRef<'_>)) -> Result<bool, ReadError> {
+pub(super) fn each_record(
+    dir: &Path,
+    head: Head,
+    mut each: impl FnMut(&RecordRef<'_>),
+) -> Result<bool, ReadError> {
     let reader = Reader::open(dir)?;
     let mut after = crate::domain::Seq::ZERO;
     let mut from = reader.place_after(after)?;
@@ -147,7 +151,7 @@ impl Search {
     }
 }
 
-fn uuid_of(line: &Envelope<'_>) -> Option<Uuid> {
+pub(super) fn uuid_of(line: &Envelope<'_>) -> Option<Uuid> {
     let [uuid] = json::members(line.line, ["uuid"])?;
     json::string(uuid?)?.parse().ok()
 }

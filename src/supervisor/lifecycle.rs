@@ -32,7 +32,7 @@ use super::{
     messages::{CheckedPrompt, read_options},
     plan::{self, LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
     removal::absent,
-    requests::{Host, Opening},
+    requests::{Host, Inherited, Opening},
     settings::make_private_dir,
     settings_file, tether, transcript,
 };
@@ -113,7 +113,9 @@ impl Supervisor {
             return self
                 .to_the_end(async move {
                     let first = (prompt, None);
-                    let made = supervisor.make(new, start, Kept::default(), first, &by).await?;
+                    let made = supervisor
+                        .make(new, start, Inherited::default(), first, &by)
+                        .await?;
                     match adopted {
                         Some(_) => supervisor.settle_adoption(made, conversation, at, &by).await,
                         None => supervisor.settle_fork(made, conversation, at, &by).await,
@@ -130,7 +132,7 @@ impl Supervisor {
         {
             return Ok(view);
         }
-        self.make(new, start, Kept::default(), (prompt, request.host), by)
+        self.make(new, start, Inherited::default(), (prompt, request.host), by)
             .await
     }
 
@@ -187,7 +189,8 @@ impl Supervisor {
             .map(|message| self.check_prompt(message, &options))
             .transpose()?;
         let cli_session = request.conversation.unwrap_or_else(CliSessionId::new);
-        let (conversation, at) = self.fork_point(&row, request.at).await?;
+        let branch = self.fork_point(&row, request.at).await?;
+        let (conversation, at) = (branch.conversation, branch.at);
         let new = NewSession {
             id: request.id.unwrap_or_else(SessionId::new),
             cwd: cwd.display().to_string(),
@@ -218,7 +221,9 @@ impl Supervisor {
         let first = (prompt, request.host);
         self.to_the_end(async move {
             let has_host = first.1.is_some();
-            let made = supervisor.make(new, start, choices, first, &by).await?;
+            let history = Some(branch);
+            let inherited = Inherited { choices, history };
+            let made = supervisor.make(new, start, inherited, first, &by).await?;
             if has_host {
                 // It hears from the CLI itself what there is not.
                 return Ok(made);
@@ -544,7 +549,7 @@ impl Supervisor {
         &self,
         new: NewSession,
         start: Start,
-        choices: Kept,
+        inherited: Inherited,
         (prompt, host): (Option<CheckedPrompt>, Option<Host>),
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
@@ -560,7 +565,7 @@ impl Supervisor {
         self.to_the_end(async move {
             let id = new.id;
             let opening = Opening { host, prompt };
-            match supervisor.make_all(new, start, choices, opening, admitted).await {
+            match supervisor.make_all(new, start, inherited, opening, admitted).await {
                 Ok(()) | Err(SupervisorError::Session(SessionError::StartFailed(_))) => {
                     supervisor.session(id).await
                 }
@@ -591,25 +596,18 @@ impl Supervisor {
         &self,
         new: NewSession,
         start: Start,
-        choices: Kept,
+        inherited: Inherited,
+            if let Some(branch) = inherited.history {
+                self.copy_history(branch, id).await?;
+            }
         opening: Opening,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
         let id = new.id;
         let dir = self.shared.settings.session_dir(id);
         make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
-        if let Err(error) = choices.copy_to(&dir) {
-            absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
-            return Err(SupervisorError::files(&dir)(error));
-        }
-        if let Some(host) = opening.host.as_ref().filter(|host| host.is_tied)
-            && let Err(error) = tether::mark(&dir, &host.mark(Seq::ZERO))
-        {
-            absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
-            return Err(SupervisorError::files(&dir)(error));
-        }
         let waits = !admitted.turn.is_called();
-        if waits && let Err(error) = self.keep_queued(id, &opening) {
+        if let Err(error) = self.furnish(id, inherited.choices, &opening, waits) {
             absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
             return Err(error);
         }

@@ -9,10 +9,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::{SessionId, SessionState},
+    domain::{Seq, SessionId, SessionState},
     files,
     keeper::StdinLine,
-    session::{Admitted, SessionError, SessionHandle},
+    session::{Admitted, Kept, SessionError, SessionHandle},
     store::SessionRow,
 };
 
@@ -20,6 +20,7 @@ use super::{
     Supervisor, SupervisorError,
     removal::absent,
     requests::{Host, Opening},
+    tether,
 };
 
 /// What a start needs that the store does not have.
@@ -32,6 +33,25 @@ struct Queued {
 }
 
 impl Supervisor {
+    /// Puts into the folder of a session what it needs before it has a row.
+    pub(super) fn furnish(
+        &self,
+        id: SessionId,
+        choices: Kept,
+        opening: &Opening,
+        waits: bool,
+    ) -> Result<(), SupervisorError> {
+        let dir = self.shared.settings.session_dir(id);
+        choices.copy_to(&dir).map_err(SupervisorError::files(&dir))?;
+        if let Some(host) = opening.host.as_ref().filter(|host| host.is_tied) {
+            tether::mark(&dir, &host.mark(Seq::ZERO)).map_err(SupervisorError::files(&dir))?;
+        }
+        if waits {
+            self.keep_queued(id, opening)?;
+        }
+        Ok(())
+    }
+
     /// Keeps what the first start of a session needs.
     pub(super) fn keep_queued(&self, id: SessionId, opening: &Opening) -> Result<(), SupervisorError> {
         let path = self.shared.settings.queued_file(id);

@@ -10,9 +10,10 @@ use crate::{
     claude::{LaunchOptions, stdin::Priority},
     domain::{CliSessionId, ClientId, PromptUuid, RestartOverride, RuleSpec, Seq, SessionId},
     keeper::StdinLine,
+    session::Kept,
 };
 
-use super::tether::Mark;
+use super::{fork_history::Branch, tether::Mark};
 
 /// The program for which a process is started, and that speaks to it first.
 #[derive(Clone, Serialize, Deserialize)]
@@ -59,6 +60,14 @@ impl std::fmt::Debug for Host {
 pub(super) struct Opening {
     pub(super) host: Option<Host>,
     pub(super) prompt: Option<StdinLine>,
+}
+
+/// The parts of another session that a new one begins with.
+#[derive(Default)]
+pub(super) struct Inherited {
+    pub(super) choices: Kept,
+    /// Where the conversation that it copies is.
+    pub(super) history: Option<Branch>,
 }
 
 impl From<Option<StdinLine>> for Opening {

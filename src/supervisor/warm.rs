@@ -362,6 +362,8 @@ pub(super) fn spare_row(new: &NewSession) -> SessionRow {
         options: new.options.clone(),
         restart: new.restart.clone(),
         parent: None,
+        untold: false,
+        fork_of: None,
         forked_from: None,
         forked_at: None,
         agent: new.agent,

@@ -254,3 +254,131 @@ async fn a_session_that_waits_for_the_clis_word_is_named_when_the_daemon_ends() 
         rest.delete(&format!("/v1/sessions/{id}")).await.expect(204);
     }
 }
+
+/// What was said, as a reader of the messages sees it.
+async fn said(rest: &Rest, id: &str) -> Vec<Value> {
+    let page = rest.get(&format!("/v1/sessions/{id}/messages")).await.expect(200);
+    page["items"].as_array().unwrap().clone()
+}
+
+/// The same without what is of the one session alone.
+fn words(messages: &[Value]) -> Vec<Value> {
+    let of = |message: &Value| {
+        json!([
+            message["role"],
+            message["uuid"],
+            message["content"],
+            message["ts"]
+        ])
+    };
+    messages.iter().map(of).collect()
+}
+
+#[tokio::test]
+async fn a_fork_can_be_read_before_its_first_turn_and_without_its_parent() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let parent = session(&daemon, "a", json!({})).await;
+    for text in ["answer alpha", "answer beta"] {
+        act_through(&rest, &parent, json!([{ "text": text }])).await;
+    }
+    let all = said(&rest, &parent).await;
+    let alpha = all
+        .iter()
+        .find(|it| it.to_string().contains("answer alpha") && it["role"] == "assistant");
+    let fork = async |of: &str, body: Value| {
+        let made = rest.lifecycle(of, "fork?wait=ready", body).await.expect(201);
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let whole = fork(&parent, json!({})).await;
+    let half = fork(&parent, json!({ "at": alpha.unwrap()["uuid"] })).await;
+    assert_eq!(words(&said(&rest, &whole).await), words(&all));
+    assert_eq!(words(&said(&rest, &half).await), words(&all[..2]));
+    assert!(said(&rest, &half).await.iter().all(|it| it["copied"] == true));
+    assert!(all.iter().all(|it| it["copied"].is_null()));
+    let view = rest.session(&half).await;
+    assert_eq!(
+        (&view["turns"], &view["cost_usd"], &view["last_prompt"]),
+        (&json!(0), &json!(0.0), &Value::Null)
+    );
+    let newest = rest
+        .get(&format!("/v1/sessions/{half}/messages?order=desc&limit=1"))
+        .await
+        .expect(200);
+    assert_eq!(words(newest["items"].as_array().unwrap()), words(&all[1..2]));
+    let first = &rest.events(&half, 0).await[0];
+    assert_eq!(
+        (&first["src"], &first["data"]["type"]),
+        (&json!("daemon"), &json!("history"))
+    );
+    assert_eq!(first["data"]["session_id"], json!(parent));
+    let originals = rest.events(&parent, 0).await;
+    assert!(
+        originals.contains(&first["data"]["record"]),
+        "byte for byte: {first:#}"
+    );
+    let stub = rest
+        .get(&format!("/v1/sessions/{half}/events?limit=2&stub_above=1024"))
+        .await
+        .expect(200);
+    assert_eq!(stub["items"][0], *first, "a small one is whole");
+    let found = rest
+        .get(&format!("/v1/sessions/{half}/find?q=alpha"))
+        .await
+        .expect(200);
+    assert!(!found["items"].as_array().unwrap().is_empty(), "{found:#}");
+    let export = rest.builder(Method::GET, &format!("/v1/sessions/{half}/export"));
+    let export = export.send().await.unwrap().text().await.unwrap();
+    assert!(
+        export.contains("answer alpha") && !export.contains("answer beta"),
+        "{export}"
+    );
+
+    act_through(&rest, &half, json!([{ "text": "answer gamma" }])).await;
+    let own = said(&rest, &half).await;
+    assert_eq!(words(&own[..2]), words(&all[..2]));
+    assert!(own[2..].iter().all(|it| it["copied"].is_null()));
+    // A fork of the fork has both.
+    let of_fork = fork(&half, json!({})).await;
+    assert_eq!(words(&said(&rest, &of_fork).await), words(&own));
+    let first = &rest.events(&of_fork, 0).await[0];
+    assert_eq!(first["data"]["session_id"], json!(parent), "{first:#}");
+
+    rest.delete(&format!("/v1/sessions/{parent}")).await.expect(204);
+    let view = rest.session(&half).await;
+    assert_eq!(
+        (&view["parent_id"], &view["parent_deleted"]),
+        (&json!(parent), &json!(true))
+    );
+    // A message of the session that is gone is one to fork at still.
+    let at_the_past = fork(&half, json!({ "at": all[1]["uuid"] })).await;
+    assert_eq!(words(&said(&rest, &at_the_past).await), words(&all[..2]));
+    daemon.kill();
+    daemon.start().await;
+    let rest = daemon.rest();
+    assert_eq!(words(&said(&rest, &half).await), words(&own));
+    assert_eq!(rest.session(&half).await["parent_id"], json!(parent));
+    assert_eq!(rest.session(&half).await["turns"], 1);
+    assert_eq!(rest.session(&of_fork).await["parent_deleted"], false);
+}
+
+/// What was said after a fresh start is another conversation, and what waits has not been said.
+#[tokio::test]
+async fn a_fork_has_the_past_of_its_own_conversation_alone() {
+    let (_daemon, rest, id) = plain().await;
+    act_through(&rest, &id, json!([{ "text": "answer alpha" }])).await;
+    let alpha = last_answer(&rest, &id).await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    rest.lifecycle(&id, "resume?wait=ready", json!({ "fresh": true }))
+        .await
+        .expect(200);
+    act_through(&rest, &id, json!([{ "text": "answer beta" }])).await;
+    for (body, known, unknown) in [
+        (json!({}), "answer beta", "answer alpha"),
+        (json!({ "at": alpha }), "answer alpha", "answer beta"),
+    ] {
+        let made = rest.lifecycle(&id, "fork?wait=ready", body).await.expect(201);
+        let told = json!(said(&rest, made["id"].as_str().unwrap()).await).to_string();
+        assert!(told.contains(known) && !told.contains(unknown), "{told}");
+    }
+}

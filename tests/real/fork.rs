@@ -85,6 +85,17 @@ async fn a_fork_begins_at_the_message_that_it_names() {
         assert!(request.contains(known), "{known} is lost: {request}");
     }
     assert!(!request.contains("answer of the fork"));
+    let past = world.messages(&text(&child, "id")).await;
+    let told = json!(past).to_string();
+    assert!(
+        told.contains("answer alpha") && !told.contains("answer beta"),
+        "{told}"
+    );
+    assert_eq!(
+        past.iter().filter(|it| it["copied"] == true).count(),
+        2,
+        "{past:#?}"
+    );
     // The fork is a session of its own: it stops and goes on by itself.
     let child = text(&child, "id");
     world.stop(&child).await;

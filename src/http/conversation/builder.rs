@@ -13,7 +13,7 @@ use super::{cursor::ConversationCursor, deltas::Streaming};
 use crate::{
     domain::{PromptUuid, Seq, Timestamp},
     http::dto::{ConversationItem, ConversationPage, Role},
-    journal::{RecordRef, Source},
+    journal::{RecordRef, Source, is_history, unfold},
 };
 
 /// Bytes that are read past a full page to find the last lines of its messages.
@@ -52,6 +52,7 @@ struct Item {
     /// Whether it was put together from deltas; whole lines replace it.
     from_deltas: bool,
     is_synthetic: bool,
+    is_copied: bool,
 }
 
 enum Content {
@@ -78,6 +79,8 @@ pub(super) struct Builder {
     turn_ended: bool,
     /// The last record that was read.
     last: Seq,
+    /// Whether it repeats one of the session that this is a fork of.
+    is_copied: bool,
     /// Messages that begin at this record or later are left out.
     end: Option<Seq>,
     /// The first `result` line: no message has lines before and after it.
@@ -104,6 +107,7 @@ impl Builder {
             looked_ahead: 0,
             turn_ended: false,
             last: cursor.after,
+            is_copied: false,
             end: None,
             first_result: None,
         }
@@ -122,6 +126,8 @@ impl Builder {
     /// Takes the next record; breaks when the page is whole.
     pub(super) fn push(&mut self, record: &RecordRef<'_>) -> ControlFlow<()> {
         self.last = record.seq;
+        self.is_copied = is_history(record);
+        let record = &unfold(*record);
         let full = self.is_full();
         if full {
             self.looked_ahead += record.line.len();
@@ -193,6 +199,7 @@ impl Builder {
             last_seq: record.seq,
             from_deltas: false,
             is_synthetic,
+            is_copied: self.is_copied,
         });
     }
 
@@ -246,6 +253,7 @@ impl Builder {
             last_seq: record.seq,
             from_deltas: false,
             is_synthetic: false,
+            is_copied: self.is_copied,
         });
     }
 
@@ -285,6 +293,7 @@ impl Builder {
                         last_seq: record.seq,
                         from_deltas: true,
                         is_synthetic: false,
+                        is_copied: false,
                     });
                 }
             }
@@ -394,6 +403,7 @@ impl Item {
             content: self.content.finish()?,
             parent_tool_use_id: self.parent,
             synthetic: self.is_synthetic,
+            copied: self.is_copied,
         })
     }
 }

@@ -132,6 +132,8 @@ pub(in crate::http) struct SessionSummary {
     last_prompt: Option<String>,
     /// The session that it was forked from.
     parent_id: Option<SessionId>,
+    /// Whether that one is deleted.
+    parent_deleted: bool,
     /// The last record of its journal. Records alone are no change.
     head_seq: Seq,
     /// When it was made.
@@ -207,9 +209,9 @@ impl SessionSummary {
             seen_seq: row.seen_seq,
             last_line: row.last_line,
             is_silent: live.is_silent,
+            activity: live.activity,
             simulated,
             model: live.model.or(row.model),
-            activity: live.activity,
             permission_mode: live.permission_mode.or(row.permission_mode),
             turn: live.turn.map(OpenTurn::of),
             turns: row.turns,
@@ -224,7 +226,8 @@ impl SessionSummary {
             queued_prompts: row.queued_prompts,
             first_prompt: row.first_prompt,
             last_prompt: row.last_prompt,
-            parent_id: row.parent,
+            parent_deleted: row.parent.is_none() && row.fork_of.is_some(),
+            parent_id: row.fork_of,
             head_seq: live.head_seq,
             created_at: row.created_at,
             updated_at: row.updated_at,

@@ -221,6 +221,9 @@ pub(in crate::http) struct ConversationItem {
     /// otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::http) synthetic: bool,
+    /// `true` when it was said in the session that this is a fork of, before the fork. Absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(in crate::http) copied: bool,
 }
 
 /// A page of a conversation, in its order.

@@ -89,6 +89,8 @@ pub(in crate::http) struct Session {
     usage: TokenUsage,
     /// The session that it was forked from.
     parent_id: Option<SessionId>,
+    /// Whether that one is deleted.
+    parent_deleted: bool,
     /// The message of the parent at which it branches off.
     forked_at: Option<Uuid>,
     /// The launch options. The values of environments and headers are hidden.
@@ -232,9 +234,9 @@ impl Session {
             parked: live.parked,
             silent_for_ms: live.silent_since.map(|since| Clock.now().millis_since(since)),
             is_silent: live.is_silent,
+            activity: live.activity,
             simulated,
             cli: Cli {
-            activity: live.activity,
                 session_id: live.cli_session_id.unwrap_or(row.cli_session_id),
                 version: live.cli_version.or(row.cli_version),
                 pid: live.cli_pid,
@@ -267,7 +269,8 @@ impl Session {
             cost_usd: row.cost_usd,
             turns_with_unknown_cost: row.turns_with_unknown_cost,
             usage: row.usage,
-            parent_id: row.parent,
+            parent_id: row.fork_of,
+            parent_deleted: row.parent.is_none() && row.fork_of.is_some(),
             forked_at: row.forked_at,
             options: redact::options(&row.options),
             created_at: row.created_at,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::{
     claude::said::{self, Said, Speech},
-    journal::{Chunk, Missing, RecordRef, Source},
+    journal::{Chunk, Missing, RecordRef, Source, unfold},
 };
 
 /// The title, and which records are no longer there.
@@ -39,6 +39,7 @@ fn gap(missing: Missing, what: &str, out: &mut String) {
 }
 
 fn write(record: &RecordRef<'_>, out: &mut String) {
+    let record = unfold(*record);
     let speech = match record.source {
         Source::Client => Speech::sent(record.data),
         Source::Cli => Speech::printed(record.data),

@@ -56,8 +56,8 @@ async fn add(connection: &mut SqliteConnection, file: &SessionFile) -> Result<bo
     let first = file.conversations.first();
     let added = sqlx::query(
         "INSERT INTO sessions (id, cwd, tag, options, forked_at, forked_from, state, cli_session_id, created_at,
-            updated_at, restart, put_off, queued_prompts, revision, title, agent)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+            updated_at, restart, put_off, queued_prompts, revision, title, agent, fork_of, untold)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
          ON CONFLICT (id) DO NOTHING",
     )
     .bind(&id)
@@ -75,6 +75,8 @@ async fn add(connection: &mut SqliteConnection, file: &SessionFile) -> Result<bo
     .bind(integer(file.revision))
     .bind(&file.title)
     .bind(file.agent.map(AgentKind::as_str))
+    .bind(file.fork_of.or(file.parent).map(|id| id.to_string()))
+    .bind(file.untold)
     .execute(&mut *connection)
     .await?
     .rows_affected();

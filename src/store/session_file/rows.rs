@@ -41,6 +41,8 @@ pub(super) async fn next_file(
         rules: rules(connection, id).await?,
         restart: json("restart")?,
         parent: columns.parsed_opt("parent_id")?,
+        untold: columns.get("untold")?,
+        fork_of: columns.parsed_opt("fork_of")?,
         forked_from: columns.parsed_opt("forked_from")?,
         forked_at: columns.parsed_opt("forked_at")?,
         agent: columns.named_opt("agent")?,

@@ -33,6 +33,8 @@ async fn a_new_session_reads_back_as_it_was_given() {
             options: given.options.clone(),
             restart: given.restart.clone(),
             parent: given.parent,
+            untold: given.title.is_some() || given.tag.is_some(),
+            fork_of: given.parent,
             forked_from: given.forked_from,
             forked_at: given.forked_at,
             state: SessionState::Starting,

@@ -27,8 +27,8 @@ impl TestStore {
 
 #[tokio::test]
 async fn every_column_of_a_session_is_in_its_file_or_in_its_journal() {
-    let in_file = "agent created_at cwd first_prompt forked_at forked_from id options parent_id put_off queued_prompts restart \
-                   revision seen_seq tag title updated_at";
+    let in_file = "agent created_at cwd first_prompt fork_of forked_at forked_from id options parent_id put_off queued_prompts restart \
+                   revision seen_seq tag title untold updated_at";
     let in_journal = "cli_session_id cli_version last_line last_prompt last_turn_seq model parked permission_mode projected_seq \
                       run_id run_seq state state_reason";
     // The file keeps them for the case that records are lost.
@@ -183,6 +183,10 @@ async fn a_fork_keeps_what_it_needs_of_a_parent_that_is_deleted() {
     it.store.delete_session(parent).await.unwrap();
     let file = it.file(fork);
     assert_eq!((file.parent, file.forked_from), (None, Some(conversation)));
+    assert_eq!(
+        (file.fork_of, it.row(fork).await.fork_of),
+        (Some(parent), Some(parent))
+    );
     assert_eq!(known(&file), Some(usd(0.75)));
 }
 

@@ -56,7 +56,7 @@ function BeginRow(props: { row: Of<'begin'> }) {
   const conversation = useConversation();
   return (
     <p class="rule"><span>
-      <Show when={conversation.session()?.parent_id} fallback="It began here, ">{(parent) => <>It began here as a copy of <A href={`/s/${parent()}`}>another session</A>, </>}</Show>
+      <Show when={conversation.session()?.parent_id} fallback="It began here, ">{(parent) => <>It began here as a copy of <Show when={!conversation.session()?.parent_deleted} fallback="a session that is deleted"><A href={`/s/${parent()}`}>another session</A></Show>, </>}</Show>
       <time datetime={props.row.since} title={exact(props.row.since)}>{dayOf(props.row.since)}</time>
     </span></p>
   );

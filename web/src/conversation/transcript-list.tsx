@@ -185,7 +185,7 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
                 count={() => rows().length} measure={(element) => virtual.measureElement(element)} isCurrent={() => reading.current() === key} choose={() => reading.setCurrent(key)} acts={acts} />}</For>
             </div>
           </div>
-          <Show when={conversation.isOpened() && rows().length === 0}><p class="transcript-empty quiet"><Show when={conversation.session()?.parent_id} fallback="Nothing was said yet.">{(parent) => <>Nothing was said yet in this copy. It goes on from <A href={`/s/${parent()}`}>another session</A>.</>}</Show></p></Show>
+          <Show when={conversation.isOpened() && rows().length === 0}><p class="transcript-empty quiet"><Show when={conversation.session()?.parent_id} fallback="Nothing was said yet.">{(parent) => <>Nothing was said yet in this copy. It goes on from <Show when={!conversation.session()?.parent_deleted} fallback="a session that is deleted"><A href={`/s/${parent()}`}>another session</A></Show>.</>}</Show></p></Show>
         </div>
         <Show when={!sticking.isStuck()}>
           <button class="pill" classList={{ 'is-needing': isMain && conversation.approvals().length > 0 }} onClick={() => sticking.stick()}>

@@ -22,7 +22,9 @@ export function lineOf(frame: Raw): Line | null {
   if (seq === null) return null;
   // Up to there the daemon had nothing of the wanted kinds.
   if (frame.type === 'trunkline.cursor') return { seq, lastSeq: seq, ts: '', src: 'passed', by: null, data: null };
-  return { seq, lastSeq: seq, ts: str(frame.ts), src: str(frame.src), by: strOrNull(frame.by), data: frame.data };
+  // A fork begins with records of the session that it is a copy of.
+  const copied = frame.src === 'daemon' && isRaw(frame.data) && frame.data.type === 'history' ? raw(frame.data.record) : frame;
+  return { seq, lastSeq: seq, ts: str(copied.ts), src: str(copied.src), by: strOrNull(copied.by), data: copied.data };
 }
 
 /** A conversation that grows at both ends. */

@@ -36,7 +36,7 @@ function Facts(props: { session: Session; others: AttachedClient[] }) {
         <Fact word="Turns"><span class="figures">{count(props.session.turns)}</span></Fact>
         <Fact word="Tokens"><span class="figures">{count(usage.input_tokens)} read, {count(usage.cache_read_input_tokens)} from the cache, {count(usage.cache_creation_input_tokens)} into it, {count(usage.output_tokens)} written</span></Fact>
         <Fact word="Began"><time title={exact(props.session.created_at)}>{exact(props.session.created_at)}</time></Fact>
-        <Show when={props.session.parent_id}>{(parent) => <Fact word="Copy of"><A href={`/s/${parent()}`}>another session</A></Fact>}</Show>
+        <Show when={props.session.parent_id}>{(parent) => <Fact word="Copy of"><Show when={!props.session.parent_deleted} fallback="a session that is deleted"><A href={`/s/${parent()}`}>another session</A></Show></Fact>}</Show>
         <Show when={props.session.tag}>{(tag) => <Fact word="Tag"><SafeText text={tag()} /></Fact>}</Show>
         <For each={Object.entries(props.session.labels)}>{([key, value]) => <Fact word={key}><SafeText text={String(value)} /></Fact>}</For>
         <Fact word="Session"><code>{props.session.id}</code></Fact>
