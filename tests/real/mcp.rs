@@ -1,5 +1,7 @@
 //! Owns the tests of MCP servers that are no processes of the CLI: a client serves them, or a URL does.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -352,4 +354,45 @@ async fn an_interrupted_call_of_a_url_is_hung_up() {
     world.idle_after(&id, 1).await;
     let parked = world.rest.lifecycle(&id, "park", json!({})).await.expect(200);
     assert_eq!(parked["state"], "parked");
+}
+
+/// The CLI itself would wait for half a minute, and for a minute where a notification gets no answer.
+#[tokio::test]
+async fn a_client_that_is_away_or_silent_does_not_hold_up_the_first_turn() {
+    let world = World::start().await;
+    for name in ["away", "silent", "forgetful"] {
+        let servers = json!({ "calc": { "target": { "type": "client", "client_id": "x" } } });
+        let id = world.session(json!({ "sdk_mcp_servers": servers })).await;
+        let begun = Instant::now();
+        let mut client = match name {
+            "away" => None,
+            _ => Some(world.daemon.attach_as("x", &id, Some(0)).await),
+        };
+        // A notification gets no answer, as JSON-RPC has it.
+        let serves = async {
+            let Some(client) = client.as_mut().filter(|_| name == "forgetful") else {
+                return std::future::pending().await;
+            };
+            loop {
+                let asked = asked(client).await;
+                if let Some(response) = stock_answer(&asked["request"]["message"]) {
+                    respond(client, &asked, response).await;
+                }
+            }
+        };
+        let answer = tokio::select! {
+            answer = world.answer(&id, json!([{ "text": "ready" }])) => answer,
+            () = serves => unreachable!("it serves on"),
+        };
+        assert_eq!(answer, "ready");
+        assert!(
+            begun.elapsed() < Duration::from_secs(25),
+            "{name}: {:?}",
+            begun.elapsed()
+        );
+        let records = world.rest.events(&id, 0).await;
+        let told = records.iter().find(|record| record["data"]["type"] == "fallback");
+        let reason = if name == "away" { "no_client" } else { "timeout" };
+        assert_eq!(told.unwrap()["data"]["reason"], reason, "{name}");
+    }
 }

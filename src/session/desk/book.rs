@@ -77,6 +77,8 @@ pub(in crate::session) enum About {
         id: Option<Box<RawValue>>,
         /// Whether a tool is called.
         is_call: bool,
+        /// Whether it is part of the connection, which the process waits for before its first turn.
+        connects: bool,
     },
     /// Fresh credentials are wanted. The answer holds them, so the journal never gets it.
     Credentials,
@@ -132,6 +134,9 @@ impl About {
                     Self::Mcp {
                         server,
                         is_call: method.as_deref() == Some("tools/call"),
+                        connects: method
+                            .as_deref()
+                            .is_some_and(|method| method == "initialize" || method.ends_with("/list")),
                         id: id.and_then(|id| RawValue::from_string(id.to_owned()).ok()),
                     }
                 }

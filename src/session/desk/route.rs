@@ -20,6 +20,13 @@ use super::{
     state::DeskTimes,
 };
 
+/// How long a connection waits for the owner of an MCP server to be there. The CLI itself waits for half a minute.
+const COMES_WITHIN_MS: u64 = 5_000;
+/// How long it waits for each answer of one that is there.
+const ANSWERS_WITHIN_MS: u64 = 5_000;
+/// How long is waited for a client that acknowledges a notification, to which no answer is due: the CLI waits for it.
+const ACKNOWLEDGES_WITHIN_MS: u64 = 5_000;
+
 /// Where the launch options send things.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
@@ -173,6 +180,28 @@ impl Route {
             blocks,
             fallback,
             ..Self::to(Owner::Anyone)
+        }
+    }
+
+    /// When the stated answer is due so that no client that is away, or silent, holds up the first turn of a process: the CLI
+    /// waits until it is connected with its servers.
+    pub(super) fn due_early(&self, asked: &Asked, presence: Presence) -> Option<(Timestamp, FallbackReason)> {
+        let About::Mcp { id, connects, .. } = &asked.about else {
+            return None;
+        };
+        if !matches!(self.owner, Owner::Client(_)) {
+            return None;
+        }
+        let after = |at: Timestamp, ms, reason| Some((at.plus_millis(ms), reason));
+        match presence {
+            Presence::Attached if id.is_none() => {
+                after(asked.at, ACKNOWLEDGES_WITHIN_MS, FallbackReason::Late)
+            }
+            Presence::Attached if *connects => after(asked.at, ANSWERS_WITHIN_MS, FallbackReason::Late),
+            Presence::Unseen { since } if *connects => {
+                after(asked.at.max(since), COMES_WITHIN_MS, FallbackReason::NoClient)
+            }
+            Presence::Attached | Presence::Unseen { .. } | Presence::Left { .. } => None,
         }
     }
 

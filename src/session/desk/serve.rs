@@ -340,6 +340,8 @@ impl Actor {
             _ => Presence::Attached,
         };
         let due = route.due(asked, presence, self.desk.times);
+        let early = route.due_early(asked, presence);
+        let due = due.into_iter().chain(early).min_by_key(|(at, _)| *at);
         let Some(stopping) = self.desk.stopping else {
             return due;
         };

@@ -199,3 +199,34 @@ fn there_is_always_time_for_the_stated_answer() {
         assert_eq!(patience(timeout), expected);
     }
 }
+
+#[test]
+fn no_start_and_no_turn_waits_long_for_a_client() {
+    use FallbackReason::{Late, NoClient};
+    let (registrations, routes) = registered();
+    let (hello, list, call, note) = (
+        r#"{"id":0,"method":"initialize"}"#,
+        r#"{"id":1,"method":"tools/list"}"#,
+        r#"{"id":1,"method":"tools/call"}"#,
+        r#"{"method":"notifications/initialized"}"#,
+    );
+    let here = Presence::Attached;
+    let unseen = |seconds| Presence::Unseen { since: at(seconds) };
+    for (asked, presence, due) in [
+        (mcp("calc", hello), here, Some((1_005.0, Late))),
+        (mcp("calc", list), here, Some((1_005.0, Late))),
+        (mcp("calc", hello), unseen(900.0), Some((1_005.0, NoClient))),
+        // The daemon came later.
+        (mcp("calc", hello), unseen(1_008.0), Some((1_013.0, NoClient))),
+        (mcp("calc", note), here, Some((1_005.0, Late))),
+        (mcp("calc", call), here, None),
+        (mcp("calc", call), unseen(900.0), None),
+        (mcp("web", hello), here, None),
+        (hook("y/h"), here, None),
+    ] {
+        let route = route(&asked, &registrations, &routes, true);
+        let expected = due.map(|(seconds, reason)| (at(seconds), reason));
+        let found = route.due_early(&asked, presence);
+        assert_eq!(found, expected, "{} {presence:?}", asked.request.request);
+    }
+}
