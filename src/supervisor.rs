@@ -143,7 +143,8 @@ impl Supervisor {
     ) -> Result<Self, SupervisorError> {
         settings.make_folders()?;
         let changes = Arc::<Changes>::default();
-        let projector = Projector::start(store.clone(), Arc::clone(&changes), &tracker);
+        let (ended_turns, of_ended) = mpsc::channel(transcript::ENDED_TURNS);
+        let projector = Projector::start(store.clone(), Arc::clone(&changes), ended_turns, &tracker);
         let (restarts, due) = mpsc::channel(restart::DUE);
         let (wakes, woken) = mpsc::channel(park::WAKES);
         let supervisor = Self {
@@ -189,6 +190,9 @@ impl Supervisor {
         let (dir, closing) = (shared.settings.data_dir.clone(), shared.closing.clone());
         let write = session_files::write_missing(dir, shared.store.clone(), closing);
         shared.tracker.spawn(write);
+        shared
+            .tracker
+            .spawn(transcript::run(supervisor.clone(), of_ended));
         Ok(supervisor)
     }
 

@@ -30,7 +30,7 @@ use super::{
     budget::{self, refuse_spent},
     lobby,
     messages::{CheckedPrompt, read_options},
-    plan::{self, LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
+    plan::{LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
     removal::absent,
     requests::{Host, Inherited, Opening},
     settings::make_private_dir,
@@ -458,7 +458,7 @@ impl Supervisor {
         }
     }
 
-    /// Changes what people say about a session; its process does not notice. The transcript of the conversation is told, where there is
+    /// Changes what people say about a session; its process does not notice. The transcript of the conversation is told, once there is
     /// one.
     ///
     /// # Errors
@@ -471,26 +471,8 @@ impl Supervisor {
             .await?;
         self.shared.changes.mark(id);
         let view = self.session(id).await?;
-        self.tell_transcript(&before, &patch, &view).await;
+        transcript::tell_of(self, &before, &patch, &view).await;
         Ok(view)
-    }
-
-    async fn tell_transcript(&self, before: &SessionRow, patch: &MetaPatch, view: &SessionView) {
-        let conversation = view.live.cli_session_id.unwrap_or(view.row.cli_session_id);
-        let lines = transcript::lines(before, patch, conversation);
-        let Ok(options) = read_options(&before.options) else {
-            return;
-        };
-        let home = transcript::home(&plan::environment(&self.shared.settings, Vec::new(), &options));
-        let Some(home) = home.filter(|_| !lines.is_empty() && !view.simulated) else {
-            return;
-        };
-        let cwd = PathBuf::from(&before.cwd);
-        let told = tokio::task::spawn_blocking(move || transcript::tell(&home, &cwd, conversation, &lines));
-        if let Ok(Err(error)) = told.await {
-            let (id, error) = (before.id, crate::telemetry::chain(&error));
-            tracing::warn!(session.id = %id, error, "the transcript of the conversation does not know its new title or tag");
-        }
     }
 
     /// A person has seen a session up to this record.
@@ -597,9 +579,6 @@ impl Supervisor {
         new: NewSession,
         start: Start,
         inherited: Inherited,
-            if let Some(branch) = inherited.history {
-                self.copy_history(branch, id).await?;
-            }
         opening: Opening,
         admitted: Admitted,
     ) -> Result<(), SupervisorError> {
@@ -617,6 +596,9 @@ impl Supervisor {
             if let Err(error) = self.shared.store.insert_session(new).await {
                 absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
                 return Err(error.into());
+            }
+            if let Some(branch) = inherited.history {
+                self.copy_history(branch, id).await?;
             }
             let row = self.row(id).await?;
             let session = self.open(&row, None, true).await?;

@@ -9,7 +9,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    domain::{Projection, SessionId},
+    domain::{Fact, Projection, SessionId},
     store::{Store, StoreError},
     telemetry,
 };
@@ -50,13 +50,18 @@ pub(super) struct Projector {
 }
 
 impl Projector {
-    pub(super) fn start(store: Store, changes: Arc<Changes>, tracker: &TaskTracker) -> Self {
+    pub(super) fn start(
+        store: Store,
+        changes: Arc<Changes>,
+        ended_turns: mpsc::Sender<SessionId>,
+        tracker: &TaskTracker,
+    ) -> Self {
         let (projections, projection_receiver) = mpsc::channel(PROJECTIONS);
         let (barriers, barrier_receiver) = mpsc::channel(BARRIERS);
         let closing = CancellationToken::new();
         let (behind_sender, behind) = watch::channel(None);
         let run = run(
-            (store, changes),
+            (store, changes, ended_turns),
             projection_receiver,
             barrier_receiver,
             behind_sender,
@@ -124,7 +129,7 @@ impl Projector {
 }
 
 async fn run(
-    (store, changes): (Store, Arc<Changes>),
+    (store, changes, ended_turns): (Store, Arc<Changes>, mpsc::Sender<SessionId>),
     mut projections: mpsc::Receiver<Projection>,
     mut barriers: mpsc::Receiver<oneshot::Sender<bool>>,
     behind: watch::Sender<Option<Behind>>,
@@ -158,6 +163,14 @@ async fn run(
             behind.send_replace(None);
             for projection in batch.drain(..) {
                 changes.mark(projection.session);
+                if projection
+                    .facts
+                    .iter()
+                    .any(|fact| matches!(fact, Fact::TurnEnded(_)))
+                {
+                    // One that finds no place is looked at after its next turn.
+                    ended_turns.try_send(projection.session).ok();
+                }
             }
         }
         answer(waiting, true);

@@ -9,16 +9,109 @@ use std::{
 
 use serde_json::json;
 
+use tokio::sync::mpsc;
+
 use crate::{
-    domain::CliSessionId,
+    domain::{AgentKind, CliSessionId, SessionId},
     files,
-    store::{MetaPatch, SessionRow},
+    store::{MetaPatch, SessionRow, StoreError},
+    telemetry,
 };
+
+use super::{SessionView, Supervisor, messages::read_options, plan};
+
+/// Sessions whose turn ended that may wait to be looked at; one that finds no place is looked at after its next turn.
+pub(super) const ENDED_TURNS: usize = 256;
 
 /// The longest name of a folder of a project that has no digest.
 const MAX_FOLDER_CHARS: usize = 200;
 /// The folders of projects that are looked through for a conversation.
 const MOST_PROJECTS: usize = 10_000;
+
+/// A person changed the title or the tag of a session: the transcript is told now, or once something was said in it.
+pub(super) async fn tell_of(
+    supervisor: &Supervisor,
+    before: &SessionRow,
+    patch: &MetaPatch,
+    view: &SessionView,
+) {
+    let conversation = view.live.cli_session_id.unwrap_or(view.row.cli_session_id);
+    let lines = lines(before, patch, conversation);
+    if lines.is_empty() || view.simulated {
+        return;
+    }
+    let is_told = append_to(supervisor, before, conversation, lines).await;
+    if is_told == Some(false) && !before.untold {
+        let marked = supervisor.shared.store.set_untold(before.id, true).await;
+        warn_unless(marked, before.id);
+    }
+}
+
+/// Looks after each turn whether its session has a title or a tag that no transcript was there for.
+pub(super) async fn run(supervisor: Supervisor, mut ended: mpsc::Receiver<SessionId>) {
+    let closing = supervisor.shared.closing.clone();
+    // The branch only receives, and so is cancel-safe.
+    while let Some(Some(id)) = closing.run_until_cancelled(ended.recv()).await {
+        let Ok(Some(row)) = supervisor.shared.store.session(id).await else {
+            continue;
+        };
+        if row.untold {
+            tell_all(&supervisor, row).await;
+        }
+    }
+}
+
+async fn tell_all(supervisor: &Supervisor, row: SessionRow) {
+    let patch = MetaPatch {
+        title: Some(row.title.clone()),
+        tag: Some(row.tag.clone()),
+        ..MetaPatch::default()
+    };
+    let unsaid = SessionRow {
+        title: None,
+        tag: None,
+        ..row.clone()
+    };
+    let lines = lines(&unsaid, &patch, row.cli_session_id);
+    // The simulated agent has no transcript.
+    let is_simulated = row.agent == Some(AgentKind::Simulated);
+    if is_simulated || append_to(supervisor, &row, row.cli_session_id, lines).await == Some(true) {
+        let marked = supervisor.shared.store.set_untold(row.id, false).await;
+        warn_unless(marked, row.id);
+    }
+}
+
+/// Writes lines to the transcript of a session's conversation; `Some(false)` when there is none, `None` when it cannot be written.
+async fn append_to(
+    supervisor: &Supervisor,
+    row: &SessionRow,
+    conversation: CliSessionId,
+    lines: String,
+) -> Option<bool> {
+    let options = read_options(&row.options).ok()?;
+    let home = home(&plan::environment(
+        &supervisor.shared.settings,
+        Vec::new(),
+        &options,
+    ))?;
+    let cwd = PathBuf::from(&row.cwd);
+    let told = tokio::task::spawn_blocking(move || tell(&home, &cwd, conversation, &lines));
+    match told.await.ok()? {
+        Ok(told) => Some(told),
+        Err(error) => {
+            let (id, error) = (row.id, telemetry::chain(&error));
+            tracing::warn!(session.id = %id, error, "the transcript of the conversation does not know its new title or tag");
+            None
+        }
+    }
+}
+
+fn warn_unless(marked: Result<(), StoreError>, id: SessionId) {
+    if let Err(error) = marked {
+        let error = telemetry::chain(&error);
+        tracing::warn!(session.id = %id, error, "it may be forgotten that the transcript knows no title or tag yet");
+    }
+}
 
 /// The lines that tell of a change, each with its 0x0A; empty when the transcript need not know.
 pub(super) fn lines(before: &SessionRow, patch: &MetaPatch, conversation: CliSessionId) -> String {

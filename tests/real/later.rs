@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::{
-    support::programs::repository,
+    support::{
+        programs::repository,
+        wait::{PATIENCE, wait_for},
+    },
     world::{World, text},
 };
 
@@ -35,16 +38,19 @@ async fn a_title_and_a_tag_are_what_the_sdk_reads() {
     let world = World::start().await;
     let id = world.session(json!({})).await;
     let path = format!("/v1/sessions/{id}");
-    // Nothing was said yet: there is no transcript.
-    world
-        .rest
-        .patch(&path, json!({ "tag": "early" }))
-        .await
-        .expect(200);
+    // Nothing was said yet: there is no transcript. It is told once there is one.
+    let early = json!({ "title": "Early", "tag": "early" });
+    let view = world.rest.patch(&path, early).await.expect(200);
+    let conversation = text(&view["cli"], "session_id");
     world.answer(&id, json!([{ "text": "hello" }])).await;
+    wait_for("the transcript is told", PATIENCE, async || {
+        let info = told_by_the_sdk(&world, &conversation).await;
+        (info["customTitle"] == "Early" && info["tag"] == "early").then_some(())
+    })
+    .await;
     let named = json!({ "title": " Release \"notes\"\n", "tag": "docs" });
     let view = world.rest.patch(&path, named).await.expect(200);
-    let conversation = text(&view["cli"], "session_id");
+    assert_eq!(text(&view["cli"], "session_id"), conversation);
     let info = told_by_the_sdk(&world, &conversation).await;
     assert_eq!(
         (&info["customTitle"], &info["tag"]),
