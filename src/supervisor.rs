@@ -71,7 +71,7 @@ pub use lobby::{
 pub use lost::LostDatabase;
 pub use offers::{Offer, Offered};
 pub use prompt_queue::{PromptQueue, queued};
-pub use rebuild::{RebuildError, RebuildProgress, Rebuilt, rebuild};
+pub use rebuild::{RebuildError, RebuildProgress, Rebuilt, rebuild, remove_half_made};
 pub use requests::{AboutMessage, Accepted, Content, CreateSession, ForkSession, Host, NewMessage};
 pub use rules::RuleTest;
 pub use session_files::sessions_without_file;

@@ -27,6 +27,9 @@ const AT_A_TIME: usize = 16;
 /// The files of a database.
 const SIDES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
+/// The end of the name of a database while it is made.
+const NEW: &str = ".new";
+
 /// Why no database could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RebuildError {
@@ -99,7 +102,7 @@ pub async fn rebuild(
     progress: &RebuildProgress,
 ) -> Result<(Rebuilt, Option<PathBuf>), RebuildError> {
     let database = settings::database_file(data_dir);
-    let new = beside(&database, ".new");
+    let new = beside(&database, NEW);
     remove(&new)?;
     let dir = data_dir.to_owned();
     let ids = match tokio::task::spawn_blocking(move || session_ids(&dir)).await {
@@ -123,6 +126,14 @@ pub async fn rebuild(
         "the database was made again"
     );
     Ok((rebuilt, kept))
+}
+
+/// Removes the half of a database that a rebuild left which was killed. This process has locked the data directory.
+///
+/// # Errors
+/// A file cannot be removed.
+pub fn remove_half_made(data_dir: &Path) -> Result<(), RebuildError> {
+    remove(&beside(&settings::database_file(data_dir), NEW))
 }
 
 async fn restore_all(

@@ -270,6 +270,16 @@ async fn a_start_without_a_database_makes_it_again_and_ends_no_process() {
         rest.get("/readyz").await.expect(200);
     }
     daemon.rest().ask(&id, "and on").await;
+
+    // It goes with the next start, although that has a database.
+    daemon.kill();
+    let half =
+        ["", "-wal", "-shm"].map(|side| PathBuf::from(format!("{}.new{side}", daemon.database().display())));
+    for file in &half {
+        fs::write(file, "half").unwrap();
+    }
+    daemon.start().await;
+    assert!(half.iter().all(|file| !file.exists()));
 }
 
 #[tokio::test]

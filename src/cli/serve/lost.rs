@@ -15,7 +15,7 @@ use crate::{
     auth::Tokens,
     http::{HttpConfig, Rebuilding, serve_rebuilding},
     service::Notifier,
-    supervisor::{LostDatabase, RebuildProgress, rebuild},
+    supervisor::{LostDatabase, RebuildProgress, rebuild, remove_half_made},
 };
 
 /// Makes the database again if it is gone and its sessions are not. Meanwhile clients hear how far that is.
@@ -27,7 +27,10 @@ pub(super) async fn make_again(
     manager: &Notifier,
 ) -> Result<(), CliError> {
     let lost = LostDatabase::find(data_dir).context("cannot look at the data directory")?;
-    let Some(lost) = lost else { return Ok(()) };
+    let Some(lost) = lost else {
+        remove_half_made(data_dir).context("cannot remove what a killed rebuild left")?;
+        return Ok(());
+    };
     tracing::warn!(reason = %lost, "the database was lost");
     let progress = RebuildProgress::default();
     let answers = Rebuilding::new(http, tokens.clone(), progress.clone());
