@@ -158,6 +158,9 @@ codes! {
     SeqBeyondHead, "seq_beyond_head", final, none,
         "The journal has no record with this number yet",
         "Use a seq that the session has given, at most its head_seq.";
+    HistoryDiffers, "history_differs", final, none,
+        "The journal has another record under this number",
+        "The data directory was restored from a copy, and went its own way. Begin anew, with what the session says now.";
     RecordsCompacted, "records_compacted", final, none,
         "The records after this number are no longer kept",
         "Start from the oldest record that is kept.";

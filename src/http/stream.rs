@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     auth::Tenure,
-    domain::{Seq, SessionId},
+    domain::{Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, Missing},
 };
 
@@ -126,16 +126,35 @@ fn events(chunk: &Chunk) -> Bytes {
     out.into()
 }
 
+/// Where a client says that it begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Begin {
+    /// After this record.
+    pub(super) after: Option<u64>,
+    /// The time of that record, as the client got it.
+    pub(super) after_ts: Option<Timestamp>,
+    /// Before the newest so many records.
+    pub(super) tail: Option<u64>,
+}
+
 /// The record after which a client begins: that which it names, or the one before the newest `tail`.
 ///
 /// # Errors
-/// `InvalidQuery` for both; those of the session.
-pub(super) async fn begin(
-    state: &AppState,
-    id: SessionId,
-    after: Option<u64>,
-    tail: Option<u64>,
-) -> Result<Option<Seq>, ApiError> {
+/// `InvalidQuery` for both, `HistoryDiffers`; those of the session.
+pub(super) async fn begin(state: &AppState, id: SessionId, place: Begin) -> Result<Option<Seq>, ApiError> {
+    let Begin {
+        after,
+        after_ts,
+        tail,
+    } = place;
+    if let Some(known) = after_ts {
+        let Some(after) = after.filter(|after| *after > 0) else {
+            return Err(
+                ApiError::new(ErrorCode::InvalidQuery).detail("after_ts is the time of the record after")
+            );
+        };
+        check_history(state, id, Seq::new(after), known).await?;
+    }
     let Some(tail) = tail else {
         return Ok(after.map(Seq::new));
     };
@@ -146,6 +165,20 @@ pub(super) async fn begin(
     let _opened = state.supervisor().cursor(id, Seq::ZERO).await?;
     let head = state.supervisor().session(id).await?.live.head_seq;
     Ok(Some(Seq::new(head.get().saturating_sub(tail))))
+}
+
+/// Refuses a client whose record of this number is another one: it has followed a copy of this journal, or the original of it. A
+/// record that is no longer kept proves nothing.
+async fn check_history(state: &AppState, id: SessionId, seq: Seq, known: Timestamp) -> Result<(), ApiError> {
+    let before = Seq::new(seq.get() - 1);
+    let Some(chunk) = state.supervisor().page(id, before, 1).await? else {
+        return Ok(());
+    };
+    let own = chunk.records().next().filter(|record| record.seq == seq);
+    match own {
+        Some(own) if own.at != known => Err(ErrorCode::HistoryDiffers.into()),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// A response that streams the records after `after`: to the head, or on and on when `follow` is set.

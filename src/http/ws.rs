@@ -36,12 +36,12 @@ use super::{
     connections::ConnectionPermit,
     extract::{OfSession, Params, StubAbove, Whole},
     serve::Visit,
-    stream,
+    stream::{self, Begin},
     thin::Thinning,
 };
 use crate::{
     auth::{Shown, Tenure, Tokens},
-    domain::{ClientId, Role, SessionId},
+    domain::{ClientId, Role, SessionId, Timestamp},
     session::{Attachment, ClientInbox, Newcomer},
 };
 use client::{Client, Inbox};
@@ -75,6 +75,9 @@ pub(super) struct AttachParams {
     /// Begin with the records after this number. Default: new records only. For `trunkline.v1` only.
     #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
     after: Option<Whole>,
+    /// The `ts` of the record `after`, as the client got it: another one there is `history_differs`. For `trunkline.v1` only.
+    #[param(value_type = Option<String>, format = DateTime)]
+    after_ts: Option<Timestamp>,
     /// The sub-protocol, for clients that cannot set a header: `trunkline.v1` (the default) or `ndjson`.
     protocol: Option<String>,
     /// How the client names itself: 1 to 64 letters, digits, dots, dashes and underscores. Under this name it can come back and
@@ -115,6 +118,7 @@ impl AttachParams {
     fn of_records(&self) -> Option<&'static str> {
         let given = [
             ("after", self.after.is_some()),
+            ("after_ts", self.after_ts.is_some()),
             ("tail", self.tail.is_some()),
             ("only", self.only.is_some()),
             ("without", self.without.is_some()),
@@ -323,8 +327,11 @@ async fn attach_records(
     let after = stream::begin(
         &state,
         id,
-        params.after.map(Whole::get),
-        params.tail.map(Whole::get),
+        Begin {
+            after: params.after.map(Whole::get),
+            after_ts: params.after_ts,
+            tail: params.tail.map(Whole::get),
+        },
     )
     .await?;
     let view = state.supervisor().session(id).await?;

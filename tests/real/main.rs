@@ -11,6 +11,7 @@
 mod support;
 
 mod background;
+mod backup;
 mod browser_sdk;
 mod choices;
 mod clients;

@@ -57,6 +57,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::CwdUnknown
         | E::ConversationNotKept
         | E::BudgetSpent
+        | E::HistoryDiffers
         | E::ConversationInUse
         | E::ConversationTaken
         | E::ChoicesDamaged

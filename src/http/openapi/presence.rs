@@ -4,9 +4,11 @@
 use utoipa::openapi::{Components, RefOr, Schema};
 
 /// The schemas of answers, and the members of each that may be left out.
-const ANSWERS: [(&str, &[&str]); 47] = [
+const ANSWERS: [(&str, &[&str]); 49] = [
     ("Account", &[]),
     ("AccountRateLimit", &[]),
+    ("Activity", &[]),
+    ("ApiRetry", &[]),
     ("Approval", &[]),
     ("ApprovalPage", &[]),
     ("ApprovalSummary", &[]),
@@ -15,7 +17,7 @@ const ANSWERS: [(&str, &[&str]); 47] = [
     ("CliStatus", &[]),
     (
         "ConversationItem",
-        &["message_id", "parent_tool_use_id", "synthetic"],
+        &["copied", "message_id", "parent_tool_use_id", "synthetic"],
     ),
     ("ConversationPage", &["next_before"]),
     ("DaemonConfiguration", &[]),

@@ -11,12 +11,12 @@ use serde::Deserialize;
 
 use crate::{
     auth::Tenure,
-    domain::{Seq, SessionId},
+    domain::{Seq, SessionId, Timestamp},
     http::{
         ApiError, AppState, ErrorCode,
         dto::{EventPage, Record},
         extract::{OfNamed, OfSession, Order, Params, StubAbove, Whole},
-        stream::{self, Format, LAST_EVENT_ID},
+        stream::{self, Begin, Format, LAST_EVENT_ID},
         thin::Thinning,
     },
     journal::{Chunk, Missing},
@@ -39,6 +39,9 @@ pub(super) struct EventParams {
     /// Only records after this number. Default: 0, from the first.
     #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
     after: Option<Whole>,
+    /// The `ts` of the record `after`, as the client got it: another one there is `history_differs`.
+    #[param(value_type = Option<String>, format = DateTime)]
+    after_ts: Option<Timestamp>,
     /// Begin with the newest so many records, in the place of `after`.
     #[param(value_type = Option<u64>, maximum = 9_007_199_254_740_991_i64)]
     tail: Option<Whole>,
@@ -100,14 +103,14 @@ pub(super) async fn list(
     let after = match seen {
         // A browser that comes back asks with the same query.
         Some(seen) => seen,
-        None => stream::begin(
-            &state,
-            id,
-            params.after.map(Whole::get),
-            params.tail.map(Whole::get),
-        )
-        .await?
-        .unwrap_or(Seq::ZERO),
+        None => {
+            let place = Begin {
+                after: params.after.map(Whole::get),
+                after_ts: params.after_ts,
+                tail: params.tail.map(Whole::get),
+            };
+            stream::begin(&state, id, place).await?.unwrap_or(Seq::ZERO)
+        }
     };
     let wrong = |detail: &str| Err(ApiError::new(ErrorCode::InvalidQuery).detail(detail));
     let Some(format) = format else {

@@ -413,6 +413,7 @@ async fn open(
         }
         let attach = AttachParams {
             after: None,
+            after_ts: None,
             tail: None,
             only: None,
             without: None,

@@ -40,7 +40,7 @@ use crate::{
         ApiError, AppState, ErrorCode, closing,
         extract::Params,
         lobby::LobbyView,
-        stream,
+        stream::{self, Begin},
         thin::{Thin, Thinning},
     },
     session::{Attachment, ClientInbox, Newcomer},
@@ -371,7 +371,12 @@ async fn join(
     let thinning = Thinning::of(wanted.only.as_deref(), wanted.without.as_deref(), wanted.coalesce)?;
     let thinning = thinning.stubbing(wanted.stub_above);
     let permit = state.connections().admit(id)?;
-    let after = stream::begin(state, id, wanted.after, wanted.tail).await?;
+    let place = Begin {
+        after: wanted.after,
+        after_ts: wanted.after_ts,
+        tail: wanted.tail,
+    };
+    let after = stream::begin(state, id, place).await?;
     let view = state.supervisor().session(id).await?;
     let newcomer = Newcomer {
         client: wanted.client_id,

@@ -117,9 +117,14 @@ export function openConversation(id: string): Conversation {
   const [toEnd, setToEnd] = createSignal(0);
   const [layer, setLayer] = createSignal<ConversationLayer>(null);
 
-  const subscribe = (): object => ({
-    type: 'trunkline.subscribe', session_id: id, ...shareOf(savesData()), ...(fold.folded.lastSeq > 0 ? { after: fold.folded.lastSeq } : { tail: PAGE }),
-  });
+  /** The last record that came whole, by which the daemon can tell that this page has followed another history. */
+  let last = { seq: 0, ts: '' };
+  const place = (): object => {
+    const after = fold.folded.lastSeq;
+    if (after === 0) return { tail: PAGE };
+    return last.seq === after ? { after, after_ts: last.ts } : { after };
+  };
+  const subscribe = (): object => ({ type: 'trunkline.subscribe', session_id: id, ...shareOf(savesData()), ...place() });
 
   const clock = new FlushClock(flush);
 
@@ -217,6 +222,13 @@ export function openConversation(id: string): Conversation {
     send({ type: 'trunkline.unsubscribe', session_id: id });
   }
 
+  function beginAnew(): void {
+    fold = new Fold();
+    queue = [];
+    setOpened(false);
+    send(subscribe());
+  }
+
   function onFrame(frame: Frame, size: number): void {
     switch (frame.type) {
       case undefined:
@@ -231,6 +243,7 @@ export function openConversation(id: string): Conversation {
             return;
           }
         }
+        if (frame.type === undefined) last = { seq: line.seq, ts: str(frame.ts) };
         queue.push(line);
         heldSize += size;
         clock.ask();
@@ -245,10 +258,7 @@ export function openConversation(id: string): Conversation {
       case 'trunkline.unsubscribed':
         if (isReopening) {
           isReopening = false;
-          fold = new Fold();
-          queue = [];
-          setOpened(false);
-          send(subscribe());
+          beginAnew();
         } else if (isAskingOtherwise) {
           isAskingOtherwise = false;
           send(subscribe());
@@ -256,6 +266,7 @@ export function openConversation(id: string): Conversation {
         return;
       case 'trunkline.error':
         if (!isOpened() && frame.code === 'session_not_found') setEnded(NO_SESSION);
+        if (frame.code === 'history_differs') beginAnew();
         break;
       default:
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, value::RawValue};
 use super::super::frames::Snapshot;
 use crate::{
     claude::{glance, json},
-    domain::{ClientId, SessionId},
+    domain::{ClientId, SessionId, Timestamp},
     http::{ErrorCode, extract::StubAbove, lobby::WatchParams},
 };
 
@@ -46,6 +46,8 @@ pub(super) struct Subscribe {
     pub(super) session_id: SessionId,
     /// Begin with the records after this number; new ones only when it is left out.
     pub(super) after: Option<u64>,
+    /// The time of that record, as the client got it.
+    pub(super) after_ts: Option<Timestamp>,
     /// Begin with the newest so many records.
     pub(super) tail: Option<u64>,
     /// Only records of these kinds.
