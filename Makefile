@@ -254,6 +254,7 @@ bench: build tools $(WEB_TEST_READY) ## Measure speed and memory: daemon, journa
 	python3 bench/many.py
 	python3 bench/recovery.py
 	python3 bench/rebuild.py
+	python3 bench/upgrade.py
 	python3 bench/stand_in.py
 	$(CARGO) bench --locked --bench journal
 	node bench/console.mjs

@@ -13,6 +13,7 @@ use crate::support::{
     daemon::TestDaemon,
     programs::{fake_prompt, repository},
     rest::Rest,
+    wait::{PATIENCE, wait_until},
 };
 
 /// The token of its data directory.
@@ -59,8 +60,35 @@ fn load(database: &Path, statements: &str) {
     assert!(python.wait().unwrap().success());
 }
 
+/// The text with other ids: each is the same for the others of the same copy.
+fn with_other_ids(text: &str, number: usize) -> String {
+    let is_id = |at: usize| {
+        let id = text.get(at..at + 36);
+        id.is_some_and(|id| id.parse::<uuid::Uuid>().is_ok())
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        if is_id(at) {
+            out += &text[at..at + 28];
+            out += &format!("{number:08x}");
+            at += 36;
+        } else {
+            let next = rest.chars().next().map_or(1, char::len_utf8);
+            out += &rest[..next];
+            at += next;
+        }
+    }
+    out
+}
+
 /// A daemon on the data of the version before.
 async fn updated() -> TestDaemon {
+    updated_with(1).await
+}
+
+/// As [`updated`], with its sessions many times over.
+async fn updated_with(copies: usize) -> TestDaemon {
     let mut daemon = TestDaemon::with_fake().start().await;
     assert!(daemon.stop().success());
     let (data, home) = (daemon.data_dir(), daemon.home());
@@ -73,7 +101,35 @@ async fn updated() -> TestDaemon {
     for name in ["one", "two", "bad"] {
         daemon.work_dir(name);
     }
-    load(&daemon.database(), &text(&fixture.join("database.sql"), root));
+    let mut statements = text(&fixture.join("database.sql"), root);
+    let apart = ["_sqlx_migrations", "probe", "sqlite_stat1", "idempotency_keys"];
+    let of_no_session = |row: &str| {
+        apart
+            .iter()
+            .any(|table| row.starts_with(&format!("INSERT INTO \"{table}\"")))
+    };
+    // A text may have lines.
+    let rows: String = statements
+        .split(";\n")
+        .filter(|row| row.starts_with("INSERT INTO ") && !of_no_session(row))
+        .fold(String::new(), |rows, row| rows + row + ";\n");
+    statements += "\nBEGIN;\n";
+    for number in 1..copies {
+        statements += &with_other_ids(&rows, number);
+        for entry in fs::read_dir(fixture.join("sessions")).unwrap() {
+            let folder = entry.unwrap();
+            let id = with_other_ids(folder.file_name().to_str().unwrap(), number);
+            let to = data.join("sessions").join(id);
+            fs::create_dir(&to).unwrap();
+            for file in fs::read_dir(folder.path()).unwrap() {
+                let file = file.unwrap();
+                let journal = with_other_ids(&text(&file.path(), root), number);
+                fs::write(to.join(file.file_name()), journal).unwrap();
+            }
+        }
+    }
+    statements += "COMMIT;\n";
+    load(&daemon.database(), &statements);
     fs::copy(fixture.join("mark"), data.join("mark")).unwrap();
     fs::write(data.join("token"), format!("{TOKEN}\n")).unwrap();
     daemon.start().await;
@@ -297,4 +353,27 @@ async fn requests_of_clients_of_the_version_before_are_understood() {
         .await;
     client.close().await;
     send(&rest, "DELETE", &format!("/v1/sessions/{id}"), "", 204).await;
+}
+
+/// The database is migrated before the first answer; the files of the sessions come while the daemon works.
+#[tokio::test]
+async fn many_sessions_of_the_version_before_get_their_files_while_the_daemon_answers() {
+    const COPIES: usize = 40;
+    let daemon = updated_with(COPIES).await;
+    let rest = daemon.rest();
+    let list = rest.get("/v1/sessions?limit=500").await.expect(200);
+    let sessions = list["items"].as_array().unwrap();
+    assert_eq!(sessions.len(), 5 * COPIES);
+    let (titled, of_forks): (Vec<_>, Vec<_>) = sessions.iter().partition(|it| it["parent_id"].is_null());
+    assert_eq!((titled.len(), of_forks.len()), (4 * COPIES, COPIES));
+    assert!(of_forks.iter().all(|fork| fork["parent_deleted"] == false));
+    let folder = daemon.data_dir().join("sessions");
+    wait_until("all sessions have their files", PATIENCE, || {
+        sessions.iter().all(|session| {
+            let id = session["id"].as_str().unwrap();
+            folder.join(id).join("session.json").exists()
+        })
+    })
+    .await;
+    rest.get("/readyz").await.expect(200);
 }
