@@ -273,6 +273,34 @@ async fn files_are_for_the_owner_only() {
     }
 }
 
+/// A row that is deleted leaves its bytes in the room that becomes free, unless they are overwritten.
+#[tokio::test]
+async fn a_deleted_session_leaves_nothing_of_it_in_the_database() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        let body = json!({"cwd": daemon.work_dir("w"), "title": format!("secret-in-title {number}"),
+            "prompt": "secret-in-prompt", "options": secretive()});
+        ids.push(id_of(
+            &rest.post("/v1/sessions?wait=result", body).await.expect(201),
+        ));
+    }
+    let holds = |daemon: &TestDaemon| contains(&fs::read(daemon.database()).unwrap(), "secret-in");
+    assert!(daemon.stop().success());
+    assert!(holds(&daemon), "the database has the options of its sessions");
+    daemon.start().await;
+    for id in &ids {
+        daemon
+            .rest()
+            .delete(&format!("/v1/sessions/{id}"))
+            .await
+            .expect(204);
+    }
+    assert!(daemon.stop().success());
+    assert!(!holds(&daemon));
+}
+
 fn contains(bytes: &[u8], text: &str) -> bool {
     memchr::memmem::find(bytes, text.as_bytes()).is_some()
 }

@@ -162,6 +162,21 @@ async fn y2_the_cli_is_found_in_the_usual_places_with_a_bare_path() {
     rest.ask(&id, "hello").await;
 }
 
+/// The one that ran before is gone.
+#[tokio::test]
+async fn the_version_is_that_of_the_new_process_before_its_first_turn() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, "a", json!({ "version": "2.1.300" })).await;
+    rest.ask(&id, "hello").await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    body(&daemon, "a", json!({ "version": "2.1.400" }), json!({}));
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(rest.session(&id).await["cli"]["version"], "2.1.400");
+}
+
 #[tokio::test]
 async fn y5_another_version_of_the_cli_is_noted_and_a_missing_flag_is_told() {
     let daemon = TestDaemon::with_fake()
