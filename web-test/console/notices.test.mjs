@@ -148,6 +148,8 @@ test('notices are offered after a decision that waited over 30 s, once, and one 
   await page.addInitScript(() => { const { now } = Date; Date.now = () => now() + 40_000; });
   await decided('late');
   await offer.waitFor();
+  const [over, box] = [await page.locator('.toast').first().boundingBox(), await page.locator('.composer').boundingBox()];
+  assert.ok(over.y + over.height <= box.y, 'the offer lies over the box');
   assert.deepEqual(await page.evaluate(() => globalThis.timesAsked), []);
   await page.getByRole('button', { name: 'Tell me' }).click();
   await until('the browser was asked', () => page.evaluate(() => globalThis.timesAsked.length === 1 && globalThis.timesAsked[0]));
