@@ -15,6 +15,7 @@ mod logins;
 mod manual;
 mod messages;
 mod open;
+mod options;
 mod output;
 mod reach;
 mod rebuild;
@@ -123,6 +124,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::Resume(resume) => sessions::resume(&client, output, &resume).await,
         Command::Model(setting) => sessions::setting(&client, output, &setting, sessions::Of::Model).await,
         Command::Mode(setting) => sessions::setting(&client, output, &setting, sessions::Of::Mode).await,
+        Command::Options(options) => options::options(&client, output, &options).await,
         Command::Status => sessions::status(&client, output).await,
         Command::Fork(fork) => sessions::fork(&client, output, &fork).await,
         Command::Rm(rm) => sessions::rm(&client, &rm).await,

@@ -17,6 +17,7 @@ mod dto;
 mod entity_tag;
 mod error;
 mod examination;
+mod expected;
 mod export;
 mod extract;
 mod find;

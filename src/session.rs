@@ -44,7 +44,7 @@ mod warm;
 pub use actor::{SessionParts, SessionSettings, open};
 pub use admission::{Admission, Admitted, Limits, Place, Refusal, StartTurn};
 pub use approvals::kind_of_tool;
-pub use choices::{ChoicesError, Kept};
+pub use choices::{ChoicesError, Kept, SaidAnew};
 pub use clients::Newcomer;
 pub use conversations::Conversations;
 pub use desk::{DeskTimes, Routes, name_of_client, own_hooks};

@@ -46,8 +46,8 @@ pub use error::StoreError;
 pub use idempotency::{EndedRequest, KeptAnswer, KeyedEnd, KeyedRequest, RequestDigest, RequestKey};
 pub use logins::LoginRow;
 pub use model::{
-    ApprovalFilter, ApprovalRow, CliSessionSpan, EndOfTurn, MetaPatch, NewSession, PromptRow, RunEnd, RunRow,
-    SessionFilter, SessionRow, TodoRow, UsageGroup, UsageQuery, UsageRow,
+    ApprovalFilter, ApprovalRow, CliSessionSpan, EndOfTurn, MetaPatch, NewSession, OptionsWrite, PromptRow,
+    RunEnd, RunRow, SessionFilter, SessionRow, TodoRow, UsageGroup, UsageQuery, UsageRow,
 };
 pub use page::{BadLimit, Page, PageRequest};
 pub use session_file::{SESSION_FILE, SessionFile};
@@ -166,7 +166,7 @@ impl Store {
         }
     }
 
-    /// Changes title, tag or labels. A change that changes something counts as activity at `at`.
+    /// Changes title, tag, labels or options. A change that changes something counts as activity at `at`.
     pub async fn update_meta(
         &self,
         id: SessionId,
@@ -266,9 +266,15 @@ impl Store {
         known(id, found)
     }
 
-    /// Puts these launch options in the place of those that a session has.
-    pub async fn set_options(&self, id: SessionId, options: String) -> Result<(), StoreError> {
-        let found = self.writer.run(Edit::SetOptions { id, options }).await?;
+    /// Puts these launch options in the place of those that a session has; `OptionsMoved` when it has others than they were made of.
+    pub async fn set_options(&self, id: SessionId, write: OptionsWrite) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::SetOptions { id, write }).await?;
+        known(id, found)
+    }
+
+    /// A process is started with the options of a session as they are stored.
+    pub async fn take_options(&self, id: SessionId) -> Result<(), StoreError> {
+        let found = self.writer.run(Edit::TakeOptions(id)).await?;
         known(id, found)
     }
 

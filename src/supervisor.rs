@@ -29,6 +29,7 @@ mod registry;
 mod removal;
 mod requests;
 mod restart;
+mod resume_point;
 mod rules;
 mod session_files;
 mod settings;
@@ -36,6 +37,7 @@ mod settings_file;
 mod strangers;
 mod tether;
 mod transcript;
+mod update;
 mod view;
 mod warm;
 mod webhooks;
@@ -72,7 +74,10 @@ pub use lost::LostDatabase;
 pub use offers::{Offer, Offered};
 pub use prompt_queue::{PromptQueue, queued};
 pub use rebuild::{RebuildError, RebuildProgress, Rebuilt, rebuild, remove_half_made};
-pub use requests::{AboutMessage, Accepted, Content, CreateSession, ForkSession, Host, NewMessage};
+pub use requests::{
+    AboutMessage, Accepted, Content, CreateSession, ForkSession, Host, NewMessage, ResumePoint, Resumed,
+    SessionChange,
+};
 pub use rules::RuleTest;
 pub use session_files::sessions_without_file;
 pub use settings::{ParkSettings, Simulator, SupervisorSettings, database_file};
@@ -175,7 +180,7 @@ impl Supervisor {
         if let Err(missing) = supervisor
             .shared
             .cli
-            .look(&supervisor.shared.settings, None)
+            .look(&supervisor.shared.settings, None, None)
             .await
         {
             tracing::warn!(searched = ?missing.searched, "no claude CLI was found");
@@ -339,6 +344,14 @@ impl Supervisor {
         newcomer: Newcomer,
     ) -> Result<Attachment, SupervisorError> {
         Ok(self.handle(id).await?.attach(after, newcomer).await?)
+    }
+
+    /// Changes a session; its process does not notice. The transcript of the conversation is told of a title and a tag, where there is one.
+    ///
+    /// # Errors
+    /// `SessionNotFound`, `InvalidOption`, `RevisionDiffers`, `Store`. Then nothing is changed.
+    pub async fn update(&self, id: SessionId, change: SessionChange) -> Result<SessionView, SupervisorError> {
+        update::update(self, id, change).await
     }
 
     /// Attaches the program that the process was started for.

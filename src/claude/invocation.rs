@@ -34,6 +34,8 @@ pub enum Start {
         id: CliSessionId,
         /// The message after which it goes on, when not at its end.
         at: Option<Uuid>,
+        /// The prompt of the turn that alone may be behind that message, or the CLI refuses.
+        drops: Option<Uuid>,
     },
     /// A new one that begins as a copy of a stored one.
     Fork {
@@ -61,6 +63,14 @@ impl Start {
             Self::New { .. } => Self::New { id },
             Self::Fork { parent, at, .. } => Self::Fork { parent, id, at },
             Self::Resume { .. } => self,
+        }
+    }
+
+    /// The message after which a stored conversation goes on.
+    pub const fn goes_on_at(&self) -> Option<Uuid> {
+        match self {
+            Self::Resume { at, .. } => *at,
+            Self::New { .. } | Self::Fork { .. } => None,
         }
     }
 
@@ -199,9 +209,10 @@ impl Build<'_> {
     fn start(&mut self, start: &Start) {
         match start {
             Start::New { id } => self.flag("session-id", id),
-            Start::Resume { id, at } => {
+            Start::Resume { id, at, drops } => {
                 self.flag("resume", id);
                 self.optional_flag("resume-session-at", at.as_ref());
+                self.optional_flag("resume-drops-turn", drops.as_ref());
             }
             Start::Fork { parent, id, at } => {
                 self.flag("resume", parent);

@@ -3,11 +3,13 @@
 //! The fields follow the official SDK's options (snake case). On purpose they differ from it in these points:
 //! an omitted `system_prompt` is the CLI's own default prompt and not an empty one; permission prompts go to the
 //! daemon's clients unless `permission_prompts` says otherwise; paths are absolute; `sandbox` and a `sandbox` block in
-//! `settings` are not merged but refused; `env` adds to the child's environment and does not replace it.
+//! `settings` are not merged but refused; `env` adds to the child's environment and replaces it with `replace_env` alone;
+//! `executable` is a name of the configuration and no path.
 
 mod callbacks;
 mod check;
 mod format;
+pub mod patch;
 mod values;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use callbacks::{Hook, HookTarget, McpTarget, OnFailure, SdkMcpServer};
 pub use check::{InvalidOption, Policy};
 pub(super) use check::{is_name, is_one_line};
+pub use patch::OptionsPatch;
 pub use values::{
     Effort, PermissionMode, PermissionPrompts, Plugin, PluginKind, PresetName, PresetTag, PreviewFormat,
     PromptText, SettingSource, Settings, Skills, SkillsAll, SystemPrompt, SystemPromptSpec, Thinking,
@@ -254,6 +257,10 @@ pub struct LaunchOptions {
     pub persist_session: Option<bool>,
 
     // The process.
+    /// The program of the CLI: a name of `claude.executables` in the daemon's configuration. Default: the daemon's CLI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9._-]+$")]
+    pub executable: Option<String>,
     /// Whether the CLI logs its doings. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub debug: Option<bool>,
@@ -264,6 +271,10 @@ pub struct LaunchOptions {
     /// Variables to add to the process's environment. Values are never given back. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
+    /// Whether `env` takes the place of what the process would get of the daemon's environment, `PATH` and `HOME` among it. The variables
+    /// of `claude.env` in the configuration stay. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replace_env: Option<bool>,
     /// More flags by name (without dashes); `null` for a flag without a value. Needs the daemon's permission.
     /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]

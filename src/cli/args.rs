@@ -180,6 +180,8 @@ pub(super) enum Command {
     Model(Setting),
     /// Show or change when a session asks before a tool runs: default, acceptEdits, plan, ...
     Mode(Setting),
+    /// Show or change the launch options of a session, for its next start.
+    Options(Options),
     /// Copy a session: the copy goes on by itself, the original stays as it is.
     Fork(Fork),
     /// Delete a session with its journal. A running one is stopped first.
@@ -296,6 +298,17 @@ pub(super) struct Setting {
 
     /// The new value; without it the one that holds is shown.
     pub(super) value: Option<String>,
+}
+
+/// `options`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Options {
+    /// Session: id, unique beginning of it, or `last`.
+    pub(super) session: String,
+
+    /// New values, such as `effort=low` or `max_budget_usd=20`; the value is JSON, or else a text, and `null` takes the option away.
+    #[arg(value_name = "NAME=VALUE")]
+    pub(super) changes: Vec<String>,
 }
 
 /// `serve`

@@ -177,6 +177,11 @@ impl Client {
             .await
     }
 
+    pub(super) async fn patch(&self, path: &[&str], body: &Value) -> Result<Value, CliError> {
+        self.send(Method::PATCH, self.url(path, &[])?, Some(body), REQUEST_TIMEOUT)
+            .await
+    }
+
     pub(super) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, CliError> {
         self.send(Method::POST, self.url(path, &[])?, Some(body), REQUEST_TIMEOUT)
             .await

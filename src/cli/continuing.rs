@@ -83,12 +83,14 @@ fn nothing(cwd: &str, unable: Option<&Value>) -> CliError {
 /// Whether a message to this session would have a turn, after a resume if it has no process.
 fn can_go_on(session: &Value) -> bool {
     let state = view::text(session, &["state"]);
-    let ways_out = view::list(session, &["ways_out"]);
+    let ways_out = view::list(session, &["ways_out"]).iter();
+    // Nobody is asked for options here.
+    let ways_out: Vec<_> = ways_out.filter(|way| *way != "change_options").collect();
     let has_turns = view::number(session, &["turns"]).is_some_and(|turns| turns > 0);
     if ways_out.is_empty() && state == "failed" && !(was_refused(session) && has_turns) {
         return false;
     }
-    if !ways_out.is_empty() && !ways_out.iter().any(|way| way == "resume") {
+    if !ways_out.is_empty() && !ways_out.iter().any(|way| *way == "resume") {
         return false;
     }
     let dollars = |path: &[&str]| view::at(session, path).and_then(Value::as_f64);

@@ -11,6 +11,8 @@ use super::{Problem, check_absolute, is_plain};
 pub struct Claude {
     /// The CLI's executable; unset = it is searched.
     pub bin: Option<PathBuf>,
+    /// Programs of the CLI by the names that sessions ask for.
+    pub executables: BTreeMap<String, PathBuf>,
     /// Names of variables of the daemon's environment that sessions get beside the built-in list; `*` stands for
     /// anything.
     pub env_allow: Vec<String>,
@@ -29,6 +31,16 @@ impl Claude {
             if bin.components().count() != 1 {
                 check_absolute(problems, "claude.bin", bin);
             }
+        }
+        for (name, path) in &self.executables {
+            let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            if name.is_empty() || name.len() > 64 || !name.chars().all(is_of_name) {
+                problems.push(Problem::new(
+                    "claude.executables",
+                    format!("{name:?} is no name: letters, digits, \".\", \"_\" and \"-\", at most 64"),
+                ));
+            }
+            check_absolute(problems, "claude.executables", path);
         }
         for dir in &self.path_extra {
             check_absolute(problems, "claude.path_extra", dir);

@@ -224,6 +224,10 @@ impl Layers {
         for (key, value) in &mut self.values {
             if is_path(key) {
                 expand_home(value, self.home.as_deref());
+            } else if let ("claude.executables", Value::Object(programs)) = (key.as_str(), &mut *value) {
+                programs
+                    .values_mut()
+                    .for_each(|path| expand_home(path, self.home.as_deref()));
             } else if key == "warm.profiles"
                 && let Value::Array(profiles) = value
             {

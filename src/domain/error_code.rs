@@ -171,6 +171,9 @@ codes! {
     SessionNotFound, "session_not_found", final, none,
         "There is no session with this id",
         "GET /v1/sessions lists the sessions.";
+    RevisionDiffers, "revision_differs", final, none,
+        "The session was edited since",
+        "Look at what changed in it, and name the 'revision' that it has now.";
     SessionNotLive, "session_not_live", final, none,
         "The session has no process",
         "Resume the session first.";
@@ -200,7 +203,7 @@ codes! {
         "Resume it with fresh: true, which begins a new conversation with the same settings.";
     BudgetSpent, "budget_spent", final, none,
         "The session has cost what it may cost",
-        "Fork the session: a fork has the limit anew.";
+        "Raise max_budget_usd among the session's options, or fork it: a fork has the limit anew.";
     ConversationInUse, "conversation_in_use", retry, none,
         "Another process works on the session's conversation",
         "End that process, or fork the session.";
@@ -220,8 +223,11 @@ codes! {
         "The session has no message with this id",
         "Take the 'uuid' of a message that GET .../messages lists.";
     MessageNotForkable, "message_not_forkable", final, none,
-        "No fork can begin at this message",
+        "No conversation can go on from this message",
         "Take a message of the main conversation that is not older than its last compaction.";
+    ResumeRejected, "resume_rejected", final, effect,
+        "More is behind the message than the turn that was to be dropped",
+        "Resume the session without 'at': nothing is lost. Then look at what came behind the message.";
     TooManySessions, "too_many_sessions", retry, none,
         "As many sessions have a process as the limit allows",
         "Stop a session, or raise the named limit.";

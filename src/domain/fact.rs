@@ -1,5 +1,7 @@
 //! Owns the facts that a session's journal gives to the store: the contract between `session` and `store`.
 
+use uuid::Uuid;
+
 use super::{
     AgentKind, Approval, ApprovalId, CliSessionId, FailReason, LastLine, Parked, PromptState, PromptUuid,
     RateLimit, Resolution, RunExit, RunId, Seq, SessionId, SessionState, StartMode, TaskNews, Timestamp,
@@ -40,6 +42,8 @@ pub enum Fact {
         mode: StartMode,
         /// The kind of agent; absent in records of older versions.
         agent: Option<AgentKind>,
+        /// The message after which it goes on with the conversation, when not at its end.
+        resume_at: Option<Uuid>,
         seq: Seq,
         at: Timestamp,
     },
@@ -114,6 +118,8 @@ pub enum Chosen {
     Model(Option<String>),
     /// `max_thinking_tokens`.
     MaxThinkingTokens(Option<u32>),
+    /// The permission mode, which the CLI reports as well when it is another one.
+    PermissionMode,
 }
 
 /// The CLI's running totals of one conversation.

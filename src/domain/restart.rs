@@ -302,33 +302,36 @@ pub enum WayOut {
     FreshStart,
     /// The conversation goes on: a resume.
     Resume,
+    /// The launch options are changed, by a `PATCH` of the session, and then it is resumed.
+    ChangeOptions,
 }
 
-/// The ways out of a state, best first; the first of them works.
+/// The ways out of a state, best first; the first of them works, a change of options once it is the right one.
 ///
 /// Only a failed session needs one, and one whose conversation the model refuses. `is_kept` says whether the CLI keeps the
-/// conversation, `can_be_copied` whether it has kept some of it.
+/// conversation, `can_be_copied` whether it has kept some of it, `is_mended` whether options were changed since.
 pub fn ways_out(
     state: SessionState,
     reason: Option<&FailReason>,
     turns: u64,
     is_kept: bool,
     can_be_copied: bool,
+    is_mended: bool,
 ) -> Vec<WayOut> {
-    use WayOut::{Fork, FreshStart, Resume};
+    use WayOut::{ChangeOptions, Fork, FreshStart, Resume};
     let code = reason.map(|reason| reason.code.as_str()).unwrap_or_default();
     let ways: &[WayOut] = match (state, code) {
-        (SessionState::Failed, FailReason::CONVERSATION_NOT_FOUND | FailReason::MESSAGE_NOT_FOUND) => {
-            &[FreshStart]
-        }
+        (SessionState::Failed, FailReason::CONVERSATION_NOT_FOUND) => &[FreshStart],
+        // With a turn in it, it goes on at its end.
+        (SessionState::Failed, FailReason::MESSAGE_NOT_FOUND) if turns == 0 => &[FreshStart],
         // A fork has the limit anew. A conversation that is not kept cannot be forked.
-        (SessionState::Failed, FailReason::BUDGET_SPENT) if is_kept => &[Fork],
-        (SessionState::Failed, FailReason::BUDGET_SPENT) => &[],
-        // No start works before somebody mends what the reason names.
+        (SessionState::Failed, FailReason::BUDGET_SPENT) if !is_mended && is_kept => &[ChangeOptions, Fork],
+        (SessionState::Failed, FailReason::BUDGET_SPENT) if !is_mended => &[ChangeOptions],
+        // No start works before somebody mends what the reason names: an option, or something beside the session.
         (SessionState::Failed, FailReason::START_FAILED | FailReason::PERMISSION_MODE_REFUSED)
-            if reason.is_some_and(is_lasting) =>
+            if !is_mended && reason.is_some_and(is_lasting) =>
         {
-            &[]
+            &[ChangeOptions]
         }
         (SessionState::Failed, _) if !is_kept && turns > 0 => &[FreshStart],
         // A process that forks it begins by going on with it.
@@ -397,6 +400,7 @@ pub fn is_lasting(reason: &FailReason) -> bool {
         | FailReason::CONVERSATION_TAKEN
         | FailReason::CONVERSATION_UNUSABLE
         | FailReason::MESSAGE_NOT_FOUND
+        | FailReason::RESUME_REJECTED
         | FailReason::CONVERSATION_IN_USE
         | FailReason::CHOICES_NOT_RESTORED
         | "start_timed_out"
@@ -624,14 +628,31 @@ mod tests {
 
     #[test]
     fn ways_out_fit_the_failure() {
-        use WayOut::{Fork, FreshStart, Resume};
-        let ways = |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, true, turns > 0);
-        let ways_of_unkept =
-            |code, turns| ways_out(SessionState::Failed, Some(&reason(code)), turns, false, false);
+        use WayOut::{ChangeOptions, Fork, FreshStart, Resume};
+        let ways = |code, turns| {
+            ways_out(
+                SessionState::Failed,
+                Some(&reason(code)),
+                turns,
+                true,
+                turns > 0,
+                false,
+            )
+        };
+        let ways_of_unkept = |code, turns| {
+            ways_out(
+                SessionState::Failed,
+                Some(&reason(code)),
+                turns,
+                false,
+                false,
+                false,
+            )
+        };
         assert_eq!(ways("conversation_unusable", 2), [Fork, FreshStart, Resume]);
         let deadly = given_up(2, 2, 2, reason("cli_exited"));
         assert_eq!(
-            ways_out(SessionState::Failed, Some(&deadly), 2, true, true),
+            ways_out(SessionState::Failed, Some(&deadly), 2, true, true, false),
             [FreshStart, Fork, Resume]
         );
         assert_eq!(ways("crash_loop", 2), [Resume, Fork, FreshStart]);
@@ -641,26 +662,31 @@ mod tests {
         assert_eq!(ways("start_failed", 0), [Resume, FreshStart]);
         assert_eq!(ways("conversation_not_found", 2), [FreshStart]);
         assert_eq!(ways("message_not_found", 0), [FreshStart]);
-        assert!(
-            ways("permission_mode_refused", 2).is_empty(),
-            "each start asks for the same mode"
-        );
-        assert_eq!(ways("budget_spent", 2), [Fork]);
-        assert!(ways_of_unkept("budget_spent", 2).is_empty());
+        // Each start asks for the same.
+        assert_eq!(ways("permission_mode_refused", 2), [ChangeOptions]);
+        assert_eq!(ways("budget_spent", 2), [ChangeOptions, Fork]);
+        assert_eq!(ways_of_unkept("budget_spent", 2), [ChangeOptions]);
+        let mended = |code| ways_out(SessionState::Failed, Some(&reason(code)), 2, true, true, true);
+        for code in ["permission_mode_refused", "budget_spent"] {
+            assert_eq!(mended(code), [Resume, Fork, FreshStart]);
+        }
         assert_eq!(ways_of_unkept("conversation_not_kept", 2), [FreshStart]);
         assert_eq!(ways_of_unkept("cli_killed", 2), [FreshStart]);
         assert_eq!(ways_of_unkept("start_failed", 0), [Resume, FreshStart]);
-        assert!(ways_out(SessionState::Stopped, None, 2, true, true).is_empty());
+        assert!(ways_out(SessionState::Stopped, None, 2, true, true, false).is_empty());
         let unusable = reason("conversation_unusable");
         assert_eq!(
-            ways_out(SessionState::Idle, Some(&unusable), 2, true, true),
+            ways_out(SessionState::Idle, Some(&unusable), 2, true, true, false),
             [Fork, FreshStart]
         );
         let refused = FailReason {
             code: "start_failed".to_owned(),
             detail: format!("{REFUSED_TO_START}: no sandbox"),
         };
-        assert!(ways_out(SessionState::Failed, Some(&refused), 2, true, true).is_empty());
+        assert_eq!(
+            ways_out(SessionState::Failed, Some(&refused), 2, true, true, false),
+            [ChangeOptions]
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::ErrorCode;
 pub struct FailReason {
     /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`, `conversation_taken`,
     /// `conversation_not_kept`, `budget_spent`, `cli_exited`, `cli_killed`, `keeper_lost`, `permission_mode_refused`,
-    /// `choices_not_restored`, `cli_silent`, `stdout_closed`, `message_not_found`; after restarts that did not help `crash_loop`, or
+    /// `choices_not_restored`, `cli_silent`, `stdout_closed`, `message_not_found`, `resume_rejected`; after restarts that did not help `crash_loop`, or
     /// `conversation_unusable` when the CLI died each time it went on with the conversation. That one is also the reason of a
     /// session whose model API refuses the conversation again and again.
     pub code: String,
@@ -46,6 +46,8 @@ impl FailReason {
     pub const BUDGET_SPENT: &'static str = ErrorCode::BudgetSpent.as_str();
     /// The code of a fork at a message that its conversation does not have.
     pub const MESSAGE_NOT_FOUND: &'static str = ErrorCode::MessageNotFound.as_str();
+    /// The code of a start that would drop more of the conversation than was said.
+    pub const RESUME_REJECTED: &'static str = ErrorCode::ResumeRejected.as_str();
     /// The code of a start whose conversation another process has.
     pub const CONVERSATION_IN_USE: &'static str = ErrorCode::ConversationInUse.as_str();
     /// The code of a session whose CLI opened a conversation of another session.

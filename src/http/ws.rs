@@ -43,6 +43,7 @@ use crate::{
     auth::{Shown, Tenure, Tokens},
     domain::{ClientId, Role, SessionId, Timestamp},
     session::{Attachment, ClientInbox, Newcomer},
+    supervisor::Resumed,
 };
 use client::{Client, Inbox};
 use close::Close;
@@ -450,7 +451,7 @@ async fn relay(
     let supervisor = state.supervisor();
     let live = supervisor.session(id).await.map_err(failed)?.live;
     if ndjson::is_over(live.state) && params.resume == Some(true) {
-        supervisor.resume(id, false).await.map_err(failed)?;
+        supervisor.resume(id, Resumed::default()).await.map_err(failed)?;
     }
     let attachment = supervisor
         .attach(

@@ -9,6 +9,7 @@ mod kept;
 mod line;
 mod restore;
 mod rules;
+mod yields;
 
 use std::{
     io,
@@ -18,7 +19,7 @@ use std::{
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlResponse, LaunchOptions, glance, hooks::HookMatcher},
+    claude::{ControlResponse, glance, hooks::HookMatcher},
     domain::{ClientId, ErrorCode, PromptUuid, RunId, Seq, TurnEnd},
     journal::{read_beside, replace_beside},
 };
@@ -28,6 +29,7 @@ pub(super) use effort::{COMMAND_CHARS, is_effort_command};
 pub use kept::Kept;
 pub(super) use line::{choice_of, is_named_client, secret_line};
 pub(super) use restore::{RestoreFailure, Restoring, is_step, tolerates};
+pub use yields::SaidAnew;
 
 /// The name of the file.
 const FILE: &str = "choices.json";
@@ -311,9 +313,9 @@ impl Choices {
         Ok(())
     }
 
-    /// A process is to have these launch options: what was set about the same before counts no more.
-    pub(super) fn give_way(&mut self, options: &LaunchOptions) {
-        self.change(|kept| kept.give_way(options));
+    /// Launch options were said anew: what was set about the same before counts no more.
+    pub(super) fn give_way(&mut self, said: &SaidAnew) {
+        self.change(|kept| kept.give_way(said));
     }
 
     /// Whether the file cannot be read, or is gone.

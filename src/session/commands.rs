@@ -64,8 +64,8 @@ impl Actor {
                 reply.send(self.choices(fresh)).ok();
             }
             Command::TellQueue { queue } => self.clients.tell_queue(&queue),
-            Command::GiveWay { options, reply } => {
-                self.controls.choices.give_way(&options);
+            Command::GiveWay { said, reply } => {
+                self.controls.choices.give_way(&said);
                 // The asker may have left.
                 reply.send(Ok(())).ok();
             }

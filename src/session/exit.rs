@@ -150,6 +150,8 @@ pub(super) fn rest_after(
             FailReason::CONVERSATION_NOT_FOUND
         } else if said.contains("No message found") {
             FailReason::MESSAGE_NOT_FOUND
+        } else if said.contains("Resume rejected by --resume-drops-turn") {
+            FailReason::RESUME_REJECTED
         } else if said.contains("already in use") {
             FailReason::CONVERSATION_IN_USE
         } else if resumed && said_error.is_some_and(SaidError::refuses_conversation) {

@@ -271,6 +271,7 @@ mod tests {
             earlier_session_id: None,
             restores: Vec::new(),
             left_out: Vec::new(),
+            resume_at: None,
             has_choices: None,
         });
         let mut push = |source: Source, by: Option<&str>, data: &str| {

@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     claude::{
-        BadAnswer, ControlResponse, LaunchOptions,
+        BadAnswer, ControlResponse,
         answer::{self, QuestionAnswers},
         options::PermissionMode,
     },
@@ -22,7 +22,7 @@ use crate::{
 };
 
 use super::{
-    Claim, ClientFrame, Kept, LiveView, Newcomer, Roots, Routes, SessionError, admission::Admitted,
+    Claim, ClientFrame, Kept, LiveView, Newcomer, Roots, Routes, SaidAnew, SessionError, admission::Admitted,
     clients::Question, park::WakeFailure,
 };
 
@@ -103,6 +103,8 @@ pub struct Launch {
     pub restores: Vec<String>,
     /// What it is started for.
     pub occasion: Occasion,
+    /// The message after which the conversation goes on, when not at its end.
+    pub resume_at: Option<uuid::Uuid>,
 }
 
 /// What a process is started for. What the daemon decided itself may be void by the time there is room for it.
@@ -178,7 +180,7 @@ pub(super) enum Command {
         queue: Arc<[QueuedPrompt]>,
     },
     GiveWay {
-        options: Box<LaunchOptions>,
+        said: SaidAnew,
         reply: Reply<()>,
     },
     SetRules {
@@ -493,13 +495,12 @@ impl SessionHandle {
         self.commands.send(Command::TellQueue { queue }).await.ok();
     }
 
-    /// A host goes on with these launch options: they count and no earlier choice does that is about the same.
+    /// Launch options were said anew: they count and no earlier choice does that is about the same.
     ///
     /// # Errors
     /// `Ended` when the session is gone.
-    pub async fn give_way(&self, options: LaunchOptions) -> Result<(), SessionError> {
-        let options = Box::new(options);
-        self.ask(|reply| Command::GiveWay { options, reply }).await
+    pub async fn give_way(&self, said: SaidAnew) -> Result<(), SessionError> {
+        self.ask(|reply| Command::GiveWay { said, reply }).await
     }
 
     /// Puts these in the place of the session's own rules. What is pending is looked at again.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::domain::{
     AgentKind, ApprovalId, ApprovalKind, ApprovalState, CliSessionId, FailReason, ParkReason, Parked,
@@ -143,6 +144,9 @@ pub(super) struct RunStarted {
     /// The directories that it does not get, as they are outside of the roots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_out: Vec<String>,
+    /// The message after which the conversation goes on: the process knows nothing of what came behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) resume_at: Option<Uuid>,
 }
 
 /// How a process that was started in advance became a session's.

@@ -236,6 +236,7 @@ impl Actor {
                 Occasion::Asked => None,
             },
             earlier_session_id: self.machine.earlier_id_of(launch.cli_session),
+            resume_at: launch.resume_at,
         });
         launch.plan.start_note = String::from_utf8_lossy(&note.to_json()).into_owned();
         let program = self.settings.keeper_program.clone();

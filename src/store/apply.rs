@@ -8,6 +8,7 @@ mod money;
 pub(super) use money::{charged, set_total};
 
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
+use uuid::Uuid;
 
 use super::{
     PROMPT_TEXT_CHARS, QueryError,
@@ -71,6 +72,8 @@ struct Session {
     cli_version: Option<String>,
     model: Option<String>,
     permission_mode: Option<String>,
+    mode_of_options: bool,
+    resume_at: Option<Uuid>,
     updated_at: Timestamp,
     projected_seq: Seq,
     turns: u64,
@@ -93,7 +96,7 @@ impl Session {
                 updated_at, projected_seq, turns, cost_nanos, unknown_cost_turns, input_tokens, output_tokens,
                 cache_read_tokens, cache_creation_tokens, last_prompt, parked, agent,
                 last_line, last_turn_seq, seen_seq, first_prompt, cache_creation_5m_tokens, cache_creation_1h_tokens,
-                web_searches
+                web_searches, mode_of_options, resume_at
              FROM sessions WHERE id = ?1",
         )
         .bind(id.to_string())
@@ -119,6 +122,8 @@ impl Session {
             cli_version: columns.get("cli_version")?,
             model: columns.get("model")?,
             permission_mode: columns.get("permission_mode")?,
+            mode_of_options: columns.get("mode_of_options")?,
+            resume_at: columns.parsed_opt("resume_at")?,
             updated_at: columns.time("updated_at")?,
             projected_seq: columns.seq("projected_seq")?,
             turns: columns.count("turns")?,
@@ -141,7 +146,8 @@ impl Session {
                 cost_nanos = ?13, unknown_cost_turns = ?14, input_tokens = ?15, output_tokens = ?16,
                 cache_read_tokens = ?17, cache_creation_tokens = ?18, last_prompt = ?19, parked = ?20, agent = ?21,
                 last_line = ?22, last_turn_seq = ?23, seen_seq = max(seen_seq, ?24),
-                first_prompt = ?25, cache_creation_5m_tokens = ?26, cache_creation_1h_tokens = ?27, web_searches = ?28
+                first_prompt = ?25, cache_creation_5m_tokens = ?26, cache_creation_1h_tokens = ?27, web_searches = ?28,
+                mode_of_options = ?29, resume_at = ?30
              WHERE id = ?1",
         )
         .bind(self.id.to_string())
@@ -172,6 +178,8 @@ impl Session {
         .bind(integer(self.usage.cache_creation_5m_input_tokens))
         .bind(integer(self.usage.cache_creation_1h_input_tokens))
         .bind(integer(self.usage.web_search_requests))
+        .bind(self.mode_of_options)
+        .bind(self.resume_at.map(|at| at.to_string()))
         .execute(connection)
         .await?;
         Ok(())
@@ -204,11 +212,13 @@ impl Session {
                 id,
                 mode,
                 agent,
+                resume_at,
                 seq,
                 at,
             } => {
                 // The first run decides for all.
                 self.agent = self.agent.or(agent);
+                self.resume_at = resume_at;
                 self.run_started(connection, id, mode, seq, at).await
             }
             Fact::RunReady { id, cli_version, at } => self.run_ready(connection, id, cli_version, at).await,
@@ -224,9 +234,15 @@ impl Session {
                 self.model = Some(model);
                 Ok(())
             }
-            Fact::Chosen(chosen) => option_chosen(connection, self.id, chosen).await,
+            Fact::Chosen(chosen) => {
+                self.mode_of_options &= chosen != Chosen::PermissionMode;
+                option_chosen(connection, self.id, chosen).await
+            }
             Fact::Renamed(title) => renamed(connection, self.id, &title).await,
             Fact::PermissionMode(mode) => {
+                if self.permission_mode.as_deref() != Some(&mode) {
+                    self.mode_of_options = false;
+                }
                 self.permission_mode = Some(mode);
                 Ok(())
             }
@@ -271,6 +287,7 @@ impl Session {
         if self.cli_session_id == id {
             return Ok(());
         }
+        self.resume_at = None;
         self.cli_session_id = id;
         sqlx::query(
             "INSERT INTO cli_sessions (session_id, position, cli_session_id, from_at)
@@ -347,6 +364,10 @@ impl Session {
         if state != PromptState::Interrupted {
             self.worked(at);
         }
+        if state == PromptState::Started {
+            // What is said from here on is the end of the conversation.
+            self.resume_at = None;
+        }
         sqlx::query(
             "INSERT INTO prompts (session_id, uuid, state, text, seq, at, state_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
              ON CONFLICT (session_id, uuid) DO UPDATE SET state = excluded.state, state_at = excluded.state_at,
@@ -385,6 +406,7 @@ impl Session {
             return Ok(());
         }
         self.worked(turn.ended_at);
+        self.resume_at = None;
         self.happened
             .push(Happened::TurnEnded(Box::new(turn.clone()), self.cost_usd));
         self.last_turn_seq = self.last_turn_seq.max(turn.last_seq);
@@ -553,22 +575,26 @@ async fn renamed(connection: &mut SqliteConnection, id: SessionId, title: &str) 
     Ok(())
 }
 
-/// Makes a chosen model part of the options, which the next start applies. Options that are no JSON are left alone: a
-/// failure here would hold back all other facts of the session.
+/// Makes a choice part of the options, which the next start applies; the process has it. Options that are no JSON are left
+/// alone: a failure here would hold back all other facts of the session.
 async fn option_chosen(
     connection: &mut SqliteConnection,
     id: SessionId,
     chosen: Chosen,
 ) -> Result<(), QueryError> {
     let query = sqlx::query(
-        "UPDATE sessions SET options = CASE WHEN ?3 IS NULL THEN json_remove(options, ?2)
-            ELSE json_set(options, ?2, ?3) END
+        "UPDATE sessions SET
+            options = CASE WHEN ?3 IS NULL THEN json_remove(options, ?2) ELSE json_set(options, ?2, ?3) END,
+            started_options = CASE WHEN NOT ifnull(json_valid(started_options), 0) THEN started_options
+                WHEN ?3 IS NULL THEN json_remove(started_options, ?2) ELSE json_set(started_options, ?2, ?3) END
          WHERE id = ?1 AND json_valid(options)",
     )
     .bind(id.to_string());
     let query = match chosen {
         Chosen::Model(model) => query.bind("$.model").bind(model),
         Chosen::MaxThinkingTokens(tokens) => query.bind("$.max_thinking_tokens").bind(tokens),
+        // The row has the mode in a column.
+        Chosen::PermissionMode => return Ok(()),
     };
     query.execute(connection).await?;
     Ok(())

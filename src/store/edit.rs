@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::SqliteConnection;
 
 use super::{
-    MetaPatch, NewSession, QueryError, StoreError,
+    MetaPatch, NewSession, OptionsWrite, QueryError, StoreError,
     column::integer,
     idempotency,
     outbox::{self, Happened},
@@ -84,15 +84,36 @@ pub(super) async fn set_rules(
 pub(super) async fn set_options(
     connection: &mut SqliteConnection,
     id: SessionId,
-    options: &str,
+    write: &OptionsWrite,
 ) -> Result<bool, QueryError> {
-    let changed = sqlx::query("UPDATE sessions SET options = ?2 WHERE id = ?1")
-        .bind(id.to_string())
-        .bind(options)
-        .execute(connection)
-        .await?
-        .rows_affected();
+    let changed = sqlx::query(
+        "UPDATE sessions SET options = ?2, started_options = ifnull(started_options, options),
+            mode_of_options = mode_of_options OR ?4
+         WHERE id = ?1 AND options = ?3",
+    )
+    .bind(id.to_string())
+    .bind(&write.after)
+    .bind(&write.before)
+    .bind(write.sets_mode)
+    .execute(&mut *connection)
+    .await?
+    .rows_affected();
+    if changed == 0 && exists(connection, id).await? {
+        return Err(StoreError::OptionsMoved.into());
+    }
     Ok(changed > 0)
+}
+
+/// A process is started with the options as they are stored; `false` when the session is not there.
+pub(super) async fn take_options(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+) -> Result<bool, QueryError> {
+    sqlx::query("UPDATE sessions SET started_options = NULL WHERE id = ?1 AND started_options IS NOT NULL")
+        .bind(id.to_string())
+        .execute(&mut *connection)
+        .await?;
+    exists(connection, id).await
 }
 
 /// Says where a session works; `false` when it is not there.
@@ -173,10 +194,21 @@ pub(super) async fn update_meta(
     patch: MetaPatch,
     at: Timestamp,
 ) -> Result<bool, QueryError> {
-    if !exists(connection, id).await? {
+    let revision: Option<i64> = sqlx::query_scalar("SELECT revision FROM sessions WHERE id = ?1")
+        .bind(id.to_string())
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some(revision) = revision.map(|revision| u64::try_from(revision).unwrap_or_default()) else {
         return Ok(false);
+    };
+    if patch.revision.is_some_and(|expected| expected != revision) {
+        return Err(StoreError::RevisionDiffers(revision).into());
     }
     let mut changed = 0;
+    if let Some(write) = patch.options {
+        changed += 1;
+        set_options(connection, id, &write).await?;
+    }
     if let Some(title) = patch.title {
         changed += sqlx::query("UPDATE sessions SET title = ?2 WHERE id = ?1 AND title IS NOT ?2")
             .bind(id.to_string())

@@ -98,6 +98,12 @@ pub enum StoreError {
     /// Another session has the conversation.
     #[error("session {0} has this conversation")]
     ConversationTaken(SessionId),
+    /// The session was edited since it had the revision that a caller has seen.
+    #[error("the session has revision {0}")]
+    RevisionDiffers(u64),
+    /// Other launch options are stored than those that new ones were made of.
+    #[error("other launch options are stored meanwhile")]
+    OptionsMoved,
     /// The cursor was not made by this list.
     #[error("the cursor is not one of this list")]
     BadCursor,
@@ -124,8 +130,9 @@ impl StoreError {
             Self::UnknownSession(_) => ErrorCode::SessionNotFound,
             Self::BadCursor => ErrorCode::InvalidCursor,
             Self::Closed => ErrorCode::ShuttingDown,
+            Self::RevisionDiffers(_) => ErrorCode::RevisionDiffers,
             Self::ConversationTaken(_) => ErrorCode::ConversationTaken,
-            Self::ReadOnly { .. } | Self::Moved { .. } | Self::SessionFile { .. } => {
+            Self::ReadOnly { .. } | Self::Moved { .. } | Self::SessionFile { .. } | Self::OptionsMoved => {
                 ErrorCode::StorageUnavailable
             }
             error if error.is_transient() => ErrorCode::StorageUnavailable,

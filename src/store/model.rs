@@ -60,6 +60,14 @@ pub struct SessionRow {
     pub labels: BTreeMap<String, String>,
     /// The launch options as JSON text, as they were stored; a model that was chosen in a run is written into them.
     pub options: String,
+    /// The options that the last process was started with, if others are stored since.
+    pub started_options: Option<String>,
+    /// Whether the permission mode of the options was set later than the session came into the one that was reported last.
+    pub mode_of_options: bool,
+    /// Grows with each edit of what no journal says of the session.
+    pub revision: u64,
+    /// The message after which its conversation goes on, while nothing was said behind it.
+    pub resume_at: Option<Uuid>,
     /// What it has in place of the configuration's restart policy, as JSON text.
     pub restart: Option<String>,
     /// The session that this is a fork of; `None` once the parent is deleted.
@@ -169,6 +177,28 @@ pub struct MetaPatch {
     pub tag: Option<Option<String>>,
     /// The new labels; they replace all that were there.
     pub labels: Option<BTreeMap<String, String>>,
+    /// The new launch options.
+    pub options: Option<OptionsWrite>,
+    /// The revision that the session must have, or nothing is changed.
+    pub revision: Option<u64>,
+}
+
+/// Launch options in the place of those that are stored.
+#[derive(Clone)]
+pub struct OptionsWrite {
+    /// The ones that they were made of: others that are stored meanwhile are not lost.
+    pub before: String,
+    /// The new ones.
+    pub after: String,
+    /// Whether their permission mode, or that they have none, counts from the next start on.
+    pub sets_mode: bool,
+}
+
+/// Shows no values: they may be secret.
+impl std::fmt::Debug for OptionsWrite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OptionsWrite").finish_non_exhaustive()
+    }
 }
 
 /// One life of a CLI process.

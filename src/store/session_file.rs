@@ -63,6 +63,12 @@ pub struct SessionFile {
     pub first_prompt: Option<String>,
     /// The launch options.
     pub options: JsonText,
+    /// Those that the last process was started with, if others are stored since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_options: Option<JsonText>,
+    /// Whether their permission mode was set later than the session came into the one that was reported last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mode_of_options: bool,
     /// Its rules, in their order.
     pub rules: Vec<JsonText>,
     /// Its restart policy, in place of the configuration's.
@@ -220,6 +226,8 @@ impl SessionFile {
             labels: BTreeMap::new(),
             first_prompt: None,
             options: JsonText("{}".to_owned()),
+            started_options: None,
+            mode_of_options: false,
             rules: Vec::new(),
             restart: None,
             parent: None,

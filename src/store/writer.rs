@@ -7,8 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::{
-    EndedRequest, MetaPatch, NewSession, QueryError, RequestDigest, RequestKey, StoreError, apply, edit,
-    idempotency,
+    EndedRequest, MetaPatch, NewSession, OptionsWrite, QueryError, RequestDigest, RequestKey, StoreError,
+    apply, edit, idempotency,
     lists::List,
     logins::{self, LoginEdit},
     queue::{self, QueueEdit},
@@ -33,8 +33,9 @@ pub(super) enum Edit {
     },
     SetOptions {
         id: SessionId,
-        options: String,
+        write: OptionsWrite,
     },
+    TakeOptions(SessionId),
     SetCwd {
         id: SessionId,
         cwd: String,
@@ -92,6 +93,7 @@ impl Edit {
             Self::InsertSession(session) => Some(session.id),
             Self::UpdateMeta { id, .. }
             | Self::SetOptions { id, .. }
+            | Self::TakeOptions(id)
             | Self::SetCwd { id, .. }
             | Self::SetUntold { id, .. }
             | Self::SetSeen { id, .. }
@@ -312,7 +314,8 @@ async fn write_rows(
         Edit::PutOff { id, put_off } => edit::put_off(connection, id, put_off.as_ref()).await,
         Edit::Queue(id, edit) => queue::edit(connection, id, edit).await,
         Edit::SetRules { id, rules } => edit::set_rules(connection, id, &rules).await,
-        Edit::SetOptions { id, options } => edit::set_options(connection, id, &options).await,
+        Edit::SetOptions { id, write } => edit::set_options(connection, id, &write).await,
+        Edit::TakeOptions(id) => edit::take_options(connection, id).await,
         Edit::MarkFailed { id, reason, at } => edit::mark_failed(connection, id, &reason, at).await,
         Edit::DeleteSession(id) => {
             let forks = edit::forks(connection, &id).await?;

@@ -18,7 +18,9 @@ use super::{
     fork_history::{self, Branch, CopyError},
     fork_point::{self, Found},
     messages::read_options,
-    plan, transcript,
+    plan,
+    resume_point::pending_point,
+    transcript,
 };
 
 /// The outcome of a start that was to go on with a conversation.
@@ -174,7 +176,7 @@ impl Supervisor {
         let session = self.handle(row.id).await?;
         let reason = session.view().reason.clone();
         if reason.is_none_or(|reason| reason.code != FailReason::CONVERSATION_UNUSABLE) {
-            return Ok((conversation, None));
+            return Ok((conversation, pending_point(row)));
         }
         let answer = self
             .read_whole(row.id, move |dir, head| {
@@ -184,7 +186,7 @@ impl Supervisor {
         Ok((conversation, answer))
     }
 
-    async fn read_whole<T: Send + 'static>(
+    pub(super) async fn read_whole<T: Send + 'static>(
         &self,
         id: SessionId,
         read: impl FnOnce(&std::path::Path, Head) -> Result<T, crate::journal::ReadError> + Send + 'static,

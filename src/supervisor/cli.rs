@@ -1,6 +1,7 @@
 //! Owns which agent is started: the look-up of the CLI, its version, and the simulated agent where there is no CLI.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     path::PathBuf,
     sync::{Mutex, PoisonError},
@@ -47,6 +48,8 @@ pub struct CliMissing {
 pub(super) struct CliSource {
     /// The one that was found last. A daemon that has found one never falls back to the simulated agent.
     found: Mutex<Option<(CliFound, FileStamp)>>,
+    /// The programs of the configuration that were found, by their names.
+    named: Mutex<BTreeMap<String, (CliFound, FileStamp)>>,
     /// Held while it is looked for: many starts at once ask one process for its version, not one each.
     looking: tokio::sync::Mutex<()>,
 }
@@ -60,14 +63,18 @@ pub(super) fn stamp(path: &std::path::Path) -> FileStamp {
 }
 
 impl CliSource {
-    /// The program for a session of this kind, or for a new session.
+    /// The program for a session of this kind, or for a new session; with `executable` the one that the configuration calls so.
     pub(super) async fn look(
         &self,
         settings: &SupervisorSettings,
         kind: Option<AgentKind>,
+        executable: Option<&str>,
     ) -> Result<CliFound, CliMissing> {
         if kind == Some(AgentKind::Simulated) {
             return simulated(settings).ok_or(CliMissing { searched: Vec::new() });
+        }
+        if let Some(name) = executable {
+            return self.look_for_named(settings, name).await;
         }
         let missing = match self.look_for_cli(settings).await {
             Ok(found) => return Ok(found),
@@ -88,9 +95,36 @@ impl CliSource {
         if let Some(found) = self.unchanged() {
             return Ok(found);
         }
-        let found = find(settings).await?;
+        let found = find(settings, settings.claude_bin.as_deref()).await?;
         let known = (found.clone(), stamp(&found.path));
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        Ok(found)
+    }
+
+    /// The program that the configuration calls so, looked at again if it was replaced.
+    async fn look_for_named(
+        &self,
+        settings: &SupervisorSettings,
+        name: &str,
+    ) -> Result<CliFound, CliMissing> {
+        let Some(path) = settings.executables.get(name) else {
+            return Err(CliMissing { searched: Vec::new() });
+        };
+        let known = || {
+            let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+            named.get(name).cloned().and_then(unchanged)
+        };
+        if let Some(found) = known() {
+            return Ok(found);
+        }
+        let _looking = self.looking.lock().await;
+        if let Some(found) = known() {
+            return Ok(found);
+        }
+        let found = find(settings, Some(path)).await?;
+        let stamp = stamp(&found.path);
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        named.insert(name.to_owned(), (found.clone(), stamp));
         Ok(found)
     }
 
@@ -102,9 +136,7 @@ impl CliSource {
 
     /// The known one, if it is there as it was.
     fn unchanged(&self) -> Option<CliFound> {
-        let (found, then) = self.known()?;
-        let is_same = then.is_some() && stamp(&found.path) == then;
-        is_same.then_some(found)
+        unchanged(self.known()?)
     }
 
     fn known(&self) -> Option<(CliFound, FileStamp)> {
@@ -112,12 +144,18 @@ impl CliSource {
     }
 }
 
-async fn find(settings: &SupervisorSettings) -> Result<CliFound, CliMissing> {
+/// A program that was found, if it is there as it was.
+fn unchanged((found, then): (CliFound, FileStamp)) -> Option<CliFound> {
+    let is_same = then.is_some() && stamp(&found.path) == then;
+    is_same.then_some(found)
+}
+
+async fn find(settings: &SupervisorSettings, bin: Option<&std::path::Path>) -> Result<CliFound, CliMissing> {
     let variable = |name: &str| -> Option<OsString> {
         let found = settings.daemon_env.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| OsString::from(value))
     };
-    match binary::find(settings.claude_bin.as_deref(), &variable) {
+    match binary::find(bin, &variable) {
         Ok(found) => {
             let version = ask_version(&found.path, settings).await;
             let parsed = version.as_deref().and_then(binary::parse_version);

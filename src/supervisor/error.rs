@@ -152,13 +152,19 @@ pub enum SupervisorError {
     /// No message of the session has this id.
     #[error("the session has no message {0}")]
     MessageNotFound(Uuid),
-    /// No fork can begin at this message.
-    #[error("no fork can begin at message {message}: {why}")]
+    /// No conversation can go on from this message.
+    #[error("no conversation can go on from message {message}: {why}")]
     MessageNotForkable {
         /// Its id.
         message: Uuid,
         /// The reason.
         why: &'static str,
+    },
+    /// More is behind the message than the turn that was to be dropped.
+    #[error("{detail}")]
+    ResumeRejected {
+        /// The words of the CLI.
+        detail: String,
     },
     /// No CLI session with a transcript could be copied into another directory.
     #[error("a fork keeps the working directory of its parent")]
@@ -323,6 +329,7 @@ impl SupervisorError {
             Self::ConversationNotFound { .. } => C::ConversationNotFound,
             Self::MessageNotFound(_) => C::MessageNotFound,
             Self::MessageNotForkable { .. } => C::MessageNotForkable,
+            Self::ResumeRejected { .. } => C::ResumeRejected,
             Self::PromptConflict { .. } => C::PromptConflict,
             Self::Read(error) => error.code(),
             Self::Store(error) => error.code(),

@@ -18,14 +18,14 @@ use crate::{
     journal::{Head, ReadError},
     keeper::{self, Outsider, StdinLine},
     session::{
-        self, Admitted, AtRest, HostEnd, Kept, Launch, LiveView, Roots, Routes, SessionError, SessionHandle,
-        SessionParts, SessionSettings,
+        self, Admitted, AtRest, HostEnd, Kept, Launch, LiveView, Roots, Routes, SaidAnew, SessionError,
+        SessionHandle, SessionParts, SessionSettings,
     },
-    store::{MetaPatch, NewSession, SessionRow},
+    store::{NewSession, SessionRow},
 };
 
 use super::{
-    CliFound, CreateSession, ForkSession, Needs, SessionView, Supervisor, SupervisorError,
+    CliFound, CreateSession, ForkSession, Needs, Resumed, SessionView, Supervisor, SupervisorError,
     adoption::adopted,
     budget::{self, refuse_spent},
     lobby,
@@ -33,8 +33,9 @@ use super::{
     plan::{LaunchParts, apply_mode, keeps_conversation, options_text, refuse_unkept, restart_text},
     removal::absent,
     requests::{Host, Inherited, Opening},
+    resume_point::{self, at_point, pending_point},
     settings::make_private_dir,
-    settings_file, tether, transcript,
+    settings_file, tether, update,
 };
 
 /// How often it is looked whether a process that is being stopped is gone.
@@ -54,12 +55,7 @@ impl Supervisor {
         // A session in a database that was deleted would be gone with this daemon.
         self.shared.store.in_place().await?;
         self.refuse_without_files()?;
-        request
-            .options
-            .check(&self.shared.settings.policy)
-            .and_then(|()| request.options.check_new_hooks())
-            .map_err(SupervisorError::InvalidOption)?;
-        self.check_directories(&request.cwd, &request.options).await?;
+        update::check_new_options(self, &request.cwd, &request.options).await?;
         let prompt = request
             .prompt
             .as_ref()
@@ -80,7 +76,11 @@ impl Supervisor {
         let asked = request.conversation.or(begins.id);
         let fresh = asked.unwrap_or_else(CliSessionId::new);
         let start = match (adopted, request.copies) {
-            (Some(id), _) => Start::Resume { id, at: begins.at },
+            (Some(id), _) => Start::Resume {
+                id,
+                at: begins.at,
+                drops: None,
+            },
             (None, Some((parent, at))) => Start::Fork {
                 parent,
                 id: fresh,
@@ -168,19 +168,22 @@ impl Supervisor {
         check_host(&self.shared.settings.policy, request.host.as_ref())?;
         let options = match request.options {
             Some(options) => {
-                options
-                    .check(&self.shared.settings.policy)
-                    .and_then(|()| options.check_new_hooks())
-                    .map_err(SupervisorError::InvalidOption)?;
-                self.check_directories(&row.cwd, &options).await?;
+                update::check_new_options(self, &row.cwd, &options).await?;
                 options
             }
             None => {
                 let mut options = read_options(&row.options)?;
                 // It has a conversation of its own.
                 options.resume = None;
-                apply_mode(&mut options, row.permission_mode.as_deref());
-                options
+                apply_mode(&mut options, &row);
+                match &request.patch {
+                    Some(patch) => {
+                        update::patched(self, &row.cwd, &options_text(&options)?, patch)
+                            .await?
+                            .1
+                    }
+                    None => options,
+                }
             }
         };
         let prompt = request
@@ -215,7 +218,9 @@ impl Supervisor {
         };
         let mut choices = self.choices(&self.handle(parent).await?, false).await?;
         if first_has_options {
-            choices.give_way(&read_options(&new.options)?);
+            choices.give_way(&SaidAnew::of_host(&read_options(&new.options)?));
+        } else if let Some(patch) = &request.patch {
+            choices.give_way(&SaidAnew::of_patch(patch));
         }
         let (supervisor, by) = (self.clone(), by.to_owned());
         let first = (prompt, request.host);
@@ -237,10 +242,10 @@ impl Supervisor {
     /// one begins with them. A restart that is due is not waited for.
     ///
     /// # Errors
-    /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `BudgetSpent`, `ConversationNotKept`, `Cwd…`, `CliNotFound`,
-    /// `NoRoom`, `ConversationInUse`.
-    pub async fn resume(&self, id: SessionId, fresh: bool) -> Result<SessionView, SupervisorError> {
-        self.resume_as(id, fresh, None, None).await
+    /// `SessionNotFound`, `Session` (`AlreadyLive`, `StartFailed`), `InvalidOption`, `BudgetSpent`, `ConversationNotKept`, `Cwd…`,
+    /// `CliNotFound`, `NoRoom`, `ConversationInUse`.
+    pub async fn resume(&self, id: SessionId, how: Resumed) -> Result<SessionView, SupervisorError> {
+        self.resume_as(id, how, None, None).await
     }
 
     /// As [`Self::resume`], for a program that speaks to the process first. From now on the session has these options, if any.
@@ -256,19 +261,16 @@ impl Supervisor {
         check_host(&self.shared.settings.policy, Some(&host))?;
         if let Some(options) = &options {
             let row = self.row(id).await?;
-            options
-                .check(&self.shared.settings.policy)
-                .and_then(|()| options.check_new_hooks())
-                .map_err(SupervisorError::InvalidOption)?;
-            self.check_directories(&row.cwd, options).await?;
+            update::check_new_options(self, &row.cwd, options).await?;
         }
-        self.resume_as(id, false, options, Some(host)).await
+        let how = Resumed::default();
+        self.resume_as(id, how, options, Some(host)).await
     }
 
     async fn resume_as(
         &self,
         id: SessionId,
-        fresh: bool,
+        how: Resumed,
         options: Option<LaunchOptions>,
         host: Option<Host>,
     ) -> Result<SessionView, SupervisorError> {
@@ -282,12 +284,20 @@ impl Supervisor {
         if state.is_live() && view.restart.is_none() {
             return Err(SessionError::AlreadyLive { state }.into());
         }
+        let (before, fresh) = (row.options.clone(), how.fresh);
+        let mut said = options.as_ref().map(SaidAnew::of_host);
+        // A host says all options, the mode too.
+        let sets_mode =
+            options.is_some() || how.options.as_ref().is_some_and(|it| it.names("permission_mode"));
         if let Some(options) = options {
             row.options = options_text(&options)?;
-            self.shared.store.set_options(id, row.options.clone()).await?;
-            // The options say in which mode it goes on.
-            row.permission_mode = None;
-            session.give_way(options).await?;
+        }
+        if let Some(point) = how.point {
+            resume_point::check_point(self, &row, point).await?;
+        }
+        if let Some(patch) = how.options {
+            row.options = update::patched(self, &row.cwd, &row.options, &patch).await?.0;
+            said = Some(SaidAnew::of_patch(&patch));
         }
         refuse_spent(&row)?;
         // Whether one can work in the directory is looked at last.
@@ -295,12 +305,15 @@ impl Supervisor {
             return Err(SupervisorError::CwdUnknown);
         }
         self.agent_of(&row).await?;
+        if let Some(said) = said {
+            update::store_options(self, &session, &mut row, before, sets_mode, said).await?;
+        }
         let start = if fresh {
             Start::New {
                 id: CliSessionId::new(),
             }
         } else {
-            self.start_of(&row).await?
+            at_point(self.start_of(&row).await?, how.point)
         };
         if fresh {
             self.choices(&session, fresh).await?;
@@ -334,6 +347,10 @@ impl Supervisor {
             let started = self.start_otherwise_if_unknown(&session, earlier).await;
             started.map_err(SupervisorError::partly)?;
         }
+        if let Some(point) = how.point {
+            let settled = resume_point::settle_point(self, &session, point).await;
+            settled.map_err(SupervisorError::partly)?;
+        }
         self.session(id).await
     }
 
@@ -345,12 +362,16 @@ impl Supervisor {
     pub async fn restart_session(
         &self,
         id: SessionId,
-        fresh: bool,
+        how: Resumed,
         by: &str,
     ) -> Result<SessionView, SupervisorError> {
         self.refuse_new()?;
         self.catch_up().await?;
-        let row = self.row(id).await?;
+        let mut row = self.row(id).await?;
+        if let Some(patch) = &how.options {
+            row.options = update::patched(self, &row.cwd, &row.options, patch).await?.0;
+        }
+        let fresh = how.fresh;
         refuse_spent(&row)?;
         self.cwd_of(&row).await?;
         self.agent_of(&row).await?;
@@ -361,6 +382,9 @@ impl Supervisor {
                 |live: &LiveView| live.turns > 0 || live.turn.is_some() || !live.open_prompts.is_empty();
             refuse_unkept(&row, row.turns > 0 || live.as_ref().is_some_and(has_begun))?;
         }
+        if let Some(point) = how.point {
+            resume_point::check_point(self, &row, point).await?;
+        }
         let (supervisor, by) = (self.clone(), by.to_owned());
         // Also when the asker leaves between the two.
         self.to_the_end(async move {
@@ -368,10 +392,7 @@ impl Supervisor {
             session
                 .stop(&by, supervisor.shared.settings.stop_deadline())
                 .await?;
-            supervisor
-                .resume(id, fresh)
-                .await
-                .map_err(SupervisorError::partly)
+            supervisor.resume(id, how).await.map_err(SupervisorError::partly)
         })
         .await
     }
@@ -391,7 +412,11 @@ impl Supervisor {
         self.catch_up().await?;
         let row = self.row(session.id()).await?;
         let start = match earlier {
-            Some(id) => Start::Resume { id, at: None },
+            Some(id) => Start::Resume {
+                id,
+                at: row.resume_at,
+                drops: None,
+            },
             None => self.first_start_of(&row).await?,
         };
         let terms = self.terms(&row, &start, None).await?;
@@ -458,23 +483,6 @@ impl Supervisor {
         }
     }
 
-    /// Changes what people say about a session; its process does not notice. The transcript of the conversation is told, once there is
-    /// one.
-    ///
-    /// # Errors
-    /// `SessionNotFound`, `Store`.
-    pub async fn update(&self, id: SessionId, patch: MetaPatch) -> Result<SessionView, SupervisorError> {
-        let before = self.row(id).await?;
-        self.shared
-            .store
-            .update_meta(id, patch.clone(), Clock.now())
-            .await?;
-        self.shared.changes.mark(id);
-        let view = self.session(id).await?;
-        transcript::tell_of(self, &before, &patch, &view).await;
-        Ok(view)
-    }
-
     /// A person has seen a session up to this record.
     ///
     /// # Errors
@@ -537,7 +545,7 @@ impl Supervisor {
     ) -> Result<SessionView, SupervisorError> {
         self.refuse_when_closing()?;
         // Before anything is made: who has no CLI gets no session either.
-        self.shared.cli.look(&self.shared.settings, new.agent).await?;
+        update::agent_for(self, new.agent, &new.options).await?;
         let admitted = self.admit(new.id, &new.cwd).await?;
         let prompt = prompt.map(|prompt| StdinLine {
             by: Some(by.to_owned()),
@@ -652,7 +660,7 @@ impl Supervisor {
         self.refuse_when_closing()?;
         let cli = self.agent_of(row).await?;
         let mut options = read_options(&row.options)?;
-        apply_mode(&mut options, row.permission_mode.as_deref());
+        apply_mode(&mut options, row);
         let mut without = Vec::from_iter(options.take_unlaunchable());
         options
             .check(&self.shared.settings.policy)
@@ -681,6 +689,9 @@ impl Supervisor {
         left_out.extend(self.leave_out_directories(&row.cwd, &mut options).await?);
         let set = choices.directories_of_settings();
         left_out.extend(self.directories_outside(&row.cwd, set).await?);
+        if row.started_options.is_some() {
+            self.shared.store.take_options(row.id).await?;
+        }
         self.launch(
             &cli,
             LaunchParts {
@@ -701,7 +712,7 @@ impl Supervisor {
 
     /// The program of the agent that runs a session.
     pub(super) async fn agent_of(&self, row: &SessionRow) -> Result<CliFound, SupervisorError> {
-        Ok(self.shared.cli.look(&self.shared.settings, row.agent).await?)
+        update::agent_for(self, row.agent, &row.options).await
     }
 
     /// The choices of people while the session's processes ran; with `fresh` a file that cannot be used is put aside.
@@ -744,7 +755,8 @@ impl Supervisor {
         if row.turns > 0 || adopted(row)?.is_some() {
             return Ok(Start::Resume {
                 id: row.cli_session_id,
-                at: None,
+                at: pending_point(row),
+                drops: None,
             });
         }
         self.first_start_of(row).await
@@ -821,8 +833,11 @@ impl Supervisor {
             fresh,
             warm,
             outbound: self.shared.outbound.clone(),
-            // A process that lives was started with the options as they are stored.
-            routes: Routes::of(&options),
+            // A process that lives knows nothing of options that were changed since.
+            routes: match &row.started_options {
+                Some(started) => Routes::of(&read_options(started)?),
+                None => Routes::of(&options),
+            },
             restarts: self.shared.restarts.clone(),
             wakes: self.shared.wakes.clone(),
             keeps_conversation: keeps_conversation(&options),

@@ -137,6 +137,7 @@ impl Supervisor {
             keeps_conversation: keeps_conversation(start.options),
             restores: start.restores,
             occasion: Occasion::Asked,
+            resume_at: start.start.goes_on_at(),
         })
     }
 }
@@ -163,7 +164,13 @@ pub(super) fn environment(
     fixed: Vec<(String, String)>,
     options: &LaunchOptions,
 ) -> Vec<(String, String)> {
-    child_environment(settings, &settings.daemon_env, fixed, options)
+    let is_replaced = options.replace_env == Some(true);
+    let of_daemon = if is_replaced {
+        &[]
+    } else {
+        settings.daemon_env.as_slice()
+    };
+    child_environment(settings, of_daemon, fixed, options)
 }
 
 fn child_environment(
@@ -212,7 +219,12 @@ pub(super) fn refuse_unkept(row: &SessionRow, has_conversation: bool) -> Result<
 }
 
 /// The mode that the conversation was last in is the one it goes on in: plans are accepted, modes are switched.
-pub(super) fn apply_mode(options: &mut LaunchOptions, mode: Option<&str>) {
+pub(super) fn apply_mode(options: &mut LaunchOptions, row: &SessionRow) {
+    if row.mode_of_options {
+        // Somebody changed the options since.
+        return;
+    }
+    let mode = row.permission_mode.as_deref();
     let last = mode.and_then(|mode| serde_json::from_value::<PermissionMode>(mode.into()).ok());
     options.permission_mode = last.or(options.permission_mode.take());
 }

@@ -7,10 +7,11 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::{
-    claude::{LaunchOptions, stdin::Priority},
+    claude::{LaunchOptions, options::OptionsPatch, stdin::Priority},
     domain::{CliSessionId, ClientId, PromptUuid, RestartOverride, RuleSpec, Seq, SessionId},
     keeper::StdinLine,
     session::Kept,
+    store::MetaPatch,
 };
 
 use super::{fork_history::Branch, tether::Mark};
@@ -120,10 +121,41 @@ pub struct ForkSession {
     pub prompt: Option<NewMessage>,
     /// Launch options in the place of the parent's.
     pub options: Option<LaunchOptions>,
+    /// A change of the parent's options, for the fork alone.
+    pub patch: Option<OptionsPatch>,
     /// The CLI's id of the copy; minted when absent.
     pub conversation: Option<CliSessionId>,
     /// The program that it is made for.
     pub host: Option<Host>,
+}
+
+/// How a session is started again.
+#[derive(Clone, Debug, Default)]
+pub struct Resumed {
+    /// Whether a new conversation begins.
+    pub fresh: bool,
+    /// A change of its options, which stays.
+    pub options: Option<OptionsPatch>,
+    /// Where the conversation goes on, when not at its end.
+    pub point: Option<ResumePoint>,
+}
+
+/// A place in a conversation at which it goes on: the agent knows nothing of what came behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumePoint {
+    /// The message after which it goes on.
+    pub at: Uuid,
+    /// The prompt of the turn that alone may be behind it, or nothing is dropped.
+    pub drops_turn: Option<Uuid>,
+}
+
+/// A change of a session.
+#[derive(Clone, Debug, Default)]
+pub struct SessionChange {
+    /// What people say about it.
+    pub meta: MetaPatch,
+    /// Its launch options, from its next start on.
+    pub options: Option<OptionsPatch>,
 }
 
 /// A user message to be sent.

@@ -89,7 +89,11 @@ impl Supervisor {
         refuse_spent(&row)?;
         self.agent_of(&row).await?;
         let start = match (restart.earlier_id, restart.anew) {
-            (Some(id), _) => Start::Resume { id, at: None },
+            (Some(id), _) => Start::Resume {
+                id,
+                at: row.resume_at,
+                drops: None,
+            },
             (None, true) => self.first_start_of(&row).await?,
             (None, false) => self.start_of(&row).await?,
         };

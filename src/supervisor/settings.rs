@@ -54,6 +54,8 @@ pub struct SupervisorSettings {
     pub keeper_program: PathBuf,
     /// The CLI, when the configuration names one.
     pub claude_bin: Option<PathBuf>,
+    /// Other programs of the CLI, by the names that sessions ask for.
+    pub executables: BTreeMap<String, PathBuf>,
     /// What is started when no CLI is found.
     pub simulator: Simulator,
     /// Names (or prefixes with `*`) of the daemon's variables that the CLI gets.

@@ -61,7 +61,7 @@ impl Supervisor {
     pub async fn health(&self) -> Health {
         let sessions = self.shared.registry.all();
         Health {
-            cli: self.shared.cli.look(&self.shared.settings, None).await,
+            cli: self.shared.cli.look(&self.shared.settings, None, None).await,
             store: self.shared.store.ping().await,
             // As each start does, which would make it again.
             runtime_dir_fault: self

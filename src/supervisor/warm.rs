@@ -389,6 +389,10 @@ pub(super) fn spare_row(new: &NewSession) -> SessionRow {
         seen_seq: crate::domain::Seq::ZERO,
         queued_prompts: 0,
         put_off: None,
+        started_options: None,
+        mode_of_options: false,
+        resume_at: None,
+        revision: 0,
         rate_limits: Vec::new(),
     }
 }

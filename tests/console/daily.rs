@@ -77,6 +77,21 @@ async fn settings_and_rules_are_shown_and_changed() {
     assert_eq!(tl(&daemon, &["model", &id]).line(), "claude-fake-1");
     tl(&daemon, &["mode", &id, "acceptEdits"]).good();
     assert_eq!(tl(&daemon, &["mode", &id]).line(), "acceptEdits");
+    let change = ["options", &id, "effort=low", "env={\"TOKEN\": \"planted\"}"];
+    let changed = tl(&daemon, &change);
+    assert!(
+        changed.stderr.contains("does not have effort, env"),
+        "{changed:?}"
+    );
+    let shown = tl(&daemon, &["options", &id]).good();
+    assert!(
+        shown.contains("effort = low") && !shown.contains("planted"),
+        "{shown}"
+    );
+    let refused = tl(&daemon, &["options", &id, "session_id=null"]).code;
+    assert_ne!(refused, 0, "it is fixed");
+    tl(&daemon, &["options", &id, "effort=null", "env=null"]).good();
+    assert!(!tl(&daemon, &["options", &id]).stdout.contains("effort"));
     let rule = tl(&daemon, &["rules", "add", &id, "--deny", "WebFetch"]).line();
     let list = tl(&daemon, &["rules", &id]).good();
     assert!(

@@ -41,6 +41,12 @@ const COMMANDS: &[(&str, &str, i32, &str)] = &[
     ("trunkline mode last", "", 0, "default"),
     ("trunkline rules last", "", 0, "no rules"),
     (
+        "trunkline options last effort=low max_budget_usd=20",
+        "",
+        0,
+        "effort = low",
+    ),
+    (
         "trunkline rules --test Bash --input '{\"command\": \"git status\"}'",
         "",
         0,

@@ -153,9 +153,18 @@ async fn a_crash_is_restarted_with_what_is_left() {
     proc::signal(second, Signal::SIGKILL);
     let view = bed.rest.in_state(&bed.id, &["failed"]).await;
     assert_eq!(view["reason"]["code"], "budget_spent", "{view:#}");
-    assert_eq!(view["ways_out"], json!(["fork"]), "{view:#}");
+    assert_eq!(view["ways_out"], json!(["change_options", "fork"]), "{view:#}");
+    let raised = json!({ "options": { "max_budget_usd": 10.0 } });
+    let session = format!("/v1/sessions/{}", bed.id);
+    let view = bed.rest.patch(&session, raised).await.expect(200);
+    assert_eq!(view["ways_out"][0], "resume", "{view:#}");
+    bed.rest
+        .lifecycle(&bed.id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    bed.rest.ask(&bed.id, "and on").await;
     let records = records(&bed.rest, &bed.id).await;
-    assert_eq!(of_type(&records, "daemon", "run_started").len(), 2);
+    assert_eq!(of_type(&records, "daemon", "run_started").len(), 3);
     drop(bed.daemon);
 }
 

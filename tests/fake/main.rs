@@ -39,6 +39,7 @@ mod misfits;
 mod money;
 mod newest;
 mod one_process;
+mod options_change;
 mod outcomes;
 mod parity;
 mod park;

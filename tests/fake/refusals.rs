@@ -178,7 +178,11 @@ async fn a_start_that_is_refused_in_order_is_tried_once() {
         assert_eq!(view["reason"]["code"], "start_failed", "{name}: {view:#}");
         says(&view, words);
         assert_eq!(runs(&rest, id).await, 1, "{name}");
-        assert_eq!(view["ways_out"], json!([]), "{name}: no start works as it is");
+        assert_eq!(
+            view["ways_out"],
+            json!(["change_options"]),
+            "{name}: no start works as it is"
+        );
         // It is up to people to mend it, and then it starts.
         fs::write(daemon.work_dir(name).join(".fake-claude.json"), "{}").unwrap();
         rest.lifecycle(id, "resume?wait=ready", json!({}))

@@ -129,6 +129,51 @@ async fn messages_wait_over_the_death_of_the_daemon() {
 }
 
 #[tokio::test]
+async fn what_a_host_says_of_a_message_waits_with_it() {
+    let (_daemon, rest, id) = plain().await;
+    let pasted = json!(["a", [{ "type": "text", "text": "b" }]]);
+    let about = json!({
+        "text": says("one"), "held": true, "client_composed": true, "pasted_content": pasted, "inline_pastes": ["c"],
+        "origin": { "kind": "human" },
+    });
+    let mut uuids = Vec::new();
+    for _ in 0..2 {
+        let queued = rest.post(&path(&id, "prompts"), about.clone()).await.expect(201);
+        for member in ["client_composed", "pasted_content", "inline_pastes", "origin"] {
+            assert_eq!(queued[member], about[member], "{queued:#}");
+        }
+        uuids.push(queued["uuid"].as_str().unwrap().to_owned());
+    }
+    for wrong in [json!({ "origin": [] }), json!({ "pasted_content": {} })] {
+        let mut body = wrong;
+        body["text"] = json!("x");
+        assert_eq!(
+            rest.post(&path(&id, "prompts"), body).await.problem(422),
+            "invalid_field"
+        );
+    }
+    let route = |uuid: &String| path(&id, &format!("prompts/{uuid}"));
+    let changed = json!({ "text": says("two"), "held": false });
+    rest.patch(&route(&uuids[0]), json!({ "held": false }))
+        .await
+        .expect(200);
+    rest.patch(&route(&uuids[1]), changed).await.expect(200);
+    assert_eq!(answers(&rest, &id, 2).await, ["one", "two"]);
+    let records = records(&rest, &id).await;
+    let said = of_type(&records, "client", "user");
+    for member in ["client_composed", "pasted_content", "inline_pastes", "origin"] {
+        assert_eq!(said[0][member], about[member], "{said:#?}");
+    }
+    // Where it comes from stays; what was pasted stood in the words that are gone.
+    assert_eq!(said[1]["origin"], about["origin"]);
+    assert_eq!(said[1]["client_composed"], true);
+    assert_eq!(
+        (&said[1]["pasted_content"], &said[1]["inline_pastes"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+#[tokio::test]
 async fn every_client_is_told_of_the_messages_that_wait() {
     let (daemon, rest, id) = plain().await;
     let gate = daemon.home().join("gate");

@@ -122,6 +122,7 @@ impl Bed {
             runtime_dir: data_dir.join("run"),
             keeper_program: PathBuf::from("/nonexistent/keeper"),
             claude_bin: Some(PathBuf::from("/nonexistent/claude")),
+            executables: BTreeMap::new(),
             simulator: Simulator::Never,
             env_allow: Vec::new(),
             env_fixed: BTreeMap::new(),

@@ -33,6 +33,7 @@ mod mcp;
 mod mcp_controls;
 mod money;
 mod official_sdks;
+mod options_change;
 mod parity;
 mod park;
 mod permissions;

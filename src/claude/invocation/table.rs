@@ -164,8 +164,15 @@ fn rows() -> Vec<Row> {
     vec![
         row("base", json!({})),
         starting("session_id", Start::New { id }),
-        starting("resume", Start::Resume { id, at: None }),
-        starting("resume_at", Start::Resume { id, at }),
+        starting(
+            "resume",
+            Start::Resume {
+                id,
+                at: None,
+                drops: None,
+            },
+        ),
+        starting("resume_at", Start::Resume { id, at, drops: None }),
         starting("fork", Start::Fork { parent, id, at: None }),
         starting("fork_at", Start::Fork { parent, id, at }),
         row("model", json!({"model": "sonnet"})),
@@ -396,7 +403,9 @@ fn rows() -> Vec<Row> {
 }
 
 /// Options that the SDK has no case for.
-const OURS_ALONE: [(&str, &str); 6] = [
+const OURS_ALONE: [(&str, &str); 8] = [
+    ("executable", "the configuration names the program"),
+    ("replace_env", "the daemon makes the environment"),
     (
         "replay_user_messages",
         "the SDK never sets the flag; tested on its own",

@@ -41,7 +41,7 @@ fn each_kind_of_start_names_the_conversation_in_the_one_way_the_cli_takes() {
     for at in [None, Some(MESSAGE.parse().unwrap())] {
         for (start, session_id, resume, fork) in [
             (Start::New { id }, true, false, false),
-            (Start::Resume { id, at }, false, true, false),
+            (Start::Resume { id, at, drops: None }, false, true, false),
             (Start::Fork { parent, id, at }, true, true, true),
         ] {
             let args = args(json!({}), &start);
@@ -53,6 +53,12 @@ fn each_kind_of_start_names_the_conversation_in_the_one_way_the_cli_takes() {
             assert!(!has(&args, "--continue"), "{args:?}");
         }
     }
+    let drops = Start::Resume {
+        id,
+        at: Some(MESSAGE.parse().unwrap()),
+        drops: Some(PARENT.parse().unwrap()),
+    };
+    assert!(args(json!({}), &drops).contains(&format!("--resume-drops-turn={PARENT}")));
     let fork = args(json!({}), &Start::Fork { parent, id, at: None });
     assert!(fork.contains(&format!("--resume={PARENT}")));
     assert!(fork.contains(&format!("--session-id={ID}")));
@@ -67,7 +73,14 @@ fn a_conversation_is_given_its_title_once() {
     for (start, is_given) in [
         (new(), true),
         (Start::Fork { parent, id, at: None }, true),
-        (Start::Resume { id, at: None }, false),
+        (
+            Start::Resume {
+                id,
+                at: None,
+                drops: None,
+            },
+            false,
+        ),
     ] {
         let built = build(&options, &ALL_ALLOWED, &start, Path::new("/run/launch"));
         let given = built.initialize.iter().any(|(name, _)| name == "title");

@@ -23,6 +23,12 @@ use crate::{
 /// Longest title, in bytes.
 const MAX_TITLE_BYTES: usize = 4096;
 
+/// Whether a program of the CLI can have this name in the configuration.
+fn is_executable_name(name: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=64).contains(&name.len()) && name.chars().all(is_of_name)
+}
+
 /// What the daemon's configuration allows clients to ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -320,6 +326,15 @@ impl LaunchOptions {
     }
 
     fn check_process(&self, policy: &Policy) -> Checked {
+        optional(self.executable.as_deref(), |name| {
+            match is_executable_name(name) {
+                true => Ok(()),
+                false => Err(invalid(
+                    "executable",
+                    "is no name: letters, digits, \".\", \"_\" and \"-\", at most 64",
+                )),
+            }
+        })?;
         for (variable, value) in entries("env", self.env.as_ref())? {
             if !environment::is_valid_name(variable) {
                 return Err(invalid(

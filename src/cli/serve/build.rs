@@ -86,6 +86,7 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
         runtime_dir: config.data.runtime_dir.clone(),
         keeper_program: this_program.clone(),
         claude_bin: config.claude.bin.clone(),
+        executables: config.claude.executables.clone(),
         simulator: Simulator::WhenNoCli(this_program, vec!["sim".into()]),
         env_allow,
         env_fixed: config.claude.env.clone(),

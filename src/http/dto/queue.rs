@@ -28,6 +28,16 @@ pub(in crate::http) struct QueueRequest {
     priority: Option<Priority>,
     /// `false`: the message is added to the conversation and starts no turn.
     should_query: Option<bool>,
+    /// Whether it reaches the model as it is: no `@path` expansion, no slash commands. Default: as the option `verbatim_prompts` says.
+    client_composed: Option<bool>,
+    /// The parts of it that were pasted, each as the content of a message; passed on byte for byte.
+    #[schema(value_type = Option<Vec<Value>>)]
+    pasted_content: Option<Box<RawValue>>,
+    /// The pasted texts that stand in it.
+    inline_pastes: Option<Vec<String>>,
+    /// Where it comes from, in the SDK's words, such as `{"kind": "human"}`; passed on byte for byte.
+    #[schema(value_type = Option<Object>, example = json!({"kind": "human"}))]
+    origin: Option<Box<RawValue>>,
     /// Whether it waits until somebody lets it go, and those behind it with it. Default: `false`.
     #[serde(default)]
     held: bool,
@@ -48,7 +58,7 @@ pub(in crate::http) struct QueueChange {
 }
 
 /// The parts that are kept of a message that waits.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Kept {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -58,6 +68,14 @@ struct Kept {
     priority: Option<Priority>,
     #[serde(skip_serializing_if = "Option::is_none")]
     should_query: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_composed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pasted_content: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inline_pastes: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<Box<RawValue>>,
 }
 
 impl Kept {
@@ -79,6 +97,10 @@ impl QueueRequest {
             content: self.content,
             priority: self.priority,
             should_query: self.should_query,
+            client_composed: self.client_composed,
+            pasted_content: self.pasted_content,
+            inline_pastes: self.inline_pastes,
+            origin: self.origin,
         };
         Ok(crate::supervisor::queued(uuid, kept.into_body(uuid)?, self.held))
     }
@@ -90,12 +112,13 @@ impl QueueChange {
         if self.text.is_none() && self.content.is_none() {
             return Ok(None);
         }
-        let old = kept(&known.body);
         let kept = Kept {
             text: self.text.clone(),
             content: self.content.clone(),
-            priority: old.as_ref().and_then(|old| old.priority),
-            should_query: old.as_ref().and_then(|old| old.should_query),
+            // These stood in what is replaced.
+            pasted_content: None,
+            inline_pastes: None,
+            ..kept(&known.body).unwrap_or_default()
         };
         kept.into_body(known.uuid).map(Some)
     }
@@ -129,12 +152,22 @@ pub(in crate::http) struct QueuedPrompt {
     priority: Option<Priority>,
     /// Whether it starts a turn; `null`: it does.
     should_query: Option<bool>,
+    /// Whether it reaches the model as it is; `null`: as the option `verbatim_prompts` says.
+    client_composed: Option<bool>,
+    /// The parts of it that were pasted.
+    #[schema(value_type = Option<Vec<Value>>)]
+    pasted_content: Option<Box<RawValue>>,
+    /// The pasted texts that stand in it.
+    inline_pastes: Option<Vec<String>>,
+    /// Where it comes from.
+    #[schema(value_type = Option<Object>)]
+    origin: Option<Box<RawValue>>,
     /// Whether it waits until somebody lets it go.
     held: bool,
     /// When it was queued.
     #[schema(value_type = String, format = DateTime)]
     queued_at: Timestamp,
-    /// Whether it is longer than what is shown: `text` is then its beginning, and `content` is `null`. Only frames of sockets
+    /// Whether it is longer than what is shown: `text` is then its beginning, and `content`, what was pasted and `origin` are `null`. Only frames of sockets
     /// shorten; the route that lists the messages has all of each.
     truncated: bool,
 }
@@ -156,7 +189,12 @@ impl QueuedPrompt {
                 return shown;
             }
             shown.truncated = true;
-            shown.content = None;
+            (
+                shown.content,
+                shown.pasted_content,
+                shown.inline_pastes,
+                shown.origin,
+            ) = (None, None, None, None);
             if let Some(text) = &mut shown.text {
                 text.truncate(text.floor_char_boundary(STUB_BYTES));
             }
@@ -168,16 +206,17 @@ impl QueuedPrompt {
 
 impl From<domain::QueuedPrompt> for QueuedPrompt {
     fn from(prompt: domain::QueuedPrompt) -> Self {
-        let kept = kept(&prompt.body);
-        let (text, content, priority, should_query) = kept
-            .map(|kept| (kept.text, kept.content, kept.priority, kept.should_query))
-            .unwrap_or_default();
+        let kept = kept(&prompt.body).unwrap_or_default();
         Self {
             uuid: prompt.uuid,
-            text,
-            content,
-            priority,
-            should_query,
+            text: kept.text,
+            content: kept.content,
+            priority: kept.priority,
+            should_query: kept.should_query,
+            client_composed: kept.client_composed,
+            pasted_content: kept.pasted_content,
+            inline_pastes: kept.inline_pastes,
+            origin: kept.origin,
             held: prompt.held,
             queued_at: prompt.at,
             truncated: false,

@@ -19,6 +19,33 @@ pub(super) fn options(json: &str) -> Value {
     options
 }
 
+/// The first member of options that has the mark of a hidden value, by its path.
+pub(super) fn marked(options: &Value) -> Option<String> {
+    match options {
+        Value::Object(members) => members.iter().find_map(|(name, member)| {
+            let is_address = ADDRESSES.contains(&name.as_str());
+            match member.as_str() {
+                Some(text) => {
+                    let is_marked = text == HIDDEN || is_address && text.contains(HIDDEN);
+                    is_marked.then(|| name.clone())
+                }
+                None => marked(member).map(|place| match place.starts_with('[') {
+                    true => format!("{name}{place}"),
+                    false => format!("{name}.{place}"),
+                }),
+            }
+        }),
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
+            let place = match item {
+                Value::String(text) => (text == HIDDEN).then(String::new),
+                item => marked(item).map(|place| format!(".{place}")),
+            };
+            place.map(|place| format!("[{index}]{place}"))
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
 fn hide(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -74,6 +101,19 @@ mod tests {
         assert_eq!(shown["env"]["KEY"], HIDDEN);
         assert_eq!(shown["mcp_servers"]["a"]["command"], "x");
         assert_eq!(shown["model"], "opus");
+    }
+
+    #[test]
+    fn a_mark_is_found_where_a_value_was_hidden() {
+        let json = r#"{"env":{"KEY":"s3cret"},"hooks":[{"target":{"type":"webhook","url":"https://x/h?to=s3cret"}}],
+            "mcp_servers":{"a":{"url":"http://x/s?key=s3cret"}}}"#;
+        let mut shown = options(json);
+        for place in ["env.KEY", "hooks[0].target.url", "mcp_servers.a.url"] {
+            assert_eq!(marked(&shown).as_deref(), Some(place));
+            let (first, _) = place.split_once(['.', '[']).unwrap();
+            shown.as_object_mut().unwrap().remove(first);
+        }
+        assert_eq!(marked(&serde_json::json!({"env": {"K": "is <hidden>"}})), None);
     }
 
     #[test]

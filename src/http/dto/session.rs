@@ -8,7 +8,10 @@ use uuid::Uuid;
 
 use super::{ApprovalSummary, Prompt, TurnResult, meta, redact};
 use crate::{
-    claude::LaunchOptions,
+    claude::{
+        LaunchOptions,
+        options::{OptionsPatch, patch::differing},
+    },
     domain::{
         Activity, CliSessionId, Clock, FailReason, LastLine, Parked, PromptState, RateLimit, Restart,
         RestartOverride, RuleSpec, Seq, SessionId, SessionState, Timestamp, TokenUsage, Usd, WayOut, restart,
@@ -16,7 +19,7 @@ use crate::{
     http::{ApiError, ErrorCode},
     session::{self, EDITING_TOOLS, LiveView},
     store::{MetaPatch, SessionRow},
-    supervisor::{CreateSession, ForkSession, SessionView},
+    supervisor::{CreateSession, ForkSession, ResumePoint, Resumed, SessionChange, SessionView},
 };
 
 /// A session as it is now.
@@ -40,7 +43,7 @@ pub(in crate::http) struct Session {
     /// Why it failed; set in the state `failed`.
     reason: Option<FailReason>,
     /// What can be done about it, best first; empty in every state but `failed`. `resume` and `fork` are the requests of these
-    /// names, `fresh_start` is a resume with `fresh`.
+    /// names, `fresh_start` is a resume with `fresh`, `change_options` is a `PATCH` of its options, after which it can be resumed.
     ways_out: Vec<WayOut>,
     /// The restart that is due, as the CLI died unasked; `null` when none is. The state is `starting` meanwhile. A stop takes
     /// it back, a resume makes it at once.
@@ -96,6 +99,11 @@ pub(in crate::http) struct Session {
     /// The launch options. The values of environments and headers are hidden.
     #[schema(value_type = Object)]
     options: Value,
+    /// The options that were changed since its process was started: the next one has them. Empty while it has no process.
+    needs_restart: Vec<String>,
+    /// Grows with each edit of its title, tag, labels, options, rules, what was seen and what waits. A `PATCH` with `If-Match` changes
+    /// nothing when it is another one.
+    pub(in crate::http) revision: u64,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -214,6 +222,9 @@ impl Session {
         // A process that died before its first result may have kept nothing.
         let is_kept = keeps_conversation(&row.options);
         let can_be_copied = is_kept && row.turns > row.turns_with_unknown_cost;
+        let changed = changed_options(&row);
+        let has_process = live.state.is_live() && live.restart.is_none();
+        let is_mended = !changed.is_empty() && !budget_is_spent(&row);
         Self {
             id: row.id,
             title: row.title,
@@ -227,6 +238,7 @@ impl Session {
                 row.turns,
                 is_kept,
                 can_be_copied,
+                is_mended,
             ),
             start_queue_position: None,
             reason: live.reason,
@@ -273,6 +285,8 @@ impl Session {
             parent_deleted: row.parent.is_none() && row.fork_of.is_some(),
             forked_at: row.forked_at,
             options: redact::options(&row.options),
+            needs_restart: if has_process { changed } else { Vec::new() },
+            revision: row.revision,
             created_at: row.created_at,
             updated_at: row.updated_at,
             last_line_at: live.last_line_at,
@@ -287,6 +301,23 @@ impl Session {
             outcome: None,
         }
     }
+}
+
+/// The options that were changed since the last start.
+fn changed_options(row: &SessionRow) -> Vec<String> {
+    let started = row.started_options.as_deref();
+    started.map_or_else(Vec::new, |started| differing(started, &row.options))
+}
+
+/// Whether a start would have nothing to spend.
+fn budget_is_spent(row: &SessionRow) -> bool {
+    #[derive(Deserialize)]
+    struct Limited {
+        max_budget_usd: Option<Usd>,
+    }
+    let limit = serde_json::from_str::<Limited>(&row.options).ok();
+    let limit = limit.and_then(|limited| limited.max_budget_usd);
+    limit.is_some_and(|limit| row.cost_usd >= limit)
 }
 
 /// Whether the launch options let the CLI keep the conversation.
@@ -397,6 +428,48 @@ pub(in crate::http) struct ResumeRequest {
     /// one than it has is refused (422 `cwd_differs`).
     #[schema(pattern = "^/")]
     pub(in crate::http) cwd: Option<String>,
+    /// A change of its launch options, which stays. Checked whole before anything is done.
+    #[serde(default)]
+    options: Option<OptionsPatch>,
+    /// The message of the conversation after which it goes on, in place: the agent knows nothing of what came behind it. Not with `fresh`.
+    at: Option<Uuid>,
+    /// The prompt of the turn that alone may be behind `at`: with anything else there the agent CLI refuses (409 `resume_rejected`).
+    resume_drops_turn: Option<Uuid>,
+}
+
+impl ResumeRequest {
+    /// What the supervisor takes.
+    pub(in crate::http) fn into_resumed(self) -> Result<Resumed, ApiError> {
+        self.options.as_ref().map_or(Ok(()), refuse_hidden)?;
+        let wrong = |field: &'static str, words: &str| {
+            Err(ApiError::new(ErrorCode::InvalidField)
+                .detail(format!("{field}: {words}"))
+                .member("field", field))
+        };
+        let point = match (self.at, self.resume_drops_turn) {
+            (Some(_), _) if self.fresh => return wrong("at", "a new conversation has no message"),
+            (None, Some(_)) => return wrong("resume_drops_turn", "goes with 'at' alone"),
+            (at, drops_turn) => at.map(|at| ResumePoint { at, drops_turn }),
+        };
+        Ok(Resumed {
+            fresh: self.fresh,
+            options: self.options,
+            point,
+        })
+    }
+}
+
+/// Refuses a change of options that has the mark of a hidden value: it was read, and is to stay as it is.
+fn refuse_hidden(patch: &OptionsPatch) -> Result<(), ApiError> {
+    let Some(place) = redact::marked(&patch.to_value()) else {
+        return Ok(());
+    };
+    let field = format!("options.{place}");
+    Err(ApiError::new(ErrorCode::InvalidOption)
+        .detail(format!(
+            "{field}: is the mark that stands for a hidden value; leave it out, and the value stays as it is"
+        ))
+        .member("field", field))
 }
 
 /// A fork to be made. Every field may be left out.
@@ -413,12 +486,16 @@ pub(in crate::http) struct ForkRequest {
     title: Option<String>,
     /// The first message of the fork.
     pub(in crate::http) prompt: Option<Prompt>,
+    /// A change of the launch options, for the fork alone.
+    #[serde(default)]
+    options: Option<OptionsPatch>,
 }
 
 impl ForkRequest {
     /// What the supervisor takes. A prompt without an id gets `prompt_uuid`.
     pub(in crate::http) fn into_fork(self, prompt_uuid: Uuid) -> Result<ForkSession, ApiError> {
         meta::check_text("title", self.title.as_deref())?;
+        self.options.as_ref().map_or(Ok(()), refuse_hidden)?;
         Ok(ForkSession {
             id: None,
             at: self.at,
@@ -429,16 +506,17 @@ impl ForkRequest {
                 .map(|prompt| prompt.into_message(prompt_uuid))
                 .transpose()?,
             options: None,
+            patch: self.options,
             conversation: None,
             host: None,
         })
     }
 }
 
-/// A change of what people say about a session. A field that is left out stays; `null` empties it.
+/// A change of a session. A field that is left out stays; `null` empties it.
 #[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"title": "Release notes", "tag": null}))]
+#[schema(example = json!({"title": "Release notes", "tag": null, "options": {"max_budget_usd": 20.0}}))]
 pub(in crate::http) struct UpdateRequest {
     /// The new name, at most 1024 characters.
     #[serde(default, deserialize_with = "present")]
@@ -452,6 +530,9 @@ pub(in crate::http) struct UpdateRequest {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<BTreeMap<meta::LabelKey, String>>)]
     labels: Option<Option<BTreeMap<String, String>>>,
+    /// A change of its launch options, for its next start. `needs_restart` in the answer says what its process does not have.
+    #[serde(default)]
+    options: Option<OptionsPatch>,
 }
 
 /// Takes an object only: a derived type would take its fields from a list too.
@@ -493,15 +574,21 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 
 impl UpdateRequest {
     /// What the supervisor takes.
-    pub(in crate::http) fn into_patch(self) -> Result<MetaPatch, ApiError> {
+    pub(in crate::http) fn into_change(self, revision: Option<u64>) -> Result<SessionChange, ApiError> {
         let labels = self.labels.map(Option::unwrap_or_default);
         meta::check_text("title", self.title.as_ref().and_then(Option::as_deref))?;
         meta::check_text("tag", self.tag.as_ref().and_then(Option::as_deref))?;
         labels.as_ref().map(meta::check_labels).transpose()?;
-        Ok(MetaPatch {
-            title: self.title,
-            tag: self.tag,
-            labels,
+        self.options.as_ref().map_or(Ok(()), refuse_hidden)?;
+        Ok(SessionChange {
+            meta: MetaPatch {
+                title: self.title,
+                tag: self.tag,
+                labels,
+                options: None,
+                revision,
+            },
+            options: self.options,
         })
     }
 }

@@ -58,6 +58,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::ConversationNotKept
         | E::BudgetSpent
         | E::HistoryDiffers
+        | E::ResumeRejected
         | E::ConversationInUse
         | E::ConversationTaken
         | E::ChoicesDamaged
@@ -101,6 +102,7 @@ pub(in crate::http) const fn status_of(code: ErrorCode) -> StatusCode {
         | E::InvalidLine
         | E::ControlNotAllowed
         | E::InvalidRule => StatusCode::UNPROCESSABLE_ENTITY,
+        E::RevisionDiffers => StatusCode::PRECONDITION_FAILED,
         E::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
         E::TooManyClients | E::TooManySessions | E::TooManySearches | E::TooManyTickets | E::QueueFull => {
             StatusCode::TOO_MANY_REQUESTS

@@ -72,7 +72,8 @@ impl From<SupervisorError> for ApiError {
             E::ConversationNotStarted
             | E::ParentDeleted
             | E::ConversationNotKept
-            | E::ConversationNotFound { .. } => told.detail(error.to_string()),
+            | E::ConversationNotFound { .. }
+            | E::ResumeRejected { .. } => told.detail(error.to_string()),
             E::BudgetSpent(budget) => of_spent_budget(error.to_string(), budget),
             E::ConversationTaken(by) => told
                 .detail(error.to_string())
@@ -243,6 +244,9 @@ impl From<StoreError> for ApiError {
         let told = Self::new(error.code());
         match error {
             StoreError::UnknownSession(_) | StoreError::BadCursor | StoreError::Closed => told,
+            StoreError::RevisionDiffers(revision) => {
+                told.detail(error.to_string()).member("revision", revision)
+            }
             error => told.caused_by(error),
         }
     }

@@ -16,6 +16,7 @@ use crate::{
     http::{
         ApiError, AppState, ErrorCode,
         dto::{CreateRequest, ForkRequest, ResumeRequest, Session, SessionPage, UpdateRequest},
+        expected::Expected,
         extract::{Body, Id, Named, OfSession, Params, label, page},
     },
     store::SessionFilter,
@@ -122,31 +123,47 @@ pub(super) struct ListParams {
 #[utoipa::path(
     get, path = "/v1/sessions/{id}", operation_id = "get_session", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session")),
-    responses((status = 200, description = "The session", body = Session)),
+    responses((status = 200, description = "The session", body = Session,
+        headers(("etag" = String, description = "The session's revision")))),
 )]
 pub(super) async fn get(
     State(state): State<AppState>,
     OfSession(id): OfSession,
-) -> Result<Json<Session>, ApiError> {
-    Ok(Json(state.supervisor().session(id).await?.into()))
+) -> Result<Response, ApiError> {
+    Ok(with_tag(state.supervisor().session(id).await?.into()))
 }
 
-/// Change a session's title, tag or labels.
+/// Change a session's title, tag, labels or options.
 ///
 /// A member that is left out stays as it is; `null` takes a title or a tag away. Labels replace those that
-/// are there.
+/// are there. Options are merged, inside `env` too, and `null` takes one away; the next start has them, and `needs_restart` says
+/// what the process that runs does not have. With `If-Match` nothing is changed when the session has another `revision`.
 #[utoipa::path(
     patch, path = "/v1/sessions/{id}", operation_id = "update_session", tag = "sessions",
-    params(("id" = Uuid, Path, description = "The session")), request_body = UpdateRequest,
-    responses((status = 200, description = "The session", body = Session)),
+    params(("id" = Uuid, Path, description = "The session"),
+        ("If-Match" = Option<String>, Header, description = "The session's `revision` in quotes, as its `ETag`; 412 when it has another one")),
+    request_body = UpdateRequest,
+    responses((status = 200, description = "The session", body = Session,
+        headers(("etag" = String, description = "The session's revision")))),
 )]
 pub(super) async fn update(
     State(state): State<AppState>,
     OfSession(id): OfSession,
+    revision: Expected,
     Body(request): Body<UpdateRequest>,
-) -> Result<Json<Session>, ApiError> {
-    let patch = request.into_patch()?;
-    Ok(Json(state.supervisor().update(id, patch).await?.into()))
+) -> Result<Response, ApiError> {
+    let change = request.into_change(revision.0)?;
+    Ok(with_tag(state.supervisor().update(id, change).await?.into()))
+}
+
+/// The answer that shows a session, with its revision as its tag.
+fn with_tag(session: Session) -> Response {
+    let tag = HeaderValue::try_from(format!("\"{}\"", session.revision));
+    let mut response = Json(session).into_response();
+    if let Ok(tag) = tag {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
 }
 
 /// Delete a session.
@@ -174,7 +191,7 @@ pub(super) async fn delete(
 /// Resume a session.
 ///
 /// Starts the CLI again with the conversation and the settings as they were; with `fresh` in the body, with the settings
-/// and a new conversation. A session that waits for its restart is started at once.
+/// and a new conversation; with `at` after this message, in place. A session that waits for its restart is started at once.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/resume", operation_id = "resume_session", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session"), WaitParams), request_body = Option<ResumeRequest>,
@@ -188,18 +205,20 @@ pub(super) async fn resume(
     request: Option<Body<ResumeRequest>>,
 ) -> Result<Json<Session>, ApiError> {
     check_wait(&params, None)?;
-    let request = request.map(|Body(request)| request).unwrap_or_default();
-    if let Some(cwd) = &request.cwd {
+    let mut request = request.map(|Body(request)| request).unwrap_or_default();
+    let cwd = request.cwd.take();
+    let how = request.into_resumed()?;
+    if let Some(cwd) = &cwd {
         state.supervisor().give_cwd(id, cwd).await?;
     }
-    let view = state.supervisor().resume(id, request.fresh).await?;
+    let view = state.supervisor().resume(id, how).await?;
     Ok(Json(ready(&state, view, &params, &tenure).await?.into()))
 }
 
 /// Restart a session.
 ///
 /// Stops its CLI, if one runs, and starts it again with the conversation and the settings as they were; with `fresh` in the
-/// body, with the settings and a new conversation. What it was doing is cut short.
+/// body, with the settings and a new conversation; with `at` after this message, in place. What it was doing is cut short.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/restart", operation_id = "restart_session", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session"), WaitParams), request_body = Option<ResumeRequest>,
@@ -213,11 +232,13 @@ pub(super) async fn restart(
     request: Option<Body<ResumeRequest>>,
 ) -> Result<Json<Session>, ApiError> {
     check_wait(&params, None)?;
-    let request = request.map(|Body(request)| request).unwrap_or_default();
-    if let Some(cwd) = &request.cwd {
+    let mut request = request.map(|Body(request)| request).unwrap_or_default();
+    let cwd = request.cwd.take();
+    let how = request.into_resumed()?;
+    if let Some(cwd) = &cwd {
         state.supervisor().give_cwd(id, cwd).await?;
     }
-    let view = state.supervisor().restart_session(id, request.fresh, BY).await?;
+    let view = state.supervisor().restart_session(id, how, BY).await?;
     Ok(Json(ready(&state, view, &params, &tenure).await?.into()))
 }
 

@@ -153,6 +153,10 @@ pub(in crate::http) struct ConnectParams {
     verbatim_prompts: Option<bool>,
     /// Whether the CLI keeps the conversation on disk.
     persist_session: Option<bool>,
+    /// The program of the CLI: a name of `claude.executables` in the configuration.
+    executable: Option<String>,
+    /// Whether `env` of the profile takes the place of the daemon's environment.
+    replace_env: Option<bool>,
     /// Whether the CLI logs its doings.
     debug: Option<bool>,
     /// The file for that log: an absolute path.

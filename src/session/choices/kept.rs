@@ -11,9 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{
-        LaunchOptions, answer,
-        control::Fields,
-        glance,
+        LaunchOptions, answer, glance,
         hooks::{self, HookMatcher},
         json,
         options::{Settings, Thinking, ThinkingDisplay},
@@ -31,8 +29,7 @@ const VERSION: u32 = 1;
 pub(super) const EFFORT: &str = "effortLevel";
 /// The setting of the highest effort.
 pub(super) const ULTRACODE: &str = "ultracode";
-const PERMISSIONS: &str = "permissions";
-const DEFAULT_MODE: &str = "defaultMode";
+pub(super) const PERMISSIONS: &str = "permissions";
 
 /// Raw values by their names.
 type Raw = BTreeMap<String, Box<RawValue>>;
@@ -43,7 +40,7 @@ type Raw = BTreeMap<String, Box<RawValue>>;
 pub struct Kept {
     version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    thinking: Option<ThinkingChoice>,
+    pub(super) thinking: Option<ThinkingChoice>,
     /// The settings that hold above those of the launch.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) settings: Raw,
@@ -117,7 +114,7 @@ impl Default for Kept {
 /// How much the model thinks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ThinkingChoice {
+pub(super) struct ThinkingChoice {
     /// Most tokens; `None` for the model's default.
     tokens: Option<u32>,
     display: DisplayChoice,
@@ -316,32 +313,6 @@ impl Kept {
             servers.insert(name, Server { config, client });
         }
         self.servers = Some(servers);
-    }
-
-    /// Forgets what was set about the model, its effort and thinking, and the permission mode, as far as the options of a process
-    /// that is to come say it.
-    pub fn give_way(&mut self, options: &LaunchOptions) {
-        if options.model.is_some() {
-            self.settings.remove("model");
-        }
-        if options.effort.is_some() {
-            self.settings.remove(EFFORT);
-            self.settings.remove(ULTRACODE);
-        }
-        if options.thinking.is_some() || options.max_thinking_tokens.is_some() {
-            self.thinking = None;
-        }
-        if options.permission_mode.is_some()
-            && let Some(permissions) = self.settings.remove(PERMISSIONS)
-            && let Some(mut others) = Fields::of_object(permissions.get())
-        {
-            others.remove(DEFAULT_MODE);
-            if !others.is_empty()
-                && let Some(others) = others.to_object()
-            {
-                self.settings.insert(PERMISSIONS.to_owned(), others);
-            }
-        }
     }
 
     /// The file of settings that must be read before [`Self::shape`], as rules that no flag can say join them.

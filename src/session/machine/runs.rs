@@ -83,6 +83,7 @@ impl Machine {
             id: started.run_id,
             mode: started.mode,
             agent: started.agent,
+            resume_at: started.resume_at,
             seq: record.seq,
             at: record.at,
         });

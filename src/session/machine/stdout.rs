@@ -320,6 +320,7 @@ impl Machine {
                     self.set_model(glance::member_text(payload, "model"), out);
                 }
                 Some(OwnRequest::SetPermissionMode) => {
+                    out.facts.push(Fact::Chosen(Chosen::PermissionMode));
                     self.set_permission_mode(glance::member_text(payload, "mode"), out);
                 }
                 Some(OwnRequest::RenameSession(title)) => out.facts.push(Fact::Renamed(title)),

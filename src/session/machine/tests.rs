@@ -70,6 +70,7 @@ impl Bench {
             earlier_session_id: None,
             restores: Vec::new(),
             left_out: Vec::new(),
+            resume_at: None,
             has_choices: None,
         }));
     }
@@ -457,6 +458,7 @@ fn restoring(bench: &mut Bench, restores: &[&str]) {
         earlier_session_id: None,
         restores: restores.iter().map(|id| (*id).to_owned()).collect(),
         left_out: Vec::new(),
+        resume_at: None,
         has_choices: None,
         agent: None,
     }));
@@ -526,6 +528,7 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         earlier_session_id: None,
         restores: Vec::new(),
         left_out: Vec::new(),
+        resume_at: None,
         has_choices: None,
     }));
     bench.answer_initialize();

@@ -145,7 +145,8 @@ async fn hold(connection: &mut SqliteConnection, file: &SessionFile) -> Result<(
             input_tokens = max(input_tokens, ?11), output_tokens = max(output_tokens, ?12),
             cache_read_tokens = max(cache_read_tokens, ?13), cache_creation_tokens = max(cache_creation_tokens, ?14),
             projected_seq = max(projected_seq, ?15), cache_creation_5m_tokens = max(cache_creation_5m_tokens, ?16),
-            cache_creation_1h_tokens = max(cache_creation_1h_tokens, ?17), web_searches = max(web_searches, ?18)
+            cache_creation_1h_tokens = max(cache_creation_1h_tokens, ?17), web_searches = max(web_searches, ?18),
+            started_options = ?19, mode_of_options = ?20
          WHERE id = ?1",
     )
     .bind(&id)
@@ -166,6 +167,8 @@ async fn hold(connection: &mut SqliteConnection, file: &SessionFile) -> Result<(
     .bind(cache_5m)
     .bind(cache_1h)
     .bind(searches)
+    .bind(file.started_options.as_ref().map(|json| &json.0))
+    .bind(file.mode_of_options)
     .execute(&mut *connection)
     .await?;
     if let Some(current) = file.conversations.last() {

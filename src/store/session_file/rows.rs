@@ -38,6 +38,8 @@ pub(super) async fn next_file(
         labels: stored_labels(connection, id).await?,
         first_prompt: columns.get("first_prompt")?,
         options: JsonText(columns.get("options")?),
+        started_options: json("started_options")?,
+        mode_of_options: columns.get("mode_of_options")?,
         rules: rules(connection, id).await?,
         restart: json("restart")?,
         parent: columns.parsed_opt("parent_id")?,

@@ -61,6 +61,10 @@ async fn a_new_session_reads_back_as_it_was_given() {
             seen_seq: Seq::ZERO,
             queued_prompts: 0,
             put_off: None,
+            started_options: None,
+            mode_of_options: false,
+            resume_at: None,
+            revision: 0,
             rate_limits: Vec::new(),
         }
     );
@@ -110,6 +114,7 @@ async fn deleting_takes_everything_but_the_forks() {
                 id: RunId::new(),
                 mode: StartMode::New,
                 agent: None,
+                resume_at: None,
                 seq: Seq::new(1),
                 at: at(1),
             },
@@ -182,6 +187,7 @@ async fn edits_change_what_they_name_and_nothing_else() {
         title: Some(None),
         tag: Some(Some("t".to_owned())),
         labels: Some(label("new")),
+        ..MetaPatch::default()
     };
     test.store.update_meta(id, emptied, at(8)).await.unwrap();
     let row = test.row(id).await;

@@ -302,6 +302,7 @@ async fn simulated_turns_cost_nothing_and_are_counted_apart() {
             id: RunId::new(),
             mode: StartMode::New,
             agent: Some(agent),
+            resume_at: None,
             seq: Seq::new(seq),
             at: at(1),
         };

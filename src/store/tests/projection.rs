@@ -52,6 +52,7 @@ async fn every_fact_shows_up_where_a_reader_looks_for_it() {
             id: run,
             mode: StartMode::Resume,
             agent: None,
+            resume_at: None,
             seq: Seq::new(3),
             at: at(1),
         },

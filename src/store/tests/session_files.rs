@@ -27,10 +27,10 @@ impl TestStore {
 
 #[tokio::test]
 async fn every_column_of_a_session_is_in_its_file_or_in_its_journal() {
-    let in_file = "agent created_at cwd first_prompt fork_of forked_at forked_from id options parent_id put_off queued_prompts restart \
-                   revision seen_seq tag title untold updated_at";
+    let in_file = "agent created_at cwd first_prompt fork_of forked_at forked_from id mode_of_options options parent_id put_off queued_prompts restart \
+                   revision seen_seq started_options tag title untold updated_at";
     let in_journal = "cli_session_id cli_version last_line last_prompt last_turn_seq model parked permission_mode projected_seq \
-                      run_id run_seq state state_reason";
+                      resume_at run_id run_seq state state_reason";
     // The file keeps them for the case that records are lost.
     let in_both = "cache_creation_1h_tokens cache_creation_5m_tokens cache_creation_tokens cache_read_tokens cost_nanos \
                    input_tokens output_tokens turns unknown_cost_turns web_searches";
@@ -102,11 +102,21 @@ async fn each_change_that_no_journal_has_is_in_the_file() {
     store.update_meta(id, title("second"), at(9)).await.unwrap();
     assert_eq!(it.file(id), renamed, "nothing was changed");
 
-    store
-        .set_options(id, r#"{"model":"opus"}"#.to_owned())
-        .await
-        .unwrap();
-    assert_eq!(it.file(id).options.0, r#"{"model":"opus"}"#);
+    let write = OptionsWrite {
+        before: r#"{"env":{"KEY":"secret"}}"#.to_owned(),
+        after: r#"{"model":"opus"}"#.to_owned(),
+        sets_mode: true,
+    };
+    store.set_options(id, write.clone()).await.unwrap();
+    let file = it.file(id);
+    assert_eq!(file.options.0, write.after);
+    let started = file.started_options.map(|started| started.0);
+    assert_eq!(
+        (started, file.mode_of_options),
+        (Some(write.before.clone()), true)
+    );
+    let late = store.set_options(id, write).await.unwrap_err();
+    assert!(matches!(late, StoreError::OptionsMoved), "{late}");
     store.set_seen(id, Seq::new(5)).await.unwrap();
     store.set_seen(id, Seq::new(4)).await.unwrap();
     assert_eq!((it.file(id).seen_seq, it.file(id).revision), (Seq::new(5), 4));

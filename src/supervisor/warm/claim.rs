@@ -33,7 +33,12 @@ impl Supervisor {
             return Ok(None);
         }
         self.refuse_when_closing()?;
-        let cli = self.shared.cli.look(&self.shared.settings, None).await?;
+        let executable = options.executable.as_deref();
+        let cli = self
+            .shared
+            .cli
+            .look(&self.shared.settings, None, executable)
+            .await?;
         // What is wrong is told by the start of a process.
         let Ok(key) = self.launch_key(&cli, Path::new(&new.cwd), options).await else {
             return Ok(None);

@@ -63,9 +63,14 @@ impl Supervisor {
 
     async fn tend(&self) {
         let (settings, pool) = (&self.shared.settings.warm, &self.shared.warm);
-        let cli = self.shared.cli.look(&self.shared.settings, None).await;
         let mut keys = Vec::with_capacity(settings.profiles.len());
         for profile in &settings.profiles {
+            let executable = profile.options.executable.as_deref();
+            let cli = self
+                .shared
+                .cli
+                .look(&self.shared.settings, None, executable)
+                .await;
             keys.push(match &cli {
                 Ok(cli) => self.key_of(cli, profile).await,
                 Err(missing) => Err(missing.clone().into()),

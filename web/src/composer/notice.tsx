@@ -21,7 +21,7 @@ export function SessionNotice(props: { session: SessionSummary }) {
   const navigate = useNavigate();
   const [waysOut] = createAsked(
     () => (props.session.state === 'failed' ? props.session.id : undefined),
-    async (id) => (await rest.GET('/v1/sessions/{id}', { params: { path: { id } } })).ways_out as NoticeAct[],
+    async (id) => (await rest.GET('/v1/sessions/{id}', { params: { path: { id } } })).ways_out.filter((way): way is NoticeAct & typeof way => way in ACT_WORDS),
   );
   const notice = createMemo(() => noticeOf(props.session, now(), waysOut()));
   const run = async (act: NoticeAct) => {

@@ -21,6 +21,7 @@ impl Bench {
             earlier_session_id: earlier,
             restores: Vec::new(),
             left_out: Vec::new(),
+            resume_at: None,
             has_choices: None,
         }));
     }

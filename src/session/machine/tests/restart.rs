@@ -24,6 +24,7 @@ impl Bench {
             earlier_session_id: None,
             restores: Vec::new(),
             left_out: Vec::new(),
+            resume_at: None,
             has_choices: None,
         }));
         self.answer_initialize();
