@@ -23,6 +23,7 @@ pub mod options;
 pub mod rate_limit;
 #[cfg(test)]
 mod recordings;
+mod repeated;
 pub mod said;
 pub mod stdin;
 pub mod tasks;
@@ -34,6 +35,7 @@ pub use envelope::{Envelope, scan};
 pub use invocation::{Invocation, LaunchFile, Start};
 pub use json::JsonObject;
 pub use options::{InvalidOption, LaunchOptions, Policy};
+pub use repeated::Repeated;
 pub use stdin::{BadLine, ClientLine};
 
 /// The version that the simulated agent reports. Sessions with it are shown as simulated.

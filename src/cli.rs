@@ -10,6 +10,7 @@ mod continuing;
 mod daemon_file;
 mod doctor;
 mod error;
+mod gc;
 mod log;
 mod logins;
 mod manual;
@@ -71,6 +72,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Serve(flags) => serve::run(&cli.common, &output, &flags, is_named),
         Command::Doctor => doctor::run(&cli.common, &output),
         Command::Rebuild => rebuild::run(&cli.common, &output),
+        Command::Gc(gc) => gc::run(&cli.common, &output, &gc),
         Command::Config(config) => settings::print(&cli.common, &output, &config).map(|()| ExitCode::SUCCESS),
         Command::Openapi => {
             serve::print_document(crate::http::openapi_json(), &output).map(|()| ExitCode::SUCCESS)
@@ -136,6 +138,7 @@ async fn talk(common: &Common, output: &Output, command: Command) -> Result<(), 
         Command::Serve(_)
         | Command::Doctor
         | Command::Rebuild
+        | Command::Gc(_)
         | Command::Config(_)
         | Command::Openapi
         | Command::Asyncapi

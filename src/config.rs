@@ -6,6 +6,7 @@
 mod claude;
 mod data;
 mod error;
+mod journal;
 mod layers;
 mod limits;
 mod liveness;
@@ -33,6 +34,7 @@ pub use self::{
     claude::Claude,
     data::Data,
     error::{ConfigError, Problem},
+    journal::Journal,
     layers::{FlagValue, Origin, Sources},
     limits::Limits,
     liveness::Liveness,
@@ -57,6 +59,8 @@ pub struct Config {
     pub claude: Claude,
     /// `[sessions]`: limits and policy of sessions.
     pub sessions: Sessions,
+    /// `[journal]`: what is kept of journals.
+    pub journal: Journal,
     /// `[restart]`: when processes that died are started again.
     pub restart: Restart,
     /// `[liveness]`: what is done about a CLI that is silent.
@@ -101,6 +105,7 @@ impl Config {
             data: Data::defaults(environment),
             claude: Claude::default(),
             sessions: Sessions::default(),
+            journal: Journal::default(),
             restart: Restart::default(),
             liveness: Liveness::default(),
             limits: Limits::default(),
@@ -146,6 +151,7 @@ impl Config {
         self.data.check(&mut problems);
         self.claude.check(&mut problems);
         self.sessions.check(&mut problems);
+        self.journal.check(&mut problems);
         self.restart.check(&mut problems);
         self.liveness.check(&mut problems);
         self.limits.check(&mut problems);

@@ -41,7 +41,7 @@ pub use crate::domain::ErrorCode;
 pub use asyncapi::{asyncapi_yaml, document as asyncapi_document};
 pub use config::{HttpConfig, InForce};
 pub use console::{Console, ConsoleFile};
-pub use dto::{Finding, FindingGrade};
+pub use dto::{Finding, FindingGrade, JournalsCollected};
 pub use error::{ApiError, PROBLEM_JSON};
 pub use examination::Examiner;
 pub use openapi::openapi_json;

@@ -1,6 +1,7 @@
 //! Owns what the daemon counts since its start, and the text that a scraper gets. Every label comes from a closed set, or
 //! from a bounded one; none holds an id, a path or a word of what is said.
 
+mod journals;
 mod levels;
 mod name;
 mod rate_limits;
@@ -13,6 +14,7 @@ use std::{fmt, sync::Arc};
 
 use prometheus_client::{encoding::text, metrics::info::Info, registry::Registry};
 
+pub use journals::JournalMetrics;
 pub use levels::Levels;
 pub use rate_limits::RateLimitMetrics;
 pub use requests::RequestMetrics;
@@ -39,6 +41,7 @@ struct Shared {
     registry: Registry,
     sessions: SessionMetrics,
     requests: RequestMetrics,
+    journals: JournalMetrics,
     levels: LevelMetrics,
     warm: WarmMetrics,
     webhooks: WebhookMetrics,
@@ -54,6 +57,7 @@ impl Metrics {
             levels: LevelMetrics::register(&mut registry),
             sessions: SessionMetrics::register(&mut registry),
             requests: RequestMetrics::register(&mut registry),
+            journals: JournalMetrics::register(&mut registry),
             warm: WarmMetrics::register(&mut registry),
             webhooks: WebhookMetrics::register(&mut registry),
             registry,
@@ -71,6 +75,11 @@ impl Metrics {
     /// What the HTTP side counts.
     pub fn requests(&self) -> &RequestMetrics {
         &self.shared.requests
+    }
+
+    /// What is counted of journals as files.
+    pub fn journals(&self) -> &JournalMetrics {
+        &self.shared.journals
     }
 
     /// What the processes count that are started in advance.

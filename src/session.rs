@@ -20,6 +20,7 @@ mod facts;
 mod frames;
 mod handle;
 mod large;
+mod ledger_file;
 mod liveness;
 mod looks;
 mod machine;
@@ -54,6 +55,7 @@ pub use handle::{
     Attachment, ClientInbox, Decision, HostEnd, Launch, Occasion, Sent, SessionHandle, TurnOutcome,
 };
 pub use large::{Excerpt, MOST_BYTES, excerpt, whole_approval};
+pub use ledger_file::{Keeping, KeptFacts, keep_facts};
 pub use looks::{Looks, Unseen};
 pub use machine::{AtRest, INITIALIZE_ID};
 pub use park::{SpentBudget, WakeFailure};

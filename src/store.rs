@@ -533,6 +533,12 @@ impl Store {
             .await
     }
 
+    /// The sessions, and the record that asked for the last process of each; zero before the first.
+    pub async fn last_runs(&self) -> Result<Vec<(SessionId, Seq)>, StoreError> {
+        self.read(|pool| async move { sessions::last_runs(&pool).await })
+            .await
+    }
+
     /// Whether there is a session with this id, readable or not.
     pub async fn has_session(&self, id: SessionId) -> Result<bool, StoreError> {
         self.read(move |pool| async move { sessions::exists(&pool, &id.to_string()).await })

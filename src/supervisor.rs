@@ -12,6 +12,7 @@ mod error;
 mod file_before;
 mod fork_history;
 mod fork_point;
+mod journals;
 mod lifecycle;
 mod lobby;
 mod lost;
@@ -52,7 +53,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     domain::{ClientId, Clock, Role, Seq, SessionId, Timestamp},
-    journal::{Chunk, Cursor, ReadError, Reader},
+    journal::{Chunk, Cursor, Missing, ReadError, Reader},
     metrics::Metrics,
     outbound::Outbound,
     session::{Admission, Attachment, LiveView, Looks, Newcomer, SessionHandle},
@@ -66,6 +67,7 @@ pub use cli::{CliFound, CliMissing};
 pub use directories::Directories;
 pub use error::SupervisorError;
 pub use file_before::{FileBefore, MOST_FILE_BYTES};
+pub use journals::{Collected, JournalSettings, Segments, collect_journals};
 pub use lobby::{
     BadEventId, EventId, Lobby, LobbyEntry, LobbyEvent, LobbyFilter, LobbyNews, LobbyWatch, Needs,
     PutOffAttention,
@@ -130,6 +132,8 @@ struct Shared {
     looks: Arc<Looks>,
     /// Held while the rules of a session are changed.
     rules_lock: tokio::sync::Mutex<()>,
+    /// Held while journals are compacted.
+    collecting: tokio::sync::Mutex<()>,
     started_at: Timestamp,
     /// What the processes of all sessions took when that was measured last.
     memory_bytes: AtomicU64,
@@ -173,6 +177,7 @@ impl Supervisor {
                 wakes,
                 looks: Arc::default(),
                 rules_lock: tokio::sync::Mutex::default(),
+                collecting: tokio::sync::Mutex::default(),
                 started_at: Clock.now(),
                 memory_bytes: AtomicU64::new(0),
             }),
@@ -198,6 +203,9 @@ impl Supervisor {
         shared
             .tracker
             .spawn(transcript::run(supervisor.clone(), of_ended));
+        let look = journals::run(Arc::clone(shared));
+        let closing = shared.closing.clone();
+        shared.tracker.spawn(closing.run_until_cancelled_owned(look));
         Ok(supervisor)
     }
 
@@ -279,6 +287,34 @@ impl Supervisor {
         session.feed().cursor(after).map_err(SupervisorError::Read)
     }
 
+    /// As [`Self::cursor`], and records that are no longer kept are named in their place.
+    ///
+    /// # Errors
+    /// As [`Self::cursor`].
+    pub async fn cursor_over(&self, id: SessionId, after: Seq) -> Result<Cursor, SupervisorError> {
+        let session = self.handle(id).await?;
+        session.feed().cursor_over(after).map_err(SupervisorError::Read)
+    }
+
+    /// As [`Self::page`], and records that are no longer kept are passed over.
+    ///
+    /// # Errors
+    /// As [`Self::page`].
+    pub async fn kept_page(
+        &self,
+        id: SessionId,
+        after: Seq,
+        max_bytes: usize,
+    ) -> Result<Option<Chunk>, SupervisorError> {
+        match self.page(id, after, max_bytes).await {
+            Err(SupervisorError::Read(ReadError::Compacted { oldest })) => {
+                let before = Seq::new(oldest.get().saturating_sub(1));
+                self.page(id, before, max_bytes).await
+            }
+            page => page,
+        }
+    }
+
     /// Records of a session after `after`, at most about `max_bytes` of them; `None` at the newest.
     ///
     /// # Errors
@@ -331,6 +367,23 @@ impl Supervisor {
             Ok(chunks) => chunks.map_err(SupervisorError::Read),
             Err(_) => Err(SupervisorError::ShuttingDown),
         }
+    }
+
+    /// The records before `oldest`, which is the oldest that is kept.
+    pub fn not_kept(&self, id: SessionId, oldest: Seq) -> Missing {
+        let first = Seq::ZERO.next();
+        match Reader::open(&self.shared.settings.session_dir(id)) {
+            Ok(reader) => reader.not_kept(first, oldest),
+            Err(_) => Missing::lost(first, Seq::new(oldest.get().saturating_sub(1))),
+        }
+    }
+
+    /// Compacts and removes what is due of journals. `is_dry` changes nothing and says what would be done.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub async fn collect_journals(&self, is_dry: bool) -> Result<Collected, SupervisorError> {
+        journals::collect(&self.shared, is_dry).await
     }
 
     /// Attaches a client to a session. Attaching changes nothing for the session.

@@ -40,6 +40,14 @@ stopped; they can be resumed. `stop.on_shutdown` in the configuration can leave 
 instead. A second Ctrl-C waits for no turn and gives the agents little time; a third one waits for nothing: what still \
 runs then is stopped by its keeper, or taken over by the next daemon.";
 
+const GC_HELP: &str = "Compact journals now, and remove what the configuration keeps no longer.
+
+The daemon does it by itself from time to time. A closed file of a journal that is older than
+journal.compact_after_ms loses the pieces of messages that are there as a whole. Where
+journal.keep_ms or journal.keep_bytes is set, the oldest closed files are removed. Nothing that
+came since the last start of a session's process is touched, and nothing of a session that has
+a process now. Without a daemon this program does it.";
+
 const RESTART_HELP: &str = "\
 Start the daemon again: the same process becomes the program that is at its path now, with the same arguments, \
 environment and address. The agents run on, in the middle of a turn too; clients are told to come back, and miss \
@@ -203,6 +211,9 @@ pub(super) enum Command {
     Upgrade(Upgrade),
     /// Check the installation and say what to do about each problem.
     Doctor,
+    /// Compact journals now, and remove what the configuration keeps no longer.
+    #[command(long_about = GC_HELP)]
+    Gc(Gc),
     /// Make the database again from the sessions, while no daemon runs; the old one is kept.
     Rebuild,
     /// Print the configuration in force in the running daemon, or what this shell would use.
@@ -220,6 +231,14 @@ pub(super) enum Command {
     /// Stand in for the `claude` program: for programs that start it, such as the official SDKs.
     #[command(long_about = CLAUDE_HELP, disable_help_flag = true)]
     Claude(Claude),
+}
+
+/// `gc`
+#[derive(Clone, Debug, Args)]
+pub(super) struct Gc {
+    /// Change nothing, and say what would be done.
+    #[arg(long)]
+    pub(super) dry_run: bool,
 }
 
 /// `claude`

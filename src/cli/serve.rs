@@ -23,6 +23,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(in crate::cli) use build::journals;
 pub(in crate::cli) use instance::Instance;
 
 use self::restart::{Fitness, Replacement, Start};

@@ -119,7 +119,7 @@ impl ApprovalState {
 }
 
 /// The part of a large request that is not held in memory. The record of the request has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The size of the whole `request` object.
     pub bytes: u64,
@@ -130,7 +130,7 @@ pub struct LeftOut {
 }
 
 /// A request of the CLI that needs a person.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Approval {
     /// Our id.
     pub id: ApprovalId,
@@ -220,7 +220,7 @@ pub fn kind_of_decider(by: &str) -> &'static str {
 }
 
 /// How an approval ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resolution {
     /// The state it ended in.
     pub state: ApprovalState,

@@ -162,7 +162,7 @@ codes! {
         "The journal has another record under this number",
         "The data directory was restored from a copy, and went its own way. Begin anew, with what the session says now.";
     RecordsCompacted, "records_compacted", final, none,
-        "The records after this number are no longer kept",
+        "The records are no longer kept",
         "Start from the oldest record that is kept.";
     RecordNotFound, "record_not_found", final, none,
         "The journal has lost the record with this number",

@@ -1,5 +1,6 @@
 //! Owns the facts that a session's journal gives to the store: the contract between `session` and `store`.
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{
@@ -23,8 +24,9 @@ pub struct Projection {
 /// The longest title of a session, in bytes.
 pub const MAX_TITLE_BYTES: usize = 1024;
 
-/// One thing that a record says.
-#[derive(Clone, Debug)]
+/// One thing that a record says. Its JSON is kept for records that are removed: members may be added to it with a default.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fact {
     /// The session changed state; `reason` is set for `failed`.
     State {
@@ -112,7 +114,8 @@ pub enum Fact {
 }
 
 /// A launch option that was chosen while the process ran. `None` is the CLI's default.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Chosen {
     /// `model`.
     Model(Option<String>),

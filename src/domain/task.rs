@@ -1,6 +1,6 @@
 //! Owns what is known about a task of the CLI: a command or a sub-agent that runs beside the conversation, or did.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{RunId, Seq, Timestamp};
 
@@ -8,7 +8,7 @@ use super::{RunId, Seq, Timestamp};
 pub const MAX_TASK_TEXT_CHARS: usize = 4_000;
 
 /// The use of a task, as the CLI counts it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskUsage {
     /// Tokens.
     pub total_tokens: u64,
@@ -66,7 +66,7 @@ pub struct Task {
 }
 
 /// The news of a task in one record. A member that is absent was not said.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskNews {
     /// The CLI's id of it.
     pub task_id: String,

@@ -26,7 +26,8 @@ pub struct Todo {
 }
 
 /// The change that a tool made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TodoChange {
     /// The list is this one.
     Replace(Vec<Todo>),
@@ -39,7 +40,7 @@ pub enum TodoChange {
 }
 
 /// The new fields of an entry.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoPatch {
     /// The entry.
     pub id: String,

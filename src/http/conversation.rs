@@ -37,7 +37,7 @@ pub(super) async fn page(
     // A session that is not there must not look like an empty one.
     state.supervisor().session(id).await?;
     while bytes < PAGE_BYTES {
-        let Some(chunk) = state.supervisor().page(id, after, CHUNK_BYTES).await? else {
+        let Some(chunk) = state.supervisor().kept_page(id, after, CHUNK_BYTES).await? else {
             return Ok(builder.finish(true));
         };
         if chunk.is_empty() {

@@ -6,6 +6,7 @@ mod control;
 mod export;
 mod files;
 mod find;
+mod journals;
 mod lobby;
 mod message;
 mod meta;
@@ -31,6 +32,8 @@ pub(super) use control::{
 pub(super) use export::ExportItem;
 pub(super) use files::{DirectoryList, FileBefore};
 pub(super) use find::{FindHit, FindPage, Speaker};
+pub(super) use journals::CollectJournals;
+pub use journals::JournalsCollected;
 pub(super) use lobby::{LobbyFrame, LobbyStreamEvent};
 pub(super) use message::{
     ConversationItem, ConversationPage, EventPage, Prompt, Record, Role, SendReply, SendRequest,

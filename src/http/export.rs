@@ -72,10 +72,7 @@ pub(super) async fn open(
     let view = state.supervisor().session(id).await?;
     let title = title_of(&view.row);
     let name = download::file_name(&title).unwrap_or_else(|| "conversation".to_owned());
-    let not_kept = (oldest > Seq::new(1)).then(|| Missing {
-        first_seq: Seq::new(1),
-        last_seq: Seq::new(oldest.get() - 1),
-    });
+    let not_kept = (oldest > Seq::new(1)).then(|| state.supervisor().not_kept(id, oldest));
     let export = Export {
         cursor,
         until: view.live.head_seq,

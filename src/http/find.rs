@@ -20,7 +20,7 @@ use super::{
 use crate::{
     claude::said::{self, Said, Speech},
     domain::{Seq, SessionId, Words},
-    journal::{Chunk, Missing, RecordRef, Source, unfold},
+    journal::{Chunk, Missing, MissingReason, RecordRef, Source, unfold},
 };
 
 /// Searches that read at once, over all sessions: they share the disk and the processors with the sessions themselves.
@@ -79,7 +79,7 @@ pub(super) async fn find(
             .page_before(id, place.before, PIECE_RECORDS, PIECE_BYTES);
         let chunks = read.await?;
         if chunks.is_empty() {
-            missing.extend(not_kept(place.before));
+            missing.extend(not_kept(state, id, place.before));
             is_end = true;
             break;
         }
@@ -116,11 +116,8 @@ pub(super) async fn find(
 }
 
 /// The records before the oldest one that is kept.
-fn not_kept(before: Seq) -> Option<Missing> {
-    (before > Seq::new(1) && before < Seq::MAX).then(|| Missing {
-        first_seq: Seq::new(1),
-        last_seq: Seq::new(before.get() - 1),
-    })
+fn not_kept(state: &AppState, id: SessionId, before: Seq) -> Option<Missing> {
+    (before > Seq::new(1) && before < Seq::MAX).then(|| state.supervisor().not_kept(id, before))
 }
 
 /// The hits of a piece of the journal.
@@ -160,8 +157,10 @@ impl Look {
                 last_seq: gap.last_seq.min(Seq::new(place.before.get() - 1)),
                 ..gap
             });
-            look.missing
-                .extend(missing.filter(|gap| gap.first_seq <= gap.last_seq));
+            // A compaction takes nothing out that is looked at.
+            look.missing.extend(
+                missing.filter(|gap| gap.first_seq <= gap.last_seq && gap.reason != MissingReason::Compacted),
+            );
             look.place = FindPlace::before(chunk.start());
         }
         look

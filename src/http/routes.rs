@@ -230,6 +230,7 @@ fn without_prompt() -> OpenApiRouter<AppState> {
         .routes(routes!(daemon::restart))
         .routes(routes!(daemon::configuration))
         .routes(routes!(daemon::examine))
+        .routes(routes!(daemon::collect))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(metrics::metrics))

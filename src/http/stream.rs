@@ -97,8 +97,13 @@ fn event(name: Option<&str>, id: Seq, data: &[u8], out: &mut Vec<u8>) {
 
 /// What a client that can take records is told of those that are missing.
 pub(super) fn gap(missing: Missing) -> String {
-    let Missing { first_seq, last_seq } = missing;
-    format!(r#"{{"type":"trunkline.gap","first_seq":{first_seq},"last_seq":{last_seq}}}"#)
+    let Missing {
+        first_seq,
+        last_seq,
+        reason,
+    } = missing;
+    let reason = reason.as_str();
+    format!(r#"{{"type":"trunkline.gap","first_seq":{first_seq},"last_seq":{last_seq},"reason":"{reason}"}}"#)
 }
 
 /// The records of a chunk as they are, after a line that names those that are missing before them.
@@ -162,7 +167,7 @@ pub(super) async fn begin(state: &AppState, id: SessionId, place: Begin) -> Resu
         return Err(ApiError::new(ErrorCode::InvalidQuery).detail("tail and after go not together"));
     }
     // The cursor opens the session: what it says afterwards is what its journal says.
-    let _opened = state.supervisor().cursor(id, Seq::ZERO).await?;
+    let _opened = state.supervisor().cursor_over(id, Seq::ZERO).await?;
     let head = state.supervisor().session(id).await?.live.head_seq;
     Ok(Some(Seq::new(head.get().saturating_sub(tail))))
 }
@@ -192,7 +197,11 @@ pub(super) async fn open(
     tenure: Tenure,
 ) -> Result<Response, ApiError> {
     let permit = state.connections().admit(id)?;
-    let cursor = state.supervisor().cursor(id, after).await?;
+    let cursor = match format {
+        Format::Lines => state.supervisor().cursor(id, after).await?,
+        // A browser does not come back to a stream that was refused once.
+        Format::EventStream => state.supervisor().cursor_over(id, after).await?,
+    };
     // Asked last: the cursor opened the session, so this is what its journal says.
     let head = state.supervisor().session(id).await?.live.head_seq;
     let records = Records {

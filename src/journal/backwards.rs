@@ -93,7 +93,10 @@ impl Reader {
             });
         };
         let end = newline + 1;
-        let (mut start, mut first) = (place.offset, last);
+        let span_at = |offset| segment::span_at(&file, offset).map_err(self.io(place.segment));
+        // The line may stand in the place of more records.
+        let first = span_at(place.offset)?.map_or(last, |(first, _)| first);
+        let (mut start, mut first) = (place.offset, first);
         for _ in 1..most_records {
             if start == 0 {
                 break;
@@ -104,13 +107,13 @@ impl Reader {
                 break;
             }
             let expected = Seq::new(first.get() - 1);
-            if segment::seq_at(&file, earlier).map_err(self.io(place.segment))? != Some(expected) {
+            let Some((earliest, _)) = span_at(earlier)?.filter(|(_, last)| *last == expected) else {
                 return Err(ReadError::Foreign {
                     segment: place.segment,
                     offset: earlier,
                 });
-            }
-            (start, first) = (earlier, expected);
+            };
+            (start, first) = (earlier, earliest);
         }
         Ok(Stretch {
             first,

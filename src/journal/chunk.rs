@@ -11,16 +11,64 @@ use super::{
 };
 use crate::domain::Seq;
 
-/// Numbers that no record has, although records with higher ones are or were there: the journal was damaged.
+/// Numbers that no record has, although records with higher ones are or were there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Missing {
     /// The first record that is missing.
     pub first_seq: Seq,
     /// The last record that is missing.
     pub last_seq: Seq,
+    /// Why they are missing.
+    pub reason: MissingReason,
+}
+
+/// Why records are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingReason {
+    /// The journal was damaged.
+    Lost,
+    /// A compaction took them out: deltas of messages that are there as a whole, and signs of life.
+    Compacted,
+    /// They are older than what the configuration keeps.
+    Removed,
+}
+
+impl MissingReason {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Compacted => "compacted",
+            Self::Removed => "removed",
+        }
+    }
 }
 
 impl Missing {
+    /// Records that a damaged journal has lost.
+    pub const fn lost(first_seq: Seq, last_seq: Seq) -> Self {
+        Self {
+            first_seq,
+            last_seq,
+            reason: MissingReason::Lost,
+        }
+    }
+
+    /// Records that a compaction took out.
+    pub const fn compacted(first_seq: Seq, last_seq: Seq) -> Self {
+        Self {
+            first_seq,
+            last_seq,
+            reason: MissingReason::Compacted,
+        }
+    }
+
+    /// Whether what the records said is not known.
+    pub fn is_lost(self) -> bool {
+        self.reason == MissingReason::Lost
+    }
+
     /// How many records are missing.
     pub const fn count(self) -> u64 {
         (self.last_seq.get() + 1).saturating_sub(self.first_seq.get())

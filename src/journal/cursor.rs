@@ -94,6 +94,15 @@ impl Cursor {
             shared.reader.read_after(seq, place, head, max_bytes)
         });
         match read.await {
+            // The records went while the client was reading: it is told so, and goes on with the oldest one that is kept.
+            Ok(Err(ReadError::Compacted { oldest })) if self.seq.next() < oldest && oldest <= head.seq => {
+                let reader = &self.shared.reader;
+                let place = Position {
+                    segment: oldest,
+                    offset: 0,
+                };
+                Ok(Chunk::lost(reader.not_kept(self.seq.next(), oldest), place))
+            }
             Ok(read) => read,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             // The runtime is shutting down.

@@ -88,18 +88,24 @@ impl Feed {
         self.shared.reader.record(seq, self.head())
     }
 
-    /// A cursor that gives the records after `after`, which is at most the head.
+    /// A cursor that gives the records after `after`, which is at most the head. Records that are no longer kept are refused.
     pub fn cursor(&self, after: Seq) -> Result<Cursor, ReadError> {
-        let live = self.live.subscribe();
-        let head = live.borrow().head;
-        if after > head.seq {
-            return Err(ReadError::Beyond { head });
-        }
+        let head = self.head();
         if after < head.seq && !self.shared.holds(after.next()) {
             let oldest = self.shared.reader.oldest()?;
             if after.next() < oldest {
                 return Err(ReadError::Compacted { oldest });
             }
+        }
+        self.cursor_over(after)
+    }
+
+    /// As [`Self::cursor`], and records that are no longer kept are named in their place.
+    pub fn cursor_over(&self, after: Seq) -> Result<Cursor, ReadError> {
+        let live = self.live.subscribe();
+        let head = live.borrow().head;
+        if after > head.seq {
+            return Err(ReadError::Beyond { head });
         }
         let place = (after == head.seq).then_some(head.position());
         Ok(Cursor::new(Arc::clone(&self.shared), live, after, place))

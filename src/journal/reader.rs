@@ -7,12 +7,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use bytes::Bytes;
 use memchr::memchr;
 
 use super::{
-    chunk::{Chunk, whole_records},
+    chunk::{Chunk, Missing, MissingReason, whole_records},
     position::{Head, Position},
-    record::Parser,
+    record::{Parser, compacted_of},
+    removed::removed,
     segment::{self, Depth, Found, to_usize},
 };
 use crate::{
@@ -149,6 +151,25 @@ impl Reader {
         Ok(segments.first().copied().unwrap_or(Head::EMPTY.segment))
     }
 
+    /// The last record that was removed for its age or size; 0 when none was.
+    pub fn removed(&self) -> Seq {
+        removed(&self.dir)
+    }
+
+    /// The records from `first` to the one before `oldest`, which is the oldest that is kept.
+    pub fn not_kept(&self, first: Seq, oldest: Seq) -> Missing {
+        let last_seq = Seq::new(oldest.get().saturating_sub(1));
+        let reason = match self.removed() >= last_seq {
+            true => MissingReason::Removed,
+            false => MissingReason::Lost,
+        };
+        Missing {
+            first_seq: first,
+            last_seq,
+            reason,
+        }
+    }
+
     /// Where the record after `seq` begins, or will begin when `seq` is the last one.
     pub fn position_after(&self, seq: Seq) -> Result<Position, ReadError> {
         let segments = self.segments()?;
@@ -233,14 +254,21 @@ impl Reader {
         };
         bytes.truncate(whole);
 
-        let (first, last) = check(&bytes, at)?;
+        let run = check(&bytes, at)?;
         let end = Position {
             segment: at.segment,
-            offset: at.offset + whole as u64,
+            offset: at.offset + run.end as u64,
+        };
+        let Some((first, last)) = run.records else {
+            // A line alone that stands in the place of records.
+            return run
+                .missing
+                .map(|missing| Chunk::lost(missing, end))
+                .ok_or(foreign(at.offset));
         };
         Ok(Chunk {
-            missing: None,
-            bytes: bytes.into(),
+            missing: run.missing,
+            bytes: Bytes::from(bytes).slice(run.start..run.end),
             first,
             last,
             end,
@@ -353,22 +381,50 @@ impl Reader {
     }
 }
 
-/// Parses every record that begins at `at`: they are ours, and their numbers have no gap.
-fn check(bytes: &[u8], at: Position) -> Result<(Seq, Seq), ReadError> {
+/// The records at the start of some bytes, by their places, up to the next line that stands in the place of others.
+struct Run {
+    /// The numbers in whose place the first line stands.
+    missing: Option<Missing>,
+    start: usize,
+    end: usize,
+    /// The first and the last one.
+    records: Option<(Seq, Seq)>,
+}
+
+/// Parses the records that begin at `at`: they are ours, and their numbers have no gap.
+fn check(bytes: &[u8], at: Position) -> Result<Run, ReadError> {
     let mut parser = Parser::default();
-    let mut rest = bytes;
-    let mut offset = at.offset;
-    let mut first = None;
-    let mut last = None;
-    while let Some(newline) = memchr(b'\n', rest) {
+    let mut run = Run {
+        missing: None,
+        start: 0,
+        end: 0,
+        records: None,
+    };
+    while let Some(newline) = memchr(b'\n', &bytes[run.end..]) {
+        let line = &bytes[run.end..run.end + newline];
+        let offset = at.offset + run.end as u64;
         let foreign = ReadError::Foreign {
             segment: at.segment,
             offset,
         };
-        let Some(record) = parser.parse(&rest[..newline]) else {
-            return Err(foreign);
+        let known = run.records.map(|(_, last)| last);
+        let expected = known
+            .or(run.missing.map(|missing| missing.last_seq))
+            .map(Seq::next);
+        let Some(record) = parser.parse(line) else {
+            let Some(missing) = compacted_of(line) else {
+                return Err(foreign);
+            };
+            if expected.is_some() {
+                // It is the news of the next read.
+                break;
+            }
+            run.missing = Some(missing);
+            run.end += newline + 1;
+            run.start = run.end;
+            continue;
         };
-        match last.map(Seq::next) {
+        match expected {
             Some(expected) if expected != record.seq => {
                 return Err(ReadError::Gap {
                     expected,
@@ -378,13 +434,9 @@ fn check(bytes: &[u8], at: Position) -> Result<(Seq, Seq), ReadError> {
             None if offset == 0 && record.seq != at.segment => return Err(foreign),
             _ => {}
         }
-        first.get_or_insert(record.seq);
-        last = Some(record.seq);
-        offset += newline as u64 + 1;
-        rest = &rest[newline + 1..];
+        let first = run.records.map_or(record.seq, |(first, _)| first);
+        run.records = Some((first, record.seq));
+        run.end += newline + 1;
     }
-    first.zip(last).ok_or(ReadError::Foreign {
-        segment: at.segment,
-        offset: at.offset,
-    })
+    Ok(run)
 }

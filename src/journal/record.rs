@@ -5,10 +5,14 @@ use std::{fmt, io::Write as _};
 use memchr::memchr;
 use serde::{Deserialize, Serialize};
 
+use super::chunk::Missing;
 use crate::domain::{Seq, Timestamp};
 
 /// The bytes from the start of a line within which its `seq` is whole.
 pub(super) const SEQ_PREFIX_BYTES: usize = SEQ_KEY.len() + 20 + 1;
+
+/// The bytes from the start of a line within which all numbers are that it tells of.
+pub(super) const SPAN_PREFIX_BYTES: usize = SEQ_PREFIX_BYTES + LAST_SEQ_KEY.len() + 20 + COMPACTED_END.len();
 
 /// The longest `by` that is taken.
 pub(super) const MAX_BY_BYTES: usize = 256;
@@ -18,6 +22,8 @@ const TS_KEY: &[u8] = b",\"ts\":\"";
 const SRC_KEY: &[u8] = b"\",\"src\":\"";
 const BY_KEY: &[u8] = b",\"by\":\"";
 const DATA_KEY: &[u8] = b",\"data\":";
+const LAST_SEQ_KEY: &[u8] = b",\"last_seq\":";
+const COMPACTED_END: &[u8] = b",\"src\":\"compacted\"}";
 
 /// Where a record came from.
 #[derive(
@@ -115,6 +121,32 @@ pub(super) fn encode(out: &mut Vec<u8>, seq: Seq, at: &str, source: Source, by: 
 /// The number of the record that begins with `start`, of which [`SEQ_PREFIX_BYTES`] are enough.
 pub(super) fn seq_of(start: &[u8]) -> Option<Seq> {
     take_seq(start).map(|(seq, _)| seq)
+}
+
+/// Appends the line that stands in the place of records that a compaction took out.
+pub(super) fn encode_compacted(out: &mut Vec<u8>, first: Seq, last: Seq) {
+    // Writing to a Vec cannot fail.
+    let _ = writeln!(out, r#"{{"seq":{first},"last_seq":{last},"src":"compacted"}}"#);
+}
+
+/// The records that the line, which is no record, stands for. [`SPAN_PREFIX_BYTES`] of it are enough.
+pub(super) fn compacted_of(line: &[u8]) -> Option<Missing> {
+    let (first, rest) = take_seq(line)?;
+    let digits = rest.strip_prefix(LAST_SEQ_KEY)?;
+    let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let last = std::str::from_utf8(&digits[..length]).ok()?.parse().ok()?;
+    let last = (first.get()..=Seq::MAX.get())
+        .contains(&last)
+        .then(|| Seq::new(last))?;
+    (digits[length..].starts_with(COMPACTED_END)).then(|| Missing::compacted(first, last))
+}
+
+/// The numbers that the line tells of: of one record, or of those in whose place it stands.
+pub(super) fn span_of(start: &[u8]) -> Option<(Seq, Seq)> {
+    match compacted_of(start) {
+        Some(range) => Some((range.first_seq, range.last_seq)),
+        None => seq_of(start).map(|seq| (seq, seq)),
+    }
 }
 
 fn take_seq(line: &[u8]) -> Option<(Seq, &[u8])> {
@@ -264,6 +296,28 @@ mod tests {
         let mut out = Vec::new();
         encode(&mut out, Seq::MAX, "t", Source::Cli, None, b"1");
         assert_eq!(seq_of(&out[..SEQ_PREFIX_BYTES]), Some(Seq::MAX));
+    }
+
+    #[test]
+    fn the_line_of_a_compaction_is_no_record() {
+        let mut out = Vec::new();
+        encode_compacted(&mut out, Seq::new(3), Seq::new(17));
+        assert_eq!(out, b"{\"seq\":3,\"last_seq\":17,\"src\":\"compacted\"}\n");
+        assert_eq!(Parser::default().parse(&out[..out.len() - 1]), None);
+        assert_eq!(
+            compacted_of(&out),
+            Some(Missing::compacted(Seq::new(3), Seq::new(17)))
+        );
+        out.clear();
+        encode_compacted(&mut out, Seq::MAX, Seq::MAX);
+        assert_eq!(
+            span_of(&out[..SPAN_PREFIX_BYTES.min(out.len())]),
+            Some((Seq::MAX, Seq::MAX))
+        );
+        let record = line(None, Source::Cli, b"1");
+        assert_eq!(compacted_of(&record), None);
+        assert_eq!(span_of(&record), Some((Seq::new(42), Seq::new(42))));
+        assert_eq!(compacted_of(br#"{"seq":3,"last_seq":2,"src":"compacted"}"#), None);
     }
 
     #[test]

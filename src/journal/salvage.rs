@@ -12,7 +12,7 @@ use super::{
     chunk::{Chunk, Missing},
     position::{Head, Position},
     reader::{ReadError, Reader},
-    record::{Parser, seq_of},
+    record::{Parser, compacted_of, seq_of},
     segment::{self, to_usize},
 };
 use crate::domain::Seq;
@@ -48,7 +48,7 @@ impl Reader {
     /// As [`Self::read`] for the records after `after`, and damage ends nothing: the chunk says which records are missing before
     /// its first one. It is empty at `until` only.
     ///
-    /// `from` is a place at or before the record after `after`.
+    /// `from` is a place at or before the record after `after`, or was one before its segment was compacted.
     pub fn read_after(
         &self,
         after: Seq,
@@ -58,22 +58,34 @@ impl Reader {
     ) -> Result<Chunk, ReadError> {
         let wanted = after.next();
         let mut at = from;
+        let mut is_sought = false;
         loop {
             match self.read(at, until, max_bytes) {
                 Ok(chunk) if chunk.is_empty() => return Ok(at_the_end(wanted, until, chunk)),
                 // Nearly always.
-                Ok(chunk) if chunk.first == wanted => return Ok(chunk),
+                Ok(chunk) if chunk.start() == wanted => return Ok(chunk),
                 Ok(chunk) if chunk.last < wanted => {
                     at = chunk.end;
                     continue;
                 }
-                Ok(chunk) if chunk.first < wanted => return Ok(chunk.after(after)),
+                Ok(chunk) if chunk.start() < wanted => return Ok(chunk.after(after)),
                 Ok(_) => {}
                 Err(ReadError::Gap { .. } | ReadError::Foreign { .. } | ReadError::MissingSegment { .. }) => {
                 }
                 // A segment that is shorter than its head.
                 Err(ReadError::Truncated { .. }) => {}
                 Err(error) => return Err(error),
+            }
+            // A compaction or a removal may have moved the place since it was taken.
+            if !std::mem::replace(&mut is_sought, true) {
+                match self.position_after(after) {
+                    Ok(place) if place != at => {
+                        at = place;
+                        continue;
+                    }
+                    Err(error @ ReadError::Compacted { .. }) => return Err(error),
+                    _ => {}
+                }
             }
             match self.salvage(wanted, at, until, max_bytes)? {
                 Salvaged::Chunk(chunk) => return Ok(chunk),
@@ -119,12 +131,17 @@ impl Reader {
             segment: at.segment,
             offset: at.offset + bytes as u64,
         };
+        let lost_before =
+            |first: Seq| (first > wanted).then(|| Missing::lost(wanted, Seq::new(first.get() - 1)));
         Ok(match found {
-            Ok(run) => Salvaged::Chunk(Chunk {
-                missing: (run.first > wanted).then(|| Missing {
-                    first_seq: wanted,
-                    last_seq: Seq::new(run.first.get() - 1),
-                }),
+            Ok(Found::Compacted { missing, start, end }) => {
+                Salvaged::Chunk(match lost_before(missing.first_seq) {
+                    Some(lost) => Chunk::lost(lost, end_of(start)),
+                    None => Chunk::lost(missing, end_of(end)).after(after_of(wanted)),
+                })
+            }
+            Ok(Found::Records(run)) => Salvaged::Chunk(Chunk {
+                missing: lost_before(run.first),
                 bytes: window.slice(run.start..run.end),
                 first: run.first,
                 last: run.last,
@@ -175,11 +192,22 @@ fn at_the_end(wanted: Seq, until: Head, chunk: Chunk) -> Chunk {
     if wanted > until.seq {
         return chunk;
     }
-    let missing = Missing {
-        first_seq: wanted,
-        last_seq: until.seq,
-    };
-    Chunk::lost(missing, until.position())
+    Chunk::lost(Missing::lost(wanted, until.seq), until.position())
+}
+
+const fn after_of(wanted: Seq) -> Seq {
+    Seq::new(wanted.get() - 1)
+}
+
+/// The next thing in a window that is whole.
+enum Found {
+    Records(Run),
+    /// A line that stands in the place of records.
+    Compacted {
+        missing: Missing,
+        start: usize,
+        end: usize,
+    },
 }
 
 /// Records with contiguous numbers, by their places in a window.
@@ -191,16 +219,22 @@ struct Run {
     last: Seq,
 }
 
-/// The first run of records that begins at `wanted` or above, below `numbers_end`; else the length of the whole lines.
+/// The first run of records that begins at `wanted` or above, below `numbers_end`, or the line in their place; else the length
+/// of the whole lines.
 ///
 /// One record alone, before one whose number is not higher, has a wrong number and is passed over as if it were no record.
-fn run_of_records(window: &[u8], wanted: Seq, numbers_end: Seq) -> Result<Run, usize> {
+fn run_of_records(window: &[u8], wanted: Seq, numbers_end: Seq) -> Result<Found, usize> {
     let mut parser = Parser::default();
     let mut run: Option<Run> = None;
     let mut start = 0;
     while let Some(length) = memchr(b'\n', &window[start..]) {
         let end = start + length + 1;
         let record = parser.parse(&window[start..end - 1]);
+        let gap = compacted_of(&window[start..end - 1])
+            .filter(|gap| gap.last_seq >= wanted && gap.last_seq < numbers_end);
+        if let (None, Some(missing)) = (run, gap) {
+            return Ok(Found::Compacted { missing, start, end });
+        }
         let seq = record.map(|record| record.seq).filter(|seq| *seq < numbers_end);
         match (&mut run, seq) {
             (Some(run), Some(seq)) if seq == run.last.next() => {
@@ -210,7 +244,7 @@ fn run_of_records(window: &[u8], wanted: Seq, numbers_end: Seq) -> Result<Run, u
             (Some(found), seq) => {
                 let is_alone = found.first == found.last;
                 if !(is_alone && seq.is_some_and(|seq| seq <= found.first)) {
-                    return Ok(*found);
+                    return Ok(Found::Records(*found));
                 }
                 run = None;
                 // This line may be where it goes on.
@@ -235,7 +269,7 @@ fn run_of_records(window: &[u8], wanted: Seq, numbers_end: Seq) -> Result<Run, u
         {
             Err(found.end)
         }
-        Some(found) => Ok(found),
+        Some(found) => Ok(Found::Records(found)),
         None => Err(start),
     }
 }

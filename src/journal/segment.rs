@@ -10,7 +10,7 @@ use std::{
 
 use memchr::{memchr, memrchr};
 
-use super::record::{Parser, SEQ_PREFIX_BYTES, seq_of};
+use super::record::{Parser, SEQ_PREFIX_BYTES, SPAN_PREFIX_BYTES, seq_of, span_of};
 use crate::{domain::Seq, ndjson};
 
 const EXTENSION: &str = ".ndjson";
@@ -97,6 +97,13 @@ pub(super) fn seq_at(file: &File, offset: u64) -> io::Result<Option<Seq>> {
     Ok(seq_of(&start[..read]))
 }
 
+/// The numbers that the line tells of that begins at `offset`; `None` when it tells of none.
+pub(super) fn span_at(file: &File, offset: u64) -> io::Result<Option<(Seq, Seq)>> {
+    let mut start = [0; SPAN_PREFIX_BYTES];
+    let read = read_up_to(file, &mut start, offset)?;
+    Ok(span_of(&start[..read]))
+}
+
 /// Where the line begins whose 0x0A is at `newline`.
 pub(super) fn line_before(file: &File, newline: u64) -> io::Result<u64> {
     Ok(last_newline(file, newline)?.map_or(0, |before| before + 1))
@@ -145,8 +152,8 @@ pub(super) enum Found {
     Foreign(u64),
 }
 
-/// Finds the record `wanted` by bisection among the whole records in `0..end`, of which the first one is `first`. They hold
-/// it unless a line is foreign.
+/// Finds the record `wanted`, or the line in its place, by bisection among the whole records in `0..end`, of which the first
+/// one is `first`. They hold it unless a line is foreign.
 pub(super) fn find(file: &File, first: Seq, end: u64, wanted: Seq) -> io::Result<Found> {
     if seq_at(file, 0)? != Some(first) {
         return Ok(Found::Foreign(0));
@@ -159,7 +166,11 @@ pub(super) fn find(file: &File, first: Seq, end: u64, wanted: Seq) -> io::Result
     loop {
         let middle = low + (high - low) / 2;
         if middle == low {
-            return Ok(Found::Foreign(low));
+            let is_there = span_at(file, low)?.is_some_and(|(first, last)| (first..=last).contains(&wanted));
+            return Ok(match is_there {
+                true => Found::At(low),
+                false => Found::Foreign(low),
+            });
         }
         // The first record that begins at or after the middle.
         let start = match next_newline(file, middle - 1, high)? {

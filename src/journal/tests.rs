@@ -1,6 +1,7 @@
 //! Tests of the journal as a whole: writer, reader and feed over real files.
 
 mod backwards;
+mod compaction;
 mod crash;
 mod damage;
 mod feed;

@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    fs::{DirBuilder, File, OpenOptions, TryLockError},
+    fs::{DirBuilder, File, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -11,6 +11,7 @@ use std::{
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::{
+    lock,
     position::Head,
     record::{self, Source},
     segment::{self, Depth},
@@ -20,8 +21,6 @@ use crate::{
     domain::{Seq, Timestamp},
     files, ndjson,
 };
-
-const LOCK_FILE: &str = "lock";
 
 /// The batch buffer that is kept between commits; a larger one is given back.
 const RETAINED_BYTES: usize = 512 * 1024;
@@ -34,6 +33,8 @@ pub struct WriterOptions {
     /// A record up to which numbers were given, as far as the caller knows. A journal that ends before it has lost records: the
     /// next one gets a number above, in a new segment.
     pub floor: Seq,
+    /// A newest segment of at least this size is closed at the start, so that it can be compacted; 0 closes none.
+    pub close_bytes: u64,
 }
 
 impl Default for WriterOptions {
@@ -41,6 +42,7 @@ impl Default for WriterOptions {
         Self {
             segment_bytes: 64 * 1024 * 1024,
             floor: Seq::ZERO,
+            close_bytes: 0,
         }
     }
 }
@@ -129,7 +131,7 @@ pub struct Writer {
 impl Writer {
     /// Takes the journal's lock, makes the folder (0700) and the first segment (0600) if there is none, and cuts a torn tail.
     ///
-    /// It never waits for another writer.
+    /// It waits for a compaction of this folder, which holds the lock for moments, and for no other writer.
     pub fn open(dir: &Path, options: WriterOptions) -> Result<(Self, Recovery), OpenError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -145,18 +147,7 @@ impl Writer {
             unsynced_dirs.extend(dir.parent().map(Path::to_owned));
         }
 
-        let lock_path = lock_file(dir);
-        let lock = open_or_make(&lock_path).map_err(failed(&lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::Locked { dir: dir.to_owned() }),
-            Err(TryLockError::Error(source)) => {
-                return Err(OpenError::Io {
-                    path: lock_path,
-                    source,
-                });
-            }
-        }
+        let lock = lock::take(dir, lock::Patience::OfAWriter)?;
 
         let last = segment::list(dir).map_err(failed(dir))?.last().copied();
         if last.is_none() {
@@ -167,12 +158,16 @@ impl Writer {
         let file = open_or_make(&path).map_err(failed(&path))?;
         let (mut head, cut_bytes) = recover(&file, first).map_err(failed(&path))?;
         let mut file = file;
-        if head.seq < options.floor {
-            let segment = options.floor.next();
+        let is_full = options.close_bytes > 0 && head.offset >= options.close_bytes;
+        if head.seq < options.floor || is_full {
+            let seq = head.seq.max(options.floor);
+            let segment = seq.next();
+            // What was written to the one before is not reached by a sync of the new one.
+            file.sync_data().map_err(failed(&path))?;
             let path = segment::path(dir, segment);
             file = open_or_make(&path).map_err(failed(&path))?;
             head = Head {
-                seq: options.floor,
+                seq,
                 segment,
                 offset: 0,
             };
@@ -384,39 +379,16 @@ impl Writer {
     }
 }
 
-/// The file whose lock the writer of the journal in `dir` holds.
-pub fn lock_file(dir: &Path) -> PathBuf {
-    dir.join(LOCK_FILE)
-}
-
-/// Whether the journal in `dir` has a writer. Unlike [`Writer::open`] it changes nothing. Where no lock can be there is no
-/// writer; those who write find out that they can't.
-///
-/// # Errors
-/// It cannot be told, as for want of a file descriptor: there may be a writer.
-pub fn is_locked(dir: &Path) -> io::Result<bool> {
-    let lock = match files::open(&lock_file(dir), OpenOptions::new().read(true)) {
-        Ok(lock) => lock,
-        Err(error) if files::is_inconclusive(&error) => return Err(error),
-        Err(_) => return Ok(false),
-    };
-    match lock.try_lock_shared() {
-        Ok(()) => Ok(false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
 fn id_of(file: &File) -> io::Result<(u64, u64)> {
     let found = file.metadata()?;
     Ok((found.dev(), found.ino()))
 }
 
-fn open_or_make(path: &Path) -> io::Result<File> {
+pub(super) fn open_or_make(path: &Path) -> io::Result<File> {
     files::open(path, owned_file().create(true).truncate(false))
 }
 
-fn owned_file() -> OpenOptions {
+pub(super) fn owned_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     options

@@ -246,7 +246,7 @@ mod tests {
         }
         let options = || crate::journal::WriterOptions {
             segment_bytes: 1024,
-            floor: crate::domain::Seq::ZERO,
+            ..crate::journal::WriterOptions::default()
         };
         let kept = |path: &Path| crate::journal::Writer::open(path.parent().unwrap(), options()).unwrap();
         let is_read = |path: &Path| {

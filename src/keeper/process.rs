@@ -124,11 +124,16 @@ struct Started {
     lease: Option<fs::File>,
 }
 
+/// A process begins a new segment of the journal where the last one has this part of its size, so that what came before can be
+/// compacted.
+const CLOSED_AT: u64 = 64;
+
 fn start(plan: &LaunchPlan, mask: Mode) -> Result<Started, LaunchFailure> {
     let now = Instant::now();
     let options = WriterOptions {
         segment_bytes: plan.limits.segment_bytes,
         floor: plan.journal_floor,
+        close_bytes: plan.limits.segment_bytes / CLOSED_AT,
     };
     let (writer, _) = Writer::open(&plan.journal_dir, options).map_err(|error| {
         let cause = match error {

@@ -380,7 +380,7 @@ impl Actor {
     ) -> Result<Attachment, SessionError> {
         let connection = ConnectionId::new();
         let after = after.unwrap_or_else(|| self.feed.head().seq);
-        let cursor = self.feed.cursor(after).map_err(SessionError::Journal)?;
+        let cursor = self.feed.cursor_over(after).map_err(SessionError::Journal)?;
         let (direct, client) = self.clients.attach(connection, newcomer);
         self.desk.came(&client);
         let present = CancellationToken::new();

@@ -53,10 +53,10 @@ pub(super) fn start(parts: &SessionParts, rest: &mut AtRest) -> Result<Start, Se
     let position = match reader.place_after(rest.head) {
         Err(ReadError::Compacted { oldest }) => {
             let before = Seq::new(oldest.get().saturating_sub(1));
-            headless = parts.link.is_some().then_some(Missing {
-                first_seq: rest.head.next(),
-                last_seq: before,
-            });
+            headless = parts
+                .link
+                .is_some()
+                .then_some(Missing::lost(rest.head.next(), before));
             rest.head = before;
             reader.place_after(rest.head)
         }
@@ -66,10 +66,7 @@ pub(super) fn start(parts: &SessionParts, rest: &mut AtRest) -> Result<Start, Se
         position: position.map_err(SessionError::Journal)?,
         reader,
         head,
-        cut: is_cut.then_some(Missing {
-            first_seq: head.seq.next(),
-            last_seq: projected,
-        }),
+        cut: is_cut.then_some(Missing::lost(head.seq.next(), projected)),
         headless,
     })
 }

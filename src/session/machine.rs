@@ -24,15 +24,16 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     claude::{ControlResponse, glance},
     domain::{
-        Activity, Approval, ApprovalId, ApprovalState, CliSessionId, Fact, FailReason, ParkReason, Parked,
-        PromptState, PromptUuid, Resolution, Restart, RestartTerms, RunId, Seq, SessionId, SessionState,
-        Timestamp,
+        Activity, Approval, ApprovalId, ApprovalKind, ApprovalState, CliSessionId, Fact, FailReason,
+        ParkReason, Parked, PromptState, PromptUuid, Resolution, Restart, RestartTerms, RunId, Seq,
+        SessionId, SessionState, Timestamp,
     },
     journal::{Chunk, Missing, RecordRef, Source},
 };
@@ -65,7 +66,7 @@ const PROMPT_START_CHARS: usize = 200;
 pub const INITIALIZE_ID: &str = "trunkline-initialize";
 
 /// What is known about a session before its journal is read from the start of its last run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AtRest {
     /// The session.
     pub session: SessionId,
@@ -92,6 +93,7 @@ pub struct AtRest {
     /// The record that is read last before the fold begins.
     pub head: Seq,
     /// Which session has which conversation.
+    #[serde(skip)]
     pub conversations: Conversations,
 }
 
@@ -334,6 +336,29 @@ impl Machine {
         }
     }
 
+    /// What is to be known of it before it goes on with the start of a process.
+    pub(super) fn rest(&self) -> AtRest {
+        let deferred = self
+            .approvals
+            .iter()
+            .filter(|it| it.kind == ApprovalKind::Deferred);
+        AtRest {
+            session: self.session,
+            state: self.state(),
+            reason: self.reason.clone(),
+            parked: self.parked,
+            cli_session: self.conversation.id,
+            run: self.last_run,
+            cli_version: self.cli_version.clone(),
+            model: self.model.clone(),
+            permission_mode: self.permission_mode.clone(),
+            turns: self.turns,
+            deferred: deferred.map(|approval| Approval::clone(approval)).collect(),
+            head: self.head,
+            conversations: Conversations::default(),
+        }
+    }
+
     /// The state; it follows from the rest.
     pub(super) fn state(&self) -> SessionState {
         let Some(run) = &self.run else {
@@ -519,8 +544,11 @@ impl Machine {
 
     /// Reads what comes before the records of a chunk: that some are missing.
     pub(super) fn enter(&mut self, chunk: &Chunk) {
-        if let Some(missing) = chunk.missing {
-            self.skip(missing);
+        match chunk.missing {
+            Some(missing) if missing.is_lost() => self.skip(missing),
+            // Nothing that they said is not said elsewhere.
+            Some(missing) => self.head = missing.last_seq,
+            None => {}
         }
     }
 
@@ -605,7 +633,7 @@ impl Machine {
             }
             Some(Note::Notice(Notice::Silence(silence))) => self.noticed_silence = Some(silence.since),
             Some(Note::Notice(Notice::Lost(lost))) => {
-                self.on_missing_noticed(lost.missing);
+                self.on_missing_noticed(lost.missing());
                 out.facts.push(Fact::RecordsMissing);
             }
             Some(Note::Notice(Notice::Mute(_))) => {

@@ -401,13 +401,15 @@ pub(super) enum ToldCode {
 pub(super) struct Lost {
     pub(super) code: LostCode,
     pub(super) detail: String,
-    #[serde(flatten)]
-    pub(super) missing: Missing,
+    pub(super) first_seq: Seq,
+    pub(super) last_seq: Seq,
 }
 
 impl Lost {
     pub(super) fn new(missing: Missing) -> Self {
-        let Missing { first_seq, last_seq } = missing;
+        let Missing {
+            first_seq, last_seq, ..
+        } = missing;
         let detail = if first_seq == last_seq {
             format!("record {first_seq} is missing from the journal")
         } else {
@@ -416,8 +418,14 @@ impl Lost {
         Self {
             code: LostCode::RecordsMissing,
             detail,
-            missing,
+            first_seq,
+            last_seq,
         }
+    }
+
+    /// The records.
+    pub(super) fn missing(&self) -> Missing {
+        Missing::lost(self.first_seq, self.last_seq)
     }
 }
 
@@ -492,10 +500,7 @@ mod tests {
 
     #[test]
     fn notices_are_told_apart_by_their_codes() {
-        let missing = Missing {
-            first_seq: Seq::new(3),
-            last_seq: Seq::new(7),
-        };
+        let missing = Missing::lost(Seq::new(3), Seq::new(7));
         let json = Note::Notice(Notice::Lost(Lost::new(missing))).to_json();
         assert_eq!(
             String::from_utf8_lossy(&json),
@@ -504,7 +509,7 @@ mod tests {
         let Some(Note::Notice(Notice::Lost(lost))) = Note::read(&json) else {
             panic!("not read back: {}", String::from_utf8_lossy(&json));
         };
-        assert_eq!(lost.missing, missing);
+        assert_eq!(lost.missing(), missing);
         // The keeper's own.
         assert!(Note::read(br#"{"type":"notice","code":"orphaned","detail":"x"}"#).is_none());
     }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     domain::{AgentKind, CliSessionId, Projection, Seq, SessionId, Timestamp, fact::CliTotals},
     journal::{Head, Missing, Position, ReadError, Reader},
@@ -10,12 +12,13 @@ use crate::{
 use super::{
     actor::READ_BYTES,
     facts,
+    ledger_file::LedgerFile,
     machine::{AtRest, Machine, Outcome},
     notes::Note,
 };
 
 /// The words of the first start of a process in a journal.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct FirstRun {
     /// The conversation that it began with.
     pub conversation: CliSessionId,
@@ -25,10 +28,12 @@ pub struct FirstRun {
     pub at: Timestamp,
 }
 
-/// A journal that is read from its first record on. Calls do blocking file IO.
+/// A journal that is read from its first record on, with what was kept of records that were removed. Calls do blocking file IO.
 #[derive(Debug)]
 pub struct Reread {
     session: SessionId,
+    /// The facts of removed records that are still to be given.
+    ledger: Option<LedgerFile>,
     machine: Machine,
     reader: Reader,
     head: Head,
@@ -43,18 +48,21 @@ impl Reread {
     pub fn open(dir: &Path, session: SessionId, conversation: CliSessionId) -> Result<Self, ReadError> {
         let reader = Reader::open(dir)?;
         let head = reader.head()?;
-        let mut rest = AtRest {
+        let ledger = LedgerFile::open(dir, session)?;
+        let kept = match &ledger {
+            Some(ledger) => ledger.ends()?.0,
+            None => None,
+        };
+        let mut rest = kept.unwrap_or_else(|| AtRest {
             cli_session: Some(conversation),
             ..AtRest::of_new(session)
-        };
+        });
         let mut missing = None;
-        let position = match reader.place_after(Seq::ZERO) {
+        let position = match reader.place_after(rest.head) {
             Err(ReadError::Compacted { oldest }) => {
+                let first = rest.head.next();
                 rest.head = Seq::new(oldest.get().saturating_sub(1));
-                missing = Some(Missing {
-                    first_seq: Seq::ZERO.next(),
-                    last_seq: rest.head,
-                });
+                missing = Some(Missing::lost(first, rest.head));
                 reader.place_after(rest.head)?
             }
             place => place?,
@@ -65,6 +73,7 @@ impl Reread {
         }
         Ok(Self {
             session,
+            ledger,
             machine,
             reader,
             head,
@@ -77,6 +86,13 @@ impl Reread {
     /// # Errors
     /// The journal cannot be read.
     pub fn next(&mut self, border: Seq) -> Result<Option<Projection>, ReadError> {
+        if let Some(ledger) = &mut self.ledger {
+            let kept = ledger.next(border)?;
+            if kept.is_some() || ledger.has_more() {
+                return Ok(kept);
+            }
+            self.ledger = None;
+        }
         let after = self.machine.head();
         let until = if border < self.head.seq {
             let place = match self.reader.place_after(border) {
@@ -107,6 +123,11 @@ impl Reread {
         }))
     }
 
+    /// The session behind the last facts that were given; `None` when records are missing.
+    pub(super) fn rest(&self) -> Option<AtRest> {
+        (!self.machine.has_lost()).then(|| self.machine.rest())
+    }
+
     /// Where records are missing, what was known of them holds: so many turns had ended, with these running totals.
     pub fn trust(&mut self, turns: u64, totals: Option<CliTotals>) {
         self.machine.trust(turns, totals);
@@ -118,6 +139,10 @@ impl Reread {
 /// # Errors
 /// The journal cannot be read.
 pub fn first_run(dir: &Path) -> Result<Option<FirstRun>, ReadError> {
+    // Whose ledger this is does not matter: it is not asked for facts.
+    if let Some(ledger) = LedgerFile::open(dir, SessionId::new())? {
+        return Ok(ledger.ends()?.1);
+    }
     let reader = Reader::open(dir)?;
     let head = reader.head()?;
     let mut after = Seq::new(reader.oldest()?.get().saturating_sub(1));

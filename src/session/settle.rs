@@ -189,6 +189,7 @@ impl Actor {
         let options = WriterOptions {
             segment_bytes: self.settings.segment_bytes,
             floor: self.journal_floor(),
+            ..WriterOptions::default()
         };
         let failed = |error: &dyn std::error::Error| SessionError::JournalWrite(telemetry::chain(error));
         let (mut writer, _) = Writer::open(&self.journal_dir, options).map_err(|e| failed(&e))?;

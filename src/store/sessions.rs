@@ -8,7 +8,7 @@ use sqlx::{QueryBuilder, Row as _, Sqlite, SqliteExecutor, SqlitePool, sqlite::S
 use super::{
     Page, PageRequest, QueryError, SessionFilter, SessionRow, column::Columns, unreadable::Unreadable,
 };
-use crate::domain::{CliSessionId, SessionId, SessionState};
+use crate::domain::{CliSessionId, Seq, SessionId, SessionState};
 
 /// The name of the list in its cursors.
 const LIST: &str = "sessions";
@@ -67,6 +67,21 @@ pub(super) async fn conversations(pool: &SqlitePool) -> Result<Vec<(CliSessionId
             columns.parsed("cli_session_id").ok()?,
             columns.parsed("session_id").ok()?,
         ))
+    };
+    Ok(rows.iter().filter_map(parsed).collect())
+}
+
+/// The sessions, and the record that asked for the last process of each. Rows that cannot be read are left out.
+pub(super) async fn last_runs(pool: &SqlitePool) -> Result<Vec<(SessionId, Seq)>, QueryError> {
+    let rows = sqlx::query("SELECT id, run_seq FROM sessions")
+        .fetch_all(pool)
+        .await?;
+    let parsed = |row: &SqliteRow| {
+        let columns = Columns {
+            table: "sessions",
+            row,
+        };
+        Some((columns.parsed("id").ok()?, columns.seq("run_seq").ok()?))
     };
     Ok(rows.iter().filter_map(parsed).collect())
 }

@@ -44,6 +44,9 @@ fn warn_of_history(fork: SessionId, error: &dyn std::error::Error) {
     tracing::warn!(session.id = %fork, error, "the fork cannot show what was said before it");
 }
 
+/// Why no fork begins at a message that went with the oldest records.
+const NOT_KEPT: &str = "it is in no record that is kept, and older ones were removed";
+
 impl Supervisor {
     /// The newest conversation that the CLI had in a directory.
     pub(super) async fn newest_conversation(
@@ -99,6 +102,7 @@ impl Supervisor {
             at: Some(at),
         };
         let mut owner = row.clone();
+        let mut is_kept = true;
         loop {
             let found = self
                 .read_whole(owner.id, move |dir, head| fork_point::find(dir, head, at))
@@ -114,12 +118,23 @@ impl Supervisor {
                 Found::Compacted => "the conversation was compacted behind it",
                 Found::OfSubAgent => "it is of a sub-agent",
                 Found::Unknown => return Ok(by_the_cli),
-                Found::Nowhere => {
+                Found::Removed if owner.parent.is_none() => NOT_KEPT,
+                Found::Removed | Found::Nowhere => {
+                    is_kept &= found == Found::Nowhere;
                     let begun_elsewhere = read_options(&owner.options)?.resume.is_some();
                     match (owner.parent, begun_elsewhere) {
                         (Some(parent), _) => owner = self.row(parent).await?,
+                        // The CLI knows more of it than we do.
                         (None, true) => return Ok(by_the_cli),
-                        (None, false) if owner.forked_from.is_some() => return Ok(by_the_cli),
+                        (None, false) if owner.forked_from.is_some() => {
+                            return Ok(by_the_cli);
+                        }
+                        (None, false) if !is_kept => {
+                            return Err(SupervisorError::MessageNotForkable {
+                                message: at,
+                                why: NOT_KEPT,
+                            });
+                        }
                         (None, false) => return Err(SupervisorError::MessageNotFound(at)),
                     }
                     continue;

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::{
     claude::{Envelope, facts, json, scan},
-    domain::CliSessionId,
-    journal::{Head, ReadError, Reader, RecordRef, Source},
+    domain::{CliSessionId, Seq},
+    journal::{Head, MissingReason, ReadError, Reader, RecordRef, Source},
 };
 
 /// How much of a journal is read at a time.
@@ -25,6 +25,8 @@ pub(super) enum Found {
     OfSubAgent,
     /// Nowhere, and no record is missing.
     Nowhere,
+    /// Nowhere in the records that are kept: it may have been in those that were removed for their age or size.
+    Removed,
     /// Nowhere in the records that are left.
     Unknown,
 }
@@ -36,6 +38,7 @@ pub(super) fn find(dir: &Path, head: Head, message: Uuid) -> Result<Found, ReadE
     Ok(match search.found {
         Some(found) => found,
         None if is_whole => Found::Nowhere,
+        None if Reader::open(dir)?.removed() > Seq::ZERO => Found::Removed,
         None => Found::Unknown,
     })
 }
@@ -79,12 +82,15 @@ pub(super) fn each_record(
     mut each: impl FnMut(&RecordRef<'_>),
 ) -> Result<bool, ReadError> {
     let reader = Reader::open(dir)?;
-    let mut after = crate::domain::Seq::ZERO;
+    let oldest = reader.oldest()?;
+    let mut after = Seq::new(oldest.get().saturating_sub(1));
     let mut from = reader.place_after(after)?;
-    let mut is_whole = true;
+    let mut is_whole = after == Seq::ZERO;
     while after < head.seq {
         let chunk = reader.read_after(after, from, head, READ_BYTES)?;
-        is_whole &= chunk.missing.is_none();
+        is_whole &= chunk
+            .missing
+            .is_none_or(|missing| missing.reason == MissingReason::Compacted);
         for record in chunk.records() {
             each(&record);
         }

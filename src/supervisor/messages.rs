@@ -217,7 +217,8 @@ impl Supervisor {
 
     async fn with_result(&self, id: SessionId, turn: TurnEnd) -> Result<TurnOutcome, SupervisorError> {
         let before = Seq::new(turn.last_seq.get().saturating_sub(1));
-        let chunk = self.page(id, before, 1).await?;
+        // The result of a turn that is no longer kept went with it; what the tables say of the turn stays.
+        let chunk = self.kept_page(id, before, 1).await?;
         let end = chunk.as_ref().and_then(|chunk| chunk.records().next());
         let result = end
             .filter(|record| record.seq == turn.last_seq && record.source == Source::Cli)

@@ -14,7 +14,7 @@ use crate::{
     session::{DeskTimes, Limits},
 };
 
-use super::{SupervisorError, WarmSettings};
+use super::{JournalSettings, SupervisorError, WarmSettings};
 
 /// Where a keeper says how to reach it, in the folder of its session.
 pub(super) const IDENTITY_FILE: &str = "keeper.json";
@@ -88,6 +88,8 @@ pub struct SupervisorSettings {
     pub warm: WarmSettings,
     /// Sizes and times of keepers.
     pub keeper: KeeperLimits,
+    /// What is kept of journals.
+    pub journal: JournalSettings,
     /// Newest records of each session kept in memory for live clients.
     pub ring_bytes: usize,
 }

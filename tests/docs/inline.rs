@@ -24,6 +24,8 @@ const COMMANDS: &[(&str, &str, i32, &str)] = &[
     ("trunkline man", "", 0, ".TH trunkline"),
     ("trunkline doctor", "", 0, "answers"),
     ("trunkline rebuild", "", 7, "another daemon"),
+    ("trunkline gc", "", 0, "compacted"),
+    ("trunkline gc --dry-run", "", 0, "would be compacted"),
     ("trunkline config", "", 0, "server.listen"),
     (
         "trunkline new --wait",

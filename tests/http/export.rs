@@ -108,7 +108,7 @@ async fn records_that_are_not_there_are_told_in_every_form() {
     let bed = Bed::start().await;
     let damaged = session(&bed, &lines()).await;
     rewrite(&bed, &damaged, 1, |lines| [&lines[..1], &lines[3..]].concat());
-    let gap = json!({"type": "trunkline.gap", "first_seq": 2, "last_seq": 3});
+    let gap = json!({"type": "trunkline.gap", "first_seq": 2, "last_seq": 3, "reason": "lost"});
     let array = bed.get(&path(&damaged, "json")).await.expect(200);
     assert_eq!(array[1], gap, "{array:#}");
     let text = bed.get(&path(&damaged, "ndjson")).await.text;
@@ -125,7 +125,16 @@ async fn records_that_are_not_there_are_told_in_every_form() {
 
     let cut = session(&bed, &lines()).await;
     rewrite(&bed, &cut, 5, |lines| lines[4..].to_vec());
-    let text = bed.get(&path(&cut, "markdown")).await.text;
+    let markdown = path(&cut, "markdown");
+    let text = bed.get(&markdown).await.text;
+    assert!(
+        text.starts_with("# bed\n\n_Records 1 to 4 are missing: the journal was damaged._"),
+        "{text}"
+    );
+    // Their removal has a name.
+    let removed = bed.dir.path().join("sessions").join(&cut).join("removed.json");
+    std::fs::write(removed, r#"{"last_seq":4}"#).unwrap();
+    let text = bed.get(&markdown).await.text;
     assert!(
         text.starts_with("# bed\n\n_Records 1 to 4 are no longer kept._\n\nFailed:"),
         "{text}"
@@ -138,7 +147,7 @@ async fn records_that_are_not_there_are_told_in_every_form() {
     );
     let text = bed.get(&path(&cut, "ndjson")).await.text;
     assert!(
-        text.starts_with(r#"{"type":"trunkline.gap","first_seq":1,"last_seq":4}"#),
+        text.starts_with(r#"{"type":"trunkline.gap","first_seq":1,"last_seq":4,"reason":"removed"}"#),
         "{text}"
     );
 }

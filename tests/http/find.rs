@@ -227,12 +227,18 @@ async fn records_that_are_not_there_are_told() {
     let page = find(&bed, &damaged, "q=needle").await;
     let seqs: Vec<u64> = hits(&page).into_iter().map(|(seq, _)| seq).collect();
     assert_eq!(seqs, [8, 7, 6, 3, 2, 1]);
-    assert_eq!(page["missing"], json!([{"first_seq": 4, "last_seq": 5}]));
+    assert_eq!(
+        page["missing"],
+        json!([{"first_seq": 4, "last_seq": 5, "reason": "lost"}])
+    );
 
     let cut = session(&bed, &lines).await;
     rewrite(&bed, &cut, 4, |lines| lines[3..].to_vec());
     let page = find(&bed, &cut, "q=needle").await;
     assert_eq!(page["items"].as_array().unwrap().len(), 5);
-    assert_eq!(page["missing"], json!([{"first_seq": 1, "last_seq": 3}]));
+    assert_eq!(
+        page["missing"],
+        json!([{"first_seq": 1, "last_seq": 3, "reason": "lost"}])
+    );
     assert_eq!(page["next_cursor"], Value::Null);
 }

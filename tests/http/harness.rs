@@ -162,6 +162,12 @@ impl Bed {
             },
             warm: Default::default(),
             keeper: KeeperLimits::default(),
+            journal: trunkline::supervisor::JournalSettings {
+                compact_after_ms: 1,
+                keep_ms: 0,
+                keep_bytes: 0,
+                look_every_ms: 3_600_000,
+            },
             ring_bytes: 64 * 1024,
             data_dir,
         };

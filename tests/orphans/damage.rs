@@ -173,7 +173,7 @@ async fn a_segment_that_is_missing_is_told_to_every_client_and_the_session_goes_
             .unwrap();
         let text = lines.text().await.unwrap();
         let told = format!(
-            "\n{{\"type\":\"trunkline.gap\",\"first_seq\":{},\"last_seq\":{}}}\n",
+            "\n{{\"type\":\"trunkline.gap\",\"first_seq\":{},\"last_seq\":{},\"reason\":\"lost\"}}\n",
             gap.0, gap.1
         );
         assert_eq!(text.matches(&told).count(), 1, "{told}");

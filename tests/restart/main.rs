@@ -21,6 +21,7 @@ mod phases;
 mod real;
 mod rebuild;
 mod replaced;
+mod retention;
 mod session_files;
 mod shutdown;
 mod sockets;

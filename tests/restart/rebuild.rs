@@ -31,7 +31,7 @@ for name in names:
 print(json.dumps(tables))";
 
 #[expect(clippy::disallowed_methods, reason = "another program reads the database")]
-fn dump(database: &Path) -> BTreeMap<String, Vec<Value>> {
+pub(super) fn dump(database: &Path) -> BTreeMap<String, Vec<Value>> {
     let output = Command::new("python3")
         .args(["-c", DUMP])
         .arg(database)
@@ -46,7 +46,7 @@ fn dump(database: &Path) -> BTreeMap<String, Vec<Value>> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "starts the program under test")]
-fn run(daemon: &TestDaemon, command: &str) -> Output {
+pub(super) fn run(daemon: &TestDaemon, command: &str) -> Output {
     Command::new(trunkline())
         .args([command, "--json", "--data-dir"])
         .arg(daemon.data_dir())
@@ -57,7 +57,7 @@ fn run(daemon: &TestDaemon, command: &str) -> Output {
 }
 
 /// What `trunkline rebuild` says.
-fn rebuild(daemon: &TestDaemon) -> Value {
+pub(super) fn rebuild(daemon: &TestDaemon) -> Value {
     let output = run(daemon, "rebuild");
     assert!(
         output.status.success(),
@@ -68,14 +68,14 @@ fn rebuild(daemon: &TestDaemon) -> Value {
 }
 
 /// Takes the database away, with what SQLite keeps beside it.
-fn lose(daemon: &TestDaemon) {
+pub(super) fn lose(daemon: &TestDaemon) {
     for suffix in ["", "-wal", "-shm"] {
         let file = PathBuf::from(format!("{}{suffix}", daemon.database().display()));
         let _ = fs::remove_file(file);
     }
 }
 
-fn same(before: &BTreeMap<String, Vec<Value>>, after: &BTreeMap<String, Vec<Value>>) {
+pub(super) fn same(before: &BTreeMap<String, Vec<Value>>, after: &BTreeMap<String, Vec<Value>>) {
     assert_eq!(
         before.keys().collect::<Vec<_>>(),
         after.keys().collect::<Vec<_>>()
@@ -120,7 +120,7 @@ fn told_beside() -> Value {
 }
 
 /// Sessions with all that a database says of some.
-async fn story(daemon: &TestDaemon, rest: &Rest) {
+pub(super) async fn story(daemon: &TestDaemon, rest: &Rest) {
     let cwd = daemon.work_dir("a");
     let made = json!({ "cwd": cwd, "title": "first", "labels": { "team": "a" }, "restart": { "max_restarts": 1 },
         "options": { "model": "opus", "env": { "KEY": "value" } } });

@@ -17,7 +17,7 @@ describe('the words of a search', () => {
     expect(all.hits.map(({ seq }) => seq)).toEqual([900]);
   });
   test('records that are missing are told once the search is over', () => {
-    const found = withPage(withPage(NOTHING, page([], 500, 'more', { missing: [{ first_seq: 700, last_seq: 700 }] })), page([], 1, null, { missing: [{ first_seq: 1, last_seq: 9 }] }));
+    const found = withPage(withPage(NOTHING, page([], 500, 'more', { missing: [{ first_seq: 700, last_seq: 700, reason: 'lost' }] })), page([], 1, null, { missing: [{ first_seq: 1, last_seq: 9, reason: 'removed' }] }));
     expect(progressOf(found, 'x')).toBe('0 hits. 10 records are missing.');
   });
   test('more hits than anybody reads are left out', () => {

@@ -53,7 +53,7 @@ export interface AttachOptions {
   hooks?: Hook[];
   /** MCP servers that run in this program, by their names. */
   mcpServers?: Record<string, McpServer>;
-  /** Sees every frame that is no record, such as a gap in a damaged journal. */
+  /** Sees every frame that is no record, such as the news that records are missing, and why. */
   onFrame?: (frame: Frame) => void;
   /** Told when the socket is there (`true`) and when it is lost. */
   onConnection?: (isThere: boolean) => void;

@@ -66,13 +66,18 @@ export interface JsonRpc {
   params?: Record<string, unknown>;
 }
 
-/** These records come next and are missing: the journal was damaged. */
+/** These records come next and are missing. */
 export interface GapFrame {
   type: 'trunkline.gap';
   /** The first record that is missing. */
   first_seq: number;
   /** The last one. */
   last_seq: number;
+  /**
+   * Why: the journal was damaged (`lost`), a compaction took out pieces of messages that are there as a whole (`compacted`), or
+   * they are older than what the daemon keeps (`removed`). Daemons of earlier versions do not say.
+   */
+  reason?: 'lost' | 'compacted' | 'removed' | (string & {});
 }
 
 /** The daemon ends or starts again. */

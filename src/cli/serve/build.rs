@@ -11,7 +11,7 @@ use crate::{
     domain::{Liveness, RestartPolicy, Secret, WebhookSpec},
     http::{HttpConfig, InForce},
     keeper::{KeeperLimits, given_open_files, open_files_limit},
-    supervisor::{DeskTimes, Limits, ParkSettings, Simulator, SupervisorSettings},
+    supervisor::{DeskTimes, JournalSettings, Limits, ParkSettings, Simulator, SupervisorSettings},
 };
 
 pub(super) fn http(config: &Config) -> HttpConfig {
@@ -142,8 +142,20 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
             open_files: given_open_files(),
             ..KeeperLimits::default()
         },
+        journal: journals(config),
         ring_bytes: size(sessions.ring_bytes),
     })
+}
+
+/// What is kept of journals.
+pub(in crate::cli) const fn journals(config: &Config) -> JournalSettings {
+    let journal = &config.journal;
+    JournalSettings {
+        compact_after_ms: journal.compact_after_ms,
+        keep_ms: journal.keep_ms,
+        keep_bytes: journal.keep_bytes,
+        look_every_ms: journal.look_every_ms,
+    }
 }
 
 /// The daemon's environment as sessions may see it: without what is denied, and with the extra directories on `PATH`.

@@ -79,7 +79,7 @@ async fn read(state: &AppState, id: SessionId, (start, before): (Seq, Seq)) -> R
     };
     let mut builder = Builder::new(cursor, usize::MAX);
     builder.end_before(before);
-    while let Some(chunk) = state.supervisor().page(id, after, CHUNK_BYTES).await? {
+    while let Some(chunk) = state.supervisor().kept_page(id, after, CHUNK_BYTES).await? {
         if chunk.is_empty() {
             break;
         }

@@ -253,7 +253,7 @@ pub(in crate::http) struct EventPage {
     next_before: Option<Seq>,
     /// The last record that there is.
     head_seq: Seq,
-    /// Records that this page would hold and that are missing: the journal was damaged.
+    /// Records that this page would hold and that are missing, and why.
     missing: Option<Vec<Missing>>,
 }
 

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use crate::{
     claude::said::{self, Said, Speech},
-    journal::{Chunk, Missing, RecordRef, Source, unfold},
+    journal::{Chunk, Missing, MissingReason, RecordRef, Source, unfold},
 };
 
 /// The title, and which records are no longer there.
 pub(super) fn beginning(title: &str, not_kept: Option<Missing>) -> String {
     let mut out = format!("# {title}\n\n");
     if let Some(missing) = not_kept {
-        gap(missing, "no longer kept", &mut out);
+        gap(missing, &mut out);
     }
     out
 }
@@ -21,7 +21,7 @@ pub(super) fn beginning(title: &str, not_kept: Option<Missing>) -> String {
 pub(super) fn records(chunk: &Chunk) -> String {
     let mut out = String::new();
     if let Some(missing) = chunk.missing {
-        gap(missing, "missing: the journal was damaged", &mut out);
+        gap(missing, &mut out);
     }
     for record in chunk.records() {
         write(&record, &mut out);
@@ -30,8 +30,18 @@ pub(super) fn records(chunk: &Chunk) -> String {
 }
 
 // A text takes all that is written into it.
-fn gap(missing: Missing, what: &str, out: &mut String) {
-    let Missing { first_seq, last_seq } = missing;
+fn gap(missing: Missing, out: &mut String) {
+    let Missing {
+        first_seq,
+        last_seq,
+        reason,
+    } = missing;
+    let what = match reason {
+        // All that they said is said by the whole messages.
+        MissingReason::Compacted => return,
+        MissingReason::Removed => "no longer kept",
+        MissingReason::Lost => "missing: the journal was damaged",
+    };
     let _ = match missing.count() {
         1 => write!(out, "_Record {first_seq} is {what}._\n\n"),
         _ => write!(out, "_Records {first_seq} to {last_seq} are {what}._\n\n"),
@@ -85,6 +95,7 @@ mod tests {
         let missing = |first: u64, last: u64| Missing {
             first_seq: crate::domain::Seq::new(first),
             last_seq: crate::domain::Seq::new(last),
+            reason: MissingReason::Removed,
         };
         assert_eq!(
             beginning("T", Some(missing(1, 4))),

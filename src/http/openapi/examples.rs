@@ -13,6 +13,7 @@ use crate::http::{ApiError, ErrorCode};
 fn body_of(operation: &str) -> Option<Value> {
     Some(match operation {
         "restart_daemon" => json!({"program": "/usr/local/bin/trunkline"}),
+        "collect_journals" => json!({"dry_run": true}),
         "send_control" => json!({"subtype": "set_model", "model": "opus"}),
         "fork_session" => json!({"title": "Another way", "prompt": "Try it without the new dependency."}),
         "interrupt_session" => json!({"cancel_queued": true}),

@@ -9,7 +9,11 @@ use tokio::sync::oneshot;
 
 use crate::{
     domain::Timestamp,
-    http::{ApiError, AppState, ErrorCode, RestartRequest, dto::Examination, extract::Body},
+    http::{
+        ApiError, AppState, ErrorCode, RestartRequest,
+        dto::{CollectJournals, Examination, JournalsCollected},
+        extract::Body,
+    },
 };
 
 /// How to start again.
@@ -84,6 +88,25 @@ pub(super) async fn examine(State(state): State<AppState>) -> Json<Examination> 
     Json(Examination {
         items: state.examine().await,
     })
+}
+
+/// Compact journals now.
+///
+/// As the daemon does by itself from time to time, by what `journal` in its configuration says: the pieces of whole messages are
+/// taken out of closed files, and the oldest files are removed where that is asked for. A session that has a process is left as it
+/// is. With `dry_run` nothing is changed.
+#[utoipa::path(
+    post, path = "/v1/daemon/gc", operation_id = "collect_journals", tag = "daemon",
+    request_body = Option<CollectJournals>,
+    responses((status = 200, description = "The outcome", body = JournalsCollected)),
+)]
+pub(super) async fn collect(
+    State(state): State<AppState>,
+    request: Option<Body<CollectJournals>>,
+) -> Result<Json<JournalsCollected>, ApiError> {
+    let request = request.map(|Body(request)| request).unwrap_or_default();
+    let done = state.supervisor().collect_journals(request.dry_run).await?;
+    Ok(Json(done.into()))
 }
 
 /// Start the daemon again.

@@ -19,7 +19,7 @@ use crate::{
         stream::{self, Begin, Format, LAST_EVENT_ID},
         thin::Thinning,
     },
-    journal::{Chunk, Missing},
+    journal::{Chunk, Missing, MissingReason},
 };
 
 /// Records per page when nobody says.
@@ -158,6 +158,12 @@ pub(super) async fn get(
         let head = state.supervisor().session(id).await?.live.head_seq;
         return Err(ApiError::new(ErrorCode::SeqBeyondHead).member("head_seq", head.get()));
     };
+    if chunk
+        .missing
+        .is_some_and(|gap| gap.reason == MissingReason::Compacted && seq <= gap.last_seq)
+    {
+        return Err(ApiError::new(ErrorCode::RecordsCompacted).detail("a compaction took the record out"));
+    }
     let record = chunk.records().find(|record| record.seq == seq);
     let line = record.ok_or(ErrorCode::RecordNotFound)?.line.to_vec();
     Ok(json(line))
@@ -316,6 +322,12 @@ async fn page_back(state: &AppState, id: SessionId, wanted: &Page) -> Result<Res
         let most = wanted.limit - body.count;
         let chunks = state.supervisor().page_before(id, at, most, body.room()).await?;
         let Some(start) = chunks.first().map(Chunk::start) else {
+            let not_kept = Some(at).filter(|at| *at < Seq::MAX);
+            let not_kept = not_kept.map(|at| state.supervisor().not_kept(id, at));
+            body.missing.extend(not_kept.map(|gap| Missing {
+                first_seq: gap.first_seq.max(wanted.after.next()),
+                ..gap
+            }));
             at = Seq::ZERO;
             break;
         };
@@ -325,6 +337,7 @@ async fn page_back(state: &AppState, id: SessionId, wanted: &Page) -> Result<Res
             let missing = chunk.missing.map(|gap| Missing {
                 first_seq: gap.first_seq.max(wanted.after.next()),
                 last_seq: gap.last_seq.min(Seq::new(at.get() - 1)),
+                ..gap
             });
             let missing = missing.filter(|gap| gap.first_seq <= gap.last_seq);
             let chunk = wanted.shown(chunk);

@@ -27,7 +27,7 @@ pub(super) struct ExportParams {
 /// Export a conversation.
 ///
 /// All records that there are now, or what they say, as a file under the name of the session. Where records are missing, the file
-/// says so: in words, or with an item `{"type":"trunkline.gap","first_seq":4,"last_seq":9}`. An export that cannot be finished is broken
+/// says so: in words, or with an item `{"type":"trunkline.gap","first_seq":4,"last_seq":9,"reason":"lost"}`. An export that cannot be finished is broken
 /// off, and so is one whose login ends: an answer that ends as HTTP says is whole.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/export", operation_id = "export_session", tag = "messages",

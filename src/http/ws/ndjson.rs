@@ -24,7 +24,7 @@ use crate::{
     claude::{ControlResponse, Envelope, facts::Lifecycle, glance, json, scan, stdin},
     domain::{ClientId, Seq, SessionState, is_from_daemon},
     http::ApiError,
-    journal::{Chunk, Cursor, Feed, RecordRef, Source},
+    journal::{Chunk, Cursor, Feed, MissingReason, RecordRef, Source},
     session::{ClientFrame, INITIALIZE_ID, Refused, RefusedLine},
 };
 
@@ -175,7 +175,10 @@ impl<I: Inbox> Relay<I> {
 
     /// Takes the lines of a chunk, up to a request of which it must be asked whose it is.
     fn take(&mut self, chunk: Chunk) -> Result<Lines, Close> {
-        if chunk.missing.is_some() {
+        if chunk
+            .missing
+            .is_some_and(|missing| missing.reason != MissingReason::Compacted)
+        {
             // It cannot be said here that lines are missing.
             return Err(Close::Journal);
         }

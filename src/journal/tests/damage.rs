@@ -154,10 +154,7 @@ fn what_is_missing_at_the_end_is_named() {
     let chunk = reader
         .read_after(Seq::ZERO, Position::START, head, 1 << 20)
         .unwrap();
-    let all = Missing {
-        first_seq: Seq::new(1),
-        last_seq: Seq::new(9),
-    };
+    let all = Missing::lost(Seq::new(1), Seq::new(9));
     assert_eq!((chunk.missing, chunk.bytes.len()), (Some(all), 0));
     assert_eq!(all.count(), 9);
 }

@@ -93,9 +93,10 @@ export class Fold {
     this.again();
   }
 
-  /** These numbers are missing in the journal for good. */
-  gap(first: number, last: number): void {
-    this.add([{ seq: first, lastSeq: last, ts: '', src: 'gap', by: null, data: null }]);
+  /** These numbers are missing in the journal for good. Pieces of whole messages, which a compaction takes out, say nothing more. */
+  gap(first: number, last: number, reason: string): void {
+    const src = reason === 'compacted' || reason === 'removed' ? reason : 'gap';
+    this.add([{ seq: first, lastSeq: last, ts: '', src, by: null, data: null }]);
   }
 
   private again(): void {
@@ -167,7 +168,11 @@ function merged(lines: Line[], fresh: Line[]): Line[] {
 
 function apply(work: Work, line: Line): void {
   const { data } = line;
-  if (line.src === 'passed') return;
+  if (line.src === 'passed' || line.src === 'compacted') return;
+  if (line.src === 'removed') {
+    work.note(line, 'gap', `Records ${line.seq} to ${line.lastSeq} are no longer kept`);
+    return;
+  }
   if (line.src === 'gap') {
     work.note(line, 'gap', `Records ${line.seq} to ${line.lastSeq} are missing in the journal`, { tone: 'error' });
     return;

@@ -250,7 +250,7 @@ export function openConversation(id: string): Conversation {
         return;
       }
       case 'trunkline.gap':
-        fold.gap(Number(frame.first_seq), Number(frame.last_seq));
+        fold.gap(Number(frame.first_seq), Number(frame.last_seq), String(frame.reason));
         return;
       case 'trunkline.snapshot':
         onSnapshot(frame);
@@ -304,7 +304,7 @@ export function openConversation(id: string): Conversation {
       const page = await rest.GET('/v1/sessions/{id}/events', { params: { path: { id }, query } });
       // The end was opened anew meanwhile.
       if (mine !== fold) return;
-      for (const gap of page.missing ?? []) fold.gap(gap.first_seq, gap.last_seq);
+      for (const gap of page.missing ?? []) fold.gap(gap.first_seq, gap.last_seq, gap.reason);
       const lines = page.items.map((item) => lineOf(item as unknown as Frame)).filter((line) => line !== null);
       const pieces = lines.filter((line) => raw(line.data).type === 'stream_event').length;
       olderPage = pieces > lines.length / 2 ? Math.min(LARGEST_PAGE, olderPage * 4) : PAGE;

@@ -73,7 +73,7 @@ class AttachOptions(TypedDict, total=False):
     hooks: Sequence[Hook]
     #: MCP servers that run in this program, by their names.
     mcp_servers: Mapping[str, McpServer]
-    #: Sees every frame that is no record, such as a gap in a damaged journal.
+    #: Sees every frame that is no record, such as the news that records are missing, and why.
     on_frame: Optional[Callable[[Dict[str, Any]], None]]
     #: Told when the socket is there (``True``) and when it is lost.
     on_connection: Optional[Callable[[bool], None]]
