@@ -11,7 +11,7 @@ const { lobby, sessions, watchLobby } = await import('../src/lobby/lobby');
 
 const AT = new Date(Date.UTC(2026, 0, 1)).toISOString();
 const session = (id: string, more: Partial<SessionSummary> = {}): SessionSummary => ({
-  id, labels: {}, cwd: '/home/me/shop', state: 'idle', unread: false, seen_seq: 1, is_silent: false, simulated: true, turns: 1, cost_usd: 0,
+  id, labels: {}, cwd: '/home/me/shop', state: 'idle', unread: false, seen_seq: 1, is_silent: false, simulated: true, parent_deleted: false, turns: 1, cost_usd: 0,
   turns_with_unknown_cost: 0, pending_approvals: [], waiting_approvals: 0, queued_prompts: 0, head_seq: 9, created_at: AT, updated_at: AT, ...more,
 });
 const snapshot = (all: SessionSummary[]): Frame => ({ type: 'trunkline.lobby', event_id: 'e0', build: 'b', total: all.length, sessions: all });

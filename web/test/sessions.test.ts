@@ -10,7 +10,7 @@ const at = (minute: number): string => new Date(Date.UTC(2026, 0, 1, 12, minute)
 
 function session(id: string, more: Partial<SessionSummary> = {}): SessionSummary {
   return {
-    id, labels: {}, cwd: '/home/me/shop', state: 'idle', unread: false, seen_seq: 1, is_silent: false, simulated: true, turns: 1, cost_usd: 0,
+    id, labels: {}, cwd: '/home/me/shop', state: 'idle', unread: false, seen_seq: 1, is_silent: false, simulated: true, parent_deleted: false, turns: 1, cost_usd: 0,
     turns_with_unknown_cost: 0, pending_approvals: [], waiting_approvals: 0, queued_prompts: 0, head_seq: 9, created_at: at(0), updated_at: at(0), ...more,
   };
 }
