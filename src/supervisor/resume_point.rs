@@ -61,8 +61,8 @@ pub(super) async fn check_point(
         }
         Found::Compacted => "the conversation was compacted behind it",
         Found::OfSubAgent => "it is of a sub-agent",
-        // The CLI knows more: of what came before the session, and of what is in no record.
-        Found::In(_) | Found::Unknown | Found::Nowhere => return Ok(()),
+        // The CLI knows more: of what came before the session, of records that were removed, and of what is in no record.
+        Found::In(_) | Found::Unknown | Found::Nowhere | Found::Removed => return Ok(()),
     };
     Err(SupervisorError::MessageNotForkable {
         message: point.at,
