@@ -205,7 +205,7 @@ PYTHON := target/python/python3
 WITH_PYTHON := PATH="$(CURDIR)/target/python:$$PATH"
 $(PYTHON): tools
 	@mkdir -p $(@D)
-	@ln -sf "$$(python3 -c 'import sys; print(sys.executable)')" $@
+	@ln -sf "$$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))')" $@
 
 # The official Python SDK. The TypeScript one comes with the other packages of the tests.
 PYTHON_SDK := target/sdk-venv/.ready
