@@ -77,7 +77,7 @@ impl Metrics {
         &self.shared.requests
     }
 
-    /// What is counted of journals as files.
+    /// The counts of journals as files.
     pub fn journals(&self) -> &JournalMetrics {
         &self.shared.journals
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Problem;
 
-/// What is kept of journals, and for how long.
+/// How long journals are kept, and how large.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
     /// The age at which the pieces of whole messages are taken out of a closed file of a journal; 0 = never.

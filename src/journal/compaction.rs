@@ -81,7 +81,7 @@ pub struct Compactor {
 }
 
 impl Compactor {
-    /// Of the journal in `dir`.
+    /// A compactor of the journal in `dir`.
     ///
     /// # Errors
     /// There is none.

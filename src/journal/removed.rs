@@ -29,7 +29,7 @@ pub(super) fn compacted(dir: &Path) -> Seq {
     read(dir, COMPACTED_FILE)
 }
 
-/// Says that the records up to `last_seq` are removed. What it says is durable when this returns.
+/// Says that the records up to `last_seq` are removed. The file is durable when this returns.
 pub(super) fn name_removed(dir: &Path, last_seq: Seq) -> Result<(), ReadError> {
     write(dir, REMOVED_FILE, last_seq)
 }

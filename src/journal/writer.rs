@@ -162,7 +162,7 @@ impl Writer {
         if head.seq < options.floor || is_full {
             let seq = head.seq.max(options.floor);
             let segment = seq.next();
-            // What was written to the one before is not reached by a sync of the new one.
+            // A sync of the new segment does not reach the records in the one before.
             file.sync_data().map_err(failed(&path))?;
             let path = segment::path(dir, segment);
             file = open_or_make(&path).map_err(failed(&path))?;

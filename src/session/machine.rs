@@ -144,7 +144,7 @@ struct Run {
     silent_for_ms: Option<u64>,
     /// Whether it closed its stdout, for which its keeper stops it.
     is_mute: bool,
-    /// What it does between its answers, if that takes long.
+    /// The CLI's work between its answers, if that takes long.
     activity: Option<Activity>,
     /// Set when it is stopped to be parked.
     park: Option<ParkReason>,
@@ -336,7 +336,7 @@ impl Machine {
         }
     }
 
-    /// What is to be known of it before it goes on with the start of a process.
+    /// The facts that it needs before it goes on with the start of a process.
     pub(super) fn rest(&self) -> AtRest {
         let deferred = self
             .approvals

@@ -53,7 +53,7 @@ pub struct LiveView {
     pub waiting_requests: usize,
     /// Background tasks that the CLI reports.
     pub background_tasks: u32,
-    /// What the CLI does between its answers, if that takes long.
+    /// The CLI's work between its answers, if that takes long.
     pub activity: Option<Activity>,
     /// Where the CLI says what it offers.
     pub offers: Offers,

@@ -365,7 +365,7 @@ impl Session {
             self.worked(at);
         }
         if state == PromptState::Started {
-            // What is said from here on is the end of the conversation.
+            // The prompt is the new end of the conversation.
             self.resume_at = None;
         }
         sqlx::query(

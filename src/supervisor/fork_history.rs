@@ -16,7 +16,7 @@ use crate::{
 
 use super::fork_point::{each_record, uuid_of};
 
-/// The most that a fork takes over, in bytes of records. Of a longer conversation it has the end.
+/// The most that a fork takes over, in bytes of records. A fork of a longer conversation has its end.
 const MOST_BYTES: usize = 64 << 20;
 /// A batch of records.
 const BATCH_BYTES: usize = 1 << 20;

@@ -19,7 +19,7 @@ use crate::{
 /// The longest from the start of the daemon to its first look.
 const FIRST_LOOK: Duration = Duration::from_secs(60);
 
-/// What is kept of journals, and for how long.
+/// How long journals are kept, and how large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalSettings {
     /// The age at which a sealed segment is compacted; 0 = never.
@@ -351,7 +351,7 @@ fn remove_now(dir: &Path, kept: Keeping, sealed: &[Sealed]) -> Result<bool, Fail
     Ok(true)
 }
 
-/// What becomes of a segment.
+/// The outcome for a segment.
 enum Prepared {
     /// It stays.
     Nothing,

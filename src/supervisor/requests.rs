@@ -152,7 +152,7 @@ pub struct ResumePoint {
 /// A change of a session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionChange {
-    /// What people say about it.
+    /// Its title, tag and labels.
     pub meta: MetaPatch,
     /// Its launch options, from its next start on.
     pub options: Option<OptionsPatch>,

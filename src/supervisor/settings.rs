@@ -88,7 +88,7 @@ pub struct SupervisorSettings {
     pub warm: WarmSettings,
     /// Sizes and times of keepers.
     pub keeper: KeeperLimits,
-    /// What is kept of journals.
+    /// How long journals are kept, and how large.
     pub journal: JournalSettings,
     /// Newest records of each session kept in memory for live clients.
     pub ring_bytes: usize,

@@ -255,7 +255,7 @@ async fn a_session_that_waits_for_the_clis_word_is_named_when_the_daemon_ends() 
     }
 }
 
-/// What was said, as a reader of the messages sees it.
+/// The conversation, as a reader of the messages sees it.
 async fn said(rest: &Rest, id: &str) -> Vec<Value> {
     let page = rest.get(&format!("/v1/sessions/{id}/messages")).await.expect(200);
     page["items"].as_array().unwrap().clone()
@@ -362,7 +362,7 @@ async fn a_fork_can_be_read_before_its_first_turn_and_without_its_parent() {
     assert_eq!(rest.session(&of_fork).await["parent_deleted"], false);
 }
 
-/// What was said after a fresh start is another conversation, and what waits has not been said.
+/// A fresh start begins another conversation, which a fork of the one before does not know.
 #[tokio::test]
 async fn a_fork_has_the_past_of_its_own_conversation_alone() {
     let (_daemon, rest, id) = plain().await;

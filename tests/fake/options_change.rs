@@ -199,7 +199,7 @@ async fn the_write_that_came_last_wins() {
     let set = async |rest: &Rest, route: &str, body: Value| {
         drop(rest.put(&path(&id, route), body).await.expect(200));
     };
-    // What was chosen at run time gives way to what comes after it.
+    // Choices at run time give way to the options that a client sets after them.
     set(&rest, "model", json!({ "model": "haiku" })).await;
     set(&rest, "permission_mode", json!({ "mode": "acceptEdits" })).await;
     set(

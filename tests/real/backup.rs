@@ -11,7 +11,7 @@ use crate::{
     world::{World, text},
 };
 
-/// What is to be copied of the data directory; the configuration of this test is in the environment.
+/// The parts of the data directory that a backup copies; the configuration of this test is in the environment.
 const OF_DATA: [&str; 5] = [
     "sessions",
     "token",
@@ -19,7 +19,7 @@ const OF_DATA: [&str; 5] = [
     "webhooks.json",
     "logins.json",
 ];
-/// What is to be copied of the home of the CLI.
+/// The parts of the CLI's home that a backup copies.
 const OF_CLI: [&str; 2] = [".claude", ".claude.json"];
 
 fn copy(from: &Path, to: &Path, names: &[&str]) {

@@ -144,7 +144,7 @@ test('notices are offered after a decision that waited over 30 s, once, and one 
   };
   await decided('soon');
   assert.equal(await offer.count(), 0, 'a decision that was taken at once is no reason');
-  // What the page takes for the present is later than it is.
+  // The page's clock runs ahead of the real time.
   await page.addInitScript(() => { const { now } = Date; Date.now = () => now() + 40_000; });
   await decided('late');
   await offer.waitFor();

@@ -147,7 +147,7 @@ pub(super) fn supervisor(config: &Config) -> Result<SupervisorSettings, CliError
     })
 }
 
-/// What is kept of journals.
+/// How long journals are kept, and how large.
 pub(in crate::cli) const fn journals(config: &Config) -> JournalSettings {
     let journal = &config.journal;
     JournalSettings {

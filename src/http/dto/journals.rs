@@ -13,7 +13,7 @@ pub(in crate::http) struct CollectJournals {
     pub(in crate::http) dry_run: bool,
 }
 
-/// What was done to journals, or would be.
+/// The work done on journals, or to be done.
 #[derive(Clone, Copy, Debug, Serialize, utoipa::ToSchema)]
 pub struct JournalsCollected {
     /// Sessions that were looked at.

@@ -103,7 +103,7 @@ pub(in crate::http) struct SessionSummary {
     last_line: Option<LastLine>,
     /// Whether the CLI has been silent for too long.
     is_silent: bool,
-    /// What the CLI does between its answers, if that takes long.
+    /// The CLI's work between its answers, if that takes long.
     activity: Option<Activity>,
     /// Whether the simulated agent runs it.
     simulated: bool,

@@ -55,7 +55,7 @@ pub(in crate::http) struct Session {
     silent_for_ms: Option<u64>,
     /// Whether it has been silent for longer than `liveness.after_ms` while it should say something.
     is_silent: bool,
-    /// What the CLI does between its answers, if that takes long: it compacts the conversation, or waits to ask the model API again.
+    /// The CLI's work between its answers, if that takes long: it compacts the conversation, or waits to ask the model API again.
     activity: Option<Activity>,
     /// Whether the simulated agent runs it in place of the CLI. The first run decides; it never changes.
     simulated: bool,
@@ -386,7 +386,7 @@ pub(in crate::http) struct CreateRequest {
 }
 
 impl CreateRequest {
-    /// What the supervisor takes. A prompt without an id gets `prompt_uuid`.
+    /// The request in the supervisor's form. A prompt without an id gets `prompt_uuid`.
     pub(in crate::http) fn into_session(self, prompt_uuid: Uuid) -> Result<CreateSession, ApiError> {
         meta::check_text("title", self.title.as_deref())?;
         meta::check_text("tag", self.tag.as_deref())?;
@@ -438,7 +438,7 @@ pub(in crate::http) struct ResumeRequest {
 }
 
 impl ResumeRequest {
-    /// What the supervisor takes.
+    /// The request in the supervisor's form.
     pub(in crate::http) fn into_resumed(self) -> Result<Resumed, ApiError> {
         self.options.as_ref().map_or(Ok(()), refuse_hidden)?;
         let wrong = |field: &'static str, words: &str| {
@@ -492,7 +492,7 @@ pub(in crate::http) struct ForkRequest {
 }
 
 impl ForkRequest {
-    /// What the supervisor takes. A prompt without an id gets `prompt_uuid`.
+    /// The request in the supervisor's form. A prompt without an id gets `prompt_uuid`.
     pub(in crate::http) fn into_fork(self, prompt_uuid: Uuid) -> Result<ForkSession, ApiError> {
         meta::check_text("title", self.title.as_deref())?;
         self.options.as_ref().map_or(Ok(()), refuse_hidden)?;
@@ -573,7 +573,7 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 impl UpdateRequest {
-    /// What the supervisor takes.
+    /// The request in the supervisor's form.
     pub(in crate::http) fn into_change(self, revision: Option<u64>) -> Result<SessionChange, ApiError> {
         let labels = self.labels.map(Option::unwrap_or_default);
         meta::check_text("title", self.title.as_ref().and_then(Option::as_deref))?;

@@ -218,7 +218,7 @@ pub(super) async fn resume(
 /// Restart a session.
 ///
 /// Stops its CLI, if one runs, and starts it again with the conversation and the settings as they were; with `fresh` in the
-/// body, with the settings and a new conversation; with `at` after this message, in place. What it was doing is cut short.
+/// body, with the settings and a new conversation; with `at` after this message, in place. The restart cuts its work short.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/restart", operation_id = "restart_session", tag = "sessions",
     params(("id" = Uuid, Path, description = "The session"), WaitParams), request_body = Option<ResumeRequest>,

@@ -61,7 +61,7 @@ fn seqs(numbers: &[u64]) -> HashSet<Seq> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever is taken out in whatever order, from every place and in every piece: each number is told of once.
+    /// Readers hear of each number once, from every place and in every piece, whichever records were taken out in whichever order.
     #[test]
     fn what_is_kept_is_read_and_what_went_is_named(
         sizes in proptest::collection::vec(10..400_usize, 4..50),
