@@ -132,6 +132,7 @@ async fn answers_are_as_documented() {
         "get_health",
         "get_readiness",
         "get_daemon_configuration",
+        "collect_journals",
         "create_ticket",
         "create_login",
         "list_logins",

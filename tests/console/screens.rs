@@ -84,10 +84,11 @@ fn at_rest(screen: &str) -> bool {
     last.is_some_and(|line| line.starts_with("idle | ") && line.trim_end().ends_with('>'))
 }
 
+/// `costs`: of the session after each turn, which is asked for when the turn is over.
 async fn first_hour(
     daemon: &TestDaemon,
     agent: &str,
-    prompts: [&str; 2],
+    [prompts, costs]: [[&str; 2]; 2],
     question: &str,
     told: impl AsyncFn(usize),
 ) {
@@ -100,7 +101,7 @@ async fn first_hour(
         terminal.enters("y").await;
         terminal
             .until("the first turn is done", |screen| {
-                screen.contains("- turn done") && at_rest(screen)
+                screen.contains("- turn done") && screen.contains(costs[0]) && at_rest(screen)
             })
             .await;
         keep(&format!("{agent}_{kind}_2_done"), daemon, &terminal).await;
@@ -108,7 +109,7 @@ async fn first_hour(
         terminal.enters(prompts[1]).await;
         terminal
             .until("the second turn is done", |screen| {
-                screen.matches("- turn done").count() == 2 && at_rest(screen)
+                screen.matches("- turn done").count() == 2 && screen.contains(costs[1]) && at_rest(screen)
             })
             .await;
         terminal.enters("?").await;
@@ -129,7 +130,7 @@ async fn the_first_hour_with_the_simulated_agent() {
     first_hour(
         &daemon,
         "simulated",
-        ["Use a tool, please", "Thank you"],
+        [["Use a tool, please", "Thank you"], ["$0.0000"; 2]],
         "y allows",
         async |_| {},
     )
@@ -147,7 +148,8 @@ async fn the_first_hour_with_the_real_agent() {
         json!([{"text": "You are welcome."}]),
     ];
     let prompt = "Please keep notes in notes.txt";
-    first_hour(&daemon, "real", [prompt, "Thank you"], "y allows", async |turn| {
+    let said = [[prompt, "Thank you"], ["$0.0016", "$0.0024"]];
+    first_hour(&daemon, "real", said, "y allows", async |turn| {
         // A new file each time.
         let _none_yet = std::fs::remove_file(daemon.work_dir("here").join("notes.txt"));
         api.default_script(script[turn].clone()).await;

@@ -64,7 +64,7 @@ async fn a_new_session_reads_back_as_it_was_given() {
             started_options: None,
             mode_of_options: false,
             resume_at: None,
-            revision: 0,
+            revision: 1,
             rate_limits: Vec::new(),
         }
     );
