@@ -28,23 +28,26 @@ const MAX_FOLDER_CHARS: usize = 200;
 /// The folders of projects that are looked through for a conversation.
 const MOST_PROJECTS: usize = 10_000;
 
-/// A person changed the title or the tag of a session: the transcript is told now, or once something was said in it.
+/// A person changed the title or the tag of a session: the transcript is told now, or once something was said in it. Returns whether
+/// the row was edited, as it remembers the latter.
 pub(super) async fn tell_of(
     supervisor: &Supervisor,
     before: &SessionRow,
     patch: &MetaPatch,
     view: &SessionView,
-) {
+) -> bool {
     let conversation = view.live.cli_session_id.unwrap_or(view.row.cli_session_id);
     let lines = lines(before, patch, conversation);
     if lines.is_empty() || view.simulated {
-        return;
+        return false;
     }
     let is_told = append_to(supervisor, before, conversation, lines).await;
-    if is_told == Some(false) && !before.untold {
+    let is_edit = is_told == Some(false) && !before.untold;
+    if is_edit {
         let marked = supervisor.shared.store.set_untold(before.id, true).await;
         warn_unless(marked, before.id);
     }
+    is_edit
 }
 
 /// Looks after each turn whether its session has a title or a tag that no transcript was there for.

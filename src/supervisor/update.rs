@@ -37,7 +37,10 @@ pub(super) async fn update(
     }
     supervisor.shared.changes.mark(id);
     let view = supervisor.session(id).await?;
-    transcript::tell_of(supervisor, &before, &change.meta, &view).await;
+    if transcript::tell_of(supervisor, &before, &change.meta, &view).await {
+        // The answer has the revision that counts from now on.
+        return supervisor.session(id).await;
+    }
     Ok(view)
 }
 

@@ -474,7 +474,10 @@ async fn a_fork_that_waits_keeps_its_parents_conversation_when_the_parent_is_del
         .expect(200);
     for fork in [waits, stopped] {
         let view = rest.session(&fork).await;
-        assert_eq!(view["parent_id"], Value::Null);
+        assert_eq!(
+            (&view["parent_id"], &view["parent_deleted"]),
+            (&json!(parent), &json!(true))
+        );
         let cli = i32::try_from(view["cli"]["pid"].as_i64().unwrap()).unwrap();
         let command = proc::read(cli).unwrap().command;
         let resume = format!("--resume={}", conversation.as_str().unwrap());
