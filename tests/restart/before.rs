@@ -4,7 +4,7 @@
     reason = "a client names its messages and requests"
 )]
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Command};
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn with_other_ids(text: &str, number: usize) -> String {
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         if is_id(at) {
             out += &text[at..at + 28];
-            out += &format!("{number:08x}");
+            write!(out, "{number:08x}").unwrap();
             at += 36;
         } else {
             let next = rest.chars().next().map_or(1, char::len_utf8);

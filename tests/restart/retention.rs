@@ -374,10 +374,11 @@ async fn kills_while_journals_are_compacted_lose_nothing() {
     let before = text(rest.clone()).await;
     for _ in 0..5 {
         let asked = daemon.rest();
-        let look = tokio::spawn(async move { asked.post("/v1/daemon/gc", json!({})).await });
+        let mut look = tokio::task::JoinSet::new();
+        look.spawn(async move { asked.post("/v1/daemon/gc", json!({})).await });
         tokio::task::yield_now().await;
         daemon.kill();
-        look.abort();
+        look.shutdown().await;
         daemon.start().await;
         assert_eq!(text(daemon.rest()).await, before);
     }
