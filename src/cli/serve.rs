@@ -221,8 +221,10 @@ async fn serve(
     let tokens = Tokens::load_or_create(&config.data.dir).context("cannot use the tokens")?;
     let http = build::http(config);
     let made = lost::make_again(&config.data.dir, &http, &tokens, &listeners, &manager);
-    // It changes nothing before its end: the next daemon begins again.
+    // It changes nothing before its end: the next daemon begins again. It is asked first: when nothing was lost it is ready at once, and
+    // a signal that came before, as in a restart, ends the sessions too.
     tokio::select! {
+        biased;
         made = made => made?,
         _ = lifecycle.wait() => {
             instance.withdraw();
