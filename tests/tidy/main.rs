@@ -27,6 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "session",
         &[
             "domain",
+            "files",
             "claude",
             "journal",
             "keeper",
