@@ -11,10 +11,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    actor::READ_BYTES,
     machine::AtRest,
-    notes::Note,
-    reread::{FirstRun, Reread, first_run},
+    reread::{FirstRun, Reread, first_run, start_behind},
 };
 use crate::{
     domain::{CliSessionId, Fact, Projection, Seq, SessionId},
@@ -239,21 +237,6 @@ pub fn keep_facts(
 
 /// The record before the first start of a process behind `after`.
 fn last_before_a_start(dir: &Path, after: Seq) -> Result<Option<Seq>, ReadError> {
-    let reader = Reader::open(dir)?;
-    let head = reader.head()?;
-    let mut seq = after;
-    let mut position = reader.place_after(seq)?;
-    while seq < head.seq {
-        let chunk = reader.read_after(seq, position, head, READ_BYTES)?;
-        for record in chunk.records() {
-            if let Some(Note::RunStarted(_)) = Note::read(record.data) {
-                return Ok(Some(Seq::new(record.seq.get() - 1)));
-            }
-        }
-        if chunk.last <= seq {
-            break;
-        }
-        (seq, position) = (chunk.last, chunk.end);
-    }
-    Ok(None)
+    let start = start_behind(&Reader::open(dir)?, after)?;
+    Ok(start.map(|(seq, _)| Seq::new(seq.get() - 1)))
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     domain::{AgentKind, CliSessionId, Projection, Seq, SessionId, Timestamp, fact::CliTotals},
-    journal::{Head, Missing, Position, ReadError, Reader},
+    journal::{Head, Missing, Position, ReadError, Reader, Source},
 };
 
 use super::{
@@ -144,18 +144,29 @@ pub fn first_run(dir: &Path) -> Result<Option<FirstRun>, ReadError> {
         return Ok(ledger.ends()?.1);
     }
     let reader = Reader::open(dir)?;
+    let before = Seq::new(reader.oldest()?.get().saturating_sub(1));
+    Ok(start_behind(&reader, before)?.map(|(_, first)| first))
+}
+
+/// The next start of a process behind a record, and the number of its record; `None` when the journal tells of none. A line of the CLI
+/// that reads like a start is none.
+pub(super) fn start_behind(reader: &Reader, after: Seq) -> Result<Option<(Seq, FirstRun)>, ReadError> {
     let head = reader.head()?;
-    let mut after = Seq::new(reader.oldest()?.get().saturating_sub(1));
+    let mut after = after;
     let mut position = reader.place_after(after)?;
     while after < head.seq {
         let chunk = reader.read_after(after, position, head, READ_BYTES)?;
         for record in chunk.records() {
-            if let Some(Note::RunStarted(started)) = Note::read(record.data) {
-                return Ok(Some(FirstRun {
-                    conversation: started.cli_session_id,
-                    agent: started.agent,
-                    at: record.at,
-                }));
+            let is_ours = record.source == Source::Daemon;
+            if let Some(Note::RunStarted(started)) = is_ours.then(|| Note::read(record.data)).flatten() {
+                return Ok(Some((
+                    record.seq,
+                    FirstRun {
+                        conversation: started.cli_session_id,
+                        agent: started.agent,
+                        at: record.at,
+                    },
+                )));
             }
         }
         if chunk.last <= after {
@@ -164,4 +175,58 @@ pub fn first_run(dir: &Path) -> Result<Option<FirstRun>, ReadError> {
         (after, position) = (chunk.last, chunk.end);
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::{RunId, StartMode},
+        journal::{Writer, WriterOptions},
+        session::notes::RunStarted,
+    };
+
+    fn start(conversation: CliSessionId) -> Vec<u8> {
+        Note::RunStarted(RunStarted {
+            run_id: RunId::new(),
+            mode: StartMode::New,
+            cli_session_id: conversation,
+            turns: 0,
+            base: CliTotals::default(),
+            agent: None,
+            permission_mode: None,
+            restart: None,
+            carried: Vec::new(),
+            parked: None,
+            earlier_session_id: None,
+            restores: Vec::new(),
+            has_choices: None,
+            left_out: Vec::new(),
+            resume_at: None,
+        })
+        .to_json()
+    }
+
+    #[test]
+    fn a_line_of_the_cli_is_no_start_of_a_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, forged) = (CliSessionId::new(), CliSessionId::new());
+        let (mut writer, _) = Writer::open(dir.path(), WriterOptions::default()).unwrap();
+        for (source, conversation) in [
+            (Source::Cli, forged),
+            (Source::Daemon, ours),
+            (Source::Client, forged),
+            (Source::Cli, forged),
+        ] {
+            writer
+                .push(Timestamp::from_micros(1), source, None, &start(conversation))
+                .unwrap();
+        }
+        writer.commit().unwrap();
+        assert_eq!(first_run(dir.path()).unwrap().unwrap().conversation, ours);
+        let reader = Reader::open(dir.path()).unwrap();
+        let (seq, _) = start_behind(&reader, Seq::ZERO).unwrap().unwrap();
+        assert_eq!(seq, Seq::new(2));
+        assert!(start_behind(&reader, seq).unwrap().is_none());
+    }
 }
