@@ -16,32 +16,41 @@ use crate::{
 };
 
 /// A message to the agent: `text` or `content`, one of the two.
-#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"text": "Run the tests."}))]
 pub(in crate::http) struct SendRequest {
     /// Plain text.
-    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
     /// Content blocks of the model API, passed on byte for byte.
     #[schema(value_type = Option<Vec<Object>>)]
-    content: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) content: Option<Box<RawValue>>,
     /// An id of the client's own. The same message sent again with it is not run again.
-    uuid: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) uuid: Option<Uuid>,
     /// When it is taken up during a turn.
-    priority: Option<Priority>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) priority: Option<Priority>,
     /// `false`: the message is added to the conversation and starts no turn.
-    should_query: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) should_query: Option<bool>,
     /// Whether it reaches the model as it is: no `@path` expansion, no slash commands. Default: as the option `verbatim_prompts` says.
-    client_composed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) client_composed: Option<bool>,
     /// The parts of it that were pasted, each as the content of a message; passed on byte for byte.
     #[schema(value_type = Option<Vec<Value>>)]
-    pasted_content: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pasted_content: Option<Box<RawValue>>,
     /// The pasted texts that stand in it.
-    inline_pastes: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) inline_pastes: Option<Vec<String>>,
     /// Where it comes from, in the SDK's words, such as `{"kind": "human"}`; passed on byte for byte. The CLI takes a message without it
     /// for one of nobody in particular.
     #[schema(value_type = Option<Object>, example = json!({"kind": "human"}))]
-    origin: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) origin: Option<Box<RawValue>>,
 }
 
 /// A member of a message that begins with this character.

@@ -57,44 +57,23 @@ pub(in crate::http) struct QueueChange {
     pub(in crate::http) held: Option<bool>,
 }
 
-/// The parts that are kept of a message that waits.
-#[derive(Default, Serialize, Deserialize)]
-struct Kept {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<Priority>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    should_query: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_composed: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pasted_content: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    inline_pastes: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    origin: Option<Box<RawValue>>,
-}
-
-impl Kept {
-    /// The text that is kept, once it is known to be a message.
-    fn into_body(self, uuid: Uuid) -> Result<String, ApiError> {
-        let body = serde_json::to_string(&self)
-            .map_err(|error| ApiError::new(ErrorCode::Internal).caused_by(error))?;
-        message(&body, uuid)?;
-        Ok(body)
-    }
+/// The text that is kept of a message that waits, once it is known to be one.
+fn into_body(kept: SendRequest, uuid: Uuid) -> Result<String, ApiError> {
+    let body =
+        serde_json::to_string(&kept).map_err(|error| ApiError::new(ErrorCode::Internal).caused_by(error))?;
+    kept.into_message(uuid)?;
+    Ok(body)
 }
 
 impl QueueRequest {
     /// The message as it is kept. One without an id gets `uuid`.
     pub(in crate::http) fn into_prompt(self, uuid: Uuid) -> Result<domain::QueuedPrompt, ApiError> {
         let uuid = self.uuid.unwrap_or(uuid);
-        let kept = Kept {
+        let kept = SendRequest {
             text: self.text,
             content: self.content,
+            // The row has it.
+            uuid: None,
             priority: self.priority,
             should_query: self.should_query,
             client_composed: self.client_composed,
@@ -102,7 +81,7 @@ impl QueueRequest {
             inline_pastes: self.inline_pastes,
             origin: self.origin,
         };
-        Ok(crate::supervisor::queued(uuid, kept.into_body(uuid)?, self.held))
+        Ok(crate::supervisor::queued(uuid, into_body(kept, uuid)?, self.held))
     }
 }
 
@@ -112,7 +91,7 @@ impl QueueChange {
         if self.text.is_none() && self.content.is_none() {
             return Ok(None);
         }
-        let kept = Kept {
+        let kept = SendRequest {
             text: self.text.clone(),
             content: self.content.clone(),
             // These stood in what is replaced.
@@ -120,22 +99,17 @@ impl QueueChange {
             inline_pastes: None,
             ..kept(&known.body).unwrap_or_default()
         };
-        kept.into_body(known.uuid).map(Some)
+        into_body(kept, known.uuid).map(Some)
     }
 }
 
-fn kept(body: &str) -> Option<Kept> {
+fn kept(body: &str) -> Option<SendRequest> {
     serde_json::from_str(body).ok()
-}
-
-fn message(body: &str, uuid: Uuid) -> Result<NewMessage, ApiError> {
-    let request: SendRequest = serde_json::from_str(body).map_err(|_| ErrorCode::InvalidField)?;
-    request.into_message(uuid)
 }
 
 /// The message that was kept; `None` when it is none.
 pub(in crate::http) fn read_queued(body: &str, uuid: Uuid) -> Option<NewMessage> {
-    message(body, uuid).ok()
+    kept(body)?.into_message(uuid).ok()
 }
 
 /// A message that waits in the daemon.
