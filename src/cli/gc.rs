@@ -18,6 +18,7 @@ use crate::{
     http::JournalsCollected,
     store::Store,
     supervisor::{collect_journals, database_file},
+    telemetry,
 };
 
 /// A look at many large journals takes its time.
@@ -44,17 +45,22 @@ pub(super) fn run(common: &Common, output: &Output, gc: &Gc) -> Result<ExitCode,
     })?;
     if output.is_json() {
         output.value(&done)?;
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        for line in lines(&done, gc.dry_run) {
+            output.line(&line)?;
+        }
     }
-    for line in lines(&done, gc.dry_run) {
-        output.line(&line)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(match view::number(&done, &["failed"]) {
+        Some(0) | None => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+    })
 }
 
 async fn by_ourselves(common: &Common, gc: &Gc) -> Result<Value, CliError> {
     let loaded = settings::load(common, Vec::new())?;
     let data_dir = &loaded.config.data.dir;
+    // It says why a journal is left as it is.
+    let _log = telemetry::init(&loaded.config.log).context("cannot set up the log")?;
     // Held until the end.
     let _claim = Instance::acquire(data_dir, None)?;
     let database = database_file(data_dir);

@@ -292,6 +292,30 @@ async fn a_session_that_has_a_process_is_left_alone() {
     assert_eq!(segments(&files(&daemon, &id)), segments(&before));
 }
 
+#[tokio::test]
+async fn gc_fails_and_says_why_where_a_journal_is_damaged() {
+    let mut daemon = daemon(1).allow_errors().start().await;
+    let id = streamed(&daemon, &daemon.rest()).await;
+    assert!(daemon.stop().success());
+    let whole = files(&daemon, &id);
+    let (first, bytes) = whole.iter().find(|(name, _)| name.starts_with("000")).unwrap();
+    let path = daemon.data_dir().join("sessions").join(&id).join(first);
+    let mut damaged = bytes.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle..middle + 200].fill(b'#');
+    fs::write(&path, &damaged).unwrap();
+    let done = run_gc(&daemon, 1);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains(&id) && said.contains("damaged"), "{said}");
+    let outcome: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(
+        (&outcome["failed"], &outcome["removed"]["segments"]),
+        (&json!(1), &json!(0))
+    );
+    assert_eq!(fs::read(&path).unwrap(), damaged);
+}
+
 /// The daemon is killed at every moment of it that leaves something behind; the next look does what is left.
 #[tokio::test]
 async fn a_kill_in_the_middle_loses_nothing() {
