@@ -391,6 +391,10 @@ impl CreateRequest {
         meta::check_text("title", self.title.as_deref())?;
         meta::check_text("tag", self.tag.as_deref())?;
         meta::check_labels(&self.labels)?;
+        // Options of another session, as they were read, have it in the place of secrets.
+        let options = serde_json::to_value(&self.options)
+            .map_err(|error| ApiError::new(ErrorCode::Internal).caused_by(error))?;
+        refuse_marked(&options, "say the value itself")?;
         if let Some(name) = self.restart.as_ref().and_then(RestartOverride::inexact) {
             let field = format!("restart.{name}");
             return Err(ApiError::new(ErrorCode::InvalidField)
@@ -461,13 +465,18 @@ impl ResumeRequest {
 
 /// Refuses a change of options that has the mark of a hidden value: it was read, and is to stay as it is.
 fn refuse_hidden(patch: &OptionsPatch) -> Result<(), ApiError> {
-    let Some(place) = redact::marked(&patch.to_value()) else {
+    refuse_marked(&patch.to_value(), "leave it out, and the value stays as it is")
+}
+
+/// Refuses options with the mark of a hidden value, which no program means.
+fn refuse_marked(options: &Value, way_out: &str) -> Result<(), ApiError> {
+    let Some(place) = redact::marked(options) else {
         return Ok(());
     };
     let field = format!("options.{place}");
     Err(ApiError::new(ErrorCode::InvalidOption)
         .detail(format!(
-            "{field}: is the mark that stands for a hidden value; leave it out, and the value stays as it is"
+            "{field}: is the mark that stands for a hidden value; {way_out}"
         ))
         .member("field", field))
 }
