@@ -40,6 +40,8 @@ EXCUSED = [
     (VALID_REFUSED, PAGES, "invalid_cursor", "", "a cursor is one that a page gave"),
     (VALID_REFUSED, JOURNAL, "seq_beyond_head", "", "the journal is shorter"),
     (VALID_REFUSED, {"list_events"}, "invalid_query", "streams only|pages only|go not together", "members of one form only"),
+    (VALID_REFUSED, {"list_events"}, "invalid_query", "after_ts is the time", "it goes with the number of a record"),
+    (VALID_REFUSED, {"resume_session", "restart_session"}, "invalid_field", "a new conversation has no message|goes with .at. alone", "members that exclude each other"),
     (VALID_REFUSED, {"list_messages"}, "invalid_query", "order=desc", "members of one order only"),
     (VALID_REFUSED, {"list_session_approvals"}, "invalid_query", "names another one", "the path names the session"),
     (FAILED, WAITERS | {"send_message"}, "wait_timeout", "", "the work took longer than the caller waits, which is said with 504"),
@@ -118,6 +120,9 @@ def before_call(context, case, kwargs):
     if "Idempotency-Key" in headers and is_meant(case, At.HEADER):
         # Under the key of another request it would be refused for that.
         headers["Idempotency-Key"] = str(uuid.uuid4())
+    if "If-Match" in headers and is_meant(case, At.HEADER):
+        # Any revision: with that of another one nothing else of the request is looked at.
+        headers["If-Match"] = "*"
     if is_meant(case, At.PATH):
         if "id" in path:
             path["id"] = world.session()

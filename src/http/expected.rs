@@ -31,7 +31,8 @@ fn of_headers(headers: &HeaderMap) -> Result<Expected, ApiError> {
         Ok("*") => Ok(Expected(None)),
         Ok(tag) => {
             let number = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
-            let number = number.and_then(|number| number.parse().ok());
+            let digits = number.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+            let number = digits.and_then(|digits| digits.parse().ok());
             number
                 .map(|number| Expected(Some(number)))
                 .ok_or_else(no_revision)
@@ -40,9 +41,8 @@ fn of_headers(headers: &HeaderMap) -> Result<Expected, ApiError> {
     }
 }
 
-/// The tag of no revision is that of another one.
 fn no_revision() -> ApiError {
-    ApiError::new(ErrorCode::RevisionDiffers)
+    ApiError::new(ErrorCode::InvalidQuery)
         .detail("If-Match: expected the 'revision' of the session in quotes, such as \"7\"")
 }
 
@@ -64,6 +64,8 @@ mod tests {
         assert_eq!(read(&["\"7\""]), Some(Expected(Some(7))));
         for wrong in [
             ["7"].as_slice(),
+            &[""],
+            &["\"+7\""],
             &["W/\"7\""],
             &["\"x\""],
             &["\"7\", \"8\""],

@@ -159,6 +159,22 @@ async fn a_change_that_is_wrong_changes_nothing() {
 }
 
 #[tokio::test]
+async fn options_that_were_read_with_hidden_values_make_no_session() {
+    let daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = session(&daemon, json!({ "env": { "KEY": SECRET } })).await;
+    let options = rest.session(&id).await["options"].clone();
+    let body = json!({ "cwd": daemon.work_dir("copy"), "options": options });
+    let refused = rest.post("/v1/sessions", body).await.expect(422);
+    assert_eq!(
+        (&refused["code"], &refused["field"]),
+        (&json!("invalid_option"), &json!("options.env.KEY"))
+    );
+    let all = rest.get("/v1/sessions").await.expect(200);
+    assert_eq!(all["items"].as_array().unwrap().len(), 1, "{all:#}");
+}
+
+#[tokio::test]
 async fn a_change_of_another_revision_is_refused() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
@@ -172,8 +188,8 @@ async fn a_change_of_another_revision_is_refused() {
     assert_eq!(refused["code"], "revision_differs", "{refused:#}");
     assert_eq!(refused["revision"], first["revision"], "{refused:#}");
     assert_eq!(
-        patch_if(&rest, &id, "7", title("second")).await.problem(412),
-        "revision_differs"
+        patch_if(&rest, &id, "7", title("second")).await.problem(400),
+        "invalid_query"
     );
     let view = rest.session(&id).await;
     assert_eq!(
