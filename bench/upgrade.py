@@ -92,6 +92,8 @@ def main():
         print(f"  all have one after {time.monotonic() - begun:.1f} s, and the slowest answer meanwhile takes {slowest * 1000:.0f} ms "
               f"(the goal is {ANSWER_GOAL_S * 1000:.0f} ms)")
         end(daemon)
+        print(f"  the next start takes {start(daemon):.2f} s")
+        end(daemon)
         if os.environ.get("OLD"):
             print(f"  the older program: {refuse(pathlib.Path(os.environ['OLD']), daemon)}")
         if taken > GOAL_S or slowest > ANSWER_GOAL_S:

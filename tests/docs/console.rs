@@ -146,6 +146,8 @@ const COMMANDS: &[(&str, Runs)] = &[
     ),
     ("cargo build --release && python3 bench/recovery.py", FIGURES),
     ("cargo build --release && python3 bench/many.py", FIGURES),
+    ("cargo build --release && python3 bench/rebuild.py", FIGURES),
+    ("cargo build --release && python3 bench/upgrade.py", FIGURES),
     ("cargo build --release && python3 bench/stand_in.py", FIGURES),
     ("RECORDS=20000 python3 bench/recovery.py", FIGURES),
     ("make bench", FIGURES),
