@@ -4,6 +4,7 @@ import type { SessionSummary } from '../src/daemon/types';
 import { filterOf, matches, searchOf, NO_FILTER } from '../src/sessions/filter';
 import { areSameLines, heldLines, linesOf } from '../src/sessions/lines';
 import { arrange, nextNeeding } from '../src/lobby/order';
+import { shownAs } from '../src/lobby/state';
 import { sayingOf, timeOf, titleOf } from '../src/lobby/words';
 
 const at = (minute: number): string => new Date(Date.UTC(2026, 0, 1, 12, minute)).toISOString();
@@ -34,6 +35,21 @@ test('a turn that nobody has seen is to read; a restart that is due is work; a f
     session('ready'), session('read-me', { unread: true }), session('again', { state: 'failed', restart }), session('left', { state: 'failed', put_off: left }),
     session('parked', { state: 'parked' }), session('works', { state: 'busy', turn: { number: 1, first_seq: 1, started_at: at(3) } }),
   ])).toEqual(['To read: read-me', 'Working: works again', 'Ready: ready', 'At rest: left parked']);
+});
+
+test('a decision that is put off is muted: it stands behind the others, says what it asks, and stays counted', () => {
+  const snoozed = { how: 'snoozed', rank: 2, reason: 'decision', since: at(1), deadline: null, until: at(60) } as const;
+  const muted = session('muted', {
+    state: 'waiting', turn: { number: 1, first_seq: 1, started_at: at(0) }, put_off: snoozed,
+    pending_approvals: [{ id: 'x', kind: 'question', subject: 'AskUserQuestion', tool_name: null, agent_id: null, requested_at: at(1), deadline: null, seq: 3 } as never],
+  });
+  expect(names([muted, needs('asks', 2, 9), session('ready')])).toEqual(['Needs you: asks muted', 'Ready: ready']);
+  expect(linesOf(arrange([muted, needs('asks', 2, 9)]), new Set())[0]).toMatchObject({ word: 'Needs you', size: 2, muted: 1 });
+  expect(shownAs(muted)).toBe('needs');
+  expect(sayingOf(muted, undefined, Date.parse(at(5))).words).toBe('Asks a question');
+  expect(timeOf(muted, Date.parse(at(5)))).toBe('4 min');
+  expect(nextNeeding([muted])).toBeUndefined();
+  expect(areSameLines(linesOf(arrange([muted]), new Set()), linesOf(arrange([needs('muted', 2, 1)]), new Set()))).toBe(false);
 });
 
 test('rows of one directory stand together under its newest one, and alone it has no heading', () => {

@@ -26,7 +26,7 @@ export default function NeedsPage() {
       <header class="needs-head">
         <h1>Needs you</h1>
         <nav aria-label="Decisions">
-          <a href="/needs" aria-current={isHistory() ? undefined : 'page'}>Waiting <span class="figures">{waiting().length}</span></a>
+          <a href="/needs" aria-current={isHistory() ? undefined : 'page'}>Waiting <span class="figures">{waiting().length + others().length}</span></a>
           <a href="/needs?state=decided" aria-current={isHistory() ? 'page' : undefined}>Decided</a>
         </nav>
       </header>
@@ -62,14 +62,20 @@ function Inbox() {
     { keys: 'ArrowUp', word: 'Decision before', run: () => { if (document.activeElement?.closest('.decision') !== null) return false; go(-1); return undefined; } },
     { keys: 'o', word: 'Open its session', run: () => { const session = current()?.session.id; if (session !== undefined) navigate(`/s/${session}`); } },
   ]);
+  /** The address names a request that does not wait any more: another one is not to be taken for it. */
+  const isPast = () => lobby.isThere && params.approval !== undefined && params.approval !== currentId() && !isGone(params.approval);
   return (
     <div class="needs-body" ref={host}>
       <Show when={open().length > 0}>
-        <nav class="needs-list" aria-label="What waits">
-          <For each={ids()}>{(id) => <InboxRow one={open().find(({ summary }) => summary.id === id) as Waiting} isOpen={id === currentId()} />}</For>
-        </nav>
+        <div class="needs-list">
+          <nav class="needs-rows" aria-label="What waits">
+            <For each={ids()}>{(id) => <InboxRow one={open().find(({ summary }) => summary.id === id) as Waiting} isOpen={id === currentId()} />}</For>
+          </nav>
+          <Others />
+        </div>
       </Show>
       <div class="needs-open">
+        <Show when={isPast()}><p class="decided" role="status"><strong>It no longer waits for this.</strong> <A href="/needs?state=decided">What was decided</A></p></Show>
         <For each={ended()}>{(one) => <DecidedLine approval={one.approval} isMine={one.isMine} cwd={lobby.byId[one.approval.session_id]?.cwd ?? ''} />}</For>
         <Show when={currentId()} keyed fallback={<Calm />}>{(id) => {
           const one = createMemo<Waiting>((before) => open().find(({ summary }) => summary.id === id) ?? before, current() as Waiting);
@@ -102,17 +108,24 @@ function InboxRow(props: { one: Waiting; isOpen: boolean }) {
 const others = createRoot(() => createMemo(() => sessions().filter((one) => (one.attention?.rank ?? 0) >= 3).sort(byNeed).map(({ id }) => id),
   undefined, { equals: (a, b) => a.join() === b.join() }));
 
+/** They stand below what is to be decided, and alone where nothing is. */
+function Others() {
+  return (
+    <Show when={others().length > 0}>
+      <ul class="needs-others" aria-label="Sessions that need you for another reason">
+        <For each={others()}>{(id) => <li><Show when={lobby.byId[id]}>{(session) => <Row session={session()} inProject={false} isStop />}</Show></li>}</For>
+      </ul>
+    </Show>
+  );
+}
+
 function Calm() {
   return (
     <div class="needs-calm">
       <Show when={lobby.isThere} fallback={<p class="quiet">Asking the daemon what waits…</p>}>
         <p>{others().length > 0 ? 'No decision waits.' : 'Nothing needs you.'}</p>
         <p class="quiet">Questions of the agents come here, the most urgent first.</p>
-        <Show when={others().length > 0}>
-          <ul class="needs-others" aria-label="Sessions that need you for another reason">
-            <For each={others()}>{(id) => <li><Show when={lobby.byId[id]}>{(session) => <Row session={session()} inProject={false} />}</Show></li>}</For>
-          </ul>
-        </Show>
+        <Others />
         <A href="/needs?state=decided">What was decided</A>
       </Show>
     </div>

@@ -1,6 +1,6 @@
 // Owns the order of attention: which session stands where in the list, and why. Ties go by time, then by id.
 import type { SessionSummary } from '../daemon/types';
-import { shownAs } from './state';
+import { isMuted, shownAs } from './state';
 
 /** A group of the list. */
 export type GroupName = 'needs' | 'to-read' | 'working' | 'ready' | 'at-rest';
@@ -17,12 +17,13 @@ export const GROUPS: readonly { name: GroupName; word: string }[] = [
 /** Sessions of one directory inside a group. */
 export interface Project { cwd: string; rows: SessionSummary[] }
 
-/** A group with what is in it. All that needs a person is one project without a directory: urgency alone orders it. */
-export interface Group { name: GroupName; word: string; size: number; projects: Project[] }
+/** A group with what is in it. All that needs a person is one project without a directory: urgency alone orders it. `muted`: of
+ * its `size` rows so many are put off, and stand behind the others. */
+export interface Group { name: GroupName; word: string; size: number; muted: number; projects: Project[] }
 
 /** The group of a session. A failure that was left is at rest. */
 export function groupOf(session: SessionSummary): GroupName {
-  if (session.attention != null) return 'needs';
+  if (session.attention != null || isMuted(session)) return 'needs';
   switch (shownAs(session)) {
     case 'working': case 'starting': case 'stopping': return 'working';
     case 'to-read': return 'to-read';
@@ -34,10 +35,15 @@ export function groupOf(session: SessionSummary): GroupName {
 const time = (at: string | null | undefined): number => (at == null ? Infinity : Date.parse(at));
 const byId = (a: SessionSummary, b: SessionSummary): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 
+/** The need of a session: the one that it tells of, else the most urgent of those that are muted. */
+export const needOf = (session: SessionSummary): SessionSummary['attention'] => session.attention ?? (isMuted(session) ? session.put_off : null);
+
 /** Which of two needs comes first: the rank; of deadlines the soonest; else who waits longest. */
 export function byNeed(a: SessionSummary, b: SessionSummary): number {
-  const [one, other] = [a.attention, b.attention];
-  if (one == null || other == null) return (one == null ? 1 : 0) - (other == null ? 1 : 0) || byId(a, b);
+  const isBehind = Number(a.attention == null) - Number(b.attention == null);
+  if (isBehind !== 0) return isBehind;
+  const [one, other] = [needOf(a), needOf(b)];
+  if (one == null || other == null) return byId(a, b);
   if (one.rank !== other.rank) return one.rank - other.rank;
   if (one.rank === 1 && one.deadline !== other.deadline) return time(one.deadline) - time(other.deadline);
   return time(one.since) - time(other.since) || byId(a, b);
@@ -45,7 +51,7 @@ export function byNeed(a: SessionSummary, b: SessionSummary): number {
 
 /** When a session came into its state, for lists: the newest first. */
 export function stateSince(session: SessionSummary): string {
-  return session.attention?.since ?? session.turn?.started_at ?? session.parked?.since ?? session.updated_at;
+  return needOf(session)?.since ?? session.turn?.started_at ?? session.parked?.since ?? session.updated_at;
 }
 
 /** The newest state first. A time is read once for each session, and not for each comparison. */
@@ -67,7 +73,7 @@ export function arrange(sessions: readonly SessionSummary[]): Group[] {
     const rows = inGroups.get(name);
     if (rows === undefined) return [];
     const projects = name === 'needs' ? [{ cwd: '', rows: rows.sort(byNeed) }] : inProjects(newestFirst(rows));
-    return [{ name, word, size: rows.length, projects }];
+    return [{ name, word, size: rows.length, muted: name === 'needs' ? rows.filter(isMuted).length : 0, projects }];
   });
 }
 

@@ -16,10 +16,13 @@ const SHAPES: Record<Shown, string> = {
 /** The word for a state. */
 export const wordOf = (shown: Shown): string => WORDS[shown];
 
+/** Whether all that a session waits for are decisions that a person put off: they are muted, and stay counted. */
+export const isMuted = (session: SessionSummary): boolean => session.attention == null && session.put_off != null && session.put_off.rank <= 2;
+
 /** How a session is shown. A decision that waits comes first, and a restart that is due is work. */
 export function shownAs(session: SessionSummary): Shown {
   const rank = session.attention?.rank;
-  if (rank === 1 || rank === 2) return 'needs';
+  if (rank === 1 || rank === 2 || isMuted(session)) return 'needs';
   if (session.restart != null) return 'working';
   switch (session.state) {
     case 'failed': return 'failed';

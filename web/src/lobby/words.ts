@@ -2,7 +2,7 @@
 import type { Approval, SessionSummary } from '../daemon/types';
 import { isShell, mcpOf } from './request';
 import { clock, span } from '../parts/time';
-import { stateSince } from './order';
+import { needOf, stateSince } from './order';
 
 /** A directory as people write it: the home directory is `~`. */
 export const place = (cwd: string): string => cwd.replace(/^(?:\/home|\/Users)\/[^/]+(?=\/|$)/, '~').replace(/^\/root(?=\/|$)/, '~');
@@ -58,7 +58,7 @@ function lastOf(session: SessionSummary): Saying {
 
 /** Why a session is where it stands: the reason of a need, the current step, or its last line. */
 export function sayingOf(session: SessionSummary, approval: Approval | undefined, now: number): Saying {
-  const need = session.attention;
+  const need = needOf(session);
   switch (need?.reason) {
     case 'decision': {
       const [first] = session.pending_approvals;
@@ -84,12 +84,12 @@ const LAST_MINUTES_MS = 600_000;
 
 /** The time in that state: a turn's clock runs, and a deadline counts down in its last ten minutes. */
 export function timeOf(session: SessionSummary, now: number): string {
-  const deadline = session.attention?.deadline;
+  const deadline = needOf(session)?.deadline;
   if (deadline != null) {
     const left = Date.parse(deadline) - now;
     if (left < LAST_MINUTES_MS) return `${clock(Math.max(0, left))} left`;
   }
-  if (session.attention == null && session.turn != null) return clock(now - Date.parse(session.turn.started_at));
+  if (needOf(session) == null && session.turn != null) return clock(now - Date.parse(session.turn.started_at));
   const ms = now - Date.parse(stateSince(session));
   return ms < 5_000 ? 'now' : span(ms);
 }

@@ -16,10 +16,12 @@ import { RowDecision } from './row-decision';
 import { cursor, pick, picked } from './view';
 import { lastPart, moreDecisions, place, putOffOf, sayingOf, timeOf, titleOf } from '../lobby/words';
 
-/** A row. It is one stop of the Tab key; its buttons are stops while it is the row of the keys. */
-export function Row(props: { session: SessionSummary; inProject: boolean; onMenu?: (id: string, at: HTMLElement) => void }) {
+/** A row. It is one stop of the Tab key; its buttons are stops while it is the row of the keys. `isStop`: it is no row of the list,
+ * and it and its buttons are always stops. */
+export function Row(props: { session: SessionSummary; inProject: boolean; isStop?: boolean; onMenu?: (id: string, at: HTMLElement) => void }) {
   const id = () => props.session.id;
   const isCursor = () => cursor() === id();
+  const isStop = () => props.isStop === true || isCursor();
   const isPicked = () => picked().has(id());
   const asked = () => askedBy(props.session);
   const saying = createMemo(() => sayingOf(props.session, asked(), now()));
@@ -34,7 +36,7 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
       </Show>
       <div class="session-row-main">
         <div class="session-row-line">
-          <A href={`/s/${id()}`} class="session-row-link one-line" classList={{ 'is-strong': isStrong() }} data-row={id()} tabindex={isCursor() ? 0 : -1}><SafeText text={titleOf(props.session)} /></A>
+          <A href={`/s/${id()}`} class="session-row-link one-line" classList={{ 'is-strong': isStrong() }} data-row={id()} tabindex={isStop() ? 0 : -1}><SafeText text={titleOf(props.session)} /></A>
           <Show when={moreDecisions(props.session) > 0}><span class="chip" title="More decisions wait">+{moreDecisions(props.session)}</span></Show>
           <time class="session-row-time figures" classList={{ 'is-late': props.session.attention?.rank === 1 }} datetime={stateSince(props.session)} title={exact(stateSince(props.session))}>{timeOf(props.session, now())}</time>
         </div>
@@ -50,7 +52,7 @@ export function Row(props: { session: SessionSummary; inProject: boolean; onMenu
           <Show when={props.session.cost_usd > 0}><span class="session-row-cost faint figures">{money(props.session.cost_usd)}</span></Show>
         </div>
         <Show when={needs()}>
-          <RowDecision session={props.session} asked={asked()} isCursor={isCursor()} />
+          <RowDecision session={props.session} asked={asked()} isCursor={isStop()} />
         </Show>
       </div>
       <Show when={canAct() && props.onMenu !== undefined}>
