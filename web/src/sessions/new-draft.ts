@@ -1,4 +1,6 @@
 // Owns the draft of a new session: what its form holds, what the daemon is asked for, and what is wrong with it.
+import { TrunklineError, newUuid } from 'trunkline-client';
+import { said } from '../daemon/daemon';
 import type { CreateRequest, LaunchOptions } from '../daemon/types';
 import { MODES } from '../parts/mode-words';
 import { PAGE_OPTIONS } from './launch';
@@ -98,6 +100,22 @@ const FIELDS: [prefix: string, field: keyof Draft][] = [
 /** The field that the daemon means, by the name that it gives it. */
 export const fieldOf = (name: string | null | undefined): keyof Problems =>
   FIELDS.find(([prefix]) => name === prefix || name?.startsWith(`${prefix}.`) || name?.startsWith(`${prefix}[`))?.[1] ?? 'form';
+
+/** What the daemon refused, in words at the field that it means. */
+export function problemsOf(error: unknown): Problems {
+  const named = error instanceof TrunklineError ? (error.problem as { field?: string | null }).field ?? (error.code.includes('cwd') ? 'cwd' : null) : null;
+  return { [fieldOf(named)]: said(error).text };
+}
+
+/** The keys of requests, for one form: the same request again gets the first answer, so that a lost one makes no second session. */
+export function requestKeys(): (body: unknown) => string {
+  let key = { of: '', name: '' };
+  return (body) => {
+    const of = JSON.stringify(body);
+    if (key.of !== of) key = { of, name: newUuid() };
+    return key.name;
+  };
+}
 
 const NAME = 'trunkline.new-session';
 

@@ -2,8 +2,7 @@
 import { useNavigate, useSearchParams } from '@solidjs/router';
 import { For, Show, createEffect, createUniqueId, untrack, type JSX } from 'solid-js';
 import { createStore } from 'solid-js/store';
-import { TrunklineError, newUuid } from 'trunkline-client';
-import { rest, said } from '../daemon/daemon';
+import { rest } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { lobby, sessions } from '../lobby/lobby';
 import { canAct } from '../daemon/role';
@@ -11,7 +10,7 @@ import { Layer } from '../parts/layer';
 import { MODES, effortWord } from '../parts/mode-words';
 import { spelledOut } from '../text/hostile';
 import { DirectoryField, recentDirectories } from './directory';
-import { EFFORTS, EMPTY, fieldOf, keepDraft, keptDraft, requestOf, type Draft, type Problems } from './new-draft';
+import { EFFORTS, EMPTY, keepDraft, keptDraft, problemsOf, requestKeys, requestOf, type Draft, type Problems } from './new-draft';
 import { Simulated } from './simulated';
 import { titleOf } from '../lobby/words';
 
@@ -30,13 +29,7 @@ export default function NewSession() {
   const parent = () => (draft.from === 'new' || draft.from === 'resume' ? undefined : lobby.byId[draft.from]);
   const isFork = () => draft.from !== 'new' && draft.from !== 'resume';
   const close = () => { if (history.length > 1) navigate(-1); else navigate('/'); };
-  let key = { of: '', name: '' };
-  const keyFor = (body: unknown): string => {
-    // The same request again gets the first answer: a lost one makes no second session.
-    const of = JSON.stringify(body);
-    if (key.of !== of) key = { of, name: newUuid() };
-    return key.name;
-  };
+  const keyFor = requestKeys();
   const send = async (): Promise<string | undefined> => {
     if (isFork()) {
       const body = { ...(draft.prompt.trim() === '' ? {} : { prompt: draft.prompt }), ...(draft.title.trim() === '' ? {} : { title: draft.title.trim() }) };
@@ -60,8 +53,7 @@ export default function NewSession() {
       keepDraft(null);
       navigate(`/s/${id}`, { replace: true });
     } catch (error) {
-      const field = error instanceof TrunklineError ? fieldOf((error.problem as { field?: string | null }).field ?? (error.code.includes('cwd') ? 'cwd' : null)) : 'form';
-      setState('problems', field, said(error).text);
+      setState('problems', problemsOf(error));
     } finally {
       setState('isBusy', false);
     }
