@@ -4,9 +4,16 @@ import { KeyField } from '../parts/key-field';
 import { asRead, keysOf, lettersOn, type Binding, type Place } from '../parts/keys';
 import { Layer } from '../parts/layer';
 
+/** Places of one name are one: parts of a page say which keys they take by themselves. */
+export function byName(places: readonly Place[]): Pick<Place, 'name' | 'bindings'>[] {
+  const found = new Map<string, Binding[]>();
+  for (const { name, bindings } of places) if (bindings.length > 0) found.set(name, [...found.get(name) ?? [], ...bindings]);
+  return [...found].map(([name, bindings]) => ({ name, bindings }));
+}
+
 /** The sheet. */
 export default function KeysSheet(props: { places: Place[]; onClose: () => void }) {
-  const held = props.places.filter((place) => place.bindings.length > 0).toReversed();
+  const held = byName(props.places.toReversed());
   const take = (one: Binding) => {
     props.onClose();
     // The action finds the focus where it was before.
