@@ -45,11 +45,11 @@ test('what is closed is never touched again, and the open part is small', () => 
   const splitter = new Splitter();
   for (const word of 'First paragraph.\n\nSecond one.\n\nThird'.split(/(?= )/)) { splitter.push(word); splitter.flush(); }
   const [first] = splitter.chunks;
-  expect(splitter.chunks.map((chunk) => chunk.raw)).toEqual(['First paragraph.']);
+  expect(splitter.chunks.map((chunk) => chunk.raw)).toEqual(['First paragraph.', 'Second one.']);
   splitter.push(' is longer.\n\nEnd');
   splitter.flush();
   expect(splitter.chunks[0]).toBe(first);
-  expect(splitter.chunks.map((chunk) => chunk.raw)).toEqual(['First paragraph.', 'Second one.']);
+  expect(splitter.chunks.map((chunk) => chunk.raw)).toEqual(['First paragraph.', 'Second one.', 'Third is longer.']);
   expect(splitter.openLength).toBeLessThan(24);
 });
 

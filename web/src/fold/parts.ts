@@ -3,6 +3,8 @@
 import type { Part } from './model';
 
 const LIST_ITEM = /^(?:[-*+]|\d{1,9}[.)])[ \t]/;
+/** A line of which one cannot say yet whether it is an item. */
+const MAY_BE_ITEM = /^(?:[-*+]|\d{1,9}[.)]?)$/;
 const ITEMS_A_PART = 20;
 
 /** Cuts a text as it comes. */
@@ -28,6 +30,8 @@ export class PartCutter {
       from = end + 1;
     }
     this.rest += text.slice(from);
+    // A line that begins another part is never shown in this one, which would shrink when the line is whole.
+    if (this.lines !== '' && this.rest !== '' && !MAY_BE_ITEM.test(this.rest) && this.cutsBefore(this.rest)) this.cut();
     this.show();
   }
 
@@ -47,8 +51,7 @@ export class PartCutter {
       if (closing !== null && closing[1]!.startsWith(this.fence)) this.fence = '';
     } else if (!isBlank) {
       const isItem = LIST_ITEM.test(line);
-      const isNewBlock = this.afterBlank && !/^\s/.test(line) && !(isItem && this.isList);
-      if (this.lines !== '' && (isNewBlock || (isItem && this.isList && this.items >= ITEMS_A_PART))) this.cut();
+      if (this.lines !== '' && this.cutsBefore(line)) this.cut();
       if (this.isEmpty) this.isList = isItem;
       this.isEmpty = false;
       if (isItem) this.items += 1;
@@ -56,6 +59,13 @@ export class PartCutter {
     }
     this.afterBlank = isBlank;
     this.lines += line;
+  }
+
+  /** Whether a line that is not empty begins another part. */
+  private cutsBefore(line: string): boolean {
+    if (this.fence !== '' || /^\s/.test(line)) return false;
+    const isNext = LIST_ITEM.test(line) && this.isList;
+    return isNext ? this.items >= ITEMS_A_PART : this.afterBlank;
   }
 
   private cut(): void {
@@ -68,7 +78,8 @@ export class PartCutter {
   }
 
   private show(): void {
-    const text = this.lines + this.rest;
+    const isHeld = this.lines !== '' && this.fence === '' && MAY_BE_ITEM.test(this.rest) && (this.afterBlank || (this.isList && this.items >= ITEMS_A_PART));
+    const text = isHeld ? this.lines : this.lines + this.rest;
     const last = this.parts.at(-1);
     if (last !== undefined && !last.isClosed) this.parts[this.parts.length - 1] = { text, isClosed: false };
     else if (text !== '') this.parts.push({ text, isClosed: false });

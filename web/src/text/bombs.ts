@@ -7,7 +7,7 @@ const MOST_INDENT = 40;
 const LONGEST_ROW_OF_MARKS = 399;
 const LONGEST_LINE = 19_999;
 /** A longer paragraph is text: each star in it is compared with each other one. */
-const LONGEST_PARAGRAPH = 12_000;
+export const LONGEST_PARAGRAPH = 12_000;
 const MOST_PIPES = 24_000;
 const LONGEST = 131_072;
 /** How often each character is looked at, over all levels of nesting. */
@@ -57,17 +57,29 @@ export function bombAt(text: string): number {
   return -1;
 }
 
+const pipesOf = (text: string): number => {
+  let pipes = 0;
+  for (let at = text.indexOf('|'); at >= 0; at = text.indexOf('|', at + 1)) pipes += 1;
+  return pipes;
+};
+
+/** Whether a text is too long to be lexed, or has too many cells. */
+export const isTooLong = (text: string): boolean => text.length > LONGEST || (text.length > MOST_PIPES && pipesOf(text) > MOST_PIPES);
+
+/** How many characters the lexer may go through for a text of this length. */
+export const mostUsed = (length: number): number => length * MOST_LEVELS + LONGEST_PARAGRAPH;
+
 class TooMuch extends Error {}
 
 /** A lexer that gives up, by throwing, on what would take it long. It counts characters and no time: the same text is always the same. */
 export class CarefulLexer extends Lexer {
   private left = 0;
+  /** How many characters it went through, over all levels. */
+  used = 0;
 
   override lex(text: string): ReturnType<Lexer['lex']> {
-    let pipes = 0;
-    for (let at = text.indexOf('|'); at >= 0; at = text.indexOf('|', at + 1)) pipes += 1;
-    if (text.length > LONGEST || pipes > MOST_PIPES) throw new TooMuch();
-    this.left = text.length * MOST_LEVELS + LONGEST_PARAGRAPH;
+    if (isTooLong(text)) throw new TooMuch();
+    this.left = mostUsed(text.length);
     return super.lex(text);
   }
 
@@ -84,6 +96,7 @@ export class CarefulLexer extends Lexer {
   }
 
   private spend(length: number): void {
+    this.used += length;
     this.left -= length;
     if (this.left < 0) throw new TooMuch();
   }

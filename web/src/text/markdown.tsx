@@ -24,6 +24,7 @@ class Drawing {
 
   /** Shows a text, which is most often the one before and more. */
   show(text: string, isOpen: boolean): void {
+    if (this.isClosed && !isOpen && text === this.given) return;
     if (this.isClosed || !text.startsWith(this.given)) this.restart();
     this.splitter.push(text.slice(this.given.length));
     this.given = text;
