@@ -16,5 +16,6 @@ export type LobbyFrame = Schemas['LobbyFrame'];
 export type LaunchOptions = Schemas['LaunchOptions'];
 export type CreateRequest = Schemas['CreateRequest'];
 export type SessionState = Schemas['SessionState'];
+export type Readiness = Schemas['Readiness'];
 export type Usage = Schemas['Usage'];
 export type RateLimit = Schemas['AccountRateLimit'];

@@ -87,8 +87,14 @@ function Row(props: { conversation: Conversation; task: Task }) {
 
 interface Printed { output?: string | null; total_bytes?: number | null; truncated?: boolean | null }
 
-/** The output of a task, as it comes. `last`: how many lines are shown at first. */
-export function TaskOutput(props: { sessionId: string; taskId: string; isOver: boolean; name: string; last?: number }) {
+interface OutputOf { sessionId: string; taskId: string; isOver: boolean; name: string; last?: number }
+
+/** The output of a task, as it comes. `last`: how many lines are shown at first. A login that only watches does not get it. */
+export function TaskOutput(props: OutputOf) {
+  return <Show when={canAct()} fallback={<p class="quiet">This login only watches. It does not see the output of tasks.</p>}><Printing {...props} /></Show>;
+}
+
+function Printing(props: OutputOf) {
   // The output that was read stays where there is none any more.
   let last: Printed | null = null;
   const [printed, { refetch }] = createAsked(
