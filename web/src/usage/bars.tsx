@@ -1,9 +1,9 @@
-// Owns the bars of the usage page: each takes the focus, says its figures, and filters by Enter.
+// Owns the bars of the usage page: each takes the focus, says its figures, and filters by Enter, Space or a press.
 import { scaleBand, scaleLinear } from 'd3-scale';
 import { For } from 'solid-js';
 
 /** A bar. */
-export interface Bar { key: string; label: string; value: number; says: string }
+export interface Bar { key: string; label: string; value: number; says: string; isChosen: boolean }
 
 /** The picture's width: a phone has a narrower one, so that its letters stay readable. */
 const WIDTH = matchMedia('(max-width: 600px)').matches ? 340 : 720;
@@ -29,10 +29,10 @@ export function Bars(props: { bars: Bar[]; title: string; onChoose: (key: string
       )}</For>
       <For each={props.bars}>{(bar, i) => (
         <>
-          <rect class="bar" role="button" tabindex="0" aria-label={bar.says} x={x()(bar.key)} width={x().bandwidth()}
+          <rect class="bar" classList={{ 'is-chosen': bar.isChosen }} role="button" tabindex="0" aria-pressed={bar.isChosen} aria-label={bar.says} x={x()(bar.key)} width={x().bandwidth()}
             y={Math.min(y()(bar.value), HEIGHT - BELOW - 1)} height={Math.max(1, HEIGHT - BELOW - y()(bar.value))}
             onClick={() => props.onChoose(bar.key)}
-            onKeyDown={(event) => { if (event.key === 'Enter') props.onChoose(bar.key); }}>
+            onKeyDown={(event) => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); props.onChoose(bar.key); } }}>
             <title>{bar.says}</title>
           </rect>
           {i() % every() === 0 && <text class="bars-text" aria-hidden="true" x={(x()(bar.key) ?? 0) + x().bandwidth() / 2} y={HEIGHT - 6} text-anchor="middle">{bar.label}</text>}
