@@ -123,6 +123,11 @@ describe('what is said above the box', () => {
     const silent = session({ state: 'busy', is_silent: true, attention: { reason: 'silent', rank: 4, since: '2026-11-29T11:48:00Z', deadline: null } });
     expect(noticeOf(silent, now)?.text).toBe('Silent for 12 minutes. Keep waiting, or interrupt?');
   });
+  test('what is not waited for is left, and not kept waiting', () => {
+    for (const reason of ['unasked_edit', 'budget'] as const) {
+      expect(noticeOf(session({ attention: { reason, rank: 4, since: '2026-11-29T11:48:00Z', deadline: null } }), now)?.acts).toEqual(['leave-it']);
+    }
+  });
   test('a parked one says that a message wakes it, and a ready one says nothing', () => {
     expect(noticeOf(session({ state: 'parked', parked: { since: '', reason: 'idle' } }), now)?.text).toBe('Parked to save memory. A message wakes it.');
     expect(noticeOf(session({}), now)).toBeNull();

@@ -46,8 +46,8 @@ export function noticeOf(session: SessionSummary, now: number, waysOut: readonly
     if (session.put_off?.reason === 'silent') return { text: `Silent for ${time}.`, tone: 'quiet', acts: ['interrupt'] };
     return { text: `Silent for ${time}. Keep waiting, or interrupt?`, tone: 'need', acts: ['keep-waiting', 'interrupt'] };
   }
-  if (reason === 'unasked_edit') return { text: 'It changed a file without asking, though it should.', tone: 'need', acts: ['keep-waiting'] };
-  if (reason === 'budget') return { text: 'Most of its budget is spent.', tone: 'need', acts: ['keep-waiting'] };
+  if (reason === 'unasked_edit') return { text: 'It changed a file without asking, though it should.', tone: 'need', acts: ['leave-it'] };
+  if (reason === 'budget') return { text: 'Most of its budget is spent.', tone: 'need', acts: ['leave-it'] };
   if (session.state === 'parked') {
     const why = session.parked?.reason === 'asked' ? 'Parked.' : 'Parked to save memory.';
     return { text: `${why} A message wakes it.`, tone: 'quiet', acts: [] };

@@ -67,7 +67,7 @@ export function sayingOf(session: SessionSummary, approval: Approval | undefined
     case 'failed': return { words: `It stopped: ${oneLine(session.reason?.detail ?? session.reason?.code ?? 'no reason is known')}`, code: '' };
     case 'silent': return { words: `Silent for ${span(now - Date.parse(need.since))}`, code: '' };
     case 'unasked_edit': return { words: 'It changed a file without asking, though it should.', code: '' };
-    case 'budget': return { words: 'Four fifths of its budget are spent', code: '' };
+    case 'budget': return { words: 'Most of its budget is spent', code: '' };
     default: break;
   }
   if (session.restart != null) return { words: `Starts again: ${oneLine(session.restart.reason.detail)}`, code: '' };
@@ -98,7 +98,7 @@ export function timeOf(session: SessionSummary, now: number): string {
 export function putOffOf(session: SessionSummary): string {
   const put = session.put_off;
   if (put == null) return '';
-  if (put.how === 'left') return put.rank === 4 ? 'Kept waiting' : 'Left as it is';
+  if (put.how === 'left') return put.reason === 'silent' ? 'Kept waiting' : 'Left as it is';
   if (put.until == null) return 'Snoozed';
   return `Snoozed until ${new Intl.DateTimeFormat(undefined, { weekday: 'short', hour: 'numeric', minute: '2-digit' }).format(Date.parse(put.until))}`;
 }

@@ -56,7 +56,9 @@ export function RowDecision(props: { session: SessionSummary; asked: Approval | 
       <Match when={props.session.attention?.rank === 4 && canAct()}>
         <div class="session-row-acts">
           <Show when={props.session.turn}><BusyButton tabindex={tab()} disabled={!isLive()} busyWord={BUSY_WORDS.interrupt} isBusy={isDoing('interrupt', props.session.id)} run={() => interrupt(props.session.id)}>Interrupt</BusyButton></Show>
-          <BusyButton tabindex={tab()} disabled={!isLive()} busyWord="Keeping…" run={() => keepWaiting([props.session.id])}>Keep waiting</BusyButton>
+          <Show when={props.session.attention?.reason === 'silent'} fallback={<BusyButton tabindex={tab()} disabled={!isLive()} busyWord="Leaving…" run={() => leaveIt([props.session.id])}>Leave it</BusyButton>}>
+            <BusyButton tabindex={tab()} disabled={!isLive()} busyWord="Keeping…" run={() => keepWaiting([props.session.id])}>Keep waiting</BusyButton>
+          </Show>
         </div>
       </Match>
       <Match when={first() !== undefined && canAct() && command()}>
