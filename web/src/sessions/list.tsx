@@ -112,7 +112,7 @@ export function SessionList() {
     const line = held().lines.find((one) => one.kind === 'row' && one.id === id);
     return [
       { word: 'Open', keys: 'Enter', run: () => navigate(`/s/${id}`) },
-      { word: 'Open beside', keys: 'o', run: () => openBeside(id) },
+      { word: split.canSplit() ? 'Open beside' : 'Open in a new tab', keyWord: 'Open beside', keys: 'o', run: () => openBeside(id) },
       { word: picked().has(id) ? 'Select no more' : 'Select', keyWord: 'Select', keys: 'x', run: () => pick(id) },
       ...(line === undefined ? [] : [{ word: 'Fold group', keys: 'f', run: () => fold(line.group) }]),
       ...all.filter((one) => session !== undefined && one.suits(session))

@@ -32,7 +32,7 @@ export function Row(props: { session: SessionSummary; inProject: boolean; isStop
   return (
     <div class="session-row" classList={{ 'is-needing': (props.session.attention?.rank ?? 9) <= 2, 'is-cursor': isCursor(), 'is-picked': isPicked() }}>
       <Show when={picked().size > 0} fallback={<StateShape shown={shownAs(props.session)} />}>
-        <input type="checkbox" class="session-row-pick" checked={isPicked()} aria-label={`Select ${spelledOut(titleOf(props.session))}`} tabindex={-1} onChange={() => pick(id())} />
+        <label class="session-row-pick"><input type="checkbox" checked={isPicked()} aria-label={`Select ${spelledOut(titleOf(props.session))}`} tabindex={-1} onChange={() => pick(id())} /></label>
       </Show>
       <div class="session-row-main">
         <div class="session-row-line">

@@ -25,7 +25,7 @@ export default function WatchPage() {
     <div class="watch">
       <header class="watch-head">
         <h1>Watch</h1>
-        <Show when={only().length > 0} fallback={<Show when={ids().length > 0}><span class="quiet">The first {MOST} in the order of attention. Keep chooses some.</span></Show>}>
+        <Show when={only().length > 0} fallback={<Show when={ids().length > 0}><span class="quiet">The first {MOST} in the order of attention. “Keep” leaves the chosen ones alone here.</span></Show>}>
           <button type="button" onClick={() => setQuery({ only: null })}>All that matter</button>
         </Show>
       </header>
