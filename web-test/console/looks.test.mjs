@@ -25,6 +25,34 @@ const here = stage({
 /** The place of an element on the page. */
 const boxOf = (locator) => locator.evaluate((one) => { const { left, right, top, bottom, width, height } = one.getBoundingClientRect(); return { left, right, top, bottom, width, height }; });
 
+test('at the desk the header is one line, with the plan, and menus of rows stand beside them', async () => {
+  const { browser, world } = here;
+  const person = await Person.at(browser, world.url);
+  const page = await person.signIn(await world.address());
+  const other = await Person.at(browser, world.url, { size: 'phone' });
+  const phone = await other.signIn(await world.address());
+  await phone.goto(`${world.url}/s/${here.works}`);
+  await page.goto(`${world.url}/s/${here.works}`);
+  await page.getByRole('button', { name: /^Also open/ }).waitFor();
+  const plan = page.getByRole('button', { name: /^Plan 1\/3/ });
+  await plan.waitFor();
+  const [title, stop] = [await boxOf(page.locator('.header-title')), await boxOf(page.getByRole('button', { name: 'Interrupt' }))];
+  assert.ok(Math.abs((title.top + title.bottom) - (stop.top + stop.bottom)) < 8, 'the header has two lines');
+  assert.ok((await boxOf(page.getByRole('button', { name: 'More for this conversation' }))).right <= 1280);
+  const prompt = page.locator('.entry').filter({ has: page.locator('.prompt') });
+  assert.ok((await boxOf(prompt.locator('.prompt'))).right <= (await boxOf(prompt.locator('.row-menu'))).left, 'the menu of a row lies over the row');
+  await plan.click();
+  await page.getByRole('complementary', { name: 'Side panel' }).getByText('Doing the step 1 with many words').waitFor();
+  await page.keyboard.press('Escape');
+  // The key that filters a list finds in a conversation.
+  await page.keyboard.press('/');
+  await page.getByRole('searchbox', { name: 'Find in this conversation' }).waitFor();
+  for (const one of [person, other]) {
+    await one.clean();
+    await one.context.close();
+  }
+});
+
 test('on a phone a rule for good has room, no key is shown, and a row is chosen by a finger', async () => {
   const { browser, world } = here;
   const person = await Person.at(browser, world.url, { size: 'phone' });

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { lineOfCall, shortPath, sidesOf } from '../src/conversation/call-words';
 import { betweenWords } from '../src/conversation/between';
 import { askedIn, stepOf } from '../src/conversation/cards/agent';
+import { planWords } from '../src/conversation/plan-chip';
 import { textOf } from '../src/conversation/plain';
 import { rowsOf, type Row, type View } from '../src/conversation/rows';
 import { Fold } from '../src/fold/fold';
@@ -122,4 +123,11 @@ test('JSON that breaks off is read as far as it goes', () => {
   expect(readPartial('{"a":1,"b')).toEqual({ a: 1 });
   expect(readPartial('{"a":[1,{"b":"c\\')).toEqual({ a: [1, { b: 'c' }] });
   expect(readPartial('')).toBe(null);
+});
+
+test('the header says how far the plan is, and what is done now', () => {
+  const todo = (text: string, status: 'completed' | 'in_progress' | 'pending', doing = '') => ({ text, status, doing });
+  expect(planWords([])).toBeNull();
+  expect(planWords([todo('Read', 'completed'), todo('Test', 'in_progress', 'Testing'), todo('Mend', 'pending')])).toEqual({ far: 'Plan 1/3', now: 'Testing' });
+  expect(planWords([todo('Read', 'completed')])).toEqual({ far: 'Plan 1/1', now: '' });
 });

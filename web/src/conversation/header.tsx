@@ -18,6 +18,7 @@ import { Company } from './company-chip';
 import { ContextGauge } from './context-gauge';
 import { HeaderMenus } from './header-menus';
 import { HeaderMore } from './header-more';
+import { PlanChip } from './plan-chip';
 import type { Conversation } from '../live/store';
 import './header.css';
 
@@ -43,6 +44,7 @@ function Filled(props: { conversation: Conversation; session: Session }) {
   };
   useKeys('Conversation', [
     { keys: 'r', word: 'Rename', run: () => { if (!canAct()) return false; setRenaming(true); return; } },
+    { keys: '/', word: 'Find (slash)', run: () => { props.conversation.openLayer({ kind: 'find' }); } },
     { keys: 'Ctrl f', word: 'Find', inText: true, run: () => {
       // The second time it is the browser's own.
       if (layer()?.kind === 'find') return false;
@@ -71,6 +73,7 @@ function Filled(props: { conversation: Conversation; session: Session }) {
       </Show>
       <div class="header-state">
         <span class="header-how"><StateShape shown={shown()} /> <span class="figures">{state()}</span></span>
+        <PlanChip todos={props.conversation.folded().todos} open={() => { showPanel('plan'); openSide(); }} />
         <ContextGauge session={props.session} open={() => { showPanel('context'); openSide(); }} />
         <Show when={canAct()}><HeaderMenus session={props.session} /></Show>
         <Company others={props.conversation.others()} open={() => { showPanel('about'); openSide(); }} />

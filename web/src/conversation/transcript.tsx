@@ -1,5 +1,6 @@
 // Owns the place of the transcript: the conversation, at a record if the address names one, or one sub-agent or task of it; and what
 // the page says while records are still to come.
+import { A } from '@solidjs/router';
 import { Match, Show, Suspense, Switch, createMemo, createSignal, lazy, onCleanup } from 'solid-js';
 import { placeOf } from './place';
 import { RawPanel } from './raw-panel';
@@ -42,7 +43,7 @@ function Progress() {
   return (
     <div role="status" class="transcript-status">
       <Switch>
-        <Match when={ended()}>{(why) => <p class="problem">{why()}</p>}</Match>
+        <Match when={ended()}>{(why) => <p class="problem">{why()} <A href="/">All sessions</A></p>}</Match>
         <Match when={catchingUp()}>{(n) => <p class="chip figures">Catching up, {n().done.toLocaleString()} of {n().of.toLocaleString()}</p>}</Match>
         <Match when={!isOpened() && isLong()}><p class="chip">Waiting for the newest records</p></Match>
       </Switch>
