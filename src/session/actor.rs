@@ -55,10 +55,10 @@ pub(super) const READ_BYTES: usize = 1 << 20;
 /// Ended turns whose outcome can still be asked for.
 const ENDED_TURNS: usize = 32;
 
-/// What a session is made of; given by the supervisor.
+/// The parts that the supervisor gives to a session.
 #[derive(Debug)]
 pub struct SessionParts {
-    /// What the store knows.
+    /// The session as the store knows it.
     pub rest: AtRest,
     /// Where the session works.
     pub cwd: PathBuf,
@@ -202,16 +202,16 @@ pub(super) struct Actor {
     pub(super) launch_prompts: Vec<PromptUuid>,
     pub(super) ended_turns: VecDeque<Arc<TurnOutcome>>,
 
-    // What was sent and may not be in the journal yet, so that it is not sent twice.
+    // The last state sent to the keeper, which the journal may not have yet; kept so that it is not sent twice.
     pub(super) sent_state: Option<(SessionState, Option<Timestamp>)>,
     /// Approvals, and whether it was their end that was announced.
     pub(super) announced: HashSet<(ApprovalId, bool)>,
-    /// Of these, what was refused for want of room, and when it is sent again.
+    /// Records among them that were refused for want of room; they are sent again at `retry_at`.
     pub(super) refused: Vec<Due>,
     pub(super) retry_at: Option<Instant>,
-    /// That a start failed, which the disk had no room for.
+    /// The record of a failed start, for which the disk had no room.
     pub(super) unwritten: Option<Note>,
-    /// What is missing up to this record was said.
+    /// The end of the missing records that were reported last.
     pub(super) noticed_missing: Option<Seq>,
     /// A stop of our own.
     pub(super) stop_sent: bool,
@@ -506,7 +506,7 @@ impl Actor {
         self.record(seq).map(|(_, data)| data)
     }
 
-    /// Who wrote an older record, and its data; `None` when it can't be read.
+    /// The writer of an older record, and its data; `None` when it can't be read.
     pub(super) fn record(&self, seq: Seq) -> Option<(Option<String>, Vec<u8>)> {
         self.reader.record(seq, self.feed.head()).ok()
     }

@@ -15,7 +15,7 @@ use crate::domain::{ErrorCode, SessionId};
 pub struct Limits {
     /// Sessions with a process, or one that is about to start.
     pub live: usize,
-    /// Of these, in one working directory; 0 = as many as may live.
+    /// Those of them that share one working directory; 0 = as many as may live.
     pub live_per_cwd: usize,
     /// Processes that start at the same time: from their spawn until they are ready or gone.
     pub starts: usize,
@@ -103,7 +103,7 @@ pub struct StartTurn {
     called: Option<oneshot::Receiver<()>>,
 }
 
-/// What a start needs.
+/// The permits of a start.
 #[derive(Debug)]
 pub struct Admitted {
     /// Kept until the process is gone.
@@ -283,7 +283,8 @@ impl Drop for StartTurn {
             shared.waiting.remove(place);
             return;
         }
-        // It was called, whether or not it knows. Of more than may start, as after a start of the daemon, none is handed on.
+        // It was called, whether or not it knows. While more starts run than the limit allows (after a start of the daemon),
+        // the place goes to nobody.
         if shared.closed || shared.starting > self.admission.limits.starts {
             shared.starting -= 1;
             return;

@@ -20,10 +20,10 @@ use super::{SessionError, choices::Choices, handle::Reply, outbox::Entry};
 
 /// Requests that one client on a socket may have open.
 const OPEN_PER_CLIENT: usize = 64;
-/// Requests and prompts that may be held back. What is beyond it is refused as busy.
+/// Requests and prompts that may be held back. The session refuses any more as busy.
 const HELD: usize = 256;
 
-/// Who asked.
+/// The sender of a request.
 #[derive(Debug)]
 pub(super) enum Asker {
     /// A caller that waits.
@@ -33,7 +33,7 @@ pub(super) enum Asker {
 }
 
 impl Asker {
-    /// Whether a caller has stopped waiting. What a client on a socket does is known by its connection.
+    /// Whether a caller has stopped waiting. A client on a socket is known by its connection instead.
     pub(super) fn has_left(&self) -> bool {
         matches!(self, Self::Caller(reply) if reply.is_closed())
     }
@@ -93,8 +93,8 @@ pub(super) struct Registration {
     pub(super) until: Instant,
 }
 
-/// What is held back. A prompt is, when it came after a request, as it is meant for what that makes of the session; and in the
-/// middle of an interrupt, which is meant for what was sent before.
+/// An entry that is held back. A prompt waits here when it came after a request, as it is meant for the session as the request
+/// leaves it; and during an interrupt, which is meant for earlier input only.
 #[derive(Debug)]
 pub(super) enum Held {
     Request(Request),
@@ -117,7 +117,7 @@ impl Held {
     }
 }
 
-/// What an interrupt is meant for.
+/// The target of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interrupt {
     /// The turn that runs, or the next one when none does.

@@ -6,7 +6,7 @@ use crate::{
     metrics::{SessionMetrics, Tally, UnknownKind},
 };
 
-/// What is to be counted.
+/// The events to be counted.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     pub(super) tally: Tally,
@@ -19,7 +19,7 @@ pub(super) struct Counted {
 
 impl Counted {
     pub(super) fn unknown(&mut self, kind: UnknownKind, name: &str) {
-        // What a CLI says that is new it often says many times.
+        // A CLI often repeats a new kind of line many times.
         match self.unknown.last_mut() {
             Some((last_kind, last_name, count)) if *last_kind == kind && last_name == name => *count += 1,
             _ => self.unknown.push((kind, name.to_owned(), 1)),

@@ -15,7 +15,7 @@ use super::{
     outbox::{Entry, Payload, Subject},
 };
 
-/// What the CLI calls it; no control request, but answered like one.
+/// The CLI's name for it; no control request, but answered like one.
 const KIND: &str = "update_environment_variables";
 
 impl Actor {

@@ -12,7 +12,7 @@ use super::handle::Reply;
 /// How long a process that is ready may take to ask about a call that was put off. It begins with the call, so it asks at once.
 pub(super) const ASKED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Who decided.
+/// The caller that waits for a decision.
 #[derive(Debug)]
 pub(super) enum DecisionReply {
     Caller(Reply<Resolution>),

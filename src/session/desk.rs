@@ -1,8 +1,8 @@
 //! Owns what the CLI asks its host and no approval is made of: hooks, messages to MCP servers, and what is not known. Each
 //! has an owner, and gets exactly one answer: the owner's, or a stated one.
 //!
-//! What is open and who registered what is read from the journal ([`book`], [`registrations`]), so a daemon that starts
-//! again routes alike. Whose a request is and until when is decided by pure functions ([`route`]). The rest is wiring.
+//! The journal tells which requests are open and who registered them ([`book`], [`registrations`]), so a daemon that
+//! starts again routes alike. Pure functions decide who owns a request and until when ([`route`]). The rest is wiring.
 
 mod book;
 mod bridge;

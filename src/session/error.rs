@@ -89,7 +89,7 @@ pub enum SessionError {
     /// The CLI did not answer a control request in time.
     #[error("the CLI did not answer {subtype} within {ms} ms")]
     ControlDeadline {
-        /// What was asked.
+        /// The subtype of the request.
         subtype: String,
         /// The deadline.
         ms: u64,
@@ -135,7 +135,7 @@ pub enum SessionError {
     /// No client may send this control request, or not this way.
     #[error("{subtype} cannot be sent: {why}")]
     ControlNotAllowed {
-        /// What was asked.
+        /// The subtype of the request.
         subtype: String,
         /// Why.
         why: &'static str,

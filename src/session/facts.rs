@@ -18,7 +18,7 @@ use super::{
 
 /// The records of facts that wait, in bytes. One chunk of the journal may come on top.
 const MOST_WAITING: usize = 1 << 20;
-/// What a fact counts at least.
+/// The least size that a fact counts.
 const LEAST_FACT: usize = 256;
 
 /// Facts that the store has not taken yet.

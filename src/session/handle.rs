@@ -39,7 +39,7 @@ const TASK_TURN: Duration = Duration::from_secs(1);
 pub enum Decision {
     /// Yes, perhaps with other input, perhaps for the future as well.
     Allow {
-        /// What to run instead of the original input.
+        /// The input to run instead of the original one.
         updated_input: Option<Box<RawValue>>,
         /// Permission updates, as the CLI takes them.
         updated_permissions: Option<Box<RawValue>>,
@@ -53,7 +53,7 @@ pub enum Decision {
     },
     /// No.
     Deny {
-        /// What the model is told.
+        /// A message for the model.
         message: Option<String>,
         /// Whether the turn ends as well.
         interrupt: bool,
@@ -77,7 +77,7 @@ pub enum Decision {
 /// A process to be started for a session.
 #[derive(Debug)]
 pub struct Launch {
-    /// What the keeper is told; its `start_note` and `journal_floor` are filled in by the session.
+    /// The keeper's orders; the session fills in `start_note` and `journal_floor`.
     pub plan: LaunchPlan,
     /// How the conversation is opened.
     pub mode: crate::domain::StartMode,
@@ -95,19 +95,19 @@ pub struct Launch {
     pub left_out: Vec<String>,
     /// The names of stored options that are left out, as no process starts with them.
     pub without: Vec<&'static str>,
-    /// What decides whether it is restarted when it dies; `None` when it never is.
+    /// The terms on which it is restarted when it dies; `None` when it never is.
     pub restart: Option<RestartTerms>,
     /// Whether the CLI keeps the conversation, so that a later process can go on with it.
     pub keeps_conversation: bool,
     /// The requests that give it what was set at run time, by their ids.
     pub restores: Vec<String>,
-    /// What it is started for.
+    /// The reason for this start.
     pub occasion: Occasion,
     /// The message after which the conversation goes on, when not at its end.
     pub resume_at: Option<uuid::Uuid>,
 }
 
-/// What a process is started for. What the daemon decided itself may be void by the time there is room for it.
+/// The reason for a start. A start that the daemon itself decided on may be void by the time there is room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
     /// Somebody asks for it.
@@ -146,7 +146,7 @@ pub(super) struct Prompt {
 /// Where the answer to a command goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, SessionError>>;
 
-/// What the actor is asked.
+/// A request to the actor.
 #[derive(Debug)]
 pub(super) enum Command {
     Start {
@@ -386,7 +386,7 @@ impl SessionHandle {
         !self.commands.is_closed()
     }
 
-    /// What the session looks like now.
+    /// The session as it looks now.
     pub fn view(&self) -> Arc<LiveView> {
         Arc::clone(&self.view.borrow())
     }
@@ -503,7 +503,7 @@ impl SessionHandle {
         self.ask(|reply| Command::GiveWay { said, reply }).await
     }
 
-    /// Puts these in the place of the session's own rules. What is pending is looked at again.
+    /// Puts these in the place of the session's own rules. The rules look at pending approvals again.
     ///
     /// # Errors
     /// `Ended` when the session is gone.
@@ -511,8 +511,8 @@ impl SessionHandle {
         self.ask(|reply| Command::SetRules { rules, reply }).await
     }
 
-    /// Makes a process that was started in advance a session's: it must be idle, and its journal says so from then on. What
-    /// it has done so far is still kept from the store.
+    /// Makes a process that was started in advance a session's: it must be idle, and its journal says so from then on. Its
+    /// earlier records are still kept from the store.
     ///
     /// # Errors
     /// `NotLive` when it is not idle any more, or was claimed.

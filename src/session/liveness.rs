@@ -60,7 +60,7 @@ impl Actor {
             return;
         };
         let ms = self.settings.liveness.after_ms;
-        // What starts is not interrupted, and has a time limit of its own.
+        // A process that starts is not interrupted: its start has a time limit of its own.
         let action = match self.machine.state() {
             SessionState::Starting => SilenceAction::Report,
             // No other process could go on with a conversation that is not kept.

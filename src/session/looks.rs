@@ -48,7 +48,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// What `work` finds out about a place.
+    /// Runs `work`, which looks at a place.
     ///
     /// # Errors
     /// It took too long, or the daemon ends.

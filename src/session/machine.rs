@@ -1,5 +1,5 @@
-//! Owns the state machine of a session: a pure fold over its journal. What the records say is all it knows, so a daemon
-//! that starts again and reads the same records is in the same state.
+//! Owns the state machine of a session: a pure fold over its journal. It knows nothing but the records, so a daemon
+//! that starts again and reads the same ones is in the same state.
 
 mod activity;
 mod audit;
@@ -65,7 +65,7 @@ const PROMPT_START_CHARS: usize = 200;
 /// The id of the `initialize` request that opens each run.
 pub const INITIALIZE_ID: &str = "trunkline-initialize";
 
-/// What is known about a session before its journal is read from the start of its last run.
+/// The facts known about a session before its journal is read from the start of its last run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AtRest {
     /// The session.
@@ -131,7 +131,7 @@ struct Run {
     resumes: Option<CliSessionId>,
     /// Whether the model said something in it.
     has_worked: bool,
-    /// What decides whether it is restarted.
+    /// The terms of a restart.
     restart: Option<RestartTerms>,
     stop_asked: bool,
     /// The permission mode that it was asked to start in.
@@ -176,7 +176,7 @@ pub(super) fn digest(line: &[u8]) -> PromptDigest {
     }
 }
 
-/// What the live daemon has to hear about, beside the facts.
+/// A thing that the live daemon has to hear about, beside the facts.
 #[derive(Debug)]
 pub(super) enum Effect {
     /// The CLI answered one of our control requests.
@@ -221,7 +221,7 @@ pub(super) enum Effect {
     WakeFailed(FailReason),
 }
 
-/// What one or more records gave.
+/// The result of one or more records.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) facts: Vec<Fact>,
@@ -467,7 +467,7 @@ impl Machine {
         self.unannounced_ends.contains_key(&id)
     }
 
-    /// What the CLI asked, approvals apart.
+    /// The CLI's open requests, approvals apart.
     pub(super) fn desk(&self) -> &Book {
         &self.desk
     }
@@ -507,7 +507,7 @@ impl Machine {
         self.turns
     }
 
-    /// What can be seen now.
+    /// The view of the session as it is now.
     pub(super) fn view(&self, cli_pid: Option<i32>) -> LiveView {
         LiveView {
             state: self.state(),
@@ -616,7 +616,7 @@ impl Machine {
                 }
                 if let Some(run) = &mut self.run {
                     let is_first = !run.stop_asked;
-                    // Who stops a process that is being parked wants no message to wake the session.
+                    // A caller that stops a process while it is being parked wants no message to wake the session.
                     run.park = None;
                     run.stop_asked = true;
                     // A later stop does not take the reason of the first one back.

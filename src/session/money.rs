@@ -5,7 +5,7 @@ mod tests;
 
 use crate::domain::{ModelUsage, TokenUsage, Usd, fact::CliTotals};
 
-/// What a `result` line says about money.
+/// The money in a `result` line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reported {
     /// `total_cost_usd`, a running total.
@@ -16,7 +16,7 @@ pub(super) struct Reported {
     pub(super) since_last: Option<Vec<ModelUsage>>,
 }
 
-/// What a turn cost.
+/// The cost of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TurnCost {
     pub(super) cost: Option<Usd>,

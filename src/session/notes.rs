@@ -123,7 +123,7 @@ pub(super) struct RunStarted {
     /// The permission mode that the process was asked to start in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) permission_mode: Option<String>,
-    /// What decides whether it is restarted when it dies; absent when it never is.
+    /// The terms on which it is restarted when it dies; absent when it never is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) restart: Option<RestartTerms>,
     /// Prompts that the last process had not begun, and that are written to this one.
@@ -154,7 +154,7 @@ pub(super) struct RunStarted {
 pub(super) struct Claimed {
     /// The profile of the configuration that it was started for.
     pub(super) profile: String,
-    /// What decides from here on whether it is restarted when it dies; absent when it never is.
+    /// The terms, from here on, on which it is restarted when it dies; absent when it never is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) restart: Option<RestartTerms>,
 }
@@ -443,7 +443,7 @@ pub(super) struct Silence {
     pub(super) detail: String,
     /// Since when.
     pub(super) since: Timestamp,
-    /// What is done about it.
+    /// The daemon's reaction.
     pub(super) action: SilenceAction,
 }
 

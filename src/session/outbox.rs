@@ -21,7 +21,7 @@ use crate::{
 
 use super::{desk::Fallback, error::Silence, notes};
 
-/// Entries that may wait here. What is beyond it is refused as busy.
+/// Entries that may wait here. The session refuses any more as busy.
 pub(super) const OUTBOX_ENTRIES: usize = 256;
 /// How long a keeper may take to say that it has an entry. It does so at once unless it was stopped, or its disk takes nothing.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ const FULL: u64 = 256 << 10;
 /// Kibibytes that may wait here.
 const OUTBOX_KIB: u32 = 128 << 10;
 
-/// What to send.
+/// The content to send.
 #[derive(Debug)]
 pub(super) enum Payload {
     /// A line for the CLI's stdin.
@@ -65,7 +65,7 @@ pub(super) enum Subject {
     Reply(String),
     /// Fresh credentials of the client on this connection.
     Credentials(ConnectionId),
-    /// Who takes a process that was started in advance.
+    /// The claim of a process that was started in advance.
     Claim,
     /// The daemon itself; what was refused for want of room is sent again.
     Due(Due),
@@ -75,7 +75,7 @@ pub(super) enum Subject {
     Nobody,
 }
 
-/// What the daemon owes by itself.
+/// A record or an answer that the daemon owes by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// The record of the state.
@@ -103,9 +103,9 @@ pub(super) enum Due {
 pub(super) struct Entry {
     pub(super) payload: Payload,
     pub(super) subject: Subject,
-    /// What it takes of the room; given back when it is done.
+    /// Its part of the room; given back when it is done.
     room: Option<OwnedSemaphorePermit>,
-    /// What it takes of its sender's share; given back with the room.
+    /// Its part of its sender's share; given back with the room.
     share: Option<OwnedSemaphorePermit>,
 }
 

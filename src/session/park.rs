@@ -94,7 +94,7 @@ pub(super) struct Parking {
     stop_sent: bool,
     /// Those who asked for the park.
     waiting: Vec<Reply<()>>,
-    /// What was sent to the session meanwhile.
+    /// Messages sent to the session meanwhile.
     pub(super) held: Backlog,
     /// Somebody stopped the session while its keeper was about to go: nothing wakes it any more.
     is_stopped: bool,

@@ -60,7 +60,7 @@ pub(super) enum Cause {
 }
 
 impl Cause {
-    /// Of a stop that somebody wants.
+    /// The cause of a requested stop.
     pub(super) fn asked(is_urgent: bool) -> Self {
         if is_urgent { Self::Urgent } else { Self::Asked }
     }
@@ -77,11 +77,11 @@ struct StopAsked {
 /// A process that is being started.
 #[derive(Debug)]
 pub(super) struct Launching {
-    /// What to start; set while its turn has not come, or the keeper of the last process is still about to end.
+    /// The launch to start; set while it waits for its turn, or for the end of the last process's keeper.
     waits: Option<Waits>,
-    /// Who waits for the keeper.
+    /// The caller that waits for the keeper.
     reply: Option<Reply<()>>,
-    /// What was sent meanwhile.
+    /// Messages sent meanwhile.
     held: Backlog,
     stop_asked: Option<StopAsked>,
     /// Directories that the process does not get.
@@ -132,7 +132,8 @@ impl Actor {
             Occasion::Restart => self.machine.restart().is_some(),
         };
         if !is_due {
-            // Somebody stopped it while the start waited for room. Who hears of it finds that free again.
+            // Somebody stopped it while the start waited for room. Give the place back first, so that the caller finds
+            // it free.
             drop(admitted);
             let state = self.shown_state();
             reply.send(Err(SessionError::NotLive { state })).ok();
@@ -163,7 +164,7 @@ impl Actor {
         if self.machine.state() == SessionState::Parked {
             self.metrics.woken();
         }
-        // What waited for a restart, or for a wake.
+        // Messages that waited for a restart, or for a wake.
         let mut held = std::mem::take(&mut self.parking.held);
         held.after(self.restarting.held.take());
         held.after(after_restore);
@@ -183,7 +184,7 @@ impl Actor {
             stop_asked: None,
         });
         self.spawn_keeper();
-        // Who waits in the queue is not kept waiting for an answer, and finds in the view that it waits.
+        // The caller is answered as soon as the start is queued, so the view shows the queue first.
         self.show();
         if let Some(launching) = &mut self.launching
             && launching.waiting_turn().is_some()
@@ -347,7 +348,8 @@ impl Actor {
             self.machine.adopt(link.hello.run, Clock.now());
         }
         if self.machine.state() == SessionState::Stopping {
-            // Whoever asked may have died between the record and the stop itself. A second stop changes nothing.
+            // The daemon that recorded the stop may have died before it carried the stop out. A second stop changes
+            // nothing.
             self.parking.told();
             self.stop_process("daemon".to_owned(), Cause::Again);
         }
@@ -423,7 +425,7 @@ impl Actor {
         if self.machine.restart().is_some() {
             self.stop_restart(by);
         } else if stays_parked {
-            // What was sent can be sent again, and wakes it then.
+            // The sender can send its messages again, and one of them wakes the session then.
         } else if self.machine.state() == SessionState::Parked {
             self.stop_parked(by);
         } else if !self.may_have_keeper() && self.machine.state().is_live() {
@@ -448,7 +450,7 @@ impl Actor {
         let stops = std::mem::take(&mut self.stop_waiters);
         let answer = |stops: Vec<Stop>| {
             for stop in stops {
-                // Who asked may have left.
+                // The caller may have left.
                 stop.reply.send(()).ok();
             }
         };
@@ -502,7 +504,7 @@ impl Actor {
             if !keeps_park {
                 self.stop_parked(by);
             }
-            // Who is answered finds it stopped.
+            // Update the view before the reply, so that the caller sees `stopped`.
             self.show();
             self.stop_waiters.push(stop);
             self.answer_stops();
@@ -614,7 +616,7 @@ impl Actor {
 
     pub(super) fn on_deadline(&mut self) {
         if self.retry_at.take_if(|at| *at <= Instant::now()).is_some() {
-            // What is not marked as sent any more is due again.
+            // A record that is no longer marked as sent is due again.
             for due in std::mem::take(&mut self.refused) {
                 match due {
                     Due::State => self.sent_state = None,

@@ -9,7 +9,7 @@ use super::{
     machine::PromptDigest,
 };
 
-/// Who waits for the outcome.
+/// The caller that waits for the outcome.
 #[derive(Debug)]
 pub(super) enum PromptReply {
     Caller(Reply<Sent>),
@@ -21,7 +21,7 @@ struct Known {
     digest: PromptDigest,
     /// Its record; `None` while it is on its way.
     seq: Option<Seq>,
-    /// Who waits, and whether it came after the one whose line is written.
+    /// The waiting callers, each with whether it came after the one whose line is written.
     waiting: Vec<(PromptReply, bool)>,
 }
 
@@ -29,11 +29,11 @@ struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Prompts {
     known: HashMap<PromptUuid, Known>,
-    /// Of earlier runs: what they said is in the journal only.
+    /// The prompts of earlier runs: only the journal has their text.
     earlier: HashMap<PromptUuid, Seq>,
 }
 
-/// What is to be done with a prompt.
+/// The next step for a prompt.
 #[derive(Debug)]
 pub(super) enum Admission {
     /// It is new: write it.

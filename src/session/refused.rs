@@ -58,7 +58,7 @@ impl Actor {
             Some(link) if unsent.error == WriteError::Gone && link.over().is_cancelled() => {
                 self.uncertain.push(unsent);
             }
-            // Of the connection before this one, whose keeper is attached to again.
+            // The entry belongs to an earlier connection to a keeper that is attached again.
             Some(_) if unsent.error == WriteError::Gone => self.refuse_unrecorded(unsent),
             _ => self.refuse(unsent),
         }

@@ -67,7 +67,7 @@ impl Actor {
             cancel_queued: glance::member_bool(request, "cancel_queued") == Some(true),
         });
         if interrupt.is_some() && (wakes || self.machine.restart().is_some()) {
-            // What ran has ended, and what waits has not begun.
+            // The interrupted process has ended, and the waiting messages have not begun.
             self.answer_asker(asker, Ok(nothing_to_do()));
             return;
         }
@@ -179,10 +179,10 @@ impl Actor {
         let is_ready = self.machine.is_ready() && !is_carrying;
         let subtype = request.subtype.as_str();
         let may_go = match request.interrupt {
-            // It is meant for what was sent before it. What waits for another interrupt is none of that.
+            // It is meant for what was sent before it. A prompt that waits for another interrupt came later.
             Some(_) => is_ready || !(is_carrying || self.controls.has_held_prompt()),
             None if catalogue::goes_first(subtype) => true,
-            // What only looks changes nothing for a prompt that waits.
+            // A request that only reads changes nothing for a prompt that waits.
             None => is_ready && (!self.is_behind_held() || catalogue::may_overtake(subtype)),
         };
         if !wakes && may_go {
@@ -449,7 +449,7 @@ impl Actor {
         }
     }
 
-    /// A client takes a request of its own back. What the CLI works on is answered by the CLI.
+    /// A client takes a request of its own back. Once the CLI works on it, the CLI answers it.
     pub(super) fn take_back_request(&mut self, connection: ConnectionId, client_id: &str, by: &str) {
         match self.controls.of_client(connection, client_id) {
             Some(Place::Sent(id)) => self.cancel(&id, by),
@@ -514,7 +514,7 @@ fn not_allowed(asker: &Asker, subtype: &str, request: &str) -> Option<&'static s
     }
 }
 
-/// What an interrupt is answered whose turn has ended before it was sent.
+/// The answer to an interrupt whose turn ended before it was sent.
 fn nothing_to_do() -> ControlResponse {
     ControlResponse {
         request_id: String::new(),

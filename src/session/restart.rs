@@ -33,7 +33,7 @@ pub(super) struct Restarting {
     of: Option<Timestamp>,
     /// When it is to be asked for.
     due: Option<Instant>,
-    /// What was sent to the session meanwhile.
+    /// Messages sent to the session meanwhile.
     pub(super) held: Backlog,
 }
 

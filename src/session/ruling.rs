@@ -37,7 +37,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Links on the way of a path that are followed.
 const MOST_LINKS: usize = 64;
 
-/// What the rules say about an approval.
+/// The verdict of the rules on an approval.
 #[derive(Clone, Debug, Default)]
 struct Ruled {
     rule: Option<String>,
@@ -45,7 +45,7 @@ struct Ruled {
     then: Then,
 }
 
-/// What follows from a rule.
+/// The consequence of a rule.
 #[derive(Clone, Debug, Default)]
 enum Then {
     /// Nothing: a person decides.
@@ -76,7 +76,7 @@ pub(super) struct Ruling {
     rules: Rules,
     cwd: PathBuf,
     mode: Option<String>,
-    /// Counts the changes of rules and mode. What was said before the last change does not hold.
+    /// Counts the changes of rules and mode. A verdict from before the last change is void.
     generation: u64,
     ruled: HashMap<ApprovalId, (u64, Ruled)>,
     /// Allowances that came while approvals were open that still are.
@@ -173,7 +173,7 @@ impl Ruling {
         self.ruled.insert(id, (self.generation, ruled));
     }
 
-    /// What follows from a verdict. A deadline that runs goes on running while its rule stays as it is.
+    /// Turns a verdict into its consequence. A deadline that runs goes on running while its rule stays as it is.
     fn read(&self, approval: &Approval, verdict: Verdict, covered: Option<String>, now: Timestamp) -> Ruled {
         let Some(decided) = verdict.decided else {
             return Ruled {
@@ -423,7 +423,7 @@ fn follow(kind: ApprovalKind, decided: &Decided) -> Then {
     }
 }
 
-/// What rules look at in an approval.
+/// The parts of an approval that rules look at.
 fn asked(approval: &Approval, cwd: PathBuf, mode: Option<String>) -> Asked {
     let request = approval.request.get();
     let tool = match approval.kind {

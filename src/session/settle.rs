@@ -50,8 +50,8 @@ impl Actor {
         self.settle_parked();
     }
 
-    /// Gives back what only a process that starts, or one that lives, has a right to. Who sees that it is ready or gone
-    /// finds room.
+    /// Gives back what only a process that starts, or one that lives, has a right to. A caller that sees the session
+    /// ready or gone finds room.
     pub(super) fn give_back(&mut self) {
         if self.launching.is_some() {
             return;
@@ -74,7 +74,7 @@ impl Actor {
         }
     }
 
-    /// Makes the view true. Whoever is answered finds in it what came of the question.
+    /// Makes the view true. A caller that is answered finds the result in it.
     pub(super) fn show(&self) {
         self.view.send_replace(Arc::new(self.shown_view()));
     }
@@ -136,7 +136,7 @@ impl Actor {
                 }
             }
         }
-        // What the journal says is not said again.
+        // Forget each end that the journal has by now: it is not announced again.
         let machine = &self.machine;
         self.announced
             .retain(|(id, ended)| !ended || machine.has_unannounced_end(*id));

@@ -38,7 +38,7 @@ pub(super) struct Takeover {
     quick_until: Instant,
     /// Whether it held its lock when that was looked at last, or nobody could tell: then it may live.
     is_locked: bool,
-    /// What came of the last try to attach to it: whether it may live and only not answer.
+    /// The result of the last try to attach to it: whether it may be alive without an answer.
     is_silent: Option<bool>,
 }
 
@@ -179,7 +179,7 @@ impl Actor {
         let task = self.tracker.spawn(async move {
             match keeper::attach(&identity, &tracker).await {
                 Ok(link) => drop(attached.send(Ok(link)).await),
-                // What is next is the next try, and the patience.
+                // The next try follows, or the patience ends.
                 Err(error) => drop(says.send(error.may_live())),
             }
         });
@@ -195,7 +195,7 @@ impl Actor {
             .is_some_and(|takeover| takeover.is_locked && takeover.is_silent == Some(true))
     }
 
-    /// What is said of a session with such a keeper.
+    /// The reason that the view gives for a session with such a keeper.
     pub(super) fn silence(&self) -> Option<FailReason> {
         let lost = self.has_silent_keeper().then_some(Silence::Keeper);
         lost.or(self.way.silence).map(|why| FailReason {

@@ -29,7 +29,7 @@ pub(super) fn answered(facts: &ResultFacts<'_>, open: &[OpenPrompt]) -> Vec<Prom
         .collect()
 }
 
-/// What a `result` says about money.
+/// The money in a `result` line.
 pub(super) fn reported(facts: &ResultFacts<'_>) -> Reported {
     Reported {
         total: facts.total_cost_usd,

@@ -14,7 +14,7 @@ use super::desk::Asked;
 /// Tools that change files. In its default mode the CLI asks before each of their calls, unless a rule allows it.
 pub const EDITING_TOOLS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", "Write"];
 
-/// What a session looks like now.
+/// The session as it looks now.
 #[derive(Clone, Debug)]
 pub struct LiveView {
     /// The state.
@@ -87,8 +87,8 @@ pub struct Waiting {
     pub from: Option<Seq>,
 }
 
-/// The newest records of the last run in which the CLI says what it offers and what runs. What they say is in the
-/// journal only.
+/// The newest records of the last run in which the CLI says what it offers and what runs. Only the journal has their
+/// content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offers {
     /// The slash commands.
@@ -119,7 +119,7 @@ impl PendingRequest {
         &self.asked.request.request_id
     }
 
-    /// What is asked.
+    /// The subtype of the request.
     pub fn subtype(&self) -> &str {
         &self.asked.request.subtype
     }

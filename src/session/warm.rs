@@ -18,20 +18,20 @@ use super::{
 /// From SIGTERM to SIGKILL for a process that has done nothing yet: somebody may wait for its place.
 const TERM_GRACE_MS: u64 = 500;
 
-/// What makes a process that was started in advance a session's.
+/// The values that turn a process started in advance into a session's.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The profile of the configuration that it was started for.
     pub profile: String,
-    /// What decides from now on whether it is restarted when it dies; `None` when it never is.
+    /// The terms, from now on, on which it is restarted when it dies; `None` when it never is.
     pub restart: Option<RestartTerms>,
 }
 
-/// A process that nobody has asked for yet. What it does is kept from the store and from the counters.
+/// A process that nobody has asked for yet. Its output is kept from the store and from the counters.
 #[derive(Debug, Default)]
 pub(super) struct Unclaimed {
     counted: Vec<Counted>,
-    /// Who has asked for it; the record of that is on its way.
+    /// The caller that has asked for it; the record of that is on its way.
     claim: Option<Reply<()>>,
 }
 
@@ -81,7 +81,7 @@ impl Actor {
     pub(super) fn on_claimed(&mut self) {
         let state = self.shown_state();
         self.desk.claim();
-        // What the CLI printed before the record of the claim is read by now.
+        // All lines that the CLI printed before the record of the claim are read by now.
         let answer = match self.has_turned() {
             true => Err(SessionError::NotLive { state }),
             false => Ok(()),

@@ -58,7 +58,7 @@ impl Asked {
     }
 }
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Debug)]
 pub(in crate::session) enum About {
     /// A hook.
@@ -171,7 +171,7 @@ pub(in crate::session) struct Book {
 }
 
 impl Book {
-    /// What is open, oldest first.
+    /// The open requests, oldest first.
     pub(in crate::session) fn open(&self) -> &[Arc<Asked>] {
         &self.open
     }
@@ -199,7 +199,7 @@ impl Book {
         self.greetings.answer_to(client, request)
     }
 
-    /// Who registered what.
+    /// The registrations of the clients.
     pub(in crate::session) fn registrations(&self) -> &Registrations {
         &self.registrations
     }

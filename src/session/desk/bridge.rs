@@ -28,7 +28,7 @@ const QUEUE: usize = 64;
 /// How long the greeting and a notification may take. Requests take as long as the CLI waits.
 const NOTIFICATION_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the actor has of a bridge. Dropped, it ends without a word to the server.
+/// The actor's side of a bridge. Dropped, it ends without a word to the server.
 #[derive(Debug)]
 pub(super) struct Bridge {
     pub(super) orders: mpsc::Sender<Order>,
@@ -42,7 +42,7 @@ impl Bridge {
     }
 }
 
-/// What a bridge is told.
+/// An order to a bridge.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Pass a message of the CLI on; given up when `call` is cancelled.
@@ -121,7 +121,7 @@ impl Line {
         match self.bridge.send(message, deadline).await {
             Err(BridgeError::SessionLost) => {
                 let mut greeting = self.greeting.lock().await;
-                // Of many messages that find this out one greets.
+                // Only the first message that finds this out sends `initialize` again.
                 if greeting.count == greeted {
                     self.greet(&mut greeting).await?;
                 }
@@ -190,7 +190,7 @@ impl Runner {
                             .ok();
                     }));
                 } else {
-                    // What follows may depend on it.
+                    // Wait for it, as later messages may depend on it.
                     let deadline = Instant::now() + NOTIFICATION_PATIENCE;
                     let sent = self.line.send(&message, Some(deadline)).await;
                     if let Err(error) = &sent {

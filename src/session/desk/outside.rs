@@ -43,7 +43,7 @@ const FROM_SERVERS: usize = 4;
 /// Tries of a webhook whose hook does not say.
 const ATTEMPTS: u8 = 3;
 
-/// What comes from outside.
+/// A message from outside the process.
 #[derive(Debug)]
 pub(in crate::session) enum Outside {
     /// A request has its answer, or can't get one.
@@ -67,7 +67,7 @@ pub(in crate::session) enum Outside {
 pub(in crate::session) struct Outsiders {
     pub(super) outbound: Outbound,
     pub(super) results: mpsc::Sender<Outside>,
-    /// Of what servers start by themselves.
+    /// Room for messages that servers start by themselves.
     pub(super) room: Arc<Semaphore>,
     /// Calls under way, by the CLI's request id. Dropping one ends it.
     calls: HashMap<String, DropGuard>,

@@ -13,10 +13,10 @@ use crate::{
     domain::ClientId,
 };
 
-/// What `by` of a client's line begins with.
+/// The prefix of `by` in a client's line.
 pub(in crate::session) const CLIENT_PREFIX: &str = "ws:";
 
-/// Who serves an MCP server.
+/// The party that serves an MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::session) enum Server {
     /// The launch options say.
@@ -66,7 +66,7 @@ impl Hooks {
         for (place, matcher) in matchers.iter().enumerate() {
             for id in &matcher.callback_ids {
                 let known = by_callback.entry(id.clone()).or_insert(place);
-                // Of several the one that waits least.
+                // If several matchers name it, the shortest timeout wins.
                 if matcher.timeout_ms < matchers[*known].timeout_ms {
                     *known = place;
                 }
@@ -85,7 +85,7 @@ impl Hooks {
     }
 }
 
-/// What is registered.
+/// The registered hooks and MCP servers.
 #[derive(Clone, Debug, Default)]
 pub(in crate::session) struct Registrations {
     hooks: Arc<Hooks>,
@@ -94,11 +94,11 @@ pub(in crate::session) struct Registrations {
     newest_hooks: Option<String>,
     /// Changes since the oldest one that the CLI has not answered.
     changes: VecDeque<(String, Change)>,
-    /// What held before these.
+    /// The registrations before these changes.
     before: Option<Box<Self>>,
 }
 
-/// What a request does to what is registered.
+/// The effect of a request on the registrations.
 #[derive(Clone, Debug)]
 struct Change {
     owner: Option<Server>,
@@ -113,7 +113,7 @@ enum Kind {
         hooks: Option<Arc<Hooks>>,
         servers: Vec<String>,
     },
-    /// Of the servers that are no processes of the CLI, only those that are named stay.
+    /// Removes each server that is no process of the CLI and is not named here.
     SetServers(Vec<(String, Option<ClientId>)>),
 }
 
@@ -161,7 +161,7 @@ impl Registrations {
         self.hooks.matchers.get(*place)
     }
 
-    /// Who serves an MCP server.
+    /// The party that serves an MCP server.
     pub(in crate::session) fn server(&self, name: &str) -> Option<&Server> {
         self.servers.get(name)
     }
@@ -217,7 +217,7 @@ impl Registrations {
         }
     }
 
-    /// The CLI did not do what a request asked for. What others asked for stays.
+    /// The CLI did not do what a request asked for. Changes that other requests asked for stay.
     pub(super) fn refused(&mut self, request_id: &str) {
         let known = self.changes.len();
         self.changes.retain(|(id, _)| id != request_id);
@@ -266,7 +266,7 @@ impl Registrations {
             Kind::SetServers(named) => {
                 let mut known = std::mem::take(&mut self.servers);
                 for (name, client) in named {
-                    // Who is no client on a socket cannot serve: what was known stays.
+                    // Only a client on a socket can serve: for any other sender the known owner stays.
                     let owner = match client
                         .clone()
                         .map(Server::OfClient)

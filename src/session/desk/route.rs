@@ -58,12 +58,12 @@ impl Routes {
     }
 }
 
-/// Who answers a request.
+/// The party that answers a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// This client.
     Client(ClientId),
-    /// Whoever is attached.
+    /// Any client that is attached.
     Anyone,
     /// The webhook of the hook at this place in the launch options.
     Webhook(usize),

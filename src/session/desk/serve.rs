@@ -36,7 +36,7 @@ use super::{
 /// How long a turn may run on after a hook said that it stops here.
 const HOOK_STOP_MS: u64 = 5_000;
 
-/// Who answers when nobody else does.
+/// The name of the daemon as the answerer of last resort.
 pub(super) const DAEMON: &str = "daemon";
 
 impl Actor {
@@ -119,7 +119,7 @@ impl Actor {
         Some(Instant::now() + Duration::from_millis(next.millis_since(Clock.now()).saturating_add(1)))
     }
 
-    /// What waits for a client, oldest first.
+    /// The requests that wait for a client, oldest first.
     pub(in crate::session) fn pending_requests(&self) -> Vec<PendingRequest> {
         let open = self.machine.desk().open().iter();
         open.filter(|asked| !self.desk.answering.contains_key(&asked.request.request_id))
@@ -384,7 +384,7 @@ impl Actor {
 }
 
 /// Why the CLI could not use an answer of a client: it would take a hook for one without an opinion, and wait on for a
-/// server's. What the answer says beyond its form is the client's.
+/// server's. Beyond its form, the content of an answer is the client's affair.
 fn unfit(about: &About, outcome: &Result<Option<Box<RawValue>>, ClientError>) -> Option<&'static str> {
     let Ok(payload) = outcome else {
         return None;

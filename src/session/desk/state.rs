@@ -59,7 +59,7 @@ const STOP_PATIENCE_MS: u64 = 1_200;
 pub(super) struct Answering {
     pub(super) by: String,
     pub(super) line: Line,
-    /// Who hears that it arrived; of the daemon's own answers nobody.
+    /// The client that hears of its arrival; `None` for the daemon's own answers.
     pub(super) client: Option<ConnectionId>,
 }
 
@@ -86,7 +86,7 @@ pub(in crate::session) struct Desk {
 }
 
 impl Desk {
-    /// What comes from outside arrives through the receiver.
+    /// Messages from outside arrive through the receiver.
     pub(in crate::session) fn new(
         routes: Routes,
         times: DeskTimes,
@@ -113,7 +113,7 @@ impl Desk {
         self.inherited = head;
     }
 
-    /// A process is about to be started with these routes. Whoever left before has the time to come again.
+    /// A process is about to be started with these routes. A client that left before gets its full time to come again.
     pub(in crate::session) fn start(&mut self, routes: Routes) {
         self.routes = routes;
         self.since = Clock.now();

@@ -48,7 +48,7 @@ impl Machine {
         });
     }
 
-    /// What is missing and no record says so.
+    /// The missing records that no record mentions yet.
     pub(in crate::session) fn missing(&self) -> &[Missing] {
         &self.missing
     }

@@ -34,7 +34,7 @@ impl Timers {
 }
 
 impl Machine {
-    /// What the end of the process would cut short, as far as the records say.
+    /// The first piece of work that the end of the process would cut short, as far as the records say.
     pub(in crate::session) fn park_obstacle(&self) -> Option<ParkObstacle> {
         let desk = self.desk();
         let state = match self.state() {
@@ -70,7 +70,7 @@ impl Machine {
         self.parked.filter(|_| self.state() == SessionState::Parked)
     }
 
-    /// The daemon wants the process to end. What has begun since it decided that goes first: then it is as if nothing had
+    /// The daemon wants the process to end. Work that began after this decision goes first: then it is as if nothing had
     /// been said.
     pub(super) fn on_park_requested(&mut self, reason: ParkReason, out: &mut Outcome) {
         if self.park_obstacle().is_some() {

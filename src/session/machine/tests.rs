@@ -566,7 +566,7 @@ fn a_start_that_fails_with_a_result_is_no_turn() {
     assert!(bench.turns().is_empty());
 }
 
-/// What the machine makes of a whole recording of the real CLI, replies of the host included where they matter.
+/// The state of the machine after a whole recording of the real CLI, replies of the host included where they matter.
 #[test]
 fn recordings_end_at_rest() {
     for (name, turns) in [
@@ -586,7 +586,7 @@ fn recordings_end_at_rest() {
 }
 
 proptest! {
-    /// Whatever the order of the records: a session without a run is at rest, and nothing stays open in it.
+    /// In any order of records, a session without a run is at rest, and nothing stays open in it.
     #[test]
     fn no_order_of_records_breaks_it(steps in proptest::collection::vec(0_u8..17, 0..60)) {
         let mut bench = Bench::ready();

@@ -13,7 +13,7 @@ const ASKING_MODES: [&str; 2] = ["default", "manual"];
 /// Calls whose results are waited for; of more that run at once, the first are watched.
 const OPEN_CALLS: usize = 64;
 
-/// What is known of one process.
+/// The calls of one process, as far as they bear on permissions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unasked {
     has_asked: bool,

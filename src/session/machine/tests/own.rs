@@ -1,4 +1,4 @@
-//! What follows from our requests once the CLI has answered them.
+//! The consequences of our requests once the CLI has answered them.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What the records say of rules: which matched, until when, and how an approval ended.
+//! The records about rules: which matched, until when, and how an approval ended.
 
 use super::*;
 use crate::domain::ApprovalHow;
