@@ -1,7 +1,7 @@
 //! Owns everything that knows the CLI's protocol.
 //!
-//! That is: launch options and their way into a process, the lines on stdout and stdin, and where the executable is. It
-//! does no IO but the file look-ups of [`binary`].
+//! It has launch options and their way into a process, the lines on stdout and stdin, and the search for the
+//! executable. It does no IO but the file look-ups of [`binary`].
 
 pub mod activity;
 pub mod answer;

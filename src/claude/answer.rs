@@ -1,6 +1,7 @@
 //! Owns the answers to what the CLI asks of a person; here those about tools.
 //!
-//! A client's answer is completed so that the CLI takes it, and ours are built. What the model wrote is kept byte for byte.
+//! A client's answer is completed so that the CLI takes it, and ours are built. Text that the model wrote is kept byte for
+//! byte.
 
 mod dialog;
 mod elicitation;
@@ -46,7 +47,7 @@ const KEYS: [&str; 7] = [
     "decisionClassification",
 ];
 
-/// What a person is told to have said who denied without a word.
+/// The words given to the model when a person denies without a message.
 pub const DEFAULT_DENIAL: &str = "The user denied this request.";
 
 /// An answer that the CLI would not take.
@@ -94,7 +95,7 @@ pub enum BadAnswer {
     BadPermission {
         /// Its place in the list, from 0.
         place: usize,
-        /// What is missing.
+        /// The missing part.
         needs: &'static str,
     },
     /// There are more `updatedPermissions` than the CLI takes.
@@ -147,7 +148,7 @@ pub enum BadAnswer {
     NoResult,
 }
 
-/// What an answer does.
+/// The effect of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behavior {
     /// The tool runs.
@@ -156,7 +157,7 @@ pub enum Behavior {
     Deny,
 }
 
-/// What a complete answer does; `None` for what is no answer.
+/// The effect of a complete answer; `None` for a value that is no answer.
 pub fn behavior(answer: &RawValue) -> Option<Behavior> {
     let [behavior] = json::members(answer.get(), ["behavior"])?;
     match json::string(behavior?)?.as_ref() {

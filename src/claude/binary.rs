@@ -231,7 +231,7 @@ pub enum Tested {
     Older,
 }
 
-/// The version in what `claude --version` prints (`2.1.332 (Claude Code)`) or in `claude_code_version`. What follows
+/// The version in what `claude --version` prints (`2.1.332 (Claude Code)`) or in `claude_code_version`. Anything after
 /// the three numbers (`-beta.1`) is left out.
 pub fn parse_version(printed: &str) -> Option<Version> {
     let first = printed.split_whitespace().next()?;

@@ -116,7 +116,7 @@ pub const INITIALIZE_DEADLINE_MS: u64 = 120_000;
 /// Longest wait for what needs a person in a browser.
 pub const PERSON_DEADLINE_MS: u64 = 600_000;
 
-/// Who sends a request of this subtype.
+/// The side that sends a request of this subtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// The host (the daemon and its clients).
@@ -136,12 +136,12 @@ pub enum Access {
     Refused(&'static str),
 }
 
-/// What is known of one subtype.
+/// The facts about one subtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
     /// The `subtype`.
     pub name: &'static str,
-    /// Who sends it.
+    /// The side that sends it.
     pub sender: Sender,
     /// Longest wait for the answer, in milliseconds.
     pub deadline_ms: u64,
@@ -390,11 +390,11 @@ pub fn never_wakes(subtype: &str) -> bool {
 
 /// Whether a request of this subtype may be written before a prompt that came earlier, as it changes nothing for that.
 pub fn may_overtake(subtype: &str) -> bool {
-    // That prompt may be the message.
+    // The earlier prompt may be the message that this one cancels.
     never_wakes(subtype) && subtype != "cancel_async_message"
 }
 
-/// What is known of a subtype; the defaults for one that a host sends and nobody knows.
+/// The facts about a subtype; the defaults for one that a host sends and nobody knows.
 pub fn control(name: &str) -> Option<&'static Control> {
     CONTROLS.iter().find(|control| control.name == name)
 }

@@ -112,7 +112,7 @@ pub fn replaced(object: &str, name: &str, value: Box<RawValue>) -> Option<Box<Ra
 pub struct ControlRequest {
     /// The CLI's id, which the answer must carry.
     pub request_id: String,
-    /// What is asked: `can_use_tool`, `hook_callback`, `mcp_message`, `elicitation`, …; unknown ones included.
+    /// The subtype: `can_use_tool`, `hook_callback`, `mcp_message`, `elicitation`, …; unknown ones included.
     pub subtype: String,
     /// The whole `request` object.
     pub request: Box<RawValue>,
@@ -133,7 +133,8 @@ impl ControlRequest {
         })
     }
 
-    /// What a `can_use_tool` request asks; `None` for other subtypes and for one that lacks the tool's name or input.
+    /// The question of a `can_use_tool` request; `None` for other subtypes and for one that lacks the tool's name or
+    /// input.
     pub fn can_use_tool(&self) -> Option<CanUseTool<'_>> {
         (self.subtype == "can_use_tool")
             .then(|| CanUseTool::read(self.request.get()))
@@ -197,7 +198,7 @@ pub struct ControlResponse {
     pub outcome: Result<Option<Box<RawValue>>, ControlError>,
     /// Requests that the CLI still waits for, on an `initialize` answer: whole `control_request` messages.
     pub pending_permission_requests: Vec<ControlRequest>,
-    /// What else stands beside the payload, such as those requests, byte for byte.
+    /// The members beside the payload, such as those requests, byte for byte.
     pub beside: Fields,
 }
 
@@ -254,7 +255,7 @@ impl ControlResponse {
     }
 }
 
-/// What an answer has beside what every answer has.
+/// The members of an answer beyond those that every answer has.
 fn beside(response: &str) -> Option<Fields> {
     let mut fields = Fields::of_object(response)?;
     for known in ["request_id", "response", "error", "error_code"] {

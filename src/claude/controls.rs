@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// What was sent to the real CLI, and what it answered, fits the types.
+    /// The requests sent to the real CLI, and its answers, fit the types.
     #[test]
     fn recorded_requests_and_answers_fit() {
         let mut seen = BTreeMap::new();

@@ -91,7 +91,8 @@ pub const NEVER: &[&str] = &[
     "LD_*",
     "DYLD_*",
     "BASH_ENV",
-    // What the service manager says to the daemon: a program that took it for its own would speak in the daemon's name.
+    // The service manager's variables for the daemon: a program that took them for its own would speak in the daemon's
+    // name.
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
     "WATCHDOG_PID",
@@ -128,8 +129,8 @@ pub const OF_HOST: &[&str] = &[
 
 /// The child's environment, sorted by name.
 ///
-/// `daemon` is filtered by the patterns of `allow`. What the client asked for (`session`) replaces it, and what the
-/// protocol needs (`fixed`) replaces both. Names of [`NEVER`] are dropped from the first two.
+/// `daemon` is filtered by the patterns of `allow`. The client's variables (`session`) replace it, and those of the
+/// protocol (`fixed`) replace both. Names of [`NEVER`] are dropped from the first two.
 pub fn child(
     allow: &[String],
     daemon: impl IntoIterator<Item = (String, String)>,

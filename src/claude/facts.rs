@@ -11,7 +11,7 @@ use crate::domain::{CliSessionId, ModelUsage, PromptUuid, TokenUsage, Usd};
 /// The longest name of a service of the model API, in bytes.
 const MAX_TIER_BYTES: usize = 64;
 
-/// What `system/init` says. It comes at the start of every turn.
+/// The content of `system/init`. It comes at the start of every turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InitFacts {
     /// The conversation.
@@ -46,7 +46,7 @@ impl InitFacts {
     }
 }
 
-/// What the CLI's answer to `initialize` says.
+/// The content of the CLI's answer to `initialize`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadyFacts {
     /// The CLI's version.
@@ -80,7 +80,7 @@ impl ReadyFacts {
     }
 }
 
-/// What a `result` line says. Costs and `models` are running totals of the process; `usage` is of this turn.
+/// The content of a `result` line. Costs and `models` are running totals of the process; `usage` is of this turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultFacts<'a> {
     /// `success`, `error_during_execution`, `error_max_turns`, …
@@ -105,13 +105,13 @@ pub struct ResultFacts<'a> {
     pub service_tier: Option<String>,
     /// The running totals per model.
     pub models: Option<Vec<ModelUsage>>,
-    /// What this turn used per model. Newer CLIs print it (`model_usage_since_last_result`, not in the SDK's types).
+    /// The usage of this turn per model. Newer CLIs print it (`model_usage_since_last_result`, not in the SDK's types).
     pub models_since_last_result: Option<Vec<ModelUsage>>,
     /// The prompts that this result closes.
     pub user_message_uuids: Vec<PromptUuid>,
-    /// What began the turn when it was no prompt: `task-notification`, …
+    /// The origin of a turn that no prompt began: `task-notification`, …
     pub origin: Option<String>,
-    /// What went wrong.
+    /// The errors.
     pub errors: Vec<String>,
     /// The answer that follows the JSON schema, byte for byte.
     pub structured_output: Option<&'a str>,
@@ -213,7 +213,7 @@ impl<'a> ResultFacts<'a> {
     }
 }
 
-/// What a `command_lifecycle` line says: the receipt of a prompt that carried a uuid.
+/// The content of a `command_lifecycle` line: the receipt of a prompt that carried a uuid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     /// The prompt.
@@ -267,7 +267,7 @@ pub fn status_permission_mode(envelope: &Envelope<'_>) -> Option<String> {
     text(mode)
 }
 
-/// What a `conversation_reset` line says: the process goes on with another conversation.
+/// The content of a `conversation_reset` line: the process goes on with another conversation.
 ///
 /// The line names no id that can be resumed: its `new_conversation_id` is not the new `session_id`, which first comes
 /// with the next line that carries one (`system/init` at the latest).

@@ -12,7 +12,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 
 /// Calls `visit` with the name and raw value of each member of a raw object; none when it is no object.
 pub fn for_each_member(object: &str, visit: impl FnMut(&str, &str)) {
-    // That it is no object shows in that nothing is visited.
+    // For a value that is no object, `visit` is never called.
     let _is_object = json::for_each_member(object, visit);
 }
 

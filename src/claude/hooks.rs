@@ -17,7 +17,7 @@ pub const MIN_TIMEOUT_MS: u64 = 1_000;
 /// The longest time that can be asked for.
 pub const MAX_TIMEOUT_MS: u64 = 3_600_000;
 
-/// What the ids of the launch options' callbacks begin with; those of a client begin with its client id and a slash.
+/// The prefix of the ids of the launch options' callbacks; those of a client begin with its client id and a slash.
 pub const OPTION_PREFIX: &str = "trunkline/";
 
 /// One matcher of one event, with the callbacks it makes.

@@ -1,8 +1,8 @@
 //! Owns how launch options and the way of starting become one CLI process: its arguments, its environment, the fields
 //! of its `initialize` request, and the files that it reads.
 //!
-//! Every value is joined to its flag (`--flag=value`), so no value can become a flag. What may be large or secret is
-//! never an argument: it goes by file or by `initialize`.
+//! Every value is joined to its flag (`--flag=value`), so no value can become a flag. A value that may be large or
+//! secret is never an argument: it goes by file or by `initialize`.
 
 use std::path::Path;
 
@@ -89,8 +89,8 @@ impl Start {
 pub struct Invocation {
     /// The arguments, without the program.
     pub args: Vec<String>,
-    /// What the protocol and the options add to the environment, `LaunchOptions::env` not included: the `fixed` part of
-    /// [`environment::child`](super::environment::child).
+    /// The variables that the protocol and the options add to the environment, `LaunchOptions::env` not included: the
+    /// `fixed` part of [`environment::child`](super::environment::child).
     pub env: Vec<(String, String)>,
     /// The fields of the `initialize` request. It must be the first line on stdin.
     pub initialize: Fields,
@@ -104,7 +104,7 @@ pub struct Invocation {
 pub struct LaunchFile {
     /// Its name inside the launch directory.
     pub name: &'static str,
-    /// What it holds.
+    /// Its content.
     pub contents: Vec<u8>,
 }
 

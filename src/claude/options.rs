@@ -89,8 +89,8 @@ pub struct LaunchOptions {
     /// Makes `bypassPermissions` reachable later on. Needs the daemon's permission. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_dangerously_skip_permissions: Option<bool>,
-    /// Who answers permission prompts: the daemon's clients (`host`) or nobody (`none`: what would ask is denied).
-    /// Default: `host`.
+    /// The side that answers permission prompts: the daemon's clients (`host`) or nobody (`none`: the CLI denies
+    /// instead of asking). Default: `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_prompts: Option<PermissionPrompts>,
     /// An MCP tool that answers permission prompts in place of the daemon's clients. Default: none.
@@ -188,7 +188,7 @@ pub struct LaunchOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setting_sources: Option<Vec<SettingSource>>,
 
-    // What is reported.
+    // The parts that are reported.
     /// Whether text is streamed as it is written (`stream_event`). Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_partial_messages: Option<bool>,

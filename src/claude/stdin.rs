@@ -14,7 +14,7 @@ use crate::domain::PromptUuid;
 
 pub use self::client::{BadLine, ClientError, ClientLine, check_client_line};
 
-/// What a user message says.
+/// The content of a user message.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
     /// Plain text.
@@ -64,7 +64,7 @@ impl Priority {
 /// A user message.
 #[derive(Clone, Copy, Debug)]
 pub struct UserMessage<'a> {
-    /// What it says.
+    /// Its content.
     pub content: Content<'a>,
     /// Its id; the CLI sends receipts only for messages that have one.
     pub uuid: PromptUuid,
@@ -113,7 +113,7 @@ pub fn complete_user_line(line: &str, uuid: Option<PromptUuid>, client_composed:
     let Some(body) = line.trim_end().strip_suffix('}') else {
         return line.as_bytes().to_vec();
     };
-    // A user line has a type at least, so a comma is always needed. Of a repeated name the last counts.
+    // A user line has a type at least, so a comma is always needed. If a name repeats, the last one counts.
     let mut bytes = body.as_bytes().to_vec();
     if let Some(uuid) = uuid {
         bytes.extend_from_slice(format!(r#","uuid":"{}""#, uuid.hyphenated()).as_bytes());
@@ -191,7 +191,7 @@ pub fn control_error(request_id: &str, message: &str, code: Option<&str>) -> Vec
     line.end()
 }
 
-/// What the journal gets of an answer that holds a secret: that it was given, and nothing of it.
+/// The journal's version of an answer that holds a secret: that it was given, and nothing of it.
 pub fn redacted_response(request_id: &str, is_success: bool) -> Vec<u8> {
     if !is_success {
         return control_error(request_id, "redacted", None);

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use super::{BadAnswer, form, keys};
 use crate::claude::{control::raw_value, json};
 
-/// What a person does with an elicitation.
+/// A person's reaction to an elicitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElicitationAction {
     /// Fills it in, or has visited its page.
@@ -25,7 +25,7 @@ impl ElicitationAction {
         }
     }
 
-    /// What an answer does; `None` for what is no answer.
+    /// The action of an answer; `None` for a value that is no answer.
     pub fn of(answer: &RawValue) -> Option<Self> {
         let [action] = json::members(answer.get(), ["action"])?;
         let action = json::string(action?)?;

@@ -1,5 +1,5 @@
 //! Owns the check of a form's content against the schema that its server asked for: an object with flat fields, each a
-//! string, a number, a boolean or a choice. What the schema says beyond that is left to the server.
+//! string, a number, a boolean or a choice. Any further demand of the schema is left to the server.
 
 use crate::claude::json;
 

@@ -21,7 +21,7 @@ pub enum Chosen {
     Several(Vec<String>),
 }
 
-/// What a person says to questions; each by the question's text.
+/// A person's answers to questions; each by the question's text.
 #[derive(Clone, Debug, Default)]
 pub struct QuestionAnswers {
     /// The answers. A question without one stays unanswered.
@@ -71,7 +71,7 @@ pub fn answer_questions(request: &RawValue, given: &QuestionAnswers) -> Result<B
     raw_value(&format!(r#"{{"behavior":"allow","updatedInput":{input}}}"#)).ok_or(BadAnswer::NoQuestions)
 }
 
-/// Whatever is said is said to a question that was asked, and only once.
+/// Each answer belongs to a question that was asked, and each question has at most one.
 fn check_names(asked: &[Question], given: &QuestionAnswers) -> Result<(), BadAnswer> {
     let mut named: Vec<String> = given.answers.keys().chain(given.notes.keys()).cloned().collect();
     named.extend(given.skipped.iter().cloned());

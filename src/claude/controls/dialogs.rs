@@ -29,7 +29,7 @@ pub struct MemoryFile {
     pub path: Option<String>,
     /// Its name for people.
     pub label: Option<String>,
-    /// What it is for.
+    /// A description.
     pub description: Option<String>,
     /// Whether it is there.
     pub exists: Option<bool>,
@@ -72,11 +72,11 @@ pub struct SandboxDialogPayload {
     pub no_sandbox_allowed: Option<bool>,
     /// Whether a command that fails in it may run outside.
     pub unsandboxed_fallback: Option<bool>,
-    /// What is missing for it.
+    /// The dependencies that are missing for it.
     pub dependencies: Option<JsonObject>,
     /// Commands that run outside.
     pub excluded_commands: Option<Vec<String>>,
-    /// What it allows and denies.
+    /// Its permissions and prohibitions.
     pub restrictions: Option<JsonObject>,
 }
 

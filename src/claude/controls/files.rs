@@ -15,7 +15,7 @@ pub struct RewindFilesControl {
     pub dry_run: Option<bool>,
 }
 
-/// What a rewind changes or changed.
+/// The changes of a rewind, made or to come.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RewindFilesPayload {
@@ -145,7 +145,7 @@ pub struct PluginConfig {
     pub skip_mcp_discovery: Option<bool>,
 }
 
-/// What there is after plug-ins were loaded again.
+/// The offer of the CLI after plug-ins were loaded again.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ReloadPluginsPayload {
     /// The slash commands.

@@ -13,9 +13,9 @@ use crate::claude::JsonObject;
 pub struct SlashCommand {
     /// Its name, without the slash.
     pub name: Option<String>,
-    /// What it does.
+    /// A description.
     pub description: Option<String>,
-    /// What may follow it.
+    /// A hint at its arguments.
     #[serde(rename = "argumentHint")]
     pub argument_hint: Option<String>,
     /// Other names.
@@ -29,7 +29,7 @@ pub struct SlashCommand {
 pub struct AgentInfo {
     /// Its name.
     pub name: Option<String>,
-    /// What it is for.
+    /// A description.
     pub description: Option<String>,
     /// The model that it runs on.
     pub model: Option<String>,
@@ -39,13 +39,13 @@ pub struct AgentInfo {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelInfo {
-    /// What `set_model` takes.
+    /// The value for `set_model`.
     pub value: Option<String>,
     /// The full name of the model behind it.
     pub resolved_model: Option<String>,
     /// A name for people.
     pub display_name: Option<String>,
-    /// What it is for.
+    /// A description.
     pub description: Option<String>,
     /// Whether it takes an effort.
     pub supports_effort: Option<bool>,
@@ -94,7 +94,7 @@ pub struct ContextUsageControl {
     pub detail: Option<Text>,
 }
 
-/// What fills the context.
+/// The contents of the context.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextUsagePayload {
@@ -138,7 +138,7 @@ pub struct ContextUsagePayload {
     pub autocompact_source: Option<String>,
     /// Tokens of the messages by kind.
     pub message_breakdown: Option<JsonObject>,
-    /// What the last model call used.
+    /// The usage of the last model call.
     pub api_usage: Option<ApiUsage>,
 }
 
@@ -173,7 +173,7 @@ pub struct ApiUsage {
     pub cache_read_input_tokens: Option<u64>,
 }
 
-/// What the session cost, for people.
+/// The cost of the session, for people.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct SessionCostPayload {
     /// The text.
@@ -187,7 +187,7 @@ pub struct UsageControl {
     pub skip_behaviors: Option<bool>,
 }
 
-/// What was used.
+/// The usage.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct UsagePayload {
     /// By this process.
@@ -202,7 +202,7 @@ pub struct UsagePayload {
     pub behaviors: Option<JsonObject>,
 }
 
-/// What a process used.
+/// The usage of a process.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct SessionUsage {
     /// Its cost in US dollars.
@@ -231,7 +231,7 @@ pub struct BinaryVersionPayload {
     pub oldest_desktop_sdk: Option<String>,
 }
 
-/// What the CLI says of itself, for people.
+/// The CLI's status, for people.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct StatusPayload {
     /// Groups of rows.
@@ -250,9 +250,9 @@ pub struct StatusSection {
 /// A row.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct StatusRow {
-    /// What it is about.
+    /// The subject.
     pub label: Option<String>,
-    /// What is so.
+    /// The state of the subject.
     pub value: Option<String>,
 }
 

@@ -15,7 +15,7 @@ pub struct InitializeControl {
     /// Names of in-process MCP servers. Over a WebSocket only.
     #[schema(value_type = Option<Vec<String>>)]
     pub sdk_mcp_servers: Option<Vec<Text>>,
-    /// What each of them says of itself. Over a WebSocket only.
+    /// The manifest of each of them. Over a WebSocket only.
     pub sdk_mcp_server_manifests: Option<JsonObject>,
     /// How each of them is called. Over a WebSocket only.
     pub sdk_mcp_server_configs: Option<JsonObject>,
@@ -24,7 +24,7 @@ pub struct InitializeControl {
     /// The system prompt.
     #[schema(value_type = Option<Vec<String>>)]
     pub system_prompt: Option<Vec<Text>>,
-    /// What is added to the system prompt.
+    /// A text to add to the system prompt.
     #[schema(value_type = Option<String>)]
     pub append_system_prompt: Option<Text>,
     /// Instructions for plan mode.
@@ -53,7 +53,7 @@ pub struct InitializeControl {
     pub supported_dialog_kinds: Option<Vec<Text>>,
 }
 
-/// What the CLI says of itself.
+/// The CLI's description of itself.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct InitializePayload {
     /// The slash commands.
@@ -76,7 +76,7 @@ pub struct InitializePayload {
     pub current_permission_mode: Option<String>,
     /// `idle`, `running` or `requires_action`.
     pub session_state: Option<String>,
-    /// What it can do, by name.
+    /// Its abilities, by name.
     pub capabilities: Option<Vec<String>>,
     /// Whether the hooks that were sent are in use.
     pub hooks_applied: Option<bool>,

@@ -32,9 +32,9 @@ pub struct McpServer {
     pub name: Option<String>,
     /// `connected`, `failed`, `needs-auth`, `pending`, `disabled`, …
     pub status: Option<String>,
-    /// What it says of itself.
+    /// Its description of itself.
     pub server_info: Option<McpServerInfo>,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
     /// How it is reached.
     pub config: Option<JsonObject>,
@@ -48,7 +48,7 @@ pub struct McpServer {
     pub tools: Option<Vec<McpTool>>,
 }
 
-/// What an MCP server says of itself.
+/// An MCP server's description of itself.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct McpServerInfo {
     /// Its name.
@@ -62,9 +62,9 @@ pub struct McpServerInfo {
 pub struct McpTool {
     /// Its name.
     pub name: Option<String>,
-    /// What it does.
+    /// A description.
     pub description: Option<String>,
-    /// What it says of itself: `readOnly`, `destructive`, `openWorld`, …
+    /// Its hints: `readOnly`, `destructive`, `openWorld`, …
     pub annotations: Option<JsonObject>,
 }
 
@@ -75,14 +75,14 @@ pub struct McpSetServersControl {
     pub servers: JsonObject,
 }
 
-/// What came of setting the MCP servers. One that failed is in both `added` and `errors`.
+/// The result of setting the MCP servers. One that failed is in both `added` and `errors`.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct McpSetServersPayload {
     /// New ones.
     pub added: Option<Vec<String>>,
     /// Those that are gone.
     pub removed: Option<Vec<String>>,
-    /// What went wrong, by name.
+    /// The errors, by name.
     pub errors: Option<BTreeMap<String, String>>,
 }
 
@@ -165,7 +165,7 @@ pub struct McpReadResourcePayload {
 pub struct McpResourceContent {
     /// Where it is.
     pub uri: Option<String>,
-    /// What it is.
+    /// Its media type.
     #[serde(rename = "mimeType")]
     pub mime_type: Option<String>,
     /// Its text.
@@ -186,7 +186,7 @@ pub struct McpModeOverrideControl {
     pub mode: Option<Text>,
 }
 
-/// What the CLI remarks on it.
+/// The CLI's remark on the override.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct McpModeOverridePayload {
     /// A remark.

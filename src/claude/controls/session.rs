@@ -13,7 +13,7 @@ pub struct InterruptControl {
     pub cancel_queued: Option<bool>,
 }
 
-/// What became of the prompts that waited.
+/// The fate of the prompts that waited.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct InterruptPayload {
     /// The ids of prompts that still wait.
@@ -68,7 +68,7 @@ pub struct RenameSessionControl {
     /// The title.
     #[schema(value_type = String)]
     pub title: Text,
-    /// Who gave it: `remote` or `host`.
+    /// The side that gave it: `remote` or `host`.
     #[schema(value_type = Option<String>)]
     pub source: Option<Text>,
     /// Another conversation than this one.
@@ -111,7 +111,7 @@ pub struct SetHasSubscribersControl {
 /// Have the model find a title.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct GenerateTitleControl {
-    /// What the conversation is about.
+    /// A description of the conversation.
     #[schema(value_type = String)]
     pub description: Text,
     /// Whether the conversation is given the title.

@@ -15,7 +15,7 @@ pub struct SettingsPayload {
     pub sources: Option<Vec<SettingsSource>>,
     /// Whether settings are served by an organization.
     pub served_settings_state: Option<String>,
-    /// What the CLI made of them.
+    /// The settings as the CLI applies them.
     pub applied: Option<AppliedSettings>,
 }
 
@@ -24,11 +24,11 @@ pub struct SettingsPayload {
 pub struct SettingsSource {
     /// `userSettings`, `projectSettings`, `localSettings`, `flagSettings`, `policySettings`.
     pub source: Option<String>,
-    /// What it says.
+    /// Its settings.
     pub settings: Option<JsonObject>,
 }
 
-/// What the CLI made of its settings.
+/// The settings as the CLI applies them.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct AppliedSettings {
     /// The model.
@@ -112,7 +112,7 @@ pub struct HooksListingPayload {
     pub hooks: Option<Vec<HookEntry>>,
     /// Every event.
     pub event_catalog: Option<Vec<HookEvent>>,
-    /// What the organization allows.
+    /// The organization's policy.
     pub policy: Option<HookPolicy>,
 }
 
@@ -136,7 +136,7 @@ pub struct HookEvent {
 pub struct HookEntry {
     /// The event.
     pub event: Option<String>,
-    /// What it chooses by.
+    /// Its pattern for the events it runs on.
     pub matcher: Option<String>,
     /// Where it was set.
     pub source: Option<String>,
@@ -147,7 +147,7 @@ pub struct HookEntry {
     /// `command`, `prompt`, `callback`, …
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// What it does, for people.
+    /// Its action, for people.
     pub display_text: Option<String>,
     /// The command.
     pub command_text: Option<String>,
@@ -157,7 +157,7 @@ pub struct HookEntry {
     pub disabled: Option<bool>,
 }
 
-/// What an organization allows of hooks.
+/// An organization's policy for hooks.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HookPolicy {

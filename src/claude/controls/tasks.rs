@@ -25,7 +25,7 @@ pub struct TaskControl {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct EmptyPayload {}
 
-/// What a background task printed.
+/// The output of a background task.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct TaskOutputPayload {
     /// The output, or the end of it.
@@ -47,7 +47,7 @@ pub struct BackgroundTask {
     pub task_type: Option<String>,
     /// The kind of a sub-agent.
     pub subagent_type: Option<String>,
-    /// What it does.
+    /// A description.
     pub description: Option<String>,
     /// The task that began it.
     pub parent_task_id: Option<String>,

@@ -19,7 +19,7 @@ struct Recording {
     cases: BTreeMap<String, Passed>,
 }
 
-/// What the SDK passed.
+/// The arguments, environment and messages that the SDK passed.
 #[derive(Deserialize)]
 struct Passed {
     args: Vec<String>,
@@ -28,8 +28,8 @@ struct Passed {
     user: Value,
 }
 
-/// What a process gets, whichever way it takes: `--flag`, `env NAME` or `initialize field` → value. JSON in arguments
-/// and files is decoded, so a file and an argument with the same content are equal.
+/// The values that a process gets, whichever way they take: `--flag`, `env NAME` or `initialize field` → value. JSON in
+/// arguments and files is decoded, so a file and an argument with the same content are equal.
 type Effects = BTreeMap<String, Value>;
 
 /// Flags of which the SDK passes the value as an item of its own.
@@ -134,7 +134,7 @@ fn starting(case: &'static str, start: Start) -> Row {
     }
 }
 
-/// What differs in every case.
+/// The values that differ in every case.
 const ALWAYS: [(&str, &str); 3] = [
     ("env CLAUDE_CODE_ENTRYPOINT", "says who started the process"),
     ("env CLAUDE_AGENT_SDK_VERSION", "the daemon is not the SDK"),

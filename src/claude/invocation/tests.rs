@@ -203,7 +203,7 @@ fn a_policy_against_skipping_permissions_binds_the_process() {
     assert!(!has(&args(json!({}), &new()), "--managed-settings"));
 }
 
-/// What somebody has tried: each is the value of its own flag, or refused.
+/// Each value that somebody has tried is the value of its own flag, or refused.
 #[test]
 fn hostile_values_stay_values() {
     let args = args(
@@ -230,7 +230,7 @@ fn hostile_values_stay_values() {
 }
 
 proptest! {
-    /// Whatever text a client gives: if it passes the checks, it is the value of its own flag and nothing else.
+    /// Any text of a client that passes the checks is the value of its own flag and nothing else.
     #[test]
     fn no_value_becomes_a_flag(value in "(-{0,3}[a-z=, -]{0,20}|\\PC{0,12})") {
         for field in ["model", "fallback_model", "agent", "permission_prompt_tool_name"] {

@@ -22,10 +22,10 @@ pub struct Hook {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1_000, maximum = 3_600_000)]
     pub timeout_ms: Option<u64>,
-    /// What holds when no answer can be had. Default: `continue`.
+    /// The outcome when no answer can be had. Default: `continue`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
-    /// Who answers.
+    /// The party that answers.
     pub target: HookTarget,
     /// The answer when the target is gone, late or fails: a hook output, as the CLI takes it. Default: no opinion (`{}`),
     /// or, with `on_failure: block`, a refusal in the form that the event takes.
@@ -33,17 +33,17 @@ pub struct Hook {
     pub fallback: Option<JsonObject>,
 }
 
-/// What holds when a hook gets no answer.
+/// The outcome when a hook gets no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// As if the hook were not there.
     Continue,
-    /// What the hook was asked about does not happen.
+    /// The event that the hook was asked about does not happen.
     Block,
 }
 
-/// Who answers a hook.
+/// The party that answers a hook.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "FlatTarget", tag = "type", rename_all = "snake_case")]
 pub enum HookTarget {
@@ -187,10 +187,10 @@ impl TryFrom<FlatTarget> for HookTarget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SdkMcpServer {
-    /// Who serves it.
+    /// The party that serves it.
     pub target: McpTarget,
-    /// What it would answer to `initialize` and `tools/list` (`initializeResult`, `toolsListResult`), so that the CLI
-    /// need not ask. Default: it is asked.
+    /// Its answers to `initialize` and `tools/list` (`initializeResult`, `toolsListResult`), so that the CLI need not
+    /// ask. Default: it is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<JsonObject>,
     /// How long one call of a tool may take, at least 1. Default: the CLI's.
@@ -203,7 +203,7 @@ pub struct SdkMcpServer {
     pub tools: Option<Vec<JsonObject>>,
 }
 
-/// Who serves an MCP server.
+/// The party that serves an MCP server.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "FlatTarget", tag = "type", rename_all = "snake_case")]
 pub enum McpTarget {

@@ -1,5 +1,5 @@
-//! Owns the checks that launch options pass before anything is started. What passes can become neither a flag of its
-//! own nor a second item of a joined list.
+//! Owns the checks that launch options pass before anything is started. A value that passes can become neither a flag
+//! of its own nor a second item of a joined list.
 
 mod callbacks;
 #[cfg(test)]
@@ -29,7 +29,7 @@ fn is_executable_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(is_of_name)
 }
 
-/// What the daemon's configuration allows clients to ask for.
+/// The limits that the daemon's configuration sets to the options of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Whether sessions may skip permission checks.
@@ -44,7 +44,7 @@ pub struct Policy {
 pub struct InvalidOption {
     /// The field, with the item or key inside it: `allowed_tools[1]`, `env.PATH`.
     pub field: String,
-    /// What is wrong with it, in words for a person. It never holds the value.
+    /// The reason, in words for a person. It never holds the value.
     pub reason: String,
 }
 

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::JsonObject;
 
-/// What a tool may do without asking, as the CLI spells it.
+/// The rights of tools to run without asking, as the CLI spells them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionMode {
@@ -55,7 +55,7 @@ impl PermissionMode {
     }
 }
 
-/// Who answers permission prompts.
+/// The side that answers permission prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionPrompts {

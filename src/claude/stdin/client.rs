@@ -26,7 +26,7 @@ pub enum ClientLine<'a> {
     ControlRequest {
         /// The client's id of it.
         request_id: Cow<'a, str>,
-        /// What is asked.
+        /// The subtype of the request.
         subtype: Cow<'a, str>,
         /// The whole `request` object.
         request: &'a str,

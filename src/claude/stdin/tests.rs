@@ -159,7 +159,7 @@ fn answers_carry_the_clis_id_and_the_payloads_bytes() {
     );
 }
 
-/// What the official host wrote in recorded sessions passes.
+/// The lines that the official host wrote in recorded sessions pass.
 #[test]
 fn lines_that_the_real_cli_took_pass() {
     for line in recording!("03-tool-allow.stdin")
