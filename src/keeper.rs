@@ -1,8 +1,8 @@
 //! Owns the keeper: the small process that is the parent of one agent CLI, and the daemon's link to it.
 //!
 //! Everything that starts, signals or reaps a process is in here. A keeper outlives its daemon; the next one attaches to it by
-//! the identity file. What the process prints is read from the journal; the link only carries commands, and how far the
-//! journal got.
+//! the identity file. The daemon reads the output of the process from the journal; the link only carries commands, and how far
+//! the journal got.
 //!
 //! The stop ladder: SIGINT to the process group if asked, wait; close stdin if asked, wait; SIGTERM to the group, wait;
 //! SIGKILL to the group; kill every descendant; read the pipes until they end or a deadline; write the `run_exited` record; tell

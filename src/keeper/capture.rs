@@ -17,7 +17,7 @@ use super::limits::{given_open_files, limit_open_files};
 /// The most of each stream that is kept, in bytes. The rest is read and dropped.
 const CAPTURE_LIMIT_BYTES: usize = 256 << 10;
 
-/// What a command gave.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     /// The exit code; `None` when a signal ended it.

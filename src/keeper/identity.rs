@@ -20,7 +20,7 @@ use crate::{
 /// Between two looks whether a keeper has ended.
 const END_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a keeper writes about itself, in a file that only its user can read.
+/// A keeper's record of itself, in a file that only its user can read.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Identity {
     /// Pid of the keeper.
@@ -29,7 +29,7 @@ pub struct Identity {
     pub start_time: u64,
     /// The boot that the two belong to.
     pub boot_id: String,
-    /// What a daemon has to say to be let in.
+    /// The secret that admits a daemon.
     secret: String,
     /// Where it listens.
     pub socket: PathBuf,
@@ -112,7 +112,7 @@ impl Identity {
     /// The keeper that an identity file tells of which came with a copy of a folder, if it lives.
     pub fn of_the_original(path: &Path) -> Option<Self> {
         let identity = Self::read_any(path).ok()??;
-        // What cannot be told is not said.
+        // An answer that cannot be found is `None`.
         identity.is_elsewhere(path).ok()?.then_some(identity)
     }
 
@@ -123,7 +123,8 @@ impl Identity {
         {
             return Ok(false);
         }
-        // Who keeps this folder has the lock of its journal. That alone is not it: whoever writes here may have it for a moment.
+        // The keeper of this folder holds the lock of its journal. The lock alone does not prove it: any writer of this folder
+        // may hold it for a moment.
         Ok(self.lives()?
             && path
                 .parent()

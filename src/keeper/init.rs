@@ -16,7 +16,7 @@ use nix::{
 
 use super::os::Signals;
 
-/// What is passed on to the daemon.
+/// The signals that are passed on to the daemon.
 const PASSED_ON: [Signal; 6] = [
     Signal::SIGTERM,
     Signal::SIGINT,
@@ -26,7 +26,7 @@ const PASSED_ON: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-/// What this process is, once the duties of process 1 are taken care of.
+/// The role of this process, once the duties of process 1 are taken care of.
 #[derive(Debug)]
 pub enum Seat {
     /// The daemon.

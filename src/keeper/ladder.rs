@@ -116,7 +116,7 @@ impl Ladder {
         }
     }
 
-    /// What was done so far.
+    /// The steps taken so far.
     pub(super) fn steps(&self) -> &[StopStep] {
         self.stop.as_ref().map_or(&[], |stop| &stop.steps)
     }
@@ -132,7 +132,7 @@ impl Ladder {
         self.stop.is_some()
     }
 
-    /// Who wanted the end.
+    /// The reason for the stop.
     pub(super) fn intent(&self) -> StopIntent {
         self.stop.as_ref().map_or(StopIntent::None, |stop| stop.intent)
     }

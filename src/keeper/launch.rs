@@ -45,7 +45,7 @@ pub enum LaunchError {
     /// The keeper ended, or closed its report, without saying anything.
     #[error("keeper ended without a report: {stderr}")]
     NoReport {
-        /// What it wrote to stderr.
+        /// Its output on stderr.
         stderr: String,
     },
     /// The keeper said nothing in time and was killed, and with it what it had started.

@@ -1,8 +1,8 @@
 //! Owns the search for processes of runs whose keeper is dead. A living keeper needs none of this.
 //!
-//! What is promised: every process that carries the marker of the run in its environment, whatever session, group or parent it
-//! has, and all that descends from one when it is looked for. What is not: a process that lost its parents *and* its
-//! environment after its keeper had been killed is like any other of the user's, so it is left alone.
+//! The sweep finds every process that carries the marker of the run in its environment, whatever session, group or parent it
+//! has, and all that descends from one at the time of the search. It cannot tell a process that lost its parents *and* its
+//! environment after its keeper had been killed from any other of the user's, so it leaves that one alone.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -25,7 +25,8 @@ use crate::{
     files,
 };
 
-/// How long leftovers are looked for. What cannot be killed by then hangs in the kernel, or is not ours to kill.
+/// How long leftovers are looked for. A process that cannot be killed by then hangs in the kernel, or is not ours to
+/// kill.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long the processes cannot be listed before that is given up. The daemon may be short of file descriptors for a while.
@@ -39,7 +40,7 @@ const LIST_PAUSE: Duration = Duration::from_millis(50);
 /// How often in a row nothing must be found. A process can be forked just behind a look.
 pub(super) const CLEAN_LOOKS: u32 = 3;
 
-/// What a sweep found.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Processes that are gone.
@@ -196,7 +197,7 @@ fn sweep(is_prey: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
                     tracing::warn!(%error, "processes cannot be listed; it is tried again");
                 }
                 pause(LIST_PAUSE);
-                // What could not be looked for has its whole time.
+                // The search has not begun, so its whole time is still to come.
                 until = Instant::now() + PATIENCE;
                 continue;
             }

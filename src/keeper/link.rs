@@ -25,13 +25,13 @@ use crate::{
 pub struct Link {
     /// Sends commands.
     pub handle: LinkHandle,
-    /// What the keeper tells.
+    /// The keeper's events.
     pub events: KeeperEvents,
-    /// What it said of itself when the connection was made.
+    /// The keeper's hello on this connection.
     pub hello: KeeperHello,
 }
 
-/// What a keeper tells.
+/// An event that a keeper reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeeperEvent {
     /// The journal has records up to here.
@@ -95,7 +95,7 @@ struct Submission {
 enum SubmissionKind {
     Line {
         by: Option<String>,
-        /// What the journal gets, if that is not the line.
+        /// The journal's version, if that is not the line.
         record: Option<Bytes>,
     },
     Note,
@@ -199,7 +199,7 @@ impl LinkHandle {
     }
 }
 
-/// What is known of the keeper by now. Overwritten, never queued.
+/// The newest knowledge about the keeper. Overwritten, never queued.
 #[derive(Clone, Debug)]
 struct Observed {
     head: Head,

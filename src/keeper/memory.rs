@@ -1,5 +1,5 @@
-//! Owns how much memory the processes of sessions take: each CLI's keeper, and everything below it. What a CLI leaves behind
-//! becomes a child of its keeper, so that nothing of a session is anywhere else.
+//! Owns how much memory the processes of sessions take: each CLI's keeper, and everything below it. Any process that a CLI
+//! leaves behind becomes a child of its keeper, so all of a session's processes are below it.
 
 use std::{
     collections::{HashMap, HashSet},

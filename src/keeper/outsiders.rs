@@ -1,8 +1,8 @@
 //! Owns the search for processes that work on a conversation and were not started for it by us, such as a CLI that somebody
 //! runs in a terminal.
 //!
-//! What cannot be seen: a conversation that was chosen without naming it (`--continue`, the CLI's own list), processes of
-//! other users, and those of another container or machine that shares the files.
+//! Some processes cannot be seen: a conversation that was chosen without naming it (`--continue`, the CLI's own list),
+//! processes of other users, and those of another container or machine that shares the files.
 
 use std::{ffi::OsStr, fmt, io, os::unix::ffi::OsStrExt as _, path::Path};
 
@@ -22,11 +22,11 @@ pub struct Outsider {
     pub pid: i32,
     /// When it was started.
     pub started_at: Option<Timestamp>,
-    /// What tells.
+    /// The evidence.
     pub sign: Sign,
 }
 
-/// What tells that a process works on a conversation.
+/// The evidence that a process works on a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// It was started with `--resume` or `--session-id` and the conversation's id.

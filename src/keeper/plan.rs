@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{RunId, Seq, SessionId};
 
-/// What a keeper needs to start one run. It travels as one JSON document on the keeper's stdin, so nothing of it is in an
-/// argv or on a disk. All paths are absolute.
+/// The orders for a keeper that starts one run. It travels as one JSON document on the keeper's stdin, so nothing of it
+/// is in an argv or on a disk. All paths are absolute.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// The session that the run belongs to.
@@ -60,7 +60,7 @@ impl fmt::Debug for LaunchPlan {
 /// One line for stdin.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct StdinLine {
-    /// Who wrote it; becomes `by` of its record.
+    /// The writer of the note; becomes `by` of its record.
     pub by: Option<String>,
     /// The text of one JSON object, without the newline.
     pub line: String,
@@ -81,8 +81,8 @@ impl fmt::Debug for StdinLine {
 pub struct KeeperLimits {
     /// The longest line in either direction; a longer one from the process becomes a notice. Default 64 MiB.
     pub max_line_bytes: usize,
-    /// What may wait for stdin. A line that would exceed it is refused as busy; a single line of any allowed length always
-    /// fits an empty queue. Default 32 MiB.
+    /// The bytes that may wait for stdin. A line that would exceed it is refused as busy; a single line of any allowed
+    /// length always fits an empty queue. Default 32 MiB.
     pub stdin_queue_bytes: usize,
     /// How much of the newest stderr is kept for the exit record. Default 16 KiB.
     pub stderr_tail_bytes: usize,

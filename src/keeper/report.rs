@@ -25,13 +25,13 @@ pub(super) struct Ready {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{cause}: {detail}")]
 pub struct LaunchFailure {
-    /// What failed.
+    /// The cause.
     pub cause: LaunchFailureCause,
     /// The operating system's words.
     pub detail: String,
 }
 
-/// What failed on the way to a running process.
+/// The step on the way to a running process that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchFailureCause {

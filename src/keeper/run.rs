@@ -59,7 +59,7 @@ pub(super) struct Keeper {
     pub(super) mute_since: Option<Instant>,
 }
 
-/// What can be read or written without waiting.
+/// The descriptors that can be read or written without waiting.
 #[derive(Clone, Copy, Default)]
 struct Ready {
     signals: bool,
@@ -122,7 +122,7 @@ impl Keeper {
             self.on_daemon(now);
         }
         if !ready.stdout {
-            // What waits to be read was said in time, however late this process gets to it.
+            // Input that waits to be read came in time, however late this process gets to it.
             self.stop_if_orphaned(now);
         }
         self.climb(now);
@@ -193,7 +193,7 @@ impl Keeper {
         if let Some(pipe) = self.stderr.pipe() {
             watched.add(pipe, PollFlags::POLLIN, |ready, _| ready.stderr = true);
         }
-        // What these two give cannot be recorded while the disk refuses the journal.
+        // While the disk refuses the journal, the data of these two could not be recorded.
         if !self.recorder.is_blocked() {
             if let Some(pipe) = self.stdout.pipe() {
                 watched.add(pipe, PollFlags::POLLIN, |ready, _| ready.stdout = true);

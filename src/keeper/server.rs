@@ -91,13 +91,13 @@ struct Daemon {
     head_unsent: bool,
 }
 
-/// What a connection can be polled for.
+/// The descriptors and directions to poll for a connection.
 pub(super) struct Interest<'a> {
     pub(super) socket: BorrowedFd<'a>,
     pub(super) write: bool,
 }
 
-/// What happened to the daemon's connection.
+/// A change of the daemon's connection.
 pub(super) enum Change {
     /// The connection with this number is over.
     Lost(u64),
@@ -245,7 +245,7 @@ impl Server {
                     return Err(Change::Lost(number));
                 }
                 Ok(Some(command)) => return Ok(Some(command)),
-                // Of a later version.
+                // A frame of a later version.
                 Ok(None) => {}
             }
         }

@@ -34,7 +34,7 @@ pub(super) struct Stderr {
     partial: Vec<u8>,
 }
 
-/// What may still be journaled in this window.
+/// The bytes that may still be journaled in this window.
 struct Budget {
     per_window: usize,
     left: usize,

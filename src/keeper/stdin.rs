@@ -11,10 +11,10 @@ use std::{
 use super::wire::{Refusal, Submission};
 use crate::ndjson;
 
-/// What a queued line costs beside its bytes.
+/// The cost of a queued line beside its bytes.
 const LINE_OVERHEAD_BYTES: usize = 128;
 
-/// Who waits for the answer to a line or note: a connection, by its number, and the id it gave.
+/// The party that waits for the answer to a line or note: a connection, by its number, and the id it gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReplyTo {
     pub(super) connection: u64,
@@ -120,7 +120,7 @@ impl Stdin {
         Some((line.by.as_deref(), data))
     }
 
-    /// That line is in the batch. Gives who waits for that.
+    /// Marks the line as in the batch, and gives the party that waits for that.
     pub(super) fn recorded(&mut self) -> Option<ReplyTo> {
         let line = self.queue.get_mut(self.recorded)?;
         self.recorded += 1;

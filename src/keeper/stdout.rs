@@ -25,7 +25,7 @@ pub(super) struct Stdout {
     looked_for: LookedFor,
 }
 
-/// What is looked for in lines.
+/// The patterns to find in lines.
 struct LookedFor {
     sync_after: Vec<Finder<'static>>,
     unrecorded: Vec<Finder<'static>>,

@@ -1,8 +1,8 @@
 //! Owns the frames between a keeper and its daemon: `[u32 little-endian payload length][u8 tag][payload]`.
 //!
 //! The first frame each way is a hello. Its form never changes, so that any two versions can refuse each other politely.
-//! Frames with an unknown tag are skipped. Everything but a line or a note is JSON, whose unknown members are skipped too. What
-//! was added without a new version is named in the keeper's hello, and never sent to one that does not name it.
+//! Frames with an unknown tag are skipped. Everything but a line or a note is JSON, whose unknown members are skipped too. A
+//! feature that was added without a new version is named in the keeper's hello, and never sent to one that does not name it.
 //!
 //! Versions: each program speaks [`OLDEST`] to [`VERSION`]. The daemon asks for the newest version that it speaks and that
 //! the keeper's identity file does not rule out; the keeper takes it or refuses it with its own newest, and then the daemon
@@ -43,7 +43,7 @@ pub(super) const fn speaks(version: u32) -> bool {
 /// Length and tag.
 const HEADER_BYTES: usize = 5;
 
-/// What a frame may carry beside one line, and what the journal gets in its place: its id and the name of its writer.
+/// The room of a frame beside one line and its journal version: its id and the name of its writer.
 const PREFIX_BYTES: usize = 4 << 10;
 
 /// The id and the length of the name.
@@ -122,7 +122,8 @@ pub(super) enum HelloRefusal {
 /// How to stop the process. Each rung of the ladder has its own time; see [`crate::keeper`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopRequest {
-    /// Close stdin first and wait for `eof_grace_ms`. Of use only when no turn runs: the end of input does not stop one.
+    /// Close stdin first and wait for `eof_grace_ms`. This is of use only when no turn runs: the end of input does not
+    /// stop one.
     pub close_stdin_first: bool,
     /// From the close of stdin to SIGTERM, in milliseconds.
     pub eof_grace_ms: u64,
@@ -168,7 +169,7 @@ pub(super) struct Answer<T> {
     pub(super) value: T,
 }
 
-/// What the daemon says.
+/// A frame of the daemon.
 pub(super) enum ToKeeper {
     Hello(DaemonHello),
     Write(Submission),
@@ -204,7 +205,7 @@ impl Submission {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// What the journal gets of it.
+    /// The journal's version of it.
     pub(super) fn record(&self) -> &[u8] {
         self.buffer.get(self.record.clone()).unwrap_or_default()
     }
@@ -215,7 +216,7 @@ impl Submission {
     }
 }
 
-/// What a keeper says.
+/// A frame of a keeper.
 pub(super) enum ToDaemon {
     Hello(Box<KeeperHello>),
     Refused(HelloRefusal),

@@ -201,7 +201,7 @@ pub(super) struct Greeted {
     pub(super) hello: KeeperHello,
 }
 
-/// Says hello in the newest version that both speak. What the keeper says itself is what counts.
+/// Says hello in the newest version that both speak. Only the version in the keeper's own answer counts.
 async fn greet(identity: &Identity) -> Result<Greeted, AttachError> {
     let asked = identity.protocol.clamp(wire::OLDEST, wire::VERSION);
     match greet_as(identity, asked).await {

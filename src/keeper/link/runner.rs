@@ -86,7 +86,7 @@ struct LinkRunner {
     controls: mpsc::Receiver<Control>,
     state: watch::Sender<Observed>,
     session: SessionId,
-    /// What is still to be sent: at most one line or note, and controls.
+    /// The frames still to be sent: at most one line or note, and controls.
     outgoing: VecDeque<Bytes>,
     replies: HashMap<u64, oneshot::Sender<Result<Seq, WriteError>>>,
     next_id: u64,

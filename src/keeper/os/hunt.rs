@@ -17,15 +17,15 @@ use nix::{
 
 use super::linux::{all, start_time, stat};
 
-/// How often the processes are listed again while each list still has new prey. What is held does not fork, so each list can
-/// only find what was forked since the one before.
+/// How often the processes are listed again while each list still has new prey. A frozen process does not fork, so each list
+/// can only find processes forked since the one before.
 const LISTS: u32 = 50;
 
 /// A process: a pid is used again, the pair is not.
 pub(in crate::keeper) type Quarry = (Pid, u64);
 
-/// A hunt for processes whose environment says something. What was found to be somebody else's is remembered, so that later
-/// looks are quick: what forks and ends in turn escapes a slow one.
+/// A hunt for processes whose environment says something. It remembers the processes of others, so that later looks are
+/// quick: a process that forks and ends in turn escapes a slow one.
 #[derive(Debug, Default)]
 pub(in crate::keeper) struct Hunt {
     foreign: HashMap<Pid, u64>,
@@ -92,7 +92,7 @@ impl Hunt {
     ) -> io::Result<Vec<Seen>> {
         let me = getpid();
         let mut pids: Vec<Pid> = all()?.collect();
-        // What is new comes first, and of it the newest: it is caught before it has moved on.
+        // New processes come first, the newest of them at the head: each is caught before it has moved on.
         pids.sort_unstable_by_key(|pid| (self.foreign.contains_key(pid), Reverse(pid.as_raw())));
         let mut seen = Vec::with_capacity(pids.len());
         let mut foreign = HashMap::with_capacity(pids.len());

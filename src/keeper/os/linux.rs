@@ -25,7 +25,7 @@ use nix::{
 use super::Quarry;
 use crate::domain::Timestamp;
 
-/// What `/proc/<pid>/stat` says of a process.
+/// The content of `/proc/<pid>/stat`.
 pub(super) struct Stat {
     pub(super) state: u8,
     pub(super) parent: i32,

@@ -28,7 +28,7 @@ use crate::{
 /// How often what the process left behind is looked for while there is some.
 const SWEEP_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long it is looked for. What cannot be killed by then hangs in the kernel.
+/// How long it is looked for. A process that cannot be killed by then hangs in the kernel.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long the first daemon may take to connect.
@@ -125,7 +125,7 @@ impl Keeper {
             return;
         };
         if self.recorder.is_blocked() {
-            // What is in the pipes is kept until it can be recorded.
+            // Keep the content of the pipes until it can be recorded.
             let drain = Duration::from_millis(self.limits.drain_ms);
             ending.drain_until = ending.drain_until.max(now + drain);
             return;
@@ -159,7 +159,8 @@ impl Keeper {
         }
     }
 
-    /// Kills what the process left behind. What loses its parent by that becomes our child and is found the next time.
+    /// Kills what the process left behind. A process that loses its parent by that becomes our child and is found the
+    /// next time.
     fn sweep(&mut self, now: Instant) {
         let Some(ending) = &mut self.ending else {
             return;
@@ -200,7 +201,7 @@ impl Keeper {
         if self.recorder.is_blocked() {
             return (now >= ending.give_up_at).then(|| self.exit());
         }
-        // Whoever had it started shall hear of an end that comes at once.
+        // The daemon that had it started shall hear of an end that comes at once.
         if !self.server.had_daemon() && now < ending.first_daemon_until {
             return None;
         }

@@ -76,8 +76,8 @@ fn a_cut_submission_is_malformed_and_an_unknown_tag_is_skipped() {
     assert!(later.parse_for_keeper().unwrap().is_none());
 }
 
-/// What each version says, byte for byte. Nothing in here may ever change: programs out there say and expect it. What is
-/// new comes with a new version, or as a member that older programs pass over.
+/// The frames of each version, byte for byte. Nothing in here may ever change: programs out there say and expect it. A
+/// new frame comes with a new version, or as a member that older programs pass over.
 mod golden {
     use super::*;
 
