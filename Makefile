@@ -262,7 +262,7 @@ bench: build tools $(WEB_TEST_READY) ## Measure speed and memory: daemon, journa
 # Ten minutes, `make fuzz SECONDS=60`, `make fuzz SEED=7`.
 fuzz: tools $(SCHEMATHESIS) $(PYTHON) ## Try the API with requests that are made up at random: SECONDS, SEED
 	$(WITH_PYTHON) TRUNKLINE_FUZZ_SECONDS=$(or $(SECONDS),600) $(if $(SEED),TRUNKLINE_FUZZ_SEED=$(SEED)) \
-		$(CARGO) test --locked --test api schemathesis_finds_no_fault -- --nocapture
+		$(CARGO) test --locked --test it schemathesis_finds_no_fault -- --nocapture
 
 # The real CLI comes with the official SDK, pinned by the lock file.
 $(WEB_TEST_READY): $(WEB_TEST)/package-lock.json
@@ -286,7 +286,7 @@ openapi: ## Write the OpenAPI and the AsyncAPI document again
 	@mv openapi/asyncapi.yaml.new openapi/asyncapi.yaml
 
 contract: ## Cut the contract of a release: clients can rely on what it has from then on
-	CUT_CONTRACT=1 $(CARGO) test --locked --test docs clients_of_the_last_release_still_work
+	CUT_CONTRACT=1 $(CARGO) test --locked --test it clients_of_the_last_release_still_work
 
 clean: ## Remove everything that was built or installed
 	$(CARGO) clean

@@ -1,0 +1,39 @@
+//! Keeps what the documents say true: what the README shows is run, what the architecture page
+//! names is there, and the parity page is whole.
+
+mod architecture;
+mod clients;
+mod console;
+mod contract;
+mod daemon;
+mod inline;
+mod licence;
+mod parity;
+mod readme;
+mod webhook;
+
+use std::{fs, path::Path};
+
+/// The documents for people.
+const PAGES: [&str; 14] = [
+    "README.md",
+    "AGENTS.md",
+    "clients/python/README.md",
+    "clients/typescript/README.md",
+    "docs/ARCHITECTURE.md",
+    "docs/CLIENTS.md",
+    "docs/CURL.md",
+    "docs/LOGGING.md",
+    "docs/OPERATING.md",
+    "docs/PARITY.md",
+    "docs/PERFORMANCE.md",
+    "docs/PROTOCOL.md",
+    "docs/RELIABILITY.md",
+    "tests/programs/README.md",
+];
+
+/// The text of a file of the repository.
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
