@@ -37,7 +37,7 @@ fn flags(pid: i32) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn s2_a_conversation_goes_on_where_it_began_whatever_a_link_says_later() {
+async fn a_conversation_goes_on_where_it_began_whatever_a_link_says_later() {
     let mut world = World::start().await;
     let (project, other) = (world.dir(), world.daemon.work_dir("other"));
     let link = project.with_file_name("link");
@@ -79,7 +79,7 @@ async fn s2_a_conversation_goes_on_where_it_began_whatever_a_link_says_later() {
     clippy::disallowed_methods,
     reason = "the CLI by hand stands for what a person does"
 )]
-async fn s13_a_conversation_of_a_terminal_goes_on_as_a_session() {
+async fn a_conversation_of_a_terminal_goes_on_as_a_session() {
     let world = World::start().await;
     let conversation = fresh_id();
     let mut by_hand = Command::new(real_claude());
@@ -144,7 +144,7 @@ async fn s13_a_conversation_of_a_terminal_goes_on_as_a_session() {
 }
 
 #[tokio::test]
-async fn s14_foreign_lines_in_the_transcript_change_nothing_of_our_history() {
+async fn foreign_lines_in_the_transcript_change_nothing_of_our_history() {
     let mut world = World::start().await;
     let id = world.session(json!({})).await;
     for answer in ["one", "two"] {
@@ -191,7 +191,7 @@ async fn s14_foreign_lines_in_the_transcript_change_nothing_of_our_history() {
 }
 
 #[tokio::test]
-async fn s8_after_a_restart_of_the_daemon_the_model_is_told_the_same() {
+async fn after_a_restart_of_the_daemon_the_model_is_told_the_same() {
     let mut world = World::start().await;
     let extra = world.daemon.work_dir("extra");
     let id = world

@@ -267,7 +267,7 @@ async fn a_hook_that_nobody_answers_in_time_blocks_or_passes_as_registered() {
 
 /// A webhook that gives no answer is no way around the policy that it stands for.
 #[tokio::test]
-async fn h1_a_webhook_that_gives_no_answer_in_time_fails_closed() {
+async fn a_webhook_that_gives_no_answer_in_time_fails_closed() {
     let world = World::start().await;
     let silent = Server::start().await;
     let mut broken = Server::start().await;

@@ -233,7 +233,7 @@ async fn a_mode_that_an_answer_sets_holds_and_stays() {
     assert_eq!(asked(&world, &id).await, 1);
 }
 
-/// C16: that files are changed and nobody was asked can be seen, whatever the reason.
+/// A client can see that files are changed and nobody was asked, whatever the reason.
 #[tokio::test]
 async fn a_rule_of_a_file_by_which_nobody_is_asked_can_be_seen() {
     let world = World::start().await;
@@ -348,7 +348,7 @@ async fn rules_can_be_replaced_and_directories_closed() {
 /// What the CLI would refuse or drop without a word is refused first, and the request stays open; a `null` where it wants a
 /// member left out is made good.
 #[tokio::test]
-async fn p1_an_answer_is_such_that_the_cli_takes_it() {
+async fn an_answer_is_such_that_the_cli_takes_it() {
     let world = World::start().await;
     let id = world.session(json!({})).await;
     let mut client = world.daemon.attach(&id, None).await;

@@ -67,7 +67,7 @@ async fn a_rule_allows_one_command_and_denies_another_and_a_person_is_asked_for_
     assert!(!world.exists("other.txt"));
 }
 
-/// P8 on the real CLI: an allow-all rule leaves a question to a person, and a deadline that names the kind ends it.
+/// An allow-all rule leaves a question to a person, and a deadline that names the kind ends it.
 #[tokio::test]
 async fn a_question_is_never_answered_by_a_rule() {
     let world = World::start().await;

@@ -116,7 +116,7 @@ async fn a_cli_that_is_just_starting_can_be_stopped() {
 
 /// MCP servers that were started through a shell and do not care about signals.
 #[tokio::test]
-async fn h8_nothing_of_an_mcp_server_outlives_the_stop() {
+async fn nothing_of_an_mcp_server_outlives_the_stop() {
     let world = World::start().await;
     let marker = marker();
     let server = |name: &str, detach: &str| {

@@ -241,6 +241,37 @@ fn tests_wait_for_conditions_and_not_for_time() {
     fail_on(&faults);
 }
 
+/// A name says the behaviour. Which fault of `docs/CASES.md` a test shows stands there.
+#[test]
+fn no_test_is_named_by_an_id() {
+    let is_id = |word: &str| {
+        let number = word.trim_start_matches(|letter: char| letter.is_ascii_lowercase());
+        word.len() - number.len() == 1 && number.parse::<u8>().is_ok()
+    };
+    let mut names = 0;
+    let mut faults = Vec::new();
+    for file in sources("src").into_iter().chain(sources("tests")) {
+        let mut is_test = false;
+        for line in file.text.lines().map(str::trim) {
+            if line.starts_with("#[") {
+                is_test |= line == "#[test]" || line.starts_with("#[tokio::test");
+                continue;
+            }
+            let line = line.strip_prefix("async ").unwrap_or(line);
+            let name = line.strip_prefix("fn ").and_then(|line| line.split('(').next());
+            let Some(name) = name.filter(|_| std::mem::take(&mut is_test)) else {
+                continue;
+            };
+            names += 1;
+            if name.split('_').next().is_some_and(is_id) {
+                faults.push(format!("{}: {name}", file.path));
+            }
+        }
+    }
+    assert!(names > 2_000, "only {names} tests were found");
+    fail_on(&faults);
+}
+
 #[test]
 fn the_architecture_names_every_module() {
     let text = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("docs/ARCHITECTURE.md");

@@ -300,7 +300,7 @@ impl Drop for Closed<'_> {
 }
 
 #[tokio::test]
-async fn l10_a_directory_that_cannot_be_listed_or_entered_is_named_and_nothing_is_left() {
+async fn a_directory_that_cannot_be_listed_or_entered_is_named_and_nothing_is_left() {
     let daemon = TestDaemon::with_fake().launcher(obeying()).start().await;
     let rest = daemon.rest();
     let dir = daemon.work_dir("closed");

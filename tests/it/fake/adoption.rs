@@ -69,7 +69,7 @@ async fn other_process(rest: &Rest, id: &str, process: i32) {
 }
 
 #[tokio::test]
-async fn s13_a_conversation_that_no_session_knows_goes_on_in_a_new_session() {
+async fn a_conversation_that_no_session_knows_goes_on_in_a_new_session() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
         .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
@@ -127,7 +127,7 @@ async fn s13_a_conversation_that_no_session_knows_goes_on_in_a_new_session() {
 }
 
 #[tokio::test]
-async fn s13_an_adopted_session_can_be_forked_before_its_first_turn() {
+async fn an_adopted_session_can_be_forked_before_its_first_turn() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let left = left_behind(&daemon).await;
@@ -140,7 +140,7 @@ async fn s13_an_adopted_session_can_be_forked_before_its_first_turn() {
 }
 
 #[tokio::test]
-async fn s13_an_unknown_conversation_is_not_found_and_leaves_no_session() {
+async fn an_unknown_conversation_is_not_found_and_leaves_no_session() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
         .start()
@@ -181,7 +181,7 @@ async fn s13_an_unknown_conversation_is_not_found_and_leaves_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_a_conversation_belongs_to_one_session() {
+async fn a_conversation_belongs_to_one_session() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let owner = session(&daemon, "owner", json!({})).await;
@@ -217,7 +217,7 @@ async fn s5_a_conversation_belongs_to_one_session() {
 
 /// The CLI itself may go over to another conversation.
 #[tokio::test]
-async fn s5_two_sessions_that_come_to_one_conversation_never_run_at_once() {
+async fn two_sessions_that_come_to_one_conversation_never_run_at_once() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let first = session(&daemon, "first", json!({})).await;
@@ -264,7 +264,7 @@ fn by_hand(conversation: &str) -> ByHand {
 }
 
 #[tokio::test]
-async fn s13_a_conversation_that_somebody_has_open_is_not_adopted() {
+async fn a_conversation_that_somebody_has_open_is_not_adopted() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let left = left_behind(&daemon).await;
@@ -279,7 +279,7 @@ async fn s13_a_conversation_that_somebody_has_open_is_not_adopted() {
 
 /// A session that has left a conversation does not hold it, and its end does not harm who has it now.
 #[tokio::test]
-async fn s13_a_conversation_that_was_left_can_be_adopted() {
+async fn a_conversation_that_was_left_can_be_adopted() {
     let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let left = conversation(&rest.session(&id).await);
@@ -306,7 +306,7 @@ async fn s13_a_conversation_that_was_left_can_be_adopted() {
 
 /// The start waits in the queue when the daemon dies: the next one goes on with the conversation, not with another.
 #[tokio::test]
-async fn s13_an_adoption_that_waits_for_its_turn_outlives_the_daemon() {
+async fn an_adoption_that_waits_for_its_turn_outlives_the_daemon() {
     let mut daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_LIMITS_PARALLEL_STARTS", "1")
         .start()

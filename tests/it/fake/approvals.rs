@@ -29,7 +29,7 @@ fn id_of(approval: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn p1_an_answer_is_completed_so_that_the_cli_takes_it() {
+async fn an_answer_is_completed_so_that_the_cli_takes_it() {
     let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     act(
@@ -68,7 +68,7 @@ async fn p1_an_answer_is_completed_so_that_the_cli_takes_it() {
 }
 
 #[tokio::test]
-async fn p3_parallel_requests_are_answered_in_any_order() {
+async fn parallel_requests_are_answered_in_any_order() {
     let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     act(
@@ -94,7 +94,7 @@ async fn p3_parallel_requests_are_answered_in_any_order() {
 }
 
 #[tokio::test]
-async fn p4_a_request_that_was_withdrawn_is_dead() {
+async fn a_request_that_was_withdrawn_is_dead() {
     let (daemon, rest, id) = plain().await;
     let gate = daemon.home().join("gate");
     let mut client = daemon.attach(&id, None).await;
@@ -139,7 +139,7 @@ async fn p4_a_request_that_was_withdrawn_is_dead() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p5_the_first_of_two_decisions_wins_and_all_learn_it() {
+async fn the_first_of_two_decisions_wins_and_all_learn_it() {
     let (daemon, rest, id) = plain().await;
     let mut viewer = daemon.attach(&id, None).await;
     for round in 0..5 {
@@ -177,7 +177,7 @@ async fn p5_the_first_of_two_decisions_wins_and_all_learn_it() {
 }
 
 #[tokio::test]
-async fn p6_the_death_of_the_cli_abandons_its_requests_and_leaves_a_way_out() {
+async fn the_death_of_the_cli_abandons_its_requests_and_leaves_a_way_out() {
     let (_daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     act(&rest, &id, json!([{ "ask": {} }])).await;
@@ -203,7 +203,7 @@ async fn p6_the_death_of_the_cli_abandons_its_requests_and_leaves_a_way_out() {
 }
 
 #[tokio::test]
-async fn p8_a_question_is_answered_by_a_person_only() {
+async fn a_question_is_answered_by_a_person_only() {
     let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     let questions = json!({ "questions": [

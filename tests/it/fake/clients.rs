@@ -22,7 +22,7 @@ async fn read_to(client: &mut Ws, from: u64, last: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r1_a_client_that_joins_in_a_stream_sees_every_record_once() {
+async fn a_client_that_joins_in_a_stream_sees_every_record_once() {
     let (daemon, rest, id) = plain().await;
     act_through(&rest, &id, json!([{ "flood": 10_000, "bytes": 200 }])).await;
     // It goes on for longer than the clients need, and ends with the daemon.
@@ -48,7 +48,7 @@ async fn r1_a_client_that_joins_in_a_stream_sees_every_record_once() {
 }
 
 #[tokio::test]
-async fn r2_a_cursor_older_than_memory_is_served_and_one_from_the_future_is_told() {
+async fn a_cursor_older_than_memory_is_served_and_one_from_the_future_is_told() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SESSIONS_RING_BYTES", "65536")
         .env("TRUNKLINE_SESSIONS_SEGMENT_BYTES", "65536")
@@ -83,7 +83,7 @@ async fn r2_a_cursor_older_than_memory_is_served_and_one_from_the_future_is_told
 }
 
 #[tokio::test]
-async fn r4_a_prompt_that_is_repeated_runs_once() {
+async fn a_prompt_that_is_repeated_runs_once() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let uuid = "7e6f2a34-5d1c-4b7e-9a51-0c0ffee00011";
@@ -157,7 +157,7 @@ async fn r4_a_prompt_that_is_repeated_runs_once() {
 }
 
 #[tokio::test]
-async fn r4_the_result_can_be_had_again_from_the_next_daemon() {
+async fn the_result_can_be_had_again_from_the_next_daemon() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let route = path(&id, "messages?wait=result");
@@ -174,7 +174,7 @@ async fn r4_the_result_can_be_had_again_from_the_next_daemon() {
 }
 
 #[tokio::test]
-async fn r5_r7_a_turn_does_not_depend_on_who_asked_and_all_get_all() {
+async fn a_turn_does_not_depend_on_who_asked_and_all_get_all() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let gate = daemon.home().join("gate");
@@ -209,7 +209,7 @@ async fn r5_r7_a_turn_does_not_depend_on_who_asked_and_all_get_all() {
 }
 
 #[tokio::test]
-async fn r12_attaching_changes_nothing() {
+async fn attaching_changes_nothing() {
     let (daemon, rest, id) = plain().await;
     act(&rest, &id, json!([{ "text": "begun" }, { "silent": 1 }])).await;
     let mut client = daemon.attach(&id, Some(0)).await;
@@ -236,7 +236,7 @@ async fn r12_attaching_changes_nothing() {
 }
 
 #[tokio::test]
-async fn r8_a_quiet_connection_is_pinged() {
+async fn a_quiet_connection_is_pinged() {
     use futures_util::StreamExt as _;
     use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest as _};
     let daemon = TestDaemon::with_fake()
@@ -264,7 +264,7 @@ async fn r8_a_quiet_connection_is_pinged() {
 }
 
 #[tokio::test]
-async fn r15_every_close_has_its_code_and_comes_at_once() {
+async fn every_close_has_its_code_and_comes_at_once() {
     let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     assert_eq!(rest.delete(&format!("/v1/sessions/{id}")).await.status, 204);
@@ -278,7 +278,7 @@ async fn r15_every_close_has_its_code_and_comes_at_once() {
 }
 
 #[tokio::test]
-async fn r10_a_stop_during_the_start_loses_and_doubles_nothing() {
+async fn a_stop_during_the_start_loses_and_doubles_nothing() {
     let daemon = TestDaemon::with_fake().start().await;
     let gate = daemon.home().join("gate");
     let rest = daemon.rest();

@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn c1_requests_after_a_result_are_answered() {
+async fn requests_after_a_result_are_answered() {
     let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     act(&rest, &id, json!([
@@ -49,7 +49,7 @@ async fn c1_requests_after_a_result_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_a_request_behind_a_flood_that_nobody_reads_is_answered() {
+async fn a_request_behind_a_flood_that_nobody_reads_is_answered() {
     let (daemon, rest, id) = plain().await;
     // Attached, and never reads.
     let _deaf = daemon.attach(&id, Some(0)).await;
@@ -63,7 +63,7 @@ async fn c2_a_request_behind_a_flood_that_nobody_reads_is_answered() {
 }
 
 #[tokio::test]
-async fn c3_c6_an_interrupt_stops_the_turn_and_spares_the_process() {
+async fn an_interrupt_stops_the_turn_and_spares_the_process() {
     let (daemon, rest, id) = plain().await;
     let before = pid(&rest, &id).await;
     let mut client = daemon.attach(&id, None).await;
@@ -84,7 +84,7 @@ async fn c3_c6_an_interrupt_stops_the_turn_and_spares_the_process() {
 }
 
 #[tokio::test]
-async fn c5_an_interrupt_that_is_swallowed_ends_in_time_and_delete_works() {
+async fn an_interrupt_that_is_swallowed_ends_in_time_and_delete_works() {
     let daemon = TestDaemon::with_fake().start().await;
     let settings = json!({ "controls": { "interrupt": { "swallow": true } } });
     let id = session(&daemon, "a", settings).await;
@@ -98,7 +98,7 @@ async fn c5_an_interrupt_that_is_swallowed_ends_in_time_and_delete_works() {
 }
 
 #[tokio::test]
-async fn c7_a_late_result_of_an_interrupted_turn_is_its_own() {
+async fn a_late_result_of_an_interrupted_turn_is_its_own() {
     let daemon = TestDaemon::with_fake().start().await;
     let gate = daemon.home().join("gate");
     let settings = json!({ "merge": false, "controls": { "interrupt": { "result_wait_file": gate } } });
@@ -138,7 +138,7 @@ async fn c7_a_late_result_of_an_interrupted_turn_is_its_own() {
 }
 
 #[tokio::test]
-async fn c10_c15_r10_a_slow_start_is_seen_and_prompts_wait() {
+async fn a_slow_start_is_seen_and_prompts_wait() {
     let daemon = TestDaemon::with_fake().start().await;
     let gate = daemon.home().join("gate");
     let body = body(
@@ -173,7 +173,7 @@ async fn c10_c15_r10_a_slow_start_is_seen_and_prompts_wait() {
 }
 
 #[tokio::test]
-async fn c10_a_start_that_takes_too_long_fails_with_the_reason() {
+async fn a_start_that_takes_too_long_fails_with_the_reason() {
     let daemon = TestDaemon::with_fake()
         // Time enough for a CLI to say what it has to say.
         .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "5000")
@@ -198,7 +198,7 @@ async fn c10_a_start_that_takes_too_long_fails_with_the_reason() {
 }
 
 #[tokio::test]
-async fn c12_a_mode_the_cli_refuses_is_an_error_and_not_shown() {
+async fn a_mode_the_cli_refuses_is_an_error_and_not_shown() {
     let (daemon, rest, id) = plain().await;
     let refused = rest
         .put(
@@ -233,7 +233,7 @@ async fn c12_a_mode_the_cli_refuses_is_an_error_and_not_shown() {
 }
 
 #[tokio::test]
-async fn c16_a_refused_flag_is_told_with_the_words_of_the_cli() {
+async fn a_refused_flag_is_told_with_the_words_of_the_cli() {
     let daemon = TestDaemon::with_fake().start().await;
     let settings = json!({ "exit_at_start": { "code": 1, "stderr": "Error: permission tool not found\n" } });
     let reply = daemon
@@ -253,7 +253,7 @@ async fn c16_a_refused_flag_is_told_with_the_words_of_the_cli() {
 
 /// A CLI that takes the flag and then asks nobody.
 #[tokio::test]
-async fn c16_a_cli_that_never_asks_is_pointed_out() {
+async fn a_cli_that_never_asks_is_pointed_out() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let writes = |name: &str| {
@@ -294,7 +294,7 @@ async fn c16_a_cli_that_never_asks_is_pointed_out() {
 }
 
 #[tokio::test]
-async fn c17_equal_request_ids_of_clients_never_meet() {
+async fn equal_request_ids_of_clients_never_meet() {
     let daemon = TestDaemon::with_fake().start().await;
     let gate = daemon.home().join("gate");
     let settings = json!({ "controls": { "set_model": { "wait_file": gate } } });
@@ -342,7 +342,7 @@ async fn c17_equal_request_ids_of_clients_never_meet() {
 }
 
 #[tokio::test]
-async fn c17_equal_request_ids_of_two_clis_never_meet() {
+async fn equal_request_ids_of_two_clis_never_meet() {
     let (daemon, rest, a) = plain().await;
     let b = session(&daemon, "b", json!({})).await;
     for id in [&a, &b] {
@@ -365,7 +365,7 @@ async fn c17_equal_request_ids_of_two_clis_never_meet() {
 }
 
 #[tokio::test]
-async fn c18_h1_what_nobody_can_answer_gets_a_stated_answer_in_bounded_time() {
+async fn what_nobody_can_answer_gets_a_stated_answer_in_bounded_time() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SESSIONS_OFFER_MS", "500")
         .start()
@@ -409,7 +409,7 @@ async fn c18_h1_what_nobody_can_answer_gets_a_stated_answer_in_bounded_time() {
 }
 
 #[tokio::test]
-async fn h4_in_process_mcp_is_served_before_initialize_is_answered() {
+async fn in_process_mcp_is_served_before_initialize_is_answered() {
     let daemon = TestDaemon::with_fake().start().await;
     let settings = json!({ "before_init": [
         { "request": { "subtype": "mcp_message", "server_name": "s", "message": { "jsonrpc": "2.0", "id": 0, "method": "initialize" } }, "id": "m-1" },

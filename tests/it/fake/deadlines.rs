@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn p7_a_deadline_denies_with_a_word_and_is_shown_before() {
+async fn a_deadline_denies_with_a_word_and_is_shown_before() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session_with_rules(
         &daemon,
@@ -116,9 +116,9 @@ async fn a_deadline_changes_with_its_rule() {
     assert_eq!(approvals(&rest, &id, "how=expiry").await.len(), 1);
 }
 
-/// P6, P7: a deadline outlives the daemon, and is the same in its next life. What is overdue then is decided at once.
+/// A deadline outlives the daemon, and is the same in its next life. An overdue one is decided at once.
 #[tokio::test]
-async fn p7_a_deadline_outlives_the_daemon() {
+async fn a_deadline_outlives_the_daemon() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let id = session_with_rules(
         &daemon,

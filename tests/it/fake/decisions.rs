@@ -31,7 +31,7 @@ fn answer(request: &str, response: Value) -> Value {
 
 /// Whoever comes first: there is one end, it is told once, and the clients were told the one that is recorded.
 #[tokio::test]
-async fn p4_a_withdrawal_that_races_an_answer_leaves_one_end() {
+async fn a_withdrawal_that_races_an_answer_leaves_one_end() {
     let mut chance = Chance::new();
     let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
@@ -114,7 +114,7 @@ async fn p4_a_withdrawal_that_races_an_answer_leaves_one_end() {
 }
 
 #[tokio::test]
-async fn p5_an_answer_that_is_sent_twice_counts_once() {
+async fn an_answer_that_is_sent_twice_counts_once() {
     let (daemon, rest, id) = plain().await;
     act(&rest, &id, json!([{ "ask": { "ids": ["q-1"] } }])).await;
     let approval = id_of(&rest.pending_approval(&id).await);
@@ -150,7 +150,7 @@ async fn p5_an_answer_that_is_sent_twice_counts_once() {
 }
 
 #[tokio::test]
-async fn p5_an_answer_that_names_a_request_of_another_session_decides_nothing() {
+async fn an_answer_that_names_a_request_of_another_session_decides_nothing() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let (a, b) = (
@@ -178,7 +178,7 @@ async fn p5_an_answer_that_names_a_request_of_another_session_decides_nothing() 
 }
 
 #[tokio::test]
-async fn p6_a_daemon_that_was_killed_over_a_request_leaves_every_way_out() {
+async fn a_daemon_that_was_killed_over_a_request_leaves_every_way_out() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     daemon.rest().ask(&id, "hello").await;
@@ -221,7 +221,7 @@ async fn p6_a_daemon_that_was_killed_over_a_request_leaves_every_way_out() {
 
 /// Every limit that can be set is short here, and those that cannot be are outlived.
 #[tokio::test]
-async fn p7_a_request_waits_as_long_as_it_takes() {
+async fn a_request_waits_as_long_as_it_takes() {
     let mut daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "10000")
         .env("TRUNKLINE_STOP_EOF_GRACE_MS", "500")
@@ -260,7 +260,7 @@ async fn p7_a_request_waits_as_long_as_it_takes() {
 }
 
 #[tokio::test]
-async fn p10_interrupts_that_overlap_leave_the_next_prompt_alone() {
+async fn interrupts_that_overlap_leave_the_next_prompt_alone() {
     let (_daemon, rest, id) = plain().await;
     for round in 0..10_u64 {
         let request = format!("q-{round}");
@@ -297,7 +297,7 @@ async fn p10_interrupts_that_overlap_leave_the_next_prompt_alone() {
 }
 
 #[tokio::test]
-async fn p12_the_mode_is_the_same_after_a_resume() {
+async fn the_mode_is_the_same_after_a_resume() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let dump = daemon.home().join("dump");

@@ -221,7 +221,7 @@ async fn an_error_of_the_client_is_an_error_to_the_cli() {
 }
 
 #[tokio::test]
-async fn h1_a_hook_without_an_answer_gets_the_stated_one_before_the_cli_gives_up() {
+async fn a_hook_without_an_answer_gets_the_stated_one_before_the_cli_gives_up() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SESSIONS_RETURN_GRACE_MS", "200")
         .start()
@@ -361,7 +361,7 @@ async fn a_hook_survives_the_daemon() {
 }
 
 #[tokio::test]
-async fn h2_a_hook_that_says_stop_ends_the_turn_of_a_cli_that_runs_on() {
+async fn a_hook_that_says_stop_ends_the_turn_of_a_cli_that_runs_on() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let options = json!({ "hooks": [
@@ -408,7 +408,7 @@ async fn h2_a_hook_that_says_stop_ends_the_turn_of_a_cli_that_runs_on() {
 }
 
 #[tokio::test]
-async fn c18_what_is_not_known_is_offered_to_whoever_is_there() {
+async fn what_is_not_known_is_offered_to_whoever_is_there() {
     let (daemon, rest, id) = plain().await;
     let unknown = json!({ "request": { "subtype": "brand_new_thing", "x": 1 }, "id": "r-1" });
     // Nobody is there.

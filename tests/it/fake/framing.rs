@@ -17,7 +17,7 @@ async fn clients(daemon: &TestDaemon, session: &str) -> [Ws; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f1_a_huge_line_reaches_all_clients() {
+async fn a_huge_line_reaches_all_clients() {
     let (daemon, rest, id) = plain().await;
     let mut clients = clients(&daemon, &id).await;
     act(&rest, &id, json!([{ "big": 12_000_000 }, { "text": "small" }])).await;
@@ -34,7 +34,7 @@ async fn f1_a_huge_line_reaches_all_clients() {
 }
 
 #[tokio::test]
-async fn f1_f11_a_line_above_the_cap_is_told_with_its_size_and_the_next_is_fine() {
+async fn a_line_above_the_cap_is_told_with_its_size_and_the_next_is_fine() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SESSIONS_MAX_LINE_BYTES", "200000")
         .env("TRUNKLINE_SERVER_MAX_PROMPT_BYTES", "100000")
@@ -64,7 +64,7 @@ async fn f1_f11_a_line_above_the_cap_is_told_with_its_size_and_the_next_is_fine(
 }
 
 #[tokio::test]
-async fn f3_stray_text_is_kept_apart_and_loses_nothing() {
+async fn stray_text_is_kept_apart_and_loses_nothing() {
     let daemon = TestDaemon::with_fake().start().await;
     let settings = json!({ "start": [{ "raw": "Now using node v20\n\n[DEBUG] {half" }] });
     let id = session(&daemon, "a", settings).await;
@@ -86,7 +86,7 @@ async fn f3_stray_text_is_kept_apart_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn f4_unicode_line_ends_cut_nothing_in_either_direction() {
+async fn unicode_line_ends_cut_nothing_in_either_direction() {
     let daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({ "echo": true })).await;
     let rest = daemon.rest();
@@ -109,7 +109,7 @@ async fn f4_unicode_line_ends_cut_nothing_in_either_direction() {
 }
 
 #[tokio::test]
-async fn f6_a_lone_surrogate_and_bad_utf8_kill_nobody() {
+async fn a_lone_surrogate_and_bad_utf8_kill_nobody() {
     let (daemon, rest, id) = plain().await;
     act_through(
         &rest,
@@ -129,7 +129,7 @@ async fn f6_a_lone_surrogate_and_bad_utf8_kill_nobody() {
 }
 
 #[tokio::test]
-async fn f6_a_request_with_a_lone_surrogate_is_approved_unchanged() {
+async fn a_request_with_a_lone_surrogate_is_approved_unchanged() {
     let (daemon, rest, id) = plain().await;
     let raw = r#"{"type":"control_request","request_id":"cut-1","request":{"subtype":"can_use_tool","tool_name":"Write","display_name":"Write","input":{"text":"half \ud83d", "n":1.0},"tool_use_id":"toolu_cut","permission_suggestions":[]}}"#;
     act(
@@ -154,7 +154,7 @@ async fn f6_a_request_with_a_lone_surrogate_is_approved_unchanged() {
 }
 
 #[tokio::test]
-async fn f7_only_whole_lines_reach_the_cli() {
+async fn only_whole_lines_reach_the_cli() {
     let daemon = TestDaemon::with_fake().start().await;
     let kept = daemon.home().join("stdin");
     let settings = json!({ "blank_line_exits": true, "record_stdin": kept });
@@ -201,7 +201,7 @@ async fn f7_only_whole_lines_reach_the_cli() {
 }
 
 #[tokio::test]
-async fn f8_what_is_unknown_passes_verbatim_and_the_turn_ends() {
+async fn what_is_unknown_passes_verbatim_and_the_turn_ends() {
     let (daemon, rest, id) = plain().await;
     let lines = [
         r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed","x":1.50},"uuid":"u"}"#,
@@ -225,7 +225,7 @@ async fn f8_what_is_unknown_passes_verbatim_and_the_turn_ends() {
 }
 
 #[tokio::test]
-async fn f12_long_prompts_and_system_prompts_are_no_arguments() {
+async fn long_prompts_and_system_prompts_are_no_arguments() {
     let daemon = TestDaemon::with_fake().start().await;
     let dump = daemon.home().join("dump");
     let mut body = body(
@@ -256,7 +256,7 @@ async fn f12_long_prompts_and_system_prompts_are_no_arguments() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f13_lines_of_several_senders_never_mix() {
+async fn lines_of_several_senders_never_mix() {
     let daemon = TestDaemon::with_fake().start().await;
     let kept = daemon.home().join("stdin");
     let id = session(&daemon, "a", json!({ "record_stdin": kept })).await;
@@ -295,7 +295,7 @@ async fn f13_lines_of_several_senders_never_mix() {
 }
 
 #[tokio::test]
-async fn f14_the_last_text_is_the_same_whichever_way_it_came() {
+async fn the_last_text_is_the_same_whichever_way_it_came() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     for (name, only) in [

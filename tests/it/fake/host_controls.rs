@@ -85,7 +85,7 @@ fn open_gate(daemon: &TestDaemon) {
 }
 
 #[tokio::test]
-async fn c10_c15_what_is_asked_during_a_slow_start_waits_for_it_in_order() {
+async fn what_is_asked_during_a_slow_start_waits_for_it_in_order() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let id = starting(&daemon, json!({})).await;
@@ -207,7 +207,7 @@ async fn a_restart_of_the_daemon_during_a_start_leaves_nothing_hanging() {
 }
 
 #[tokio::test]
-async fn c5_c17_a_deadline_holds_on_a_socket_and_a_late_answer_goes_to_nobody() {
+async fn a_deadline_holds_on_a_socket_and_a_late_answer_goes_to_nobody() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let gate = daemon.home().join("late");
@@ -241,7 +241,7 @@ async fn c5_c17_a_deadline_holds_on_a_socket_and_a_late_answer_goes_to_nobody() 
 }
 
 #[tokio::test]
-async fn c7_one_interrupt_is_shared_by_all_who_ask_and_the_next_prompt_is_spared() {
+async fn one_interrupt_is_shared_by_all_who_ask_and_the_next_prompt_is_spared() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let gate = daemon.home().join("answer");
@@ -275,7 +275,7 @@ async fn c7_one_interrupt_is_shared_by_all_who_ask_and_the_next_prompt_is_spared
 }
 
 #[tokio::test]
-async fn p10_a_denial_that_interrupts_beside_an_interrupt_spares_the_next_turn() {
+async fn a_denial_that_interrupts_beside_an_interrupt_spares_the_next_turn() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let gate = daemon.home().join("answer");

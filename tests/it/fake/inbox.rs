@@ -52,7 +52,7 @@ fn raw_answer(request: &str, response: Value) -> Value {
 }
 
 #[tokio::test]
-async fn c18_a_form_and_a_dialog_wait_for_a_person() {
+async fn a_form_and_a_dialog_wait_for_a_person() {
     let daemon = TestDaemon::with_fake().start().await;
     let options = json!({ "supported_dialog_kinds": ["pick"] });
     let id = session_with(&daemon, "a", json!({}), options).await;
@@ -80,7 +80,7 @@ async fn c18_a_form_and_a_dialog_wait_for_a_person() {
     assert_eq!(asked[1]["payload"], json!({ "items": [1, 2] }));
     assert_eq!(rest.session(&id).await["state"], "waiting");
     let mut client = daemon.attach(&id, Some(0)).await;
-    // P3: in any order.
+    // In any order.
     let result = json!({ "decision": "complete", "result": { "item": 2 } });
     rest.decide(&id, id_of(&asked[1]), result).await.expect(200);
     let heard = answer_heard(&mut client, "d-1").await;
@@ -198,7 +198,7 @@ async fn a_wrong_answer_leaves_a_form_and_a_dialog_open() {
 }
 
 #[tokio::test]
-async fn p4_a_form_that_was_withdrawn_is_dead() {
+async fn a_form_that_was_withdrawn_is_dead() {
     let (daemon, rest, id) = plain().await;
     let gate = daemon.home().join("gate");
     let mut client = daemon.attach(&id, None).await;
@@ -242,7 +242,7 @@ async fn p4_a_form_that_was_withdrawn_is_dead() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p5_the_first_of_two_answers_to_a_form_wins() {
+async fn the_first_of_two_answers_to_a_form_wins() {
     let (_daemon, rest, id) = plain().await;
     act(&rest, &id, json!([{ "request": form(), "id": "f-1" }])).await;
     let asked = pending(&rest, &id, 1).await;
@@ -270,7 +270,7 @@ async fn p5_the_first_of_two_answers_to_a_form_wins() {
 
 /// Whatever waits goes on waiting when the daemon is killed, and is answered once by the next one.
 #[tokio::test]
-async fn p6_what_waits_outlives_the_daemon() {
+async fn what_waits_outlives_the_daemon() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
@@ -331,7 +331,7 @@ async fn p6_what_waits_outlives_the_daemon() {
 }
 
 #[tokio::test]
-async fn p6_forms_and_dialogs_end_with_the_process() {
+async fn forms_and_dialogs_end_with_the_process() {
     let (_daemon, rest, id) = plain().await;
     act(
         &rest,
@@ -351,9 +351,9 @@ async fn p6_forms_and_dialogs_end_with_the_process() {
     }
 }
 
-/// H9: what a sub-agent asks says whose it is.
+/// A request says which sub-agent it comes from.
 #[tokio::test]
-async fn h9_a_request_of_a_sub_agent_is_in_the_inbox() {
+async fn a_request_of_a_sub_agent_is_in_the_inbox() {
     let (_daemon, rest, id) = plain().await;
     let extra = json!({ "agent_id": "agent-7", "blocked_path": "/etc/hosts", "decision_reason": "outside" });
     act(&rest, &id, json!([{ "ask": { "ids": ["q-1"], "extra": extra } }])).await;

@@ -54,7 +54,7 @@ async fn idle_after(rest: &Rest, id: &str, runs: usize) -> Value {
 
 /// The fake CLI refuses the create flag when there is a transcript, as the real one does.
 #[tokio::test]
-async fn s6_a_cli_that_crashes_before_or_after_its_first_turn_is_restarted() {
+async fn a_cli_that_crashes_before_or_after_its_first_turn_is_restarted() {
     let daemon = eager().await;
     let rest = daemon.rest();
     let crash = json!([{ "stderr": "a bad day\n" }, { "exit": 1 }]);
@@ -124,7 +124,7 @@ fn settings_of(start: &Value, initialize: &Value) -> BTreeMap<String, Value> {
 }
 
 #[tokio::test]
-async fn s8_every_setting_holds_over_each_kind_of_later_start() {
+async fn every_setting_holds_over_each_kind_of_later_start() {
     let mut daemon = eager().await;
     let rest = daemon.rest();
     let (dump, stdin) = (daemon.home().join("dump"), daemon.home().join("stdin"));

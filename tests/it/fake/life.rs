@@ -44,7 +44,7 @@ async fn gone(pid: i32) {
 }
 
 #[tokio::test]
-async fn l1_a_cli_that_ignores_everything_is_killed_within_the_graces() {
+async fn a_cli_that_ignores_everything_is_killed_within_the_graces() {
     let daemon = hasty().await;
     let id = session(
         &daemon,
@@ -70,7 +70,7 @@ async fn l1_a_cli_that_ignores_everything_is_killed_within_the_graces() {
 
 /// A client that is attached sees how it ended before its socket is closed.
 #[tokio::test]
-async fn l1_a_delete_of_a_cli_that_ignores_everything_ends_within_the_graces_too() {
+async fn a_delete_of_a_cli_that_ignores_everything_ends_within_the_graces_too() {
     let daemon = hasty().await;
     let settings = json!({ "eof": { "ignore": true }, "term": { "ignore": true } });
     let id = session(&daemon, "a", settings).await;
@@ -104,7 +104,7 @@ async fn l1_a_delete_of_a_cli_that_ignores_everything_ends_within_the_graces_too
 }
 
 #[tokio::test]
-async fn l1_a_stop_reaches_a_keeper_that_had_lost_the_daemon() {
+async fn a_stop_reaches_a_keeper_that_had_lost_the_daemon() {
     let daemon = hasty().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
@@ -128,7 +128,7 @@ async fn l1_a_stop_reaches_a_keeper_that_had_lost_the_daemon() {
 }
 
 #[tokio::test]
-async fn l2_nothing_that_a_session_started_is_left() {
+async fn nothing_that_a_session_started_is_left() {
     let daemon = hasty().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
@@ -157,7 +157,7 @@ async fn l2_nothing_that_a_session_started_is_left() {
 }
 
 #[tokio::test]
-async fn l3_an_exit_is_seen_although_a_grandchild_holds_the_output() {
+async fn an_exit_is_seen_although_a_grandchild_holds_the_output() {
     let daemon = hasty().await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
@@ -195,7 +195,7 @@ async fn l3_an_exit_is_seen_although_a_grandchild_holds_the_output() {
 }
 
 #[tokio::test]
-async fn l4_stderr_never_blocks_the_cli_and_its_end_is_kept() {
+async fn stderr_never_blocks_the_cli_and_its_end_is_kept() {
     let daemon = TestDaemon::with_fake().start().await;
     let settings = json!({ "start": [{ "stderr": 1_000_000 }] });
     let id = session(&daemon, "a", settings).await;
@@ -231,7 +231,7 @@ async fn l4_stderr_never_blocks_the_cli_and_its_end_is_kept() {
 }
 
 #[tokio::test]
-async fn l5_silence_can_be_seen() {
+async fn silence_can_be_seen() {
     let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     act(&rest, &id, json!([{ "text": "the last line" }, { "silent": 1 }])).await;
@@ -248,7 +248,7 @@ async fn l5_silence_can_be_seen() {
 }
 
 #[tokio::test]
-async fn l11_a_pipe_that_breaks_is_an_event_of_one_session() {
+async fn a_pipe_that_breaks_is_an_event_of_one_session() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let other = session(&daemon, "other", json!({})).await;
@@ -277,7 +277,7 @@ async fn l11_a_pipe_that_breaks_is_an_event_of_one_session() {
 }
 
 #[tokio::test]
-async fn l15_stop_and_interrupt_and_delete_of_what_is_gone_are_no_errors() {
+async fn stop_and_interrupt_and_delete_of_what_is_gone_are_no_errors() {
     let (_daemon, rest, id) = plain().await;
     act(&rest, &id, json!([{ "exit": 0 }])).await;
     rest.in_state(&id, &["failed", "stopped"]).await;
@@ -310,7 +310,7 @@ async fn l15_stop_and_interrupt_and_delete_of_what_is_gone_are_no_errors() {
 }
 
 #[tokio::test]
-async fn l17_l19_a_delete_answers_after_the_exit_and_leaves_time_for_it() {
+async fn a_delete_answers_after_the_exit_and_leaves_time_for_it() {
     let daemon = TestDaemon::with_fake().start().await;
     let words = daemon.home().join("words");
     let id = session(
@@ -332,7 +332,7 @@ async fn l17_l19_a_delete_answers_after_the_exit_and_leaves_time_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn l18_a_shutdown_ends_all_in_one_order_and_in_time() {
+async fn a_shutdown_ends_all_in_one_order_and_in_time() {
     let mut daemon = hasty().await;
     let rest = daemon.rest();
     let mut clients = Vec::new();
@@ -385,7 +385,7 @@ async fn l18_a_shutdown_ends_all_in_one_order_and_in_time() {
 }
 
 #[tokio::test]
-async fn l24_children_outlive_the_threads_that_started_them() {
+async fn children_outlive_the_threads_that_started_them() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let mut creating = JoinSet::new();
@@ -412,7 +412,7 @@ async fn l24_children_outlive_the_threads_that_started_them() {
 }
 
 #[tokio::test]
-async fn l25_a_child_killed_from_outside_leaves_a_session_that_works() {
+async fn a_child_killed_from_outside_leaves_a_session_that_works() {
     let (_daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     proc::signal(pid(&rest, &id).await, Signal::SIGKILL);
@@ -432,7 +432,7 @@ async fn l25_a_child_killed_from_outside_leaves_a_session_that_works() {
 }
 
 #[tokio::test]
-async fn b5_a_cli_that_never_reads_blocks_nobody() {
+async fn a_cli_that_never_reads_blocks_nobody() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_STOP_EOF_GRACE_MS", "300")
         .env("TRUNKLINE_SESSIONS_STDIN_QUEUE_BYTES", "1000000")
@@ -471,7 +471,7 @@ async fn b5_a_cli_that_never_reads_blocks_nobody() {
 }
 
 #[tokio::test]
-async fn d4_y3_health_says_what_is_wrong() {
+async fn health_says_what_is_wrong() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let ready = rest.get("/readyz").await.expect(200);
@@ -481,7 +481,7 @@ async fn d4_y3_health_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn y3_a_missing_cli_is_degraded_and_refused_before_anything_is_made() {
+async fn a_missing_cli_is_degraded_and_refused_before_anything_is_made() {
     let bin = tempfile::tempdir().unwrap();
     let cli = bin.path().join("claude");
     let daemon = TestDaemon::with_fake().claude(&cli).start().await;
@@ -504,7 +504,7 @@ async fn y3_a_missing_cli_is_degraded_and_refused_before_anything_is_made() {
 
 /// Facts about states that all clients see are records, each once.
 #[tokio::test]
-async fn d7_states_are_records_and_alternate() {
+async fn states_are_records_and_alternate() {
     let daemon = TestDaemon::with_fake().start().await;
     // A state that nobody could have seen is not told: each of these stays until it was.
     let (start, gate) = (daemon.home().join("start"), daemon.home().join("gate"));

@@ -40,7 +40,7 @@ fn memory(pid: i32) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_b2_a_client_that_lags_gets_everything_and_stays_alive() {
+async fn a_client_that_lags_gets_everything_and_stays_alive() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SESSIONS_RING_BYTES", "65536")
         .start()
@@ -61,7 +61,7 @@ async fn b1_b2_a_client_that_lags_gets_everything_and_stays_alive() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_b9_clients_that_never_read_cost_little_and_delay_nobody() {
+async fn clients_that_never_read_cost_little_and_delay_nobody() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SERVER_SEND_TIMEOUT_MS", "2000")
         .start()
@@ -97,7 +97,7 @@ async fn b4_b9_clients_that_never_read_cost_little_and_delay_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b6_a_large_prompt_in_one_frame_passes_and_one_above_the_limit_is_told() {
+async fn a_large_prompt_in_one_frame_passes_and_one_above_the_limit_is_told() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SERVER_MAX_PROMPT_BYTES", "21000000")
         .start()
@@ -125,7 +125,7 @@ async fn b6_a_large_prompt_in_one_frame_passes_and_one_above_the_limit_is_told()
 }
 
 #[tokio::test]
-async fn b7_an_image_in_a_post_passes_and_a_body_above_the_limit_is_told() {
+async fn an_image_in_a_post_passes_and_a_body_above_the_limit_is_told() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SERVER_MAX_PROMPT_BYTES", "8000000")
         .start()
@@ -151,7 +151,7 @@ async fn b7_an_image_in_a_post_passes_and_a_body_above_the_limit_is_told() {
 }
 
 #[tokio::test]
-async fn b14_connections_are_limited_and_the_limit_is_told() {
+async fn connections_are_limited_and_the_limit_is_told() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SERVER_MAX_CONNECTIONS_PER_SESSION", "3")
         .start()
@@ -183,7 +183,7 @@ async fn b14_connections_are_limited_and_the_limit_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d1_d8_d11_results_and_edits_at_once_lose_nothing() {
+async fn results_and_edits_at_once_lose_nothing() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let mut work = tokio::task::JoinSet::new();
@@ -230,7 +230,7 @@ async fn d1_d8_d11_results_and_edits_at_once_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_client_that_vanishes_frees_its_place() {
+async fn a_client_that_vanishes_frees_its_place() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SERVER_MAX_CONNECTIONS_PER_SESSION", "2")
         .env("TRUNKLINE_SERVER_PING_INTERVAL_MS", "1000")

@@ -34,7 +34,7 @@ async fn check_turns(rest: &Rest, session: &str, expected: &[f64]) {
 }
 
 #[tokio::test]
-async fn k1_running_totals_become_turns_over_a_lost_counter() {
+async fn running_totals_become_turns_over_a_lost_counter() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let id = session(&daemon, "a", json!({ "costs": [0.10, 0.25, 0.40] })).await;
@@ -66,7 +66,7 @@ async fn k1_running_totals_become_turns_over_a_lost_counter() {
 
 /// As a person's resume, a restart by the daemon goes on from a counter that may be lost.
 #[tokio::test]
-async fn k1_running_totals_become_turns_over_a_restart() {
+async fn running_totals_become_turns_over_a_restart() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
         .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
@@ -95,7 +95,7 @@ async fn k1_running_totals_become_turns_over_a_restart() {
 }
 
 #[tokio::test]
-async fn k1_a_clean_resume_and_a_fork_go_on_counting() {
+async fn a_clean_resume_and_a_fork_go_on_counting() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let id = session(&daemon, "a", json!({ "cost": 0.1 })).await;
@@ -118,7 +118,7 @@ async fn k1_a_clean_resume_and_a_fork_go_on_counting() {
 }
 
 #[tokio::test]
-async fn k1_a_fork_whose_first_process_dies_without_a_result_does_not_pay_for_its_parent() {
+async fn a_fork_whose_first_process_dies_without_a_result_does_not_pay_for_its_parent() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let id = session(&daemon, "a", json!({ "cost": 0.1 })).await;
@@ -147,7 +147,7 @@ async fn k1_a_fork_whose_first_process_dies_without_a_result_does_not_pay_for_it
 }
 
 #[tokio::test]
-async fn k3_k5_lines_and_stream_events_add_nothing() {
+async fn lines_and_stream_events_add_nothing() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let mut sums = Vec::new();
@@ -171,7 +171,7 @@ async fn k3_k5_lines_and_stream_events_add_nothing() {
 }
 
 #[tokio::test]
-async fn k6_a_compaction_takes_nothing_back() {
+async fn a_compaction_takes_nothing_back() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let id = session(&daemon, "a", json!({ "cost": 0.1 })).await;
@@ -185,7 +185,7 @@ async fn k6_a_compaction_takes_nothing_back() {
 }
 
 #[tokio::test]
-async fn k8_models_and_token_classes_are_kept_apart() {
+async fn models_and_token_classes_are_kept_apart() {
     let (_daemon, rest, id) = plain().await;
     let model = |input: u64, cost: f64| json!({ "inputTokens": input, "outputTokens": 2, "cacheReadInputTokens": 3, "cacheCreationInputTokens": 4, "webSearchRequests": 0, "costUSD": cost });
     act_through(&rest, &id, json!([{ "result": { "total_cost_usd": 0.3, "modelUsage": { "big": model(10, 0.2), "small": model(1000, 0.1) } } }])).await;

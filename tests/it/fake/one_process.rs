@@ -72,7 +72,7 @@ fn conversation(view: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_prompts_and_resumes_just_after_a_crash_end_in_one_process() {
+async fn prompts_and_resumes_just_after_a_crash_end_in_one_process() {
     let (_daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     for round in 0..8 {
@@ -121,7 +121,7 @@ async fn s5_prompts_and_resumes_just_after_a_crash_end_in_one_process() {
 }
 
 #[tokio::test]
-async fn s5_a_cli_of_somebody_else_on_the_conversation_is_named() {
+async fn a_cli_of_somebody_else_on_the_conversation_is_named() {
     let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let view = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
@@ -169,7 +169,7 @@ async fn s5_a_cli_of_somebody_else_on_the_conversation_is_named() {
 }
 
 #[tokio::test]
-async fn s5_who_writes_the_transcript_is_named_and_who_reads_it_is_not() {
+async fn who_writes_the_transcript_is_named_and_who_reads_it_is_not() {
     let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let view = rest.lifecycle(&id, "stop", json!({})).await.expect(200);
@@ -197,7 +197,7 @@ async fn s5_who_writes_the_transcript_is_named_and_who_reads_it_is_not() {
 }
 
 #[tokio::test]
-async fn l8_a_process_on_another_conversation_disturbs_nobody_and_is_left_alone() {
+async fn a_process_on_another_conversation_disturbs_nobody_and_is_left_alone() {
     let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);

@@ -175,7 +175,7 @@ async fn over_the_budget_of_memory_those_used_the_longest_ago_are_parked_until_i
 
 /// As many as a person may have; the start of each takes a core for a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn l22_a_hundred_sessions_are_parked_and_woken() {
+async fn a_hundred_sessions_are_parked_and_woken() {
     const SESSIONS: usize = 100;
     const STARTS: i32 = 4;
     let daemon = TestDaemon::with_fake().start().await;

@@ -122,7 +122,7 @@ fn flags(pid: i32) -> Vec<String> {
 /// Keepers outlive the daemon on purpose, so the row holds in this form: what lives is attached to again, what died is marked,
 /// and there is nothing else.
 #[tokio::test]
-async fn l7_after_the_death_of_the_daemon_every_process_belongs_to_a_session() {
+async fn after_the_death_of_the_daemon_every_process_belongs_to_a_session() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let [dies, busy, waits] = [
@@ -179,7 +179,7 @@ async fn l7_after_the_death_of_the_daemon_every_process_belongs_to_a_session() {
 }
 
 #[tokio::test]
-async fn l7_without_a_daemon_no_process_is_left_and_every_session_can_go_on() {
+async fn without_a_daemon_no_process_is_left_and_every_session_can_go_on() {
     let mut daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_STOP_ORPHAN_GRACE_MS", "1000")
         .env("TRUNKLINE_STOP_TERM_GRACE_MS", "300")
@@ -215,7 +215,7 @@ async fn l7_without_a_daemon_no_process_is_left_and_every_session_can_go_on() {
 }
 
 #[tokio::test]
-async fn l8_what_only_looks_like_ours_survives_each_end_and_start() {
+async fn what_only_looks_like_ours_survives_each_end_and_start() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let id = session(&daemon, "a", json!({})).await;
@@ -253,7 +253,7 @@ async fn l8_what_only_looks_like_ours_survives_each_end_and_start() {
 
 /// The pid of a keeper that died is another process's by now.
 #[tokio::test]
-async fn l8_a_pid_that_was_used_again_is_nobody_of_ours() {
+async fn a_pid_that_was_used_again_is_nobody_of_ours() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let id = session(&daemon, "a", json!({})).await;
@@ -288,7 +288,7 @@ async fn l8_a_pid_that_was_used_again_is_nobody_of_ours() {
 }
 
 #[tokio::test]
-async fn l22_there_are_as_many_processes_as_live_sessions() {
+async fn there_are_as_many_processes_as_live_sessions() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_RESTART_MAX_RESTARTS", "1")
         .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
@@ -339,7 +339,7 @@ async fn l22_there_are_as_many_processes_as_live_sessions() {
 
 /// Eviction really ends them, however they resist, and takes nobody who has something to do.
 #[tokio::test]
-async fn l22_an_idle_session_that_is_evicted_has_no_process_left() {
+async fn an_idle_session_that_is_evicted_has_no_process_left() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_PARK_IDLE_MS", "1000")
         .env("TRUNKLINE_STOP_EOF_GRACE_MS", "300")

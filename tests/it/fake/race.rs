@@ -1,4 +1,4 @@
-//! Owns the race for a thousand approvals (P5): eight clients answer each of them, over sockets, over REST or over both.
+//! Owns the race for a thousand approvals: eight clients answer each of them, over sockets, over REST or over both.
 
 mod audit;
 
@@ -353,7 +353,7 @@ fn decide_winners(tries: Vec<Tried>, asked: &[Asked], winners: &mut HashMap<Stri
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p5_a_thousand_approvals_are_decided_once_each_by_eight_racing_clients() {
+async fn a_thousand_approvals_are_decided_once_each_by_eight_racing_clients() {
     let mut chance = Chance::new();
     let daemon = TestDaemon::with_fake().start().await;
     let mut sessions = Vec::new();

@@ -65,7 +65,7 @@ async fn states(rest: &Rest, id: &str) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn l13_a_crash_at_start_is_tried_again_with_growing_pauses() {
+async fn a_crash_at_start_is_tried_again_with_growing_pauses() {
     let daemon = eager(3).await;
     let crash = json!({ "exit_at_start": { "code": 1, "stderr": "a bad day\n" } });
     let settings = json!({ "starts": [crash, crash, crash, {}] });
@@ -128,7 +128,7 @@ async fn given_up(daemon: &TestDaemon, settings: Value, last_words: &str) -> (St
 }
 
 #[tokio::test]
-async fn l13_a_cli_that_exits_at_each_start_is_given_up() {
+async fn a_cli_that_exits_at_each_start_is_given_up() {
     let daemon = eager(2).await;
     let crash = json!({ "exit_at_start": { "code": 1, "stderr": "a bad day\n" } });
     let rest = daemon.rest();
@@ -147,7 +147,7 @@ async fn l13_a_cli_that_exits_at_each_start_is_given_up() {
 
 /// A start that succeeds does not set the counter back: only a stable time does.
 #[tokio::test]
-async fn l13_a_cli_that_lives_for_a_while_each_time_is_given_up_and_one_that_is_stable_is_not() {
+async fn a_cli_that_lives_for_a_while_each_time_is_given_up_and_one_that_is_stable_is_not() {
     let lives = json!({ "after_init": [{ "sleep_ms": 3000 }, { "stderr": "it hurts\n" }, { "exit": 1 }] });
     let daemon = eager(1).await;
     let rest = daemon.rest();
@@ -168,7 +168,7 @@ async fn l13_a_cli_that_lives_for_a_while_each_time_is_given_up_and_one_that_is_
 }
 
 #[tokio::test]
-async fn l13_a_usage_limit_in_the_middle_of_work_is_no_crash() {
+async fn a_usage_limit_in_the_middle_of_work_is_no_crash() {
     let daemon = eager(3).await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
@@ -197,7 +197,7 @@ async fn l13_a_usage_limit_in_the_middle_of_work_is_no_crash() {
 
 /// As at a resume, the directory is named and not the CLI.
 #[tokio::test]
-async fn l10_a_directory_that_is_gone_when_a_restart_is_due_is_named() {
+async fn a_directory_that_is_gone_when_a_restart_is_due_is_named() {
     let daemon = eager(2).await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
@@ -219,7 +219,7 @@ async fn l10_a_directory_that_is_gone_when_a_restart_is_due_is_named() {
 }
 
 #[tokio::test]
-async fn l13_a_crash_loop_ends_although_each_start_succeeds() {
+async fn a_crash_loop_ends_although_each_start_succeeds() {
     let daemon = eager(2).await;
     let settings = json!({ "after_init": [{ "stderr": "it hurts\n" }, { "exit": 7 }] });
     let rest = daemon.rest();
@@ -314,7 +314,7 @@ async fn an_idle_cli_that_ends_with_code_0_is_left_alone_and_one_that_is_killed_
 }
 
 #[tokio::test]
-async fn l13_permanent_causes_are_not_tried_again() {
+async fn permanent_causes_are_not_tried_again() {
     let daemon = eager(3).await;
     let rest = daemon.rest();
     for (name, stderr) in [
@@ -559,7 +559,7 @@ async fn a_session_may_have_a_policy_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn l13_what_is_sent_at_the_moment_of_a_death_is_taken_or_may_be_sent_again() {
+async fn what_is_sent_at_the_moment_of_a_death_is_taken_or_may_be_sent_again() {
     let daemon = eager(9).await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();

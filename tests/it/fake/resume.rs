@@ -22,7 +22,7 @@ fn fresh_id() -> String {
 }
 
 #[tokio::test]
-async fn s1_a_resume_that_reports_another_id_can_be_resumed_again() {
+async fn a_resume_that_reports_another_id_can_be_resumed_again() {
     let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let first = rest.session(&id).await["cli"]["session_id"].clone();
@@ -49,7 +49,7 @@ async fn s1_a_resume_that_reports_another_id_can_be_resumed_again() {
 
 /// The other half of the row: the new id has no file, and only the old one can be resumed.
 #[tokio::test]
-async fn s1_a_resume_that_reports_an_id_of_which_nothing_is_kept_goes_back_to_the_old_one() {
+async fn a_resume_that_reports_an_id_of_which_nothing_is_kept_goes_back_to_the_old_one() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let dump = daemon.home().join("dump");
@@ -99,7 +99,7 @@ async fn s1_a_resume_that_reports_an_id_of_which_nothing_is_kept_goes_back_to_th
 
 /// A process that dies while its new id is in doubt: the restart finds the conversation, and a daemon in between changes nothing.
 #[tokio::test]
-async fn s1_a_restart_goes_back_to_the_old_id_too() {
+async fn a_restart_goes_back_to_the_old_id_too() {
     let mut daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_RESTART_MAX_RESTARTS", "2")
         .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "20")
@@ -139,7 +139,7 @@ async fn s1_a_restart_goes_back_to_the_old_id_too() {
 }
 
 #[tokio::test]
-async fn s4_a_conversation_that_is_gone_is_named() {
+async fn a_conversation_that_is_gone_is_named() {
     let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     rest.lifecycle(&id, "stop", json!({})).await.expect(200);
@@ -164,7 +164,7 @@ async fn s4_a_conversation_that_is_gone_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_a_session_has_one_process_at_most() {
+async fn a_session_has_one_process_at_most() {
     let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     let live = rest.lifecycle(&id, "resume", json!({})).await;
@@ -195,7 +195,7 @@ async fn s5_a_session_has_one_process_at_most() {
 }
 
 #[tokio::test]
-async fn s12_a_fork_leaves_its_busy_parent_alone() {
+async fn a_fork_leaves_its_busy_parent_alone() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let gate = daemon.home().join("gate");
@@ -229,7 +229,7 @@ async fn s12_a_fork_leaves_its_busy_parent_alone() {
 }
 
 #[tokio::test]
-async fn s11_a_clear_changes_the_id_and_the_next_resume_follows_it() {
+async fn a_clear_changes_the_id_and_the_next_resume_follows_it() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let dump = daemon.home().join("dump");

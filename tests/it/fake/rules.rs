@@ -271,9 +271,9 @@ async fn what_is_pending_is_looked_at_again() {
     assert_eq!(by, ["rule:s", "rule:m", "rule:edits"]);
 }
 
-/// P8: whatever rules say, a question, a plan, a form and a dialog wait for a person.
+/// Whatever rules say, a question, a plan, a form and a dialog wait for a person.
 #[tokio::test]
-async fn p8_a_rule_that_allows_all_answers_no_question() {
+async fn a_rule_that_allows_all_answers_no_question() {
     let daemon = TestDaemon::with_fake().start().await;
     let all = json!([{ "action": "allow" }, { "action": "deny" }]);
     let mut body = body(
@@ -362,9 +362,9 @@ async fn what_was_asked_without_a_daemon_is_decided_by_the_next_one() {
     assert_eq!(heard(&records(&rest, &id).await, "q-1").len(), 1);
 }
 
-/// P5: the first valid decision wins, be it a person's or a rule's; each request gets one answer.
+/// The first valid decision wins, be it a person's or a rule's; each request gets one answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p5_a_person_races_a_rule() {
+async fn a_person_races_a_rule() {
     let (daemon, rest, id) = plain().await;
     let mut client = daemon.attach(&id, None).await;
     let (mut persons, mut rules) = (0, 0);
@@ -406,9 +406,9 @@ async fn p5_a_person_races_a_rule() {
     }
 }
 
-/// P4, P5: who answers too late on a socket learns what was decided.
+/// A client that answers too late on a socket learns the decision.
 #[tokio::test]
-async fn p5_a_client_that_comes_too_late_is_told_the_decision() {
+async fn a_client_that_comes_too_late_is_told_the_decision() {
     let (daemon, rest, id) = plain().await;
     let gate = daemon.home().join("gate");
     let mut client = daemon.attach(&id, None).await;

@@ -49,7 +49,7 @@ async fn silent(rest: &Rest, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn l5_a_cli_that_goes_silent_in_mid_turn_is_reported_and_not_touched() {
+async fn a_cli_that_goes_silent_in_mid_turn_is_reported_and_not_touched() {
     let daemon = listening("report").await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
@@ -77,7 +77,7 @@ async fn l5_a_cli_that_goes_silent_in_mid_turn_is_reported_and_not_touched() {
 }
 
 #[tokio::test]
-async fn l5_a_cli_that_never_says_anything_is_reported() {
+async fn a_cli_that_never_says_anything_is_reported() {
     let daemon = listening("restart").await;
     let rest = daemon.rest();
     let made = rest
@@ -99,7 +99,7 @@ async fn l5_a_cli_that_never_says_anything_is_reported() {
 }
 
 #[tokio::test]
-async fn l5_a_silent_turn_can_be_interrupted() {
+async fn a_silent_turn_can_be_interrupted() {
     let daemon = listening("interrupt").await;
     let id = session(&daemon, "a", json!({})).await;
     let rest = daemon.rest();
@@ -116,7 +116,7 @@ async fn l5_a_silent_turn_can_be_interrupted() {
 }
 
 #[tokio::test]
-async fn l5_a_silent_process_can_be_replaced() {
+async fn a_silent_process_can_be_replaced() {
     let daemon = listening("restart").await;
     let id = session(&daemon, "a", json!({ "merge": false })).await;
     let rest = daemon.rest();
@@ -153,7 +153,7 @@ async fn l5_a_silent_process_can_be_replaced() {
 }
 
 #[tokio::test]
-async fn l6_who_waits_for_a_tool_a_person_or_nothing_is_not_silent() {
+async fn who_waits_for_a_tool_a_person_or_nothing_is_not_silent() {
     let daemon = listening("restart").await;
     let rest = daemon.rest();
     let idle = session(&daemon, "idle", json!({})).await;

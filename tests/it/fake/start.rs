@@ -29,7 +29,7 @@ fn args(facts: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn l10_a_bad_directory_is_not_called_a_missing_cli() {
+async fn a_bad_directory_is_not_called_a_missing_cli() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let file = daemon.home().join("file");
@@ -73,7 +73,7 @@ async fn l10_a_bad_directory_is_not_called_a_missing_cli() {
 }
 
 #[tokio::test]
-async fn l11_l23_an_early_exit_becomes_failed_with_the_words_of_the_cli() {
+async fn an_early_exit_becomes_failed_with_the_words_of_the_cli() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     for (name, plan, said) in [
@@ -114,7 +114,7 @@ async fn l11_l23_an_early_exit_becomes_failed_with_the_words_of_the_cli() {
 }
 
 #[tokio::test]
-async fn l11_a_binary_that_is_no_cli_is_told() {
+async fn a_binary_that_is_no_cli_is_told() {
     let daemon = TestDaemon::with_fake().claude("/bin/false").start().await;
     let reply = daemon
         .rest()
@@ -124,7 +124,7 @@ async fn l11_a_binary_that_is_no_cli_is_told() {
 }
 
 #[tokio::test]
-async fn l12_a_daemon_inside_a_session_of_the_cli_starts_clean_sessions() {
+async fn a_daemon_inside_a_session_of_the_cli_starts_clean_sessions() {
     let dump = tempfile::tempdir().unwrap();
     let dump = dump.path().join("dump");
     let daemon = TestDaemon::with_fake()
@@ -153,7 +153,7 @@ async fn l12_a_daemon_inside_a_session_of_the_cli_starts_clean_sessions() {
 }
 
 #[tokio::test]
-async fn y2_the_cli_is_found_in_the_usual_places_with_a_bare_path() {
+async fn the_cli_is_found_in_the_usual_places_with_a_bare_path() {
     let daemon = TestDaemon::with_fake().env("PATH", "/usr/bin:/bin").start().await;
     let rest = daemon.rest();
     let ready = rest.get("/readyz").await.expect(200);
@@ -178,7 +178,7 @@ async fn the_version_is_that_of_the_new_process_before_its_first_turn() {
 }
 
 #[tokio::test]
-async fn y5_another_version_of_the_cli_is_noted_and_a_missing_flag_is_told() {
+async fn another_version_of_the_cli_is_noted_and_a_missing_flag_is_told() {
     let daemon = TestDaemon::with_fake()
         .fake(json!({ "version": "2.1.999" }))
         .start()
@@ -204,7 +204,7 @@ async fn y5_another_version_of_the_cli_is_noted_and_a_missing_flag_is_told() {
 }
 
 #[tokio::test]
-async fn s6_a_start_that_failed_never_uses_its_id_again() {
+async fn a_start_that_failed_never_uses_its_id_again() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let dump = daemon.home().join("dump");
@@ -249,7 +249,7 @@ async fn s6_a_start_that_failed_never_uses_its_id_again() {
 }
 
 #[tokio::test]
-async fn s8_a_resume_after_a_restart_applies_all_settings_again() {
+async fn a_resume_after_a_restart_applies_all_settings_again() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let dump = daemon.home().join("dump");
@@ -297,7 +297,7 @@ async fn s8_a_resume_after_a_restart_applies_all_settings_again() {
 
 /// A CLI that is not told that its input is a stream reads to the end of it, which never comes.
 #[tokio::test]
-async fn c11_prompts_go_over_a_stream_that_stays_open() {
+async fn prompts_go_over_a_stream_that_stays_open() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let dump = daemon.home().join("dump");
@@ -329,7 +329,7 @@ async fn c11_prompts_go_over_a_stream_that_stays_open() {
 
 /// A CLI that was ready and stopped reading: whoever sends is told at once, and the session can still be ended.
 #[tokio::test]
-async fn c15_a_message_never_waits_for_a_cli_that_does_not_read() {
+async fn a_message_never_waits_for_a_cli_that_does_not_read() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_STOP_TERM_GRACE_MS", "500")
         .start()

@@ -46,7 +46,7 @@ async fn strays_killed(rest: &Rest) -> u64 {
 }
 
 #[tokio::test]
-async fn l2_a_stop_leaves_no_tool() {
+async fn a_stop_leaves_no_tool() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let (session, tools) = Tools::session(&daemon, &rest).await;
@@ -74,7 +74,7 @@ async fn a_delete_removes_the_socket_that_a_killed_keeper_left() {
 }
 
 #[tokio::test]
-async fn l2_a_delete_leaves_no_tool() {
+async fn a_delete_leaves_no_tool() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let (session, tools) = Tools::session(&daemon, &rest).await;
@@ -85,7 +85,7 @@ async fn l2_a_delete_leaves_no_tool() {
 }
 
 #[tokio::test]
-async fn l2_a_shutdown_leaves_no_tool() {
+async fn a_shutdown_leaves_no_tool() {
     let mut daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_STOP_ON_SHUTDOWN", "stop")
         .start()
@@ -97,7 +97,7 @@ async fn l2_a_shutdown_leaves_no_tool() {
 }
 
 #[tokio::test]
-async fn l2_a_start_that_fails_leaves_no_tool() {
+async fn a_start_that_fails_leaves_no_tool() {
     let daemon = TestDaemon::with_fake().start().await;
     let cwd = daemon.work_dir("a");
     let mut start = actions();
@@ -116,7 +116,7 @@ async fn l2_a_start_that_fails_leaves_no_tool() {
 }
 
 #[tokio::test]
-async fn l2_a_start_that_never_ends_leaves_no_tool() {
+async fn a_start_that_never_ends_leaves_no_tool() {
     let daemon = TestDaemon::with_fake()
         // The CLI has started all its tools by then.
         .env("TRUNKLINE_SESSIONS_START_TIMEOUT_MS", "15000")
@@ -134,7 +134,7 @@ async fn l2_a_start_that_never_ends_leaves_no_tool() {
 }
 
 #[tokio::test]
-async fn l2_a_cli_that_is_killed_leaves_no_tool() {
+async fn a_cli_that_is_killed_leaves_no_tool() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let (session, tools) = Tools::session(&daemon, &rest).await;
@@ -145,7 +145,7 @@ async fn l2_a_cli_that_is_killed_leaves_no_tool() {
 }
 
 #[tokio::test]
-async fn l2_a_restart_by_policy_leaves_no_tool_of_the_last_run() {
+async fn a_restart_by_policy_leaves_no_tool_of_the_last_run() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_RESTART_MAX_RESTARTS", "3")
         .env("TRUNKLINE_RESTART_FIRST_DELAY_MS", "50")
@@ -173,7 +173,7 @@ async fn l2_a_restart_by_policy_leaves_no_tool_of_the_last_run() {
 /// The hard one: with its keeper a tool loses the parent that would have ended it. What carries the marker is ended by the
 /// daemon; what lost its environment too is like any other process of the user, and is left alone.
 #[tokio::test]
-async fn l2_a_keeper_that_is_killed_leaves_no_tool_with_our_marker() {
+async fn a_keeper_that_is_killed_leaves_no_tool_with_our_marker() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let (session, tools) = Tools::session(&daemon, &rest).await;
@@ -193,7 +193,7 @@ async fn l2_a_keeper_that_is_killed_leaves_no_tool_with_our_marker() {
 
 /// Whoever is told that the session is stopped finds nothing of it, also when its keeper was killed just before.
 #[tokio::test]
-async fn l2_a_stop_after_the_death_of_the_keeper_waits_for_what_it_left() {
+async fn a_stop_after_the_death_of_the_keeper_waits_for_what_it_left() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let (session, tools) = Tools::session(&daemon, &rest).await;
@@ -231,7 +231,7 @@ async fn what_descends_from_a_marked_process_is_swept_with_it() {
 }
 
 #[tokio::test]
-async fn l7_a_daemon_that_does_not_come_back_leaves_no_tool_past_the_grace() {
+async fn a_daemon_that_does_not_come_back_leaves_no_tool_past_the_grace() {
     let mut daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_STOP_ORPHAN_GRACE_MS", "1000")
         .start()
@@ -254,7 +254,7 @@ async fn l7_a_daemon_that_does_not_come_back_leaves_no_tool_past_the_grace() {
 }
 
 #[tokio::test]
-async fn l7_the_death_of_daemon_and_keeper_leaves_no_tool_once_the_next_daemon_answers() {
+async fn the_death_of_daemon_and_keeper_leaves_no_tool_once_the_next_daemon_answers() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let (session, tools) = Tools::session(&daemon, &rest).await;

@@ -63,7 +63,7 @@ async fn ready(daemon: &TestDaemon, rest: &Rest, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn l8_a_sweep_takes_what_is_ours_and_nothing_else() {
+async fn a_sweep_takes_what_is_ours_and_nothing_else() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let session = ready(&daemon, &rest, "gone").await;
@@ -121,7 +121,7 @@ async fn l8_a_sweep_takes_what_is_ours_and_nothing_else() {
 
 /// A file says that a process is the keeper, and the pid is somebody else's by now.
 #[tokio::test]
-async fn l8_a_pid_that_is_used_again_is_left_alone() {
+async fn a_pid_that_is_used_again_is_left_alone() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let session = ready(&daemon, &rest, "a").await;
@@ -199,7 +199,7 @@ async fn a_keeper_that_was_stopped_goes_on_under_the_next_daemon_and_can_be_stop
 
 /// The database was put back from a copy, say, and does not know the session: nobody can tell whose its process is.
 #[tokio::test]
-async fn l22_a_process_whose_session_is_not_known_goes_on_until_somebody_deletes_it() {
+async fn a_process_whose_session_is_not_known_goes_on_until_somebody_deletes_it() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let kept = ready(&daemon, &rest, "kept").await;

@@ -99,7 +99,7 @@ fn witness(dir: &Path) -> PathBuf {
 
 /// What a lost run left is gone before the next one begins: two at work on one conversation would spoil it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s5_the_next_process_waits_for_the_sweep_of_what_a_killed_keeper_left() {
+async fn the_next_process_waits_for_the_sweep_of_what_a_killed_keeper_left() {
     let programs = tempfile::tempdir().unwrap();
     let daemon = TestDaemon::with_fake()
         .claude(witness(programs.path()))

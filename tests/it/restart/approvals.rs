@@ -1,4 +1,4 @@
-//! Owns the daemon's death over what waits for a person (P6): each is answered by the next daemon, correctly and once.
+//! Owns the daemon's death over what waits for a person: each is answered by the next daemon, correctly and once.
 
 use std::{collections::HashMap, fs, path::Path};
 

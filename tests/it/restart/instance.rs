@@ -36,7 +36,7 @@ fn daemon_file(daemon: &TestDaemon) -> Value {
 }
 
 #[tokio::test]
-async fn l20_a_second_daemon_is_refused_and_hears_who_is_first() {
+async fn a_second_daemon_is_refused_and_hears_who_is_first() {
     let daemon = TestDaemon::with_fake().start().await;
     let session = daemon
         .rest()
@@ -71,7 +71,7 @@ impl Drop for Rivals {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "starts the program under test")]
-async fn l20_of_daemons_that_start_at_the_same_instant_one_runs() {
+async fn of_daemons_that_start_at_the_same_instant_one_runs() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     // The same directory by another name is the same directory.
@@ -114,7 +114,7 @@ async fn l20_of_daemons_that_start_at_the_same_instant_one_runs() {
 }
 
 #[tokio::test]
-async fn l20_a_dead_daemon_locks_nobody_out() {
+async fn a_dead_daemon_locks_nobody_out() {
     let mut daemon = TestDaemon::with_fake().start().await;
     let path = daemon.data_dir().join("daemon.json");
     let first = daemon_file(&daemon);
@@ -137,7 +137,7 @@ async fn l20_a_dead_daemon_locks_nobody_out() {
 }
 
 #[tokio::test]
-async fn y4_a_port_in_use_has_its_own_exit_code_and_message() {
+async fn a_port_in_use_has_its_own_exit_code_and_message() {
     let daemon = TestDaemon::with_fake().start().await;
     let address = daemon.url().trim_start_matches("http://").to_owned();
     let refused = second(&daemon, "other", &address);

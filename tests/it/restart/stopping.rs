@@ -75,7 +75,7 @@ async fn is_told(client: &mut Ws) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn l18_five_clients_and_five_processes_end_in_time() {
+async fn five_clients_and_five_processes_end_in_time() {
     let mut daemon = quick()
         .env("TRUNKLINE_STOP_RECONNECT_AFTER_MS", "700")
         .start()

@@ -130,7 +130,7 @@ fn children(parent: i32) -> Vec<Process> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn y8_process_1_reaps_what_lost_its_parent_and_nothing_of_the_daemons() {
+async fn process_1_reaps_what_lost_its_parent_and_nothing_of_the_daemons() {
     const ORPHANS: usize = 20;
     let mut manager = Manager::new();
     let (mut container, rest) = Container::start(&manager.socket).await;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn h4_a_client_serves_mcp_before_initialize_is_answered() {
+async fn a_client_serves_mcp_before_initialize_is_answered() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize" });
@@ -60,7 +60,7 @@ async fn h4_a_client_serves_mcp_before_initialize_is_answered() {
 }
 
 #[tokio::test]
-async fn h5_answers_come_in_any_order_and_sessions_do_not_mix() {
+async fn answers_come_in_any_order_and_sessions_do_not_mix() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let options =
@@ -97,7 +97,7 @@ async fn h5_answers_come_in_any_order_and_sessions_do_not_mix() {
 }
 
 #[tokio::test]
-async fn h6_a_call_of_a_tool_takes_as_long_as_it_takes() {
+async fn a_call_of_a_tool_takes_as_long_as_it_takes() {
     let daemon = TestDaemon::with_fake()
         .env("TRUNKLINE_SESSIONS_RETURN_GRACE_MS", "100")
         .env("TRUNKLINE_SESSIONS_OFFER_MS", "100")
