@@ -2,6 +2,7 @@
 //! names is there, and the parity page is whole.
 
 mod architecture;
+mod cases;
 mod clients;
 mod console;
 mod contract;
@@ -15,12 +16,13 @@ mod webhook;
 use std::{fs, path::Path};
 
 /// The documents for people.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 15] = [
     "README.md",
     "AGENTS.md",
     "clients/python/README.md",
     "clients/typescript/README.md",
     "docs/ARCHITECTURE.md",
+    "docs/CASES.md",
     "docs/CLIENTS.md",
     "docs/CURL.md",
     "docs/LOGGING.md",

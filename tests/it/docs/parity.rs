@@ -17,7 +17,7 @@ use crate::docs::read;
 
 const PAGE: &str = "docs/PARITY.md";
 /// What stands in the place of tests where there is none.
-const NOT_SHOWN: &str = "not shown: ";
+pub(super) const NOT_SHOWN: &str = "not shown: ";
 /// What stands before the number of such rows.
 const NOT_SHOWN_ROWS: &str = "Rows that are not shown: ";
 
@@ -72,14 +72,13 @@ fn rows(page: &str) -> Vec<Row> {
 }
 
 /// The tests that a cell links to: name and file from the root.
-fn tests(shown: &str) -> Vec<(String, String)> {
-    shown
-        .split(", ")
+pub(super) fn tests(shown: &str) -> Vec<(String, String)> {
+    let links = shown.strip_suffix(')');
+    links
+        .unwrap_or_else(|| panic!("no link to a test: {shown}"))
+        .split("), ")
         .map(|link| {
-            let parts = link
-                .strip_prefix('[')
-                .and_then(|link| link.strip_suffix(')'))
-                .and_then(|link| link.split_once("](../"));
+            let parts = link.strip_prefix('[').and_then(|link| link.split_once("](../"));
             let (name, file) = parts.unwrap_or_else(|| panic!("no link to a test: {link}"));
             (name.to_owned(), file.to_owned())
         })
@@ -87,7 +86,7 @@ fn tests(shown: &str) -> Vec<(String, String)> {
 }
 
 /// Is there a function of this name that is run as a test?
-fn has_test(code: &str, name: &str) -> bool {
+pub(super) fn has_test(code: &str, name: &str) -> bool {
     let lines: Vec<&str> = code.lines().map(str::trim).collect();
     lines.iter().enumerate().any(|(at, line)| {
         let line = line.strip_prefix("async ").unwrap_or(line);
@@ -95,7 +94,9 @@ fn has_test(code: &str, name: &str) -> bool {
             .strip_prefix("fn ")
             .and_then(|line| line.strip_prefix(name))
             .is_some_and(|rest| rest.starts_with('('));
-        let attributes = || lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
+        // An attribute may go over several lines.
+        let is_above = |line: &str| !line.is_empty() && !line.ends_with('}') && !line.starts_with("//");
+        let attributes = || lines[..at].iter().rev().take_while(|line| is_above(line));
         let is_test = attributes().any(|it| *it == "#[test]" || it.starts_with("#[tokio::test"));
         is_it && is_test && !attributes().any(|it| it.starts_with("#[ignore"))
     })
@@ -382,7 +383,9 @@ fn only_what_is_run_is_a_test() {
 #[test]
 fn runs() {}
     #[tokio::test(flavor = \"multi_thread\")]
-    #[expect(dead_code)]
+    #[expect(
+        dead_code
+    )]
     async fn runs_too() {}
 fn helper() {}
 // fn said() {}

@@ -1,4 +1,4 @@
-//! Owns the tests of a daemon whose CLI misbehaves: each is named by the row of the catalogue of faults that it shows.
+//! Owns the tests of a daemon whose CLI misbehaves. `docs/CASES.md` has the faults that were seen elsewhere, each with its tests.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
