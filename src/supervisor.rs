@@ -135,7 +135,7 @@ struct Shared {
     /// Held while journals are compacted.
     collecting: tokio::sync::Mutex<()>,
     started_at: Timestamp,
-    /// What the processes of all sessions took when that was measured last.
+    /// The memory of all sessions' processes, as it was measured last.
     memory_bytes: AtomicU64,
 }
 

@@ -28,7 +28,7 @@ pub struct CliFound {
     pub first_args: Vec<String>,
     /// How it was found, for people.
     pub how: String,
-    /// What it says its version is.
+    /// Its version, as it states it itself.
     pub version: Option<String>,
     /// Whether that version was tested with this program; `None` for a version that can't be read.
     pub tested: Option<Tested>,

@@ -75,7 +75,7 @@ impl Supervisor {
         Ok(self.shared.store.set_cwd(id, cwd).await?)
     }
 
-    /// What `work` finds out about a working directory; `CwdUnreadable` when that takes too long.
+    /// Runs `work`, which looks at a working directory; `CwdUnreadable` when that takes too long.
     pub(super) async fn look_at<T: Send + 'static>(
         &self,
         cwd: &Path,

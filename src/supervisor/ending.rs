@@ -51,8 +51,8 @@ impl Supervisor {
     }
 
     /// Stops the processes of all sessions, in parallel: each when its turn is over, and after `turns` at the latest. A turn
-    /// that waits for a person is not waited for, and from `hurry` on nothing is. What is parked stays so. Says whether all
-    /// have stopped.
+    /// that waits for a person is not waited for, and from `hurry` on nothing is. A parked session stays parked. Says
+    /// whether all have stopped.
     pub async fn stop_all(&self, by: &str, turns: Duration, hurry: &CancellationToken) -> bool {
         let (sessions, warm) = tokio::join!(self.stop_sessions(by, turns, hurry), self.close_warm());
         sessions && warm
@@ -129,7 +129,7 @@ impl Supervisor {
     pub async fn finish(&self) {
         self.close();
         self.close_warm().await;
-        // What a start has made by then is known, and let go of as well.
+        // Each start under way finishes first, so its session is known and let go of as well.
         self.shared.starts.wait().await;
         for session in self.shared.registry.all() {
             session.close().await;

@@ -146,7 +146,7 @@ pub enum SupervisorError {
     ConversationNotFound {
         /// Its id.
         id: CliSessionId,
-        /// What became of the start.
+        /// The outcome of the start.
         detail: String,
     },
     /// No message of the session has this id.

@@ -564,7 +564,8 @@ impl Supervisor {
                     if let Err(error) = absent(tokio::fs::remove_file(&queued).await) {
                         tracing::warn!(session.id = %id, %error, "what a start has waited with stays");
                     }
-                    // Who gets an error has no session; in a shutdown the next daemon marks it, and starts nothing for it.
+                    // A caller that gets an error has no session; in a shutdown the next daemon marks it, and starts
+                    // nothing for it.
                     if supervisor.shared.closing.is_cancelled() {
                         return Err(error);
                     }
@@ -648,7 +649,7 @@ impl Supervisor {
         self.start_prepared(session, launch, admitted).await
     }
 
-    /// What is started for a session.
+    /// The launch to start for a session.
     pub(super) async fn prepare(
         &self,
         session: &SessionHandle,

@@ -48,7 +48,7 @@ impl Offer {
     }
 }
 
-/// What the CLI said.
+/// A record of the CLI about itself.
 #[derive(Clone, Debug)]
 pub struct Offered {
     /// The record that says it.
@@ -58,7 +58,8 @@ pub struct Offered {
 }
 
 impl Supervisor {
-    /// What the CLI of the last run said. Of background tasks there is nothing to say as long as there were none.
+    /// The words of the last run's CLI about itself. There are none about background tasks as long as there were no
+    /// tasks.
     ///
     /// # Errors
     /// `SessionNotFound`; `NotInitialized` when it has not said anything yet; `Read` when the record is gone.

@@ -152,7 +152,7 @@ impl Supervisor {
         if excess == 0 {
             return;
         }
-        // What nobody has asked for goes first.
+        // A process that nobody has asked for goes first.
         excess = self.save_memory(excess, &of_session).await;
         for session in self.unused_sessions(self.shared.settings.park.grace_ms) {
             if excess == 0 {
@@ -222,7 +222,7 @@ impl Supervisor {
     }
 }
 
-/// What the senders of messages are told.
+/// The reason that the senders of messages get.
 fn failure(error: &SupervisorError) -> WakeFailure {
     use SupervisorError as E;
     let code = error.code();

@@ -28,7 +28,7 @@ use super::{
 /// Where the simulated agent keeps its conversations.
 const SIMULATOR_DIR: &str = "TRUNKLINE_SIM_DIR";
 
-/// What a launch is made from.
+/// The parts of a launch.
 pub(super) struct LaunchParts<'a> {
     pub(super) session: SessionId,
     pub(super) cwd: PathBuf,
@@ -186,7 +186,7 @@ fn child_environment(
 
 /// Writes the files that the CLI reads. They may hold secrets, so only the owner can read them.
 fn write_files(dir: &Path, files: &[LaunchFile]) -> Result<(), SupervisorError> {
-    // What an earlier start left there may hold secrets of settings that are gone.
+    // Files that an earlier start left there may hold secrets of settings that are gone.
     match std::fs::remove_dir_all(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(SupervisorError::files(dir)(error));

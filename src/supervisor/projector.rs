@@ -94,7 +94,7 @@ impl Projector {
         behind.is_refused.then(|| behind.since.elapsed())
     }
 
-    /// Ends the task. What it has not stored is in the journals; the next start reads it again.
+    /// Ends the task. The journals have the batches that it has not stored; the next start reads them again.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }
@@ -178,7 +178,7 @@ async fn run(
 }
 
 /// Applies a batch, again and again if need be: a later one must not go first, or what this one says would be passed over
-/// for good. Who waits meanwhile is told that the store is behind.
+/// for good. A caller that waits meanwhile is told that the store is behind.
 async fn apply(
     store: &Store,
     batch: &mut Vec<Projection>,
@@ -256,7 +256,7 @@ async fn find_culprits(store: &Store, batch: &mut Vec<Projection>, set_aside: &m
 
 fn answer(waiting: Vec<oneshot::Sender<bool>>, stored: bool) {
     for barrier in waiting {
-        // Who asked may have left.
+        // The caller may have left.
         barrier.send(stored).ok();
     }
 }

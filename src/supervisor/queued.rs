@@ -23,7 +23,7 @@ use super::{
     tether,
 };
 
-/// What a start needs that the store does not have.
+/// The parts of a start that the store does not have.
 #[derive(Debug, Serialize, Deserialize)]
 struct Queued {
     prompt: Option<StdinLine>,
@@ -80,7 +80,7 @@ impl Supervisor {
     pub(super) fn forget_queued_once_started(&self, session: SessionHandle) {
         let path = self.shared.settings.queued_file(session.id());
         self.shared.tracker.spawn(async move {
-            // Who was stopped, or is gone, has started nothing: a resume or the next daemon needs it.
+            // A session that was stopped, or is gone, has started nothing: a resume or the next daemon needs the file.
             if session
                 .wait_started()
                 .await

@@ -35,7 +35,7 @@ const PLENTY_OF_FILES: u64 = 1024;
 /// Between two looks at its lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a recovery did.
+/// The result of a recovery.
 #[derive(Debug, Default)]
 struct Recovered {
     attached: usize,
@@ -289,7 +289,7 @@ impl Supervisor {
                     Err(error) => {
                         let error = telemetry::chain(&error);
                         tracing::error!(session.id = %id, error, "a session whose keeper did not answer cannot be opened");
-                        // Who asks for it finds out anew.
+                        // The next caller that asks for it finds out anew.
                         supervisor.shared.registry.forget_out_of_reach(id);
                         return;
                     }
@@ -502,7 +502,7 @@ impl Supervisor {
                 Some(keeper) => keeper.end(deadline).await,
                 None => return,
             },
-            // What it may have left behind is swept with the rest.
+            // Its leftovers, if any, are swept with the rest.
             Err(_) => return,
         };
         tracing::warn!(session.id = %id, is_ended, "a process that an earlier daemon had started in advance was stopped");

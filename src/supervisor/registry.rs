@@ -24,7 +24,7 @@ pub(super) struct Registry {
     sessions: Mutex<HashMap<SessionId, SessionHandle>>,
     /// Why sessions are not open whose keepers live and cannot be talked to, or do not answer.
     out_of_reach: Mutex<HashMap<SessionId, FailReason>>,
-    /// Of the sessions that somebody opens, starts or removes just now.
+    /// The locks of the sessions that somebody opens, starts or removes just now.
     exclusive: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
     /// Which session has which conversation.
     conversations: Conversations,

@@ -210,7 +210,7 @@ async fn remove_folder(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// What was not there is removed.
+/// Counts a file that was not there as removed.
 pub(super) fn absent(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -161,7 +161,7 @@ pub struct SessionChange {
 /// A user message to be sent.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
-    /// What it says.
+    /// Its text.
     pub content: Content,
     /// The client's id of it; minted when absent.
     pub uuid: Option<PromptUuid>,

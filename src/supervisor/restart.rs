@@ -47,7 +47,7 @@ impl Supervisor {
         let attempt = restart.attempt;
         tracing::info!(session.id = %id, attempt, reason = restart.reason.code, "a process is started again");
         let failure = match self.try_restart(&session, restart).await {
-            // What became of the start is in the journal.
+            // The journal has the outcome of the start.
             Ok(()) | Err(SupervisorError::Session(_)) => return,
             Err(error) => error,
         };
@@ -105,11 +105,11 @@ impl Supervisor {
                 .prepare(session, &row, start, Opening::default(), terms)
                 .await?
         };
-        // That somebody was faster is no failure; see the caller.
+        // It is no failure that somebody was faster; see the caller.
         self.start_prepared(session, launch, admitted).await
     }
 
-    /// What a process is started under: after `earlier` restarts in a row, or because somebody asked.
+    /// The restart terms of a process: after `earlier` restarts in a row, or because somebody asked.
     pub(super) async fn terms(
         &self,
         row: &SessionRow,

@@ -12,10 +12,10 @@ use crate::{
 
 use super::{Supervisor, SupervisorError};
 
-/// What is to be tried. What is left out is as in the session.
+/// A question to try the rules with. A part that is left out is as in the session.
 #[derive(Clone, Debug)]
 pub struct RuleTest {
-    /// What is asked.
+    /// The question.
     pub asked: Asked,
     /// The session whose rules are tried as well; only those of the configuration without it.
     pub session: Option<SessionId>,
@@ -36,7 +36,7 @@ impl Supervisor {
         Ok(self.shared.store.rules(id).await?)
     }
 
-    /// Puts these in the place of all rules of a session. What is pending is looked at again.
+    /// Puts these in the place of all rules of a session. The rules look at pending approvals again.
     ///
     /// # Errors
     /// `SessionNotFound`, `InvalidRule`, `Store`.
@@ -175,7 +175,7 @@ impl Supervisor {
     }
 }
 
-/// What is wrong with rules that were accepted once is not the fault of who asks now.
+/// A caller is not to blame for a fault in rules that were accepted earlier.
 fn of_stored(error: SupervisorError) -> SupervisorError {
     match error {
         SupervisorError::InvalidRule(error) => SupervisorError::StoredRules(error),

@@ -19,7 +19,7 @@ use super::{JournalSettings, SupervisorError, WarmSettings};
 /// Where a keeper says how to reach it, in the folder of its session.
 pub(super) const IDENTITY_FILE: &str = "keeper.json";
 
-/// What is started when no CLI is found.
+/// The program to start when no CLI is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Simulator {
     /// Nothing: sessions can't be made then.
@@ -56,7 +56,7 @@ pub struct SupervisorSettings {
     pub claude_bin: Option<PathBuf>,
     /// Other programs of the CLI, by the names that sessions ask for.
     pub executables: BTreeMap<String, PathBuf>,
-    /// What is started when no CLI is found.
+    /// The program to start when no CLI is found.
     pub simulator: Simulator,
     /// Names (or prefixes with `*`) of the daemon's variables that the CLI gets.
     pub env_allow: Vec<String>,
@@ -66,7 +66,7 @@ pub struct SupervisorSettings {
     pub daemon_env: Vec<(String, String)>,
     /// Directories below which sessions may work; anywhere when empty.
     pub cwd_roots: Vec<PathBuf>,
-    /// What launch options may ask for.
+    /// The limits of launch options.
     pub policy: Policy,
     /// The rules of the configuration.
     pub rules: Arc<RuleSet>,
@@ -84,7 +84,7 @@ pub struct SupervisorSettings {
     pub park: ParkSettings,
     /// How many processes there may be.
     pub limits: Limits,
-    /// What is started in advance.
+    /// The processes to start in advance.
     pub warm: WarmSettings,
     /// Sizes and times of keepers.
     pub keeper: KeeperLimits,

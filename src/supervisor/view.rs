@@ -16,9 +16,9 @@ use super::{CliFound, CliMissing, Supervisor, SupervisorError, VERSION, WarmHeal
 /// A session: its row, and its state now.
 #[derive(Clone, Debug)]
 pub struct SessionView {
-    /// What the store knows.
+    /// The session as the store knows it.
     pub row: SessionRow,
-    /// What is so now.
+    /// The session as it is now.
     pub live: LiveView,
     /// Whether the simulated agent answers.
     pub simulated: bool,
@@ -44,7 +44,7 @@ pub struct Health {
     pub runtime_dir_fault: Option<String>,
     /// Sessions with a process.
     pub live_sessions: usize,
-    /// What is started in advance, by profile.
+    /// The processes started in advance, by profile.
     pub warm: Vec<WarmHealth>,
     /// Sessions whose rows cannot be read.
     pub unreadable_sessions: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Health {
 }
 
 impl Supervisor {
-    /// What works and what does not.
+    /// The health of each part.
     pub async fn health(&self) -> Health {
         let sessions = self.shared.registry.all();
         Health {
@@ -236,7 +236,7 @@ impl Supervisor {
         limits.into_iter().map(|(_, limit)| limit).collect()
     }
 
-    /// What the actor of a session knows now, if it has one.
+    /// The knowledge of a session's actor now, if it has one.
     pub(super) fn live(&self, id: SessionId) -> Option<LiveView> {
         let handle = self.shared.registry.get(id)?;
         Some(LiveView::clone(&handle.view()))

@@ -25,12 +25,12 @@ use super::{Supervisor, SupervisorError, removal::absent};
 pub(super) use pool::Pool;
 use pool::{Leaving, Spare};
 
-/// Who stops these processes, in their journals.
+/// The stopper of these processes, in their journals.
 const BY: &str = "daemon";
 /// How long a start waits for those that an earlier daemon left, all together.
 const CLEAR_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What is started in advance; nothing by default.
+/// The processes to start in advance; none by default.
 #[derive(Clone, Debug, Default)]
 pub struct WarmSettings {
     /// For what, and how many.
@@ -107,7 +107,8 @@ impl Supervisor {
             .collect()
     }
 
-    /// A place and a turn for a process that somebody asked for. What was started in advance never stands in its way.
+    /// A place and a turn for a process that somebody asked for. A process that was started in advance never stands in
+    /// its way.
     pub(super) async fn admit_before_spares(
         &self,
         id: SessionId,
@@ -213,7 +214,7 @@ impl Supervisor {
             let row = spare_row(&spare_session(id, cli_session, String::new(), "{}".to_owned()));
             if !files::is_missing(&self.shared.settings.session_dir(id)) {
                 let identity = self.shared.settings.identity_file(id);
-                // What can't be attached to is found out by the one who opens the journal.
+                // If it can't be attached to, opening the journal finds that out.
                 let link = keeper::attach(&identity, &self.shared.tracker).await.ok();
                 match self.open_as(&row, link, false, true).await {
                     Ok(session) => self.end(&session).await?,
@@ -235,7 +236,7 @@ impl Supervisor {
         }
     }
 
-    /// What earlier daemons started in advance and did not remove.
+    /// The processes that earlier daemons started in advance and did not remove.
     fn left_behind(&self) -> Vec<(SessionId, CliSessionId)> {
         let Ok(files) = std::fs::read_dir(self.shared.settings.data_dir.join("warm")) else {
             return Vec::new();
@@ -244,8 +245,8 @@ impl Supervisor {
             .filter_map(|file| {
                 let path = file.ok()?.path();
                 let id = path.file_name()?.to_str()?.parse().ok()?;
-                // A file that the daemon died over is empty: its session has no lease yet. What else it may be instead does
-                // not matter: it goes.
+                // A file that the daemon died over is empty: its session has no lease yet. Any other unreadable file goes
+                // too.
                 let text = files::read(&path).unwrap_or_default();
                 let known = std::str::from_utf8(&text)
                     .ok()
@@ -350,7 +351,7 @@ pub(super) fn spare_session(
     }
 }
 
-/// What the store would say of a session that it does not know yet.
+/// The row that the store would have of a session that it does not know yet.
 pub(super) fn spare_row(new: &NewSession) -> SessionRow {
     SessionRow {
         parked: None,

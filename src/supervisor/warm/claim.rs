@@ -39,7 +39,7 @@ impl Supervisor {
             .cli
             .look(&self.shared.settings, None, executable)
             .await?;
-        // What is wrong is told by the start of a process.
+        // The start of a process reports the fault.
         let Ok(key) = self.launch_key(&cli, Path::new(&new.cwd), options).await else {
             return Ok(None);
         };

@@ -1,5 +1,5 @@
-//! Owns which processes were started in advance, and how the profiles fare that they were started for. Of two that ask for
-//! the same one, one gets it.
+//! Owns which processes were started in advance, and how the profiles fare that they were started for. When two callers
+//! ask for the same one, one gets it.
 
 use std::{
     path::{Path, PathBuf},
@@ -294,7 +294,7 @@ impl Pool {
         let state = self.state();
         let mut of_profile = state.spares.iter().filter(|spare| spare.profile == profile);
         let has = of_profile.clone().count();
-        // What comes of the last one is told first, or its failure would come too late.
+        // Wait for the outcome of the last one, or its failure would come too late.
         let is_open = of_profile.any(|spare| !spare.has_started());
         let fare = state.fares.get(profile);
         let may = fare.is_none_or(|fare| fare.not_before.is_none_or(|at| at <= Instant::now()));

@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A process that nobody has asked for and that has written so many records is not one to wait with.
 const MOST_RECORDS: u64 = 1_000;
 
-/// What came of the wish for another process.
+/// The outcome of the wish for another process.
 enum Begun {
     Yes,
     NoRoom,

@@ -35,7 +35,7 @@ const MOST_ENTRIES: usize = 256;
 /// Most bytes of a `.git` that is a file.
 const MOST_LINK_BYTES: usize = 8 * 1024;
 
-/// What a process that starts now would read.
+/// The surroundings that a process would read if it started now.
 #[derive(Debug, PartialEq)]
 pub(super) struct Surroundings {
     files: BTreeMap<PathBuf, FileStamp>,
