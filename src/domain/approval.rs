@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{ApprovalId, RunId, Seq, Timestamp};
 
-/// What kind of answer is needed.
+/// The kind of answer that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalKind {
@@ -140,7 +140,7 @@ pub struct Approval {
     pub seq: Seq,
     /// The CLI's request id, which the answer must carry.
     pub request_id: String,
-    /// What kind of answer is needed.
+    /// The kind of answer that is needed.
     pub kind: ApprovalKind,
     /// The tool, the MCP server of an elicitation, the kind of a dialog, the event of a hook.
     pub subject: String,

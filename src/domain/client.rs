@@ -8,7 +8,7 @@ use super::{ConnectionId, Role};
 
 /// The longest name, in characters.
 const MAX_CHARS: usize = 64;
-/// What the daemon calls itself where clients are named.
+/// The daemon's own name where clients are named.
 const RESERVED: &str = "trunkline";
 
 /// A client: 1 to 64 of the characters `A-Z a-z 0-9 . _ -`. A client that does not name itself has the id of its

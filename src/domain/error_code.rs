@@ -28,12 +28,12 @@ macro_rules! codes {
                 Self::ALL.iter().copied().find(|code| code.as_str() == name)
             }
 
-            /// What it means, the same for every occurrence.
+            /// Its meaning, the same for every occurrence.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),* }
             }
 
-            /// What to do about it, when there is nothing more special to say.
+            /// The advice, when there is nothing more special to say.
             pub const fn advice(self) -> &'static str {
                 match self { $(Self::$variant => $advice),* }
             }

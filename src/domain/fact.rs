@@ -17,7 +17,7 @@ pub struct Projection {
     pub session: SessionId,
     /// The last record that this covers.
     pub seq: Seq,
-    /// What the records say, in their order.
+    /// The facts in the records, in their order.
     pub facts: Vec<Fact>,
 }
 

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 pub struct Liveness {
     /// How long a CLI that owes output may be silent; 0 = for ever.
     pub after_ms: u64,
-    /// What is done then.
+    /// The action then.
     pub action: SilenceAction,
 }
 
-/// What is done about a CLI that is silent for too long.
+/// The action against a CLI that is silent for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SilenceAction {

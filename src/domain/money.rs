@@ -94,7 +94,7 @@ pub struct TokenUsage {
     pub web_search_requests: u64,
 }
 
-/// What one model used and cost in one turn.
+/// The usage and cost of one model in one turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ModelUsage {
     /// The model's id as the CLI names it.

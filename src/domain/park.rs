@@ -40,7 +40,7 @@ pub struct Parked {
     pub reason: ParkReason,
 }
 
-/// What the end of the process would cut short, or why there is none to end.
+/// The work that the end of the process would cut short, or the reason why there is none to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParkObstacle {
     /// It is stopped or failed.

@@ -24,7 +24,7 @@ pub struct RestartPolicy {
     pub stable_ms: u64,
 }
 
-/// What one session has in place of the configuration's policy. A field that is left out stays.
+/// The settings of one session in place of the configuration's policy. A field that is left out stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RestartOverride {
@@ -106,7 +106,7 @@ impl RestartPolicy {
     }
 }
 
-/// What a run was started under. It is in the record of its start.
+/// The terms of a run's restarts. It is in the record of its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartTerms {
     /// The policy in force then.
@@ -129,7 +129,7 @@ pub struct RestartTerms {
 }
 
 impl RestartTerms {
-    /// Of a start that somebody asked for; `None` when the policy is never to restart.
+    /// The terms of a start that somebody asked for; `None` when the policy is never to restart.
     pub fn asked(policy: RestartPolicy, may_begin_anew: bool) -> Option<Self> {
         (policy.max_restarts > 0).then(|| Self {
             policy,
@@ -178,7 +178,7 @@ pub struct Restart {
     pub anew: bool,
     /// The id by which the conversation is looked for now, as the CLI does not know it by its newest.
     pub earlier_id: Option<CliSessionId>,
-    /// What the next run is started under.
+    /// The terms of the next run.
     pub terms: RestartTerms,
 }
 
@@ -190,7 +190,7 @@ impl Restart {
     }
 }
 
-/// What follows from a death.
+/// The consequence of a death.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The process is started again.
@@ -292,7 +292,7 @@ fn chance(run: RunId) -> f64 {
     f64::from(u16::from_be_bytes([high, low])) / f64::from(u16::MAX)
 }
 
-/// What a person can do about a session that failed.
+/// A way for a person to go on from a failed session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WayOut {

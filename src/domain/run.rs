@@ -29,13 +29,13 @@ pub enum StopIntent {
 /// One step of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StopStep {
-    /// What was done.
+    /// The action that was taken.
     pub step: StopAction,
     /// When, in milliseconds after the stop began.
     pub after_ms: u64,
 }
 
-/// What a stop does, in this order. What is not needed is left out.
+/// The actions of a stop, in this order. A needless one is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopAction {

@@ -10,7 +10,7 @@ pub struct FailReason {
     /// Stable name: `start_failed`, `start_timed_out`, `conversation_not_found`, `conversation_in_use`, `conversation_taken`,
     /// `conversation_not_kept`, `budget_spent`, `cli_exited`, `cli_killed`, `keeper_lost`, `permission_mode_refused`,
     /// `choices_not_restored`, `cli_silent`, `stdout_closed`, `message_not_found`, `resume_rejected`; after restarts that did not help `crash_loop`, or
-    /// `conversation_unusable` when the CLI died each time it went on with the conversation. That one is also the reason of a
+    /// `conversation_unusable` when the CLI died each time it went on with the conversation. The latter is also the reason of a
     /// session whose model API refuses the conversation again and again.
     pub code: String,
     /// For people; holds the end of the CLI's stderr.

@@ -21,7 +21,7 @@ pub struct TurnEnd {
     pub ended_at: Timestamp,
     /// The prompts that it answered; empty when the CLI began it by itself.
     pub prompts: Vec<PromptUuid>,
-    /// What began it, when it was no prompt (the CLI's `origin.kind`).
+    /// The origin of a turn that no prompt began (the CLI's `origin.kind`).
     pub origin: Option<String>,
     /// The CLI's `result` subtype, or `interrupted` when the process ended in mid-turn.
     pub subtype: String,

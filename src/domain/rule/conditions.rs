@@ -13,7 +13,7 @@ use crate::domain::ApprovalKind;
 /// The field of the input of tools that run a shell command.
 const COMMAND: &str = "command";
 
-/// Who asks.
+/// The agent that asks.
 #[derive(Clone, Debug)]
 enum Agent {
     Main,
@@ -21,7 +21,7 @@ enum Agent {
     Sub(Glob),
 }
 
-/// What a rule looks at.
+/// The conditions of a rule.
 #[derive(Clone, Debug)]
 pub(super) struct Conditions {
     kind: Option<ApprovalKind>,

@@ -11,7 +11,7 @@ use serde_json::{Value, value::RawValue};
 use super::{Lookup, OnDeadline, Rule, RuleAction, RuleSet, RuleSpec, held, matcher::WhenUncertain};
 use crate::domain::{ApprovalKind, Timestamp};
 
-/// What somebody is asked, as far as rules look at it.
+/// A question to somebody, as far as rules look at it.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The kind of approval.
@@ -112,7 +112,7 @@ pub struct Rules {
     pub config: Arc<RuleSet>,
 }
 
-/// What the rules say.
+/// The verdict of the rules.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The rule that decides; `None` when a person is asked because no rule matches.
@@ -134,7 +134,7 @@ pub struct Decided {
     pub action: RuleAction,
     /// Which conditions hold.
     pub why: String,
-    /// What happens at its deadline: an allowance only where its conditions certainly hold.
+    /// The action at its deadline: an allowance only where its conditions certainly hold.
     pub on_deadline: OnDeadline,
 }
 

@@ -7,9 +7,9 @@ use regex::{Regex, RegexBuilder, RegexSetBuilder};
 
 use super::{InvalidRule, Lookup, Matcher, path, shell, spec::MAX_PATTERN_CHARS};
 
-/// What a compiled regular expression may take, in bytes.
+/// The memory for one compiled regular expression, in bytes.
 const REGEX_BYTES: usize = 1 << 20;
-/// What all regular expressions of a list may take, in bytes. To compile one takes time as well as room.
+/// The memory for all regular expressions of a list, in bytes. To compile one takes time as well as room.
 const ALL_REGEX_BYTES: usize = 8 << 20;
 /// Words of a command.
 const MAX_WORDS: usize = 32;
@@ -55,7 +55,7 @@ impl Glob {
     }
 }
 
-/// What a field must be.
+/// The test that a field must pass.
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     Glob(Glob),
@@ -144,7 +144,7 @@ impl Test {
     }
 }
 
-/// Refuses regular expressions that are too large together. What is wrong with one of them is found elsewhere.
+/// Refuses regular expressions that are too large together. The fault of a single one is found elsewhere.
 pub(super) fn check_all<'a>(matchers: impl Iterator<Item = &'a Matcher>) -> Result<(), InvalidRule> {
     let patterns = matchers.filter_map(|matcher| match matcher {
         Matcher::Regex(pattern) => Some(pattern),

@@ -10,7 +10,7 @@ pub enum Leads {
     To(PathBuf),
     /// There is nothing.
     Nowhere,
-    /// That cannot be found out, or it is a link to nothing.
+    /// The path cannot be looked at, or it is a link to nothing.
     Unknown,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn resolved(text: &str) -> String {
     format!("{root}{}", kept.join("/"))
 }
 
-/// What else a text says when it is read as a path: with its `..` resolved, and by where it leads from `cwd`.
+/// The other readings of a text as a path: with its `..` resolved, and by where it leads from `cwd`.
 pub(super) fn other_readings(text: &str, cwd: Option<&Path>) -> impl Iterator<Item = String> {
     let is_odd =
         text.contains("//") || text.ends_with('/') || text.split('/').any(|part| part == "." || part == "..");

@@ -21,7 +21,7 @@ const MAX_REASONS: usize = 16;
 /// The longest deadline: 30 days.
 const MAX_DEADLINE_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
-/// What a rule does with what it matches.
+/// The action of a rule on a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAction {
@@ -44,7 +44,7 @@ impl RuleAction {
     }
 }
 
-/// What happens when nobody has decided by the deadline.
+/// The action when nobody has decided by the deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDeadline {
@@ -61,7 +61,7 @@ pub enum OnDeadline {
 #[expect(dead_code, reason = "documents the items of a list of texts")]
 pub(super) struct Word(String);
 
-/// What the text in a field of the input must be.
+/// The test for the text in a field of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Matcher {
@@ -86,7 +86,7 @@ pub struct RuleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[A-Za-z0-9._-]{1,64}$")]
     pub id: Option<String>,
-    /// What it does.
+    /// Its action.
     pub action: RuleAction,
     /// Condition: the tool, as a glob; for an elicitation the MCP server, for a dialog its kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,7 @@ pub struct RuleSpec {
     /// With `deadline_ms`: what happens then. Default: `deny`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_deadline: Option<OnDeadline>,
-    /// What the agent is told when the rule denies.
+    /// The message for the agent when the rule denies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 4096, pattern = r"\S")]
     pub message: Option<String>,
@@ -140,7 +140,7 @@ pub struct InvalidRule {
     pub place: Option<usize>,
     /// The member, with dots for what is inside of it; empty for the whole.
     pub field: String,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
 }
 

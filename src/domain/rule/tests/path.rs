@@ -68,13 +68,13 @@ fn paths_are_where_they_lead() {
         ("/work/here/link", "/etc/passwd", false, true),
         ("/work/here/link", "/work/here/link/a", false, true),
         ("/work/here", "/alias/a", false, true),
-        // What is not there yet.
+        // Paths that are not there yet.
         ("/work/here", "/work/here/new/a/b", true, true),
         ("/work/here", "new", true, true),
         ("/work/here", "/work/here/new/../../x", false, true),
         ("/work/here", "/work/here/link/new", false, true),
         ("/etc", "/work/here/link/new", false, true),
-        // What is not certain.
+        // Paths that are uncertain.
         ("/work/here", "/work/here/dead", false, true),
         ("/work/here", "/work/here/dead/a", false, true),
         ("/work/here", "/private/a", false, true),
@@ -141,7 +141,7 @@ fn no_pattern_is_got_around_by_a_parent_directory() {
         (glob("/etc/*"), "/work/../etc/passwd", false, true),
         (glob("../shared/*"), "../shared/x", true, true),
         (glob("../shared/*"), "../shared/../x", false, true),
-        // What is held back stays so, however it is written.
+        // A path that is held back stays so, however it is written.
         (glob("/etc/*"), "/etc/./passwd", true, true),
         (glob("/etc/passwd"), "/etc/./passwd", false, true),
         (glob("/etc/passwd"), "//etc//passwd/", false, true),
