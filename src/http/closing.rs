@@ -13,8 +13,8 @@ use serde_json::json;
 
 use super::{ApiError, AppState, ErrorCode, error::status_of};
 
-/// Refuses new work from the beginning of the shutdown on. What is asked for without a change is answered as long as the
-/// daemon is there, and so is what helps running work to its end.
+/// Refuses new work from the beginning of the shutdown on. The daemon answers a request that changes nothing as long as
+/// it is there, and so it does one that helps running work to its end.
 pub(super) async fn refuse(State(state): State<AppState>, request: Request, next: Next) -> Response {
     if !state.shutdown().is_cancelled() {
         return next.run(request).await;

@@ -18,7 +18,7 @@ use utoipa::openapi::{OpenApi, RefOr, path::ParameterIn};
 
 use super::{ApiError, AppState, ErrorCode, extract, guard, openapi};
 
-/// What the operations take.
+/// The parameters and bodies that the operations take.
 #[derive(Clone, Debug)]
 pub(super) struct Contract {
     operations: Arc<HashMap<(Method, String), Operation>>,
@@ -37,7 +37,7 @@ struct Operation {
 struct Nothing {}
 
 impl Contract {
-    /// What the document says.
+    /// The contract of a document.
     pub(super) fn of(mut document: OpenApi) -> Self {
         let mut operations = HashMap::new();
         for (path, item) in &mut document.paths.paths {
@@ -93,7 +93,7 @@ pub(super) async fn hold(
 }
 
 fn check_query(known: &HashSet<String>, uri: &Uri) -> Result<(), ApiError> {
-    // What is no list of pairs is refused by who reads it.
+    // A query that is no list of pairs is refused by its extractor.
     let Ok(Query(pairs)) = Query::<Vec<(String, String)>>::try_from_uri(uri) else {
         return Ok(());
     };

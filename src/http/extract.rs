@@ -218,7 +218,7 @@ impl FromRequestParts<AppState> for Tenure {
     }
 }
 
-/// What the path says in the place of a session's id.
+/// The text that the path has in the place of a session's id.
 pub(super) struct Named(pub(super) String);
 
 impl FromRequestParts<AppState> for Named {

@@ -53,7 +53,7 @@ pub(super) async fn once(State(state): State<AppState>, request: Request, next: 
 async fn answer(state: &AppState, request: Request, next: Next) -> Result<Response, ApiError> {
     let key = request_key(&request)?;
     if state.shutdown().is_cancelled() {
-        // What would begin now might be cut off; the next daemon runs it.
+        // A request that began now might be cut off; the next daemon runs it.
         return Err(ApiError::new(ErrorCode::ShuttingDown).harmless());
     }
     let (parts, body) = request.into_parts();
@@ -106,7 +106,7 @@ async fn carry_out(state: AppState, claim: Claim, request: Request, next: Next) 
     };
     let response = tokio::select! {
         response = next.run(request) => response,
-        // What it did is not known, and so it stays.
+        // The effect of the request is unknown, so its record stays.
         () = cut => return ApiError::from(ErrorCode::OutcomeUnknown).into_response(),
     };
     let (mut parts, body) = response.into_parts();
@@ -150,14 +150,14 @@ async fn carry_out(state: AppState, claim: Claim, request: Request, next: Next) 
     Response::from_parts(parts, Body::from(body))
 }
 
-/// What becomes of an answer.
+/// The fate of an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     /// Repeats get it.
     Kept,
     /// Nothing was done, and a repeat may fare better: it is run.
     Forgotten,
-    /// The daemon failed or ended on the way. What was done before is not known.
+    /// The daemon failed or ended on the way. The effect until then is unknown.
     Unknown,
 }
 

@@ -48,7 +48,7 @@ use super::{
 
 /// Largest body of a request that carries no prompt, in bytes.
 const SMALL_BODY_BYTES: usize = 1024 * 1024;
-/// What a body with a prompt may have beyond the prompt, in bytes.
+/// The bytes that a body with a prompt may have beyond the prompt.
 const PROMPT_OVERHEAD_BYTES: usize = 1024 * 1024;
 
 /// Largest body that makes a login, in bytes: a stranger may send it.
@@ -67,7 +67,7 @@ pub fn router(state: AppState) -> Router {
     let once = middleware::from_fn_with_state(state.clone(), idempotency::once);
     let contract = Contract::of(document());
     let held = middleware::from_fn_with_state((state.clone(), contract), contract::hold);
-    // What is refused for what it says uses up no idempotency key.
+    // A request that the contract refuses uses up no idempotency key.
     let surround = |routes: OpenApiRouter<AppState>| routes.layer(once.clone()).layer(held.clone());
     let (router, _) = OpenApiRouter::new()
         .merge(limited(surround(with_prompt()), prompt_bytes))

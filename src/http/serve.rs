@@ -33,7 +33,7 @@ const MOST_BUFFERED: usize = 128 * 1024;
 /// the daemon.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
 
-/// Who is at the other end of a Unix socket, as the system knows it.
+/// The user at the other end of a Unix socket, as the system knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(Option<Uid>);
 

@@ -95,7 +95,7 @@ fn event(name: Option<&str>, id: Seq, data: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\n\n");
 }
 
-/// What a client that can take records is told of those that are missing.
+/// The record that stands in for missing ones, for a client that can take records.
 pub(super) fn gap(missing: Missing) -> String {
     let Missing {
         first_seq,

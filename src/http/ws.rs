@@ -64,8 +64,8 @@ const READ_BUFFER_BYTES: usize = 8 * 1024;
 const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 /// Most bytes that wait for a client that does not read. It must hold the largest record, which is one message.
 const MAX_WRITE_BUFFER_BYTES: usize = 256 * 1024 * 1024;
-/// What a message may have beyond the largest prompt. It is read and answered with a close that says what is wrong;
-/// more is not read at all.
+/// The bytes that a message may have beyond the largest prompt. It is read and answered with a close that says what is
+/// wrong; more is not read at all.
 const MESSAGE_OVERHEAD_BYTES: usize = 1024 * 1024;
 
 /// How to attach.

@@ -19,7 +19,7 @@ use crate::{
 /// Bytes that are read past a full page to find the last lines of its messages.
 const LOOK_AHEAD_BYTES: usize = 8 * 1024 * 1024;
 
-/// What of a CLI line matters here. The rest is not looked at.
+/// The parts of a CLI line that matter here. The rest is not looked at.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow, rename = "type")]

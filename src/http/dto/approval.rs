@@ -27,7 +27,7 @@ pub(in crate::http) struct Approval {
     seq: Seq,
     /// The CLI's id of the request, which a `control_response` on a socket names.
     request_id: String,
-    /// What kind of answer is needed.
+    /// The kind of answer that is needed.
     kind: ApprovalKind,
     /// Where it stands.
     state: ApprovalState,
@@ -55,7 +55,7 @@ pub(in crate::http) struct Approval {
     /// A name for people of the tool or of the server.
     #[schema(value_type = Option<String>)]
     display_name: Option<Box<RawValue>>,
-    /// What the tool will do, in words.
+    /// The tool's action, in words.
     #[schema(value_type = Option<String>)]
     description: Option<Box<RawValue>>,
     /// Why a person is asked.
@@ -292,16 +292,16 @@ const fn is_of_tool(kind: ApprovalKind) -> bool {
     )
 }
 
-/// What lists say about a pending approval.
+/// A pending approval as lists show it.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct ApprovalSummary {
     /// Our id.
     id: ApprovalId,
     /// The CLI's id of the request, which a `control_response` on a socket names.
     request_id: String,
-    /// What kind of answer is needed.
+    /// The kind of answer that is needed.
     kind: ApprovalKind,
-    /// What it is about: the tool's name, the MCP server's of an elicitation, the kind of a dialog.
+    /// The subject: the tool's name, the MCP server's of an elicitation, the kind of a dialog.
     subject: String,
     /// The tool; `null` for elicitations and dialogs.
     tool_name: Option<String>,

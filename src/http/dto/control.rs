@@ -111,7 +111,7 @@ pub(in crate::http) struct SettingsRequest {
     pub(in crate::http) settings: JsonObject,
 }
 
-/// What is to be moved to the background. May be left out.
+/// The work to move to the background. May be left out.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct BackgroundRequest {
@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for ControlRequest {
     }
 }
 
-/// What the CLI answered.
+/// The CLI's answer.
 #[derive(Serialize)]
 pub(in crate::http) struct ControlReply<T> {
     /// The answer, byte for byte; `null` when the CLI has nothing to say beyond success.
@@ -165,10 +165,10 @@ pub(in crate::http) mod documented {
     pub(in crate::http) type TaskOutputReply = ControlReply<TaskOutputPayload>;
 }
 
-/// What the CLI answered, as it is sent: in its own bytes.
+/// The CLI's answer as it is sent: in its own bytes.
 pub(in crate::http) type RawReply = ControlReply<Box<RawValue>>;
 
-/// What the CLI answered to a request that was named by its subtype.
+/// The CLI's answer to a request that was named by its subtype.
 #[derive(Serialize)]
 pub(in crate::http) struct AnyReply {
     /// The subtype of the request.
@@ -211,7 +211,7 @@ pub(in crate::http) struct ModelList {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "documents a body that is made of the CLI's bytes")]
 pub(in crate::http) struct Account {
-    /// What the CLI says of it.
+    /// The account, as the CLI describes it.
     account: Option<AccountInfo>,
     /// The record that says it.
     seq: Seq,

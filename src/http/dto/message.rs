@@ -68,7 +68,7 @@ fn of_kind(
 }
 
 impl SendRequest {
-    /// What the supervisor takes. A message without an id gets `uuid`.
+    /// The message in the supervisor's form. A message without an id gets `uuid`.
     pub(in crate::http) fn into_message(self, uuid: Uuid) -> Result<NewMessage, ApiError> {
         let content = match (self.text, self.content) {
             (Some(text), None) => Content::Text(text),
@@ -195,7 +195,7 @@ impl SendReply {
     }
 }
 
-/// Who speaks.
+/// The speaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum Role {
@@ -213,7 +213,7 @@ pub(in crate::http) struct ConversationItem {
     /// When it began.
     #[schema(value_type = String, format = DateTime)]
     pub(in crate::http) ts: Timestamp,
-    /// Who speaks.
+    /// The speaker.
     pub(in crate::http) role: Role,
     /// The CLI's id of the message's last line, or the client's id of a prompt; what a fork takes as `at`.
     pub(in crate::http) uuid: Option<String>,

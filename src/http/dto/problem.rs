@@ -2,21 +2,21 @@
 
 use crate::{domain::SessionState, http::ErrorCode};
 
-/// What went wrong (RFC 9457). Codes may be added; read unknown ones by their status.
+/// A problem (RFC 9457). Codes may be added; read unknown ones by their status.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "documents the members that errors are written with")]
 pub(in crate::http) struct Problem {
     /// A URN made from the code.
     #[schema(example = "urn:trunkline:problem:session_not_found")]
     r#type: String,
-    /// What the code means.
+    /// The meaning of the code.
     title: String,
     /// The HTTP status.
     #[schema(example = 404)]
     status: u16,
     /// The stable, machine-readable code.
     code: ErrorCode,
-    /// What is wrong with this very request, or what to do about it.
+    /// The fault of this very request, or advice on it.
     detail: String,
     /// Whether the same request may succeed later.
     retryable: bool,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// What stands in the place of a hidden value.
+/// The text in the place of a hidden value.
 const HIDDEN: &str = "<hidden>";
 /// Members that are hidden: the keys of webhooks' signatures.
 const SECRETS: [&str; 1] = ["secret"];

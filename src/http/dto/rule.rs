@@ -22,7 +22,8 @@ pub(in crate::http) struct RuleList {
     pub(in crate::http) items: Vec<RuleSpec>,
 }
 
-/// Something that somebody might be asked, to learn what the rules would say. What is left out is as in the session.
+/// Something that somebody might be asked, to learn what the rules would say. A part that is left out is as in the
+/// session.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"tool": "Bash", "input": {"command": "git status"}}))]
@@ -45,7 +46,7 @@ pub(in crate::http) struct RuleTestRequest {
 }
 
 impl RuleTestRequest {
-    /// What the rules look at.
+    /// The parts that the rules look at.
     pub(in crate::http) fn into_asked(self) -> Asked {
         let kind = self.kind.unwrap_or_else(|| kind_of_tool(&self.tool));
         Asked {
@@ -62,16 +63,16 @@ impl RuleTestRequest {
     }
 }
 
-/// What the rules would say.
+/// The verdict of the rules.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct RuleVerdict {
-    /// What would happen.
+    /// The action that would follow.
     decision: RuleAction,
     /// The rule that decides; `null` when none matches, so that a person is asked.
     rule: Option<RuleSpec>,
     /// Where that rule stands.
     source: Option<RuleSource>,
-    /// What would happen at its deadline; `null` when it has none.
+    /// The action at its deadline; `null` when it has none.
     on_deadline: Option<OnDeadline>,
     /// Why.
     why: String,

@@ -42,7 +42,7 @@ pub(in crate::http) struct Session {
     start_queue_position: Option<usize>,
     /// Why it failed; set in the state `failed`.
     reason: Option<FailReason>,
-    /// What can be done about it, best first; empty in every state but `failed`. `resume` and `fork` are the requests of these
+    /// The ways to go on from there, best first; empty in every state but `failed`. `resume` and `fork` are the requests of these
     /// names, `fresh_start` is a resume with `fresh`, `change_options` is a `PATCH` of its options, after which it can be resumed.
     ways_out: Vec<WayOut>,
     /// The restart that is due, as the CLI died unasked; `null` when none is. The state is `starting` meanwhile. A stop takes
@@ -375,11 +375,11 @@ pub(in crate::http) struct CreateRequest {
     /// How the CLI is started.
     #[serde(default, deserialize_with = "object")]
     options: LaunchOptions,
-    /// What decides approvals without a person, before the rules of the configuration; in their order.
+    /// The rules that decide approvals without a person, before those of the configuration; in their order.
     #[serde(default)]
     #[schema(max_items = 256)]
     rules: Vec<RuleSpec>,
-    /// What holds for it in place of the configuration's `[restart]`; what is left out stays as there.
+    /// Its restart settings in place of the configuration's `[restart]`; a field that is left out stays as there.
     #[serde(default, deserialize_with = "some_object")]
     #[schema(value_type = Option<RestartOverride>)]
     restart: Option<RestartOverride>,

@@ -21,7 +21,7 @@ pub(in crate::http) struct Health {
 pub(in crate::http) struct Readiness {
     /// Whether sessions can be made and run.
     pub(in crate::http) ready: bool,
-    /// What stands in the way, for people.
+    /// The obstacles, for people.
     pub(in crate::http) problems: Vec<String>,
     /// The daemon's version.
     version: &'static str,
@@ -32,7 +32,7 @@ pub(in crate::http) struct Readiness {
     started_at: Timestamp,
     /// Sessions with a process.
     live_sessions: usize,
-    /// What is started in advance, by profile of the configuration.
+    /// The processes started in advance, by profile of the configuration.
     warm: Vec<WarmStatus>,
     /// Sessions that are in no list, as their rows of the database are damaged: their ids, by which they can be deleted.
     unreadable_sessions: Vec<String>,

@@ -29,7 +29,7 @@ pub(in crate::http) struct Turn {
     ended_at: Timestamp,
     /// The prompts that it answered; empty when the CLI began it by itself.
     prompts: Vec<Uuid>,
-    /// What began it, when it was no prompt.
+    /// The origin of a turn that no prompt began.
     origin: Option<String>,
     /// How it ended, as the CLI says; `interrupted` when its process ended first.
     subtype: String,
@@ -177,7 +177,7 @@ pub(in crate::http) struct RunPage {
     pub(in crate::http) next_cursor: Option<String>,
 }
 
-/// What usage is summed by.
+/// The key that usage is summed by.
 #[derive(Clone, Copy, Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum UsageBy {

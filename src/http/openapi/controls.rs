@@ -25,7 +25,7 @@ struct Variant {
     subtype: &'static str,
     request: RefOr<Schema>,
     payload: RefOr<Schema>,
-    /// What the two refer to.
+    /// The schemas that the two refer to.
     parts: Vec<Named>,
 }
 
@@ -158,7 +158,7 @@ impl PartialSchema for AnyReply {
     fn schema() -> RefOr<Schema> {
         union(
             REPLY,
-            "What the CLI answered. `response` is byte for byte its own, and `null` when it has nothing to say beyond success.",
+            "The CLI's answer. `response` is byte for byte its own, and `null` when it has nothing to say beyond success.",
         )
     }
 }
@@ -187,7 +187,7 @@ impl<P: ToSchema> PartialSchema for ControlReply<P> {
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .description(Some(
-                "What the CLI answered. `response` is byte for byte its own, and `null` when it has nothing to say beyond success.",
+                "The CLI's answer. `response` is byte for byte its own, and `null` when it has nothing to say beyond success.",
             ))
             .property("response", payload::<P>())
             .required("response")

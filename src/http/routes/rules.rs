@@ -40,7 +40,7 @@ pub(super) async fn list(State(state): State<AppState>) -> Json<RuleList> {
 /// Tells which rule would decide, and why those before it would not. Nothing is decided.
 #[utoipa::path(
     post, path = "/v1/rules/test", operation_id = "test_rules", tag = "rules", request_body = RuleTestRequest,
-    responses((status = 200, description = "What the rules would say", body = RuleVerdict)),
+    responses((status = 200, description = "The verdict of the rules", body = RuleVerdict)),
 )]
 pub(super) async fn test(
     State(state): State<AppState>,
@@ -71,7 +71,7 @@ pub(super) async fn list_of_session(
 
 /// Replace the rules of a session.
 ///
-/// The whole list, in its order. What is pending is looked at again.
+/// The whole list, in its order. The rules look at pending approvals again.
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/rules", operation_id = "set_session_rules", tag = "rules",
     params(("id" = Uuid, Path, description = "The session")), request_body = RuleList,
@@ -92,7 +92,7 @@ pub(super) async fn set(
 
 /// Add a rule to a session.
 ///
-/// At the end, or at `position`. What is pending is looked at again.
+/// At the end, or at `position`. The rules look at pending approvals again.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/rules", operation_id = "add_session_rule", tag = "rules",
     params(("id" = Uuid, Path, description = "The session"), AddParams), request_body = RuleSpec,
@@ -133,7 +133,7 @@ pub(super) async fn remove(
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/rules/test", operation_id = "test_session_rules", tag = "rules",
     params(("id" = Uuid, Path, description = "The session")), request_body = RuleTestRequest,
-    responses((status = 200, description = "What the rules would say", body = RuleVerdict)),
+    responses((status = 200, description = "The verdict of the rules", body = RuleVerdict)),
 )]
 pub(super) async fn test_of_session(
     State(state): State<AppState>,

@@ -23,7 +23,7 @@ use crate::{
     supervisor::SessionView,
 };
 
-/// Who acts, in records and decisions.
+/// The actor's name in records and decisions.
 pub(super) const BY: &str = "rest";
 
 /// Whether to wait, and for what.
@@ -331,7 +331,7 @@ async fn made(
     tenure: &Tenure,
 ) -> Result<Response, ApiError> {
     let id = view.row.id;
-    // Whatever becomes of the wait, the client must learn which session there is now.
+    // However the wait ends, the client must learn which session there is now.
     let waited = Box::pin(waited(state, view, prompt, params, tenure))
         .await
         .map_err(|error| error.member("session_id", id.to_string()))?;

@@ -108,12 +108,12 @@ pub(super) async fn list_processes(
     Ok(Json(ProcessList::of(cli, found)))
 }
 
-/// What to sum.
+/// The query of a sum.
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct UsageParams {
-    /// What to sum by. Default: `day`.
+    /// The key to sum by. Default: `day`.
     #[serde(default)]
     #[param(inline, required = false)]
     group_by: UsageBy,

@@ -17,7 +17,7 @@ const DEFAULT_TIMEOUT_MS: u64 = 600_000;
 /// Most milliseconds that a request may wait: one day.
 const MAX_TIMEOUT_MS: u64 = 86_400_000;
 
-/// What a request waits for.
+/// The event that a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WaitFor {

@@ -27,7 +27,7 @@ pub(super) enum Close {
     LoginEnded,
     /// A viewer sent something.
     Forbidden,
-    /// What came is no WebSocket frame.
+    /// The input is no WebSocket frame.
     Protocol,
     /// A text came that is no UTF-8.
     NoText,

@@ -24,7 +24,7 @@ const MAX_OWN_FRAME_BYTES: usize = 4 * 1024;
 const SNAPSHOT_BYTES: usize = 128 * 1024;
 /// The size of such a part.
 const STUB_BYTES: usize = 1024;
-/// What the type of a frame of our own begins with.
+/// The prefix of the types of our own frames.
 const OWN_PREFIX: &str = "trunkline.";
 
 /// How much of the session the first frame has.

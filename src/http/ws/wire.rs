@@ -14,7 +14,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct Wire<S> {
     socket: S,
-    /// What is to be sent. The owner adds only what is bounded: one batch of records, or a few frames.
+    /// The messages to send. The owner adds only what is bounded: one batch of records, or a few frames.
     queue: VecDeque<Message>,
     /// Whether the socket holds bytes that it may not have written.
     unflushed: bool,
@@ -26,7 +26,7 @@ pub(super) struct Wire<S> {
     progress: Instant,
 }
 
-/// What happened on a socket.
+/// An event on a socket.
 #[derive(Debug)]
 pub(super) enum Event<E> {
     /// A frame came.

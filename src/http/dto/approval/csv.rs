@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::Approval;
 use crate::claude::json;
 
-/// What a spreadsheet takes for the beginning of a formula, or passes over on the way to one.
+/// Characters that a spreadsheet takes for the beginning of a formula, or passes over on the way to one.
 const FORMULA_STARTS: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
 /// The names of the columns.
@@ -15,7 +15,7 @@ pub(in crate::http) const HEADING: &str = "id,session_id,run_id,seq,request_id,k
     resolved_at,input_sha256,input_changed,permissions_updated,agent_id,tool_use_id,reason,deadline,rule,request,response,ran_sha256\r\n";
 
 impl Approval {
-    /// The line of this approval, in the order of [`HEADING`]. What is not known is empty.
+    /// The line of this approval, in the order of [`HEADING`]. An unknown value is empty.
     pub(in crate::http) fn to_csv(&self) -> String {
         let end = self.resolution.as_ref();
         let yes_no = |value: bool| Cow::Borrowed(if value { "true" } else { "false" });

@@ -14,7 +14,7 @@ use crate::{
     session,
 };
 
-/// What a person decides.
+/// A person's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
@@ -39,7 +39,7 @@ enum Verdict {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"decision": "allow"}))]
 pub(in crate::http) struct DecisionRequest {
-    /// What is decided.
+    /// The decision.
     decision: Verdict,
     /// `allow`: the tool's input in place of the one that was asked for.
     #[schema(value_type = Option<Object>)]

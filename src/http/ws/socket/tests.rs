@@ -211,7 +211,8 @@ async fn a_shutdown_ends_a_client_that_takes_nothing() {
     assert!(bed.dir.path().exists());
 }
 
-/// What a client is told to come back with is what it has, not what waited for the socket and is forgotten.
+/// The cursor to come back with counts the frames that the client has, not those that waited for the socket and are
+/// forgotten.
 #[tokio::test]
 async fn a_shutdown_says_when_to_come_back_and_after_what() {
     let (mut bed, running) = bed(3, limits());
