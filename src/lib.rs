@@ -1,6 +1,6 @@
 //! Trunkline: one local daemon for all of a person's agent CLI sessions.
 //!
-//! `docs/ARCHITECTURE.md` is the map of the modules.
+//! `docs/ARCHITECTURE.md` is the map of the modules, and `docs/INVARIANTS.md` lists what they keep.
 
 pub mod auth;
 pub mod claude;

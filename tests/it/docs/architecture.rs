@@ -1,8 +1,19 @@
-//! The names and files that the documents link to.
+//! Keeps the pages about the code true: the names and files that they link to, and their shape.
 
 use std::path::Path;
 
 use crate::docs::{PAGES, read};
+
+/// The pages whose links name a function, a type or a test.
+const OF_CODE: [&str; 5] = [
+    "docs/ARCHITECTURE.md",
+    "docs/GLOSSARY.md",
+    "docs/INVARIANTS.md",
+    "docs/JOURNAL.md",
+    "docs/LIFECYCLE.md",
+];
+/// A map that is longer is read by nobody.
+const LINES_OF_THE_MAP: usize = 200;
 
 /// Text and target of each link to a file of the repository, the target without its anchor and from the root.
 fn links(page: &str) -> Vec<(String, String)> {
@@ -42,7 +53,11 @@ fn links_lead_to_files_that_are_there() {
 #[test]
 fn names_of_code_are_in_the_file_that_is_named() {
     let mut names = 0;
-    for (label, target) in links("docs/ARCHITECTURE.md") {
+    for (page, label, target) in OF_CODE.into_iter().flat_map(|page| {
+        links(page)
+            .into_iter()
+            .map(move |(label, target)| (page, label, target))
+    }) {
         let Some(name) = label.strip_prefix('`').and_then(|label| label.strip_suffix('`')) else {
             continue;
         };
@@ -58,8 +73,54 @@ fn names_of_code_are_in_the_file_that_is_named() {
                 next.is_some_and(|next| !next.is_alphanumeric() && next != '_')
             })
         });
-        assert!(is_there, "{target} has no {name}");
+        assert!(is_there, "{page}: {target} has no {name}");
         names += 1;
     }
-    assert!(names > 80, "only {names} names were found");
+    assert!(names > 300, "only {names} names were found");
+}
+
+#[test]
+fn the_map_fits_200_lines() {
+    let lines = read("docs/ARCHITECTURE.md").lines().count();
+    assert!(
+        lines <= LINES_OF_THE_MAP,
+        "docs/ARCHITECTURE.md has {lines} lines"
+    );
+}
+
+#[test]
+fn each_invariant_names_its_keeper_and_a_test() {
+    let page = read("docs/INVARIANTS.md");
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| {
+            line.starts_with("| ") && !line.starts_with("| --- ") && !line.starts_with("| invariant ")
+        })
+        .collect();
+    assert!(rows.len() > 80, "only {} rows", rows.len());
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [invariant, keeper, tests] = cells[..] else {
+            panic!("{} cells: {row}", cells.len());
+        };
+        assert!(invariant.ends_with('.') && !keeper.is_empty(), "{row}");
+        let mut is_tested = false;
+        for (at, _) in tests.match_indices("[`") {
+            let name = tests[at + 2..].split('`').next().unwrap_or_default();
+            let target = tests[at..]
+                .split("](../")
+                .nth(1)
+                .and_then(|rest| rest.split(')').next());
+            let code = read(target.unwrap_or_else(|| panic!("no file: {row}")));
+            let (before, _) = code
+                .split_once(&format!("fn {name}("))
+                .unwrap_or_else(|| panic!("{name} is not there: {row}"));
+            // A test has its attribute behind the end of whatever stands before it.
+            let own = before.rsplit("\n\n").next().unwrap_or(before);
+            let has_attribute = ["#[test]", "::test"].iter().any(|it| own.contains(it));
+            assert!(has_attribute, "{name} is no test: {row}");
+            is_tested = true;
+        }
+        assert!(is_tested, "no test: {row}");
+    }
 }
