@@ -43,6 +43,8 @@ test('at the desk the header is one line, with the plan, and menus of rows stand
   assert.ok((await boxOf(prompt.locator('.prompt'))).right <= (await boxOf(prompt.locator('.row-menu'))).left, 'the menu of a row lies over the row');
   await plan.click();
   await page.getByRole('complementary', { name: 'Side panel' }).getByText('Doing the step 1 with many words').waitFor();
+  // The panel lies over the page, and not over what stops the agent.
+  await page.getByRole('button', { name: 'Interrupt' }).click({ trial: true, timeout: 3_000 });
   await page.keyboard.press('Escape');
   // The key that filters a list finds in a conversation.
   await page.keyboard.press('/');
@@ -72,6 +74,10 @@ test('on a phone a rule for good has room, no key is shown, and a row is chosen 
   await page.getByRole('menuitem', { name: 'Select' }).click();
   const { width, height } = await boxOf(page.locator('.session-row-pick').first());
   assert.ok(width >= 44 && height >= 44, `${width} × ${height}`);
+  await page.goto(`${world.url}/settings/configuration`);
+  const table = page.getByRole('region', { name: 'The configuration in force' });
+  await table.getByText('limits.live_processes', { exact: true }).waitFor();
+  assert.deepEqual(await table.evaluate((one) => [one.scrollWidth > one.clientWidth, getComputedStyle(one.querySelector('td')).display]), [false, 'block']);
   await person.clean();
   await person.context.close();
 });
