@@ -171,7 +171,7 @@ impl Config {
 }
 
 impl Loaded {
-    /// Whether the values make sense. What only reads the data directory need not ask.
+    /// Whether the values make sense. A command that only reads the data directory need not ask.
     ///
     /// # Errors
     /// All values that make no sense.

@@ -147,7 +147,7 @@ pub(super) struct Common {
     pub(super) json: bool,
 }
 
-/// What to do. Without a subcommand, the daemon is started.
+/// The command. Without a subcommand, the daemon is started.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Start the daemon (the default).
@@ -345,7 +345,7 @@ pub(super) struct Serve {
     #[arg(long)]
     pub(super) insecure: bool,
 
-    /// What to log: error, warn, info, debug, trace, or a filter.
+    /// The log level: error, warn, info, debug, trace, or a filter.
     #[arg(long, value_name = "LEVEL")]
     pub(super) log_level: Option<String>,
 
@@ -587,7 +587,7 @@ pub(super) struct Rm {
 /// `usage`
 #[derive(Clone, Debug, Args)]
 pub(super) struct Usage {
-    /// What to add up by.
+    /// The key to add up by.
     #[arg(long, value_enum, default_value_t = GroupBy::Day)]
     pub(super) by: GroupBy,
 

@@ -158,7 +158,7 @@ impl Client {
             .await
     }
 
-    /// What `/readyz` says, also of a daemon that cannot work.
+    /// The content of `/readyz`, also of a daemon that cannot work.
     pub(super) async fn readiness(&self) -> Result<Value, CliError> {
         let url = self.url(&["readyz"], &[])?;
         let (status, body) = self.exchange(Method::GET, url, None, REQUEST_TIMEOUT).await?;

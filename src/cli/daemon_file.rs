@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{domain::Timestamp, files};
 
-/// What a running daemon says about itself.
+/// A running daemon's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DaemonFile {
     /// Base URL of the HTTP API.

@@ -56,7 +56,7 @@ enum Grade {
     Bad,
 }
 
-/// What was found out about one thing.
+/// The result of one check.
 #[derive(Debug)]
 struct Check {
     name: &'static str,

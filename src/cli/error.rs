@@ -18,7 +18,7 @@ pub(super) enum CliError {
     NotRunning {
         /// How we know.
         reason: String,
-        /// What to do.
+        /// Advice.
         hint: String,
     },
     /// The daemon's token cannot be read.
@@ -61,13 +61,13 @@ pub(super) enum CliError {
         /// The address.
         address: std::net::SocketAddr,
     },
-    /// What the service manager passed cannot be listened on.
+    /// The socket that the service manager passed cannot be listened on.
     #[error(transparent)]
     Socket(#[from] crate::service::SocketError),
     /// Another daemon holds the data directory.
     #[error("{0}")]
     AlreadyRunning(String),
-    /// Whoever read our output went away.
+    /// The reader of our output went away.
     #[error("nobody reads the output any more")]
     ReaderGone,
     /// Anything else.
@@ -132,7 +132,7 @@ impl CliError {
         self.code() == Some(ErrorCode::SessionNotLive)
     }
 
-    /// What to do about it, when we know.
+    /// Advice on the error, when we know any.
     pub(super) fn hint(&self) -> Option<String> {
         match self {
             Self::NotRunning { hint, .. } => Some(hint.clone()),

@@ -118,7 +118,7 @@ pub(super) fn run(
     let result = runtime.block_on(serve(&loaded, common, output, begin, start));
     let result = result.map_err(|error| name_full_disk(error, &loaded.config.data.dir));
     match result? {
-        // Whatever is still running was told to end and had its time.
+        // Everything that still runs was told to end and had its time.
         Outcome::Ended(code) => {
             runtime.shutdown_background();
             Ok(code)
@@ -168,7 +168,7 @@ fn is_of_a_write(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(SupervisorError::StoreBehind))
 }
 
-/// What a daemon begins with.
+/// The state that a daemon begins with.
 struct Begin {
     us: Addressee,
     sockets: Vec<Passed>,
@@ -178,7 +178,7 @@ struct Begin {
     children: Vec<Pid>,
 }
 
-/// What comes after the daemon.
+/// The sequel of the daemon.
 enum Outcome {
     Ended(ExitCode),
     Replaced(Box<Replacement>),
@@ -307,7 +307,7 @@ async fn serve(
         successor = chosen(&mut asked, &start, &supervisor) => (End::Asked, Some(successor)),
     };
     lifecycle.soft().cancel();
-    // Whoever else asks for a restart is told that the daemon ends, and does not hold up its end.
+    // Any other caller that asks for a restart is told that the daemon ends, and does not hold up its end.
     drop(asked);
     let on_shutdown = match &successor {
         Some(_) => OnShutdown::Detach,
@@ -357,7 +357,7 @@ async fn serve(
     }
     if let Some(successor) = successor {
         // A signal in the middle of a restart asks for an end: the successor gets it, and ends everything as it is told to.
-        // Who insists is not kept waiting for that.
+        // A second signal is not kept waiting for that.
         if signals < 2 {
             return Ok(Outcome::Replaced(Box::new(Replacement {
                 start,
@@ -406,7 +406,7 @@ async fn chosen(
             tracing::warn!(refused, "not started again");
         }
         let successor = checked.as_ref().ok().cloned();
-        // Who asked may have left; then nobody wants it.
+        // The caller may have left; then nobody wants the restart.
         if reply.send(checked).is_ok()
             && let Some(successor) = successor
         {

@@ -70,7 +70,7 @@ pub(super) fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// What a tool is about to do, in a few words: the one input that says most, else the whole input.
+/// A tool's action, in a few words: the one input that says most, else the whole input.
 pub(super) fn tool_input(input: &Value) -> String {
     const TELLING: &[&str] = &[
         "command",

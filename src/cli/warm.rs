@@ -10,7 +10,7 @@ use crate::{
     telemetry,
 };
 
-/// What launch options may ask for.
+/// The limits of launch options.
 pub(super) fn policy(config: &Config) -> Policy {
     Policy {
         allow_bypass_permissions: config.sessions.allow_bypass_permissions,
@@ -18,7 +18,7 @@ pub(super) fn policy(config: &Config) -> Policy {
     }
 }
 
-/// What is started in advance.
+/// The processes to start in advance.
 pub(super) fn settings(config: &Config) -> Result<WarmSettings, CliError> {
     let policy = policy(config);
     let profiles = config.warm.profiles.iter().map(|profile| {

@@ -9,7 +9,7 @@ use super::Origin;
 pub struct Problem {
     /// `section.key`.
     pub key: &'static str,
-    /// What is wrong, as the rest of a sentence that begins with the key.
+    /// The fault, as the rest of a sentence that begins with the key.
     pub reason: String,
 }
 
@@ -56,7 +56,7 @@ pub enum ConfigError {
         key: String,
         /// Where the value came from.
         origin: Origin,
-        /// What was expected.
+        /// The expected value.
         reason: String,
     },
     /// A rule that cannot be used.
@@ -68,7 +68,7 @@ pub enum ConfigError {
         line: Option<usize>,
         /// `rules[place].member`.
         key: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// Values that make no sense, each with its origin.

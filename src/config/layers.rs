@@ -66,7 +66,7 @@ pub struct FlagValue {
     pub value: Value,
 }
 
-/// What the layers are read from.
+/// The places that the layers are read from.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The file to read; `None` = the usual place, if there is a file.
@@ -75,7 +75,7 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// Values of flags.
     pub flags: Vec<FlagValue>,
-    /// What relative paths of flags and variables are relative to.
+    /// The base of relative paths in flags and variables.
     pub current_dir: PathBuf,
 }
 

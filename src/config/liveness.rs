@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::Problem;
 use crate::domain::SilenceAction;
 
-/// What is done about a CLI that says nothing although it should.
+/// The action against a CLI that says nothing although it should.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Liveness {
     /// How long a CLI that works may be silent; 0 = for ever.
     pub after_ms: u64,
-    /// What is done then.
+    /// The action then.
     pub action: SilenceAction,
 }
 

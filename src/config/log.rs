@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Problem;
 
-/// What is logged, and how.
+/// The level and form of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Log {
     /// A level (`error`, `warn`, `info`, `debug`, `trace`), or directives such as `info,trunkline::keeper=debug`.

@@ -26,7 +26,7 @@ impl Default for Park {
             // Longer than people leave a conversation that they work in, and than the model's prompt cache lives; a hundred
             // agents that nobody needs do not keep their memory overnight.
             idle_ms: 30 * 60 * 1_000,
-            // Who reads an answer is about to write the next message.
+            // A person who reads an answer is about to write the next message.
             grace_ms: 30_000,
             make_room: true,
             memory_budget_bytes: 0,

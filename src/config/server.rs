@@ -22,7 +22,7 @@ pub struct Server {
     pub max_prompt_bytes: u64,
     /// Streaming connections (WebSocket and event streams) at a time.
     pub max_connections: u32,
-    /// Of these, for one session.
+    /// Those of them that belong to one session.
     pub max_connections_per_session: u32,
     /// Connections that have shown no token.
     pub max_unauthenticated_connections: u32,

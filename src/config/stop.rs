@@ -15,7 +15,7 @@ pub struct Stop {
     pub drain_ms: u64,
     /// How long a session lives on, once idle, when the daemon died and none came back.
     pub orphan_grace_ms: u64,
-    /// What a stop of the daemon does to its sessions.
+    /// The effect of a daemon's stop on its sessions.
     pub on_shutdown: OnShutdown,
     /// How long turns that run may take to come to their end before a stop of the daemon stops their sessions.
     pub finish_turns_ms: u64,
@@ -25,7 +25,7 @@ pub struct Stop {
     pub shutdown_deadline_ms: u64,
 }
 
-/// What a stop of the daemon does to its sessions.
+/// The effect of a daemon's stop on its sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnShutdown {

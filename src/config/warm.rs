@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Problem, check_absolute};
 
-/// What is started before anybody asks for it.
+/// The processes to start before anybody asks for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warm {
     /// For what, and how many; none by default.

@@ -37,7 +37,7 @@ pub(in crate::cli) fn fields(approval: &Value) -> Vec<Field> {
 }
 
 impl Field {
-    /// What is asked for, with its choices.
+    /// The fields of the form, with their choices.
     pub(in crate::cli) fn describe(&self) -> String {
         let title = match view::text(&self.schema, &["title"]) {
             "" => self.name.as_str(),
@@ -69,7 +69,7 @@ impl Field {
         lines.join("\n")
     }
 
-    /// The value of what was typed. What fits nothing stays text; the daemon then says what is wrong with it.
+    /// The value of a typed text. A text that fits nothing stays text; the daemon then says what is wrong with it.
     pub(in crate::cli) fn value(&self, typed: &str) -> Value {
         let typed = typed.trim();
         if view::text(&self.schema, &["type"]) == "array" {
@@ -114,7 +114,7 @@ impl Field {
     }
 }
 
-/// The content of a form. What was left empty is not part of it.
+/// The content of a form. A field that was left empty is not part of it.
 pub(in crate::cli) fn content<'a>(typed: impl Iterator<Item = (&'a Field, &'a str)>) -> Value {
     let filled = typed.filter(|(_, text)| !text.trim().is_empty());
     let members: Map<String, Value> = filled

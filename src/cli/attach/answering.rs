@@ -10,7 +10,7 @@ use super::super::{
     view,
 };
 
-/// What waits for the person, and how far the answer to the first has come.
+/// The approvals that wait for the person, and how far the answer to the first has come.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Dialog {
     waiting: VecDeque<Value>,
@@ -21,7 +21,7 @@ pub(in crate::cli) struct Dialog {
     is_deciding: bool,
 }
 
-/// What a typed line meant.
+/// The meaning of a typed line.
 #[derive(Debug, PartialEq)]
 pub(in crate::cli) enum Reply {
     /// Nothing was asked: it is a message to the agent.

@@ -12,7 +12,7 @@ use super::super::{
 };
 use crate::domain::{ApprovalId, Seq, SessionId};
 
-/// What a frame means for the terminal.
+/// The meaning of a frame for the terminal.
 #[derive(Debug)]
 pub(in crate::cli) enum Event {
     /// Show this.
@@ -40,7 +40,7 @@ pub(in crate::cli) enum Event {
     Commands(Vec<String>),
 }
 
-/// What was shown so far, as far as it matters for what comes next.
+/// The content of the screen so far, as far as it matters for what comes next.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Screen {
     is_mid_line: bool,
@@ -89,7 +89,7 @@ impl Screen {
         self.own.push(uuid.to_owned());
     }
 
-    /// What a frame of the WebSocket shows.
+    /// Shows a frame of the WebSocket.
     pub(in crate::cli) fn frame(&mut self, session: &str, frame: &Value) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(seq) = frame.get("seq").and_then(Value::as_u64) {
@@ -190,7 +190,7 @@ impl Screen {
                 "tool_use" if self.joins => self.begin(block, is_sub_agent),
                 "tool_use" => {
                     let input = match view::text(block, &["name"]) {
-                        // What these say is asked in full.
+                        // The dialog asks these in full.
                         "AskUserQuestion" | "ExitPlanMode" => String::new(),
                         _ => view::tool_input(block.get("input").unwrap_or(&Value::Null)),
                     };

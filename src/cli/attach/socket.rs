@@ -22,7 +22,7 @@ const LONGEST_FRAME: usize = 1024 * 1024 * 1024;
 /// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// What came from the daemon.
+/// A message from the daemon.
 #[derive(Debug)]
 pub(in crate::cli) enum Frame {
     /// A snapshot, a record, or an answer for us.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What `?` shows.
+/// The text that `?` shows.
 pub(super) const KEYS: &str = "\
 Enter sends, Alt-Enter starts a new line, a pasted text is one message
 Up and Down find earlier messages, Ctrl-R searches them, Tab completes

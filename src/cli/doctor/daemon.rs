@@ -36,7 +36,7 @@ const ANSWER: Duration = Duration::from_secs(4);
 /// A daemon that answers.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// What `/readyz` says.
+    /// The content of `/readyz`.
     pub(super) ready: Value,
     /// The configuration in force; an older daemon does not tell it.
     configuration: Option<Value>,

@@ -47,7 +47,8 @@ impl Instance {
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
-                // Who is refused before there is a daemon.json hears of this. That it cannot be written is no reason to end.
+                // A daemon that is refused before there is a daemon.json tells its user this pid. A failed write is no
+                // reason to end.
                 let _ = lock
                     .set_len(0)
                     .and_then(|()| writeln!(&*lock, "{}", std::process::id()));

@@ -23,9 +23,9 @@ pub(super) struct Listeners {
     pub(super) tcp: Vec<TcpListener>,
     /// With each whether nobody but the daemon's user can connect.
     pub(super) unix: Vec<(UnixListener, bool)>,
-    /// Of the first TCP listener, as the system has it.
+    /// The address of the first TCP listener, as the system has it.
     pub(super) address: SocketAddr,
-    /// Of the first Unix listener that has a path.
+    /// The path of the first Unix listener that has one.
     pub(super) socket: Option<PathBuf>,
     /// The same sockets once more: for as long as these are open, connections are taken by the system.
     pub(super) kept: Vec<OwnedFd>,

@@ -32,7 +32,7 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 /// The most of what a program says that is repeated.
 const SAID_BYTES: usize = 500;
 
-/// What `serve --check` prints: what a daemon needs to know of the program that takes its place.
+/// The output of `serve --check`: the facts that a daemon needs about the program that takes its place.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fitness {
     /// Its version.
@@ -44,7 +44,7 @@ pub(super) struct Fitness {
 }
 
 impl Fitness {
-    /// Of this program.
+    /// The fitness of this program.
     pub(super) fn ours() -> Self {
         Self {
             trunkline: VERSION.to_owned(),
@@ -63,7 +63,8 @@ impl Fitness {
             ));
         }
         let speaks = |version: &u32| self.link.0 <= *version && *version <= self.link.1;
-        // What we speak with a keeper it speaks with others, too; and it may speak newer versions than we.
+        // If we speak a version with a keeper, the keeper speaks it with others, too; and it may speak newer versions
+        // than we.
         let lost = keepers
             .iter()
             .filter(|newest| !speaks(newest) && !speaks(&LINK_VERSION.min(**newest)))
@@ -191,7 +192,7 @@ fn last_words(stderr: &[u8]) -> String {
     words
 }
 
-/// What this process becomes once everything of it has ended.
+/// The program that this process becomes once everything of it has ended.
 #[derive(Debug)]
 pub(super) struct Replacement {
     pub(super) start: Start,
