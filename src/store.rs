@@ -278,7 +278,7 @@ impl Store {
         known(id, found)
     }
 
-    /// Says of a session whose journal cannot say it that it failed. What its journal says later counts again.
+    /// Says of a session whose journal cannot say it that it failed. Its journal's later records count again.
     pub async fn mark_failed(
         &self,
         id: SessionId,

@@ -83,7 +83,8 @@ impl Cursor {
         if let Some(chunk) = self.shared.chunk_with(self.seq.next()) {
             return Ok(chunk.after(self.seq).up_to(max_bytes));
         }
-        // What the ring no longer holds may be cold on disk, and finding a place takes several reads: not on this thread.
+        // A place that the ring no longer holds may be cold on disk, and finding it takes several reads: not on this
+        // thread.
         let shared = Arc::clone(&self.shared);
         let (seq, place) = (self.seq, self.place);
         let read = task::spawn_blocking(move || {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::domain::Seq;
 
-/// What a chunk in the ring counts beyond its bytes, so that many small ones are bounded too.
+/// The size that a chunk in the ring counts beyond its bytes, so that many small ones are bounded too.
 const CHUNK_OVERHEAD_BYTES: usize = 128;
 
 /// The live end of one session's journal. A clone is a handle to the same one. A feed whose every handle is dropped is closed.
@@ -26,14 +26,14 @@ pub struct Feed {
     live: Arc<watch::Sender<Live>>,
 }
 
-/// What a cursor waits on.
+/// The state that a cursor waits on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Live {
     pub(super) head: Head,
     pub(super) closed: bool,
 }
 
-/// What a cursor reads from.
+/// The parts that a cursor reads from.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) reader: Reader,
@@ -116,7 +116,7 @@ impl Feed {
         self.live.send_modify(|live| live.closed = true);
     }
 
-    /// What the ring counts as held.
+    /// The size that the ring counts as held.
     #[cfg(test)]
     pub(super) fn ring_cost(&self) -> usize {
         self.shared.ring().bytes

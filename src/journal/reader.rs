@@ -84,7 +84,7 @@ pub enum ReadError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
 }

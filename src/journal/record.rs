@@ -82,7 +82,7 @@ pub struct RecordRef<'a> {
     pub at: Timestamp,
     /// Where it came from.
     pub source: Source,
-    /// Who sent it, for what a client wrote.
+    /// The sender, for a line that a client wrote.
     pub by: Option<&'a str>,
     /// The JSON value, verbatim.
     pub data: &'a [u8],

@@ -187,7 +187,7 @@ enum Salvaged {
     Nothing(Position),
 }
 
-/// What is given at the head: nothing, or the news that the rest is missing.
+/// The chunk to give at the head: nothing, or the news that the rest is missing.
 fn at_the_end(wanted: Seq, until: Head, chunk: Chunk) -> Chunk {
     if wanted > until.seq {
         return chunk;

@@ -143,12 +143,12 @@ pub(super) fn next_newline(file: &File, from: u64, limit: u64) -> io::Result<Opt
     Ok(None)
 }
 
-/// What the search for a record in a segment found.
+/// The result of the search for a record in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// It begins at this byte.
     At(u64),
-    /// What begins at this byte is not what belongs there.
+    /// Another record begins at this byte than belongs there.
     Foreign(u64),
 }
 

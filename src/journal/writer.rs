@@ -47,7 +47,7 @@ impl Default for WriterOptions {
     }
 }
 
-/// What opening the journal found and did.
+/// The findings and repairs of opening the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// Bytes after the last whole record that were cut off.
@@ -70,7 +70,7 @@ pub enum OpenError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
 }
@@ -100,12 +100,13 @@ pub enum CommitError {
     Rotate {
         /// Its first record.
         segment: Seq,
-        /// What the file system said.
+        /// The error of the file system.
         source: io::Error,
     },
 }
 
-/// The one writer of a journal. It holds the journal's lock until it is dropped. What was pushed and not committed by then is lost.
+/// The one writer of a journal. It holds the journal's lock until it is dropped. A record that was pushed and not committed by
+/// then is lost.
 #[derive(Debug)]
 pub struct Writer {
     dir: PathBuf,

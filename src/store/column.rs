@@ -128,7 +128,7 @@ impl<'r> Columns<'r> {
         }
     }
 
-    /// What one model used, in columns of their usual names.
+    /// The usage of one model, in columns of their usual names.
     pub(super) fn model_usage(&self) -> Result<ModelUsage, QueryError> {
         Ok(ModelUsage {
             model: self.get("model")?,

@@ -27,7 +27,7 @@ const WAL_LIMIT_BYTES: u32 = 16 << 20;
 const READERS: u32 = 4;
 /// Rows of an index that closing may look at to keep its statistics, so that it stays quick.
 const ANALYSIS_LIMIT: u32 = 400;
-/// Who may read the file: its owner. SQLite gives its side files the same mode.
+/// The mode of the file: its owner alone may read it. SQLite gives its side files the same mode.
 const FILE_MODE: u32 = 0o600;
 
 /// What [`open`] gives.

@@ -8,7 +8,7 @@ use crate::domain::{SessionId, Timestamp};
 /// Most rows that one new request takes away. More than one, so that the table shrinks to what is kept.
 const PRUNE_STEP: i64 = 32;
 
-/// What a client names one request by.
+/// The name that a client gives one request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestKey {
     /// The HTTP method.
@@ -25,7 +25,7 @@ pub type RequestDigest = [u8; 32];
 /// A request that was seen before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyedRequest {
-    /// Of the first request.
+    /// The digest of the first request.
     pub digest: RequestDigest,
     /// How it ended; `None` while it runs, and for ever when nobody could write down its end.
     pub end: Option<KeyedEnd>,
@@ -66,7 +66,7 @@ pub struct EndedRequest {
     pub end: KeyedEnd,
 }
 
-/// Writes down that a request begins; `false` when its key was used since `keep_from`. What is older is forgotten.
+/// Writes down that a request begins; `false` when its key was used since `keep_from`. An older key is forgotten.
 pub(super) async fn begin(
     connection: &mut SqliteConnection,
     key: &RequestKey,
@@ -152,7 +152,8 @@ pub(super) async fn forget(connection: &mut SqliteConnection, key: &RequestKey) 
     Ok(removed > 0)
 }
 
-/// Takes away what was answered about a session. That the requests were carried out stays known.
+/// Takes away what was answered about a session. The keys stay, so that the requests are known to have been carried
+/// out.
 pub(super) async fn drop_answers(connection: &mut SqliteConnection, session: &str) -> Result<(), QueryError> {
     sqlx::query(
         "UPDATE idempotency_keys SET content_type = NULL, location = NULL, body = NULL WHERE session_id = ?1",

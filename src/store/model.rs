@@ -27,7 +27,7 @@ pub struct NewSession {
     pub options: String,
     /// Its rules, in their order.
     pub rules: Vec<RuleSpec>,
-    /// What it has in place of the configuration's restart policy, as JSON text.
+    /// Its settings in place of the configuration's restart policy, as JSON text.
     pub restart: Option<String>,
     /// The session that this is a fork of. It must be there.
     pub parent: Option<SessionId>,
@@ -68,7 +68,7 @@ pub struct SessionRow {
     pub revision: u64,
     /// The message after which its conversation goes on, while nothing was said behind it.
     pub resume_at: Option<Uuid>,
-    /// What it has in place of the configuration's restart policy, as JSON text.
+    /// Its settings in place of the configuration's restart policy, as JSON text.
     pub restart: Option<String>,
     /// The session that this is a fork of; `None` once the parent is deleted.
     pub parent: Option<SessionId>,
@@ -253,7 +253,7 @@ pub struct PromptRow {
 pub struct ApprovalRow {
     /// The session.
     pub session: SessionId,
-    /// What is asked.
+    /// The approval.
     pub approval: Approval,
     /// How it ended; `None` while it is pending.
     pub resolution: Option<Resolution>,
@@ -271,17 +271,17 @@ impl ApprovalRow {
 /// Which approvals are wanted: those that match every field that is set.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalFilter {
-    /// Of this session.
+    /// Those of this session.
     pub session: Option<SessionId>,
     /// In this state.
     pub state: Option<ApprovalState>,
-    /// Of this kind.
+    /// Those of this kind.
     pub kind: Option<ApprovalKind>,
     /// About this tool, MCP server or kind of dialog.
     pub subject: Option<String>,
-    /// That ended in this way.
+    /// Those that ended in this way.
     pub how: Option<ApprovalHow>,
-    /// That ended by this hand.
+    /// Those that ended by this hand.
     pub by: Option<String>,
     /// Asked at this time or later.
     pub from: Option<Timestamp>,
@@ -316,7 +316,7 @@ pub struct CliSessionSpan {
     pub from: Timestamp,
 }
 
-/// What usage is summed by.
+/// The key that usage is summed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageGroup {
     /// The UTC day on which the turn ended, as `YYYY-MM-DD`.
@@ -336,7 +336,7 @@ pub enum UsageGroup {
 /// Which turns are summed, and by what.
 #[derive(Clone, Debug)]
 pub struct UsageQuery {
-    /// What to sum by.
+    /// The key to sum by.
     pub group_by: UsageGroup,
     /// Only turns that ended at or after this instant.
     pub from: Option<Timestamp>,

@@ -119,7 +119,7 @@ fn noted(row: &SqliteRow, unreadable: &Unreadable) -> Result<SessionRow, QueryEr
     read
 }
 
-/// What the column of the id says, whatever that is.
+/// The content of the id's column, in whatever form.
 fn id_of(row: &SqliteRow) -> String {
     row.try_get("id").unwrap_or_default()
 }

@@ -182,7 +182,7 @@ impl Runner {
         let mut batch = Vec::with_capacity(BATCH);
         while self.requests.recv_many(&mut batch, BATCH).await > 0 {
             if batch.iter().any(|request| matches!(request.edit, Edit::Close)) {
-                // What is in the queue already is still received, and so still written.
+                // Requests that are in the queue already are still received, and so still written.
                 self.requests.close();
             }
             self.answer(std::mem::take(&mut batch)).await;

@@ -14,7 +14,7 @@ use crate::{
     journal::{Feed, Head, Missing, Position, Reader, Writer, WriterOptions},
 };
 
-/// What reading from `after` on gives: the records, and the numbers that are said to be missing.
+/// The result of reading from `after` on: the records, and the numbers that are said to be missing.
 fn read_on(dir: &Path, after: u64, until: Head, max_bytes: usize) -> (Vec<u64>, Vec<u64>) {
     let reader = Reader::open(dir).unwrap();
     let mut seq = Seq::new(after);
@@ -236,7 +236,7 @@ async fn a_cursor_is_told_whether_it_reads_the_ring_or_the_files() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever lines and segments are spoilt: each number is either read or named, once, and what is whole is read.
+    /// With any lines and segments spoilt, each number is either read or named, once, and each whole record is read.
     #[test]
     fn every_number_is_either_read_or_named(
         spoilt in proptest::collection::btree_set(1..40_u64, 0..12),

@@ -52,7 +52,7 @@ impl Journal {
     }
 }
 
-/// What the cursor gives without waiting for the feed.
+/// The chunks that the cursor gives without waiting for the feed.
 async fn drain(cursor: &mut Cursor, until: Seq, max_bytes: usize) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     while cursor.position() < until {

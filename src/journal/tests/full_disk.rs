@@ -110,7 +110,7 @@ proptest! {
             for _ in 0..2 {
                 let error = writer.commit().unwrap_err();
                 prop_assert!(matches!(&error, CommitError::Write(_)), "{error:?}");
-                // What a reader may have seen stays, and what it sees is what the writer says.
+                // Records that a reader may have seen stay, and its head is the writer's.
                 prop_assert_eq!(reader.head().unwrap(), writer.head());
                 prop_assert_eq!(all, writer.head().offset + writer.pending_bytes() as u64);
                 prop_assert!(writer.head().offset <= room);

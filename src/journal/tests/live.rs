@@ -35,7 +35,7 @@ fn write(dir: &Path, records: u64, segment_bytes: u64, heads: &watch::Sender<Hea
     }
 }
 
-/// What the daemon does: reads on at each new head and publishes.
+/// Does as the daemon: reads on at each new head and publishes.
 async fn tail(dir: &Path, feed: &Feed, mut heads: watch::Receiver<Head>) {
     let reader = Reader::open(dir).unwrap();
     let mut at = feed.head().position();

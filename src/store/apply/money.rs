@@ -14,7 +14,7 @@ use crate::{
 /// bits.
 const MAX_TURN_COST: Usd = Usd::from_nanos(1_000_000 * 1_000_000_000);
 
-/// What a cost adds to a sum. A sum never falls, so a negative cost adds nothing.
+/// The share of a cost in a sum. A sum never falls, so a negative cost adds nothing.
 pub(in crate::store) fn charged(cost: Usd) -> Usd {
     cost.clamp(Usd::ZERO, MAX_TURN_COST)
 }

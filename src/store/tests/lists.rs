@@ -24,7 +24,7 @@ async fn sessions_come_by_activity_and_reading_is_none() {
     let newest_first = [ids[3], ids[2], ids[1], ids[0]];
     assert_eq!(order().await, newest_first);
 
-    // What a client that looks, and a daemon that restarts or saves memory, do.
+    // Look like a client, then restart and save memory like a daemon.
     let oldest = ids[0];
     test.row(oldest).await;
     test.store.turns(oldest, PageRequest::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What turns cost is added up once, exactly, and never taken back.
+//! The cost of turns is added up once, exactly, and never taken back.
 
 use sqlx::{ConnectOptions, Connection, migrate::Migrator, sqlite::SqliteConnectOptions};
 

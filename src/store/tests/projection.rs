@@ -1,4 +1,4 @@
-//! What journals say reaches the tables: once, whole, and only while the session is there.
+//! The content of journals reaches the tables: once, whole, and only while the session is there.
 
 use super::*;
 use crate::domain::Chosen;
@@ -203,7 +203,7 @@ async fn what_was_answered_is_on_disk_when_the_daemon_dies() {
         if applied % 5 != 0 {
             continue;
         }
-        // What a killed daemon leaves: the files as they are, never closed.
+        // The files that a killed daemon leaves: as they are, never closed.
         let crashed = tempfile::tempdir().unwrap();
         for file in ["trunkline.db", "trunkline.db-wal"] {
             std::fs::copy(test.dir.path().join(file), crashed.path().join(file)).unwrap();
