@@ -14,7 +14,7 @@ use nix::{
     sys::{stat::Mode, statvfs::statvfs},
 };
 
-/// What is in the place of a file.
+/// The thing in the place of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is {0}, not a file")]
 pub struct NotAFile(&'static str);
@@ -116,7 +116,7 @@ pub fn is_not_a_file(error: &io::Error) -> bool {
 }
 
 /// Whether an error says nothing of what was looked at: the look itself failed, as for want of file descriptors, memory or
-/// rights. Who asks whether something lives must then take it that it may.
+/// rights. A caller that asks whether something lives must then take it that it may.
 pub fn is_inconclusive(error: &io::Error) -> bool {
     error.raw_os_error().map(Errno::from_raw).is_some_and(|number| {
         !matches!(
@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// What an open says; one that waits fails the test.
+    /// The outcome of an open; one that waits fails the test.
     fn said(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> String {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || sender.send(work()).ok());

@@ -67,12 +67,12 @@ impl Metrics {
         }
     }
 
-    /// What sessions count.
+    /// The counters of sessions.
     pub fn sessions(&self) -> &SessionMetrics {
         &self.shared.sessions
     }
 
-    /// What the HTTP side counts.
+    /// The counters of the HTTP side.
     pub fn requests(&self) -> &RequestMetrics {
         &self.shared.requests
     }
@@ -82,7 +82,7 @@ impl Metrics {
         &self.shared.journals
     }
 
-    /// What the processes count that are started in advance.
+    /// The counters of processes that are started in advance.
     pub fn warm(&self) -> &WarmMetrics {
         &self.shared.warm
     }

@@ -1,4 +1,5 @@
-//! Owns the HTTP that the daemon makes itself: calls of webhooks and the bridge to MCP servers. What a session does with the answers is not decided here.
+//! Owns the HTTP that the daemon makes itself: calls of webhooks and the bridge to MCP servers. The sessions decide what
+//! follows from the answers.
 //!
 //! Redirects are not followed: a signed body goes to the address that was registered and nowhere else. No proxy is taken
 //! from the environment: most targets are on this machine, and what the daemon happened to be started with must not

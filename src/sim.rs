@@ -38,7 +38,7 @@ const PACE: Duration = Duration::from_millis(25);
 /// Lines read ahead before the reader waits.
 const READ_AHEAD: usize = 64;
 
-/// What comes in.
+/// An input.
 enum Input {
     /// A line of stdin.
     Line(Vec<u8>),

@@ -68,7 +68,7 @@ pub fn init(log: &Log) -> Result<LogGuard, TelemetryError> {
 /// Libraries that write what they carry, prompts and tokens too, into their own trace and debug lines.
 const CARRIERS: [&str; 5] = ["tungstenite", "tokio_tungstenite", "hyper", "hyper_util", "sqlx"];
 
-/// What is logged: as the level says, but of the libraries that would log payloads only what is worth a notice.
+/// The filter of a level; of libraries that would log payloads it passes only notices and worse.
 fn filter(level: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
     let capped: Vec<String> = CARRIERS.iter().map(|name| format!("{name}=info")).collect();
     EnvFilter::builder().parse(format!("{level},{}", capped.join(",")))

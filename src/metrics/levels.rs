@@ -32,7 +32,7 @@ pub struct Levels {
     pub store_writes: u64,
     /// How long the oldest facts that sessions handed over have waited for the store.
     pub store_lag: Duration,
-    /// What the processes of all sessions took when that was measured last.
+    /// The memory of all sessions' processes, as it was measured last.
     pub memory_bytes: u64,
     /// Log lines that were dropped since the start.
     pub log_lines_dropped: u64,

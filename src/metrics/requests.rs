@@ -27,7 +27,7 @@ struct AnswerLabels {
     status: u16,
 }
 
-/// What the HTTP side counts. Clones count together.
+/// The counters of the HTTP side. Clones count together.
 #[derive(Clone, Debug)]
 pub struct RequestMetrics {
     answers: Family<AnswerLabels, Counter>,

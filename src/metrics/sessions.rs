@@ -40,7 +40,7 @@ impl Tally {
     }
 }
 
-/// What is unknown.
+/// A kind of unknown value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownKind {
     /// The `type` of a line of the CLI.
@@ -61,7 +61,7 @@ impl UnknownKind {
     }
 }
 
-/// What came of a control request to the CLI.
+/// The outcome of a control request to the CLI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlEnd {
     /// The CLI did it.
@@ -133,8 +133,8 @@ struct TurnLabels {
     outcome: Cow<'static, str>,
 }
 
-/// What sessions count. Clones count together. It counts what this daemon saw happen: what happened while no daemon ran,
-/// and what is read again at a start, is not counted.
+/// The counters of sessions. Clones count together. They count events that this daemon saw happen, neither those that
+/// happened while no daemon ran nor those that are read again at a start.
 #[derive(Clone, Debug)]
 pub struct SessionMetrics {
     records: [Counter; SOURCES.len()],

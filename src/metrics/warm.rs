@@ -7,14 +7,14 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// What became of a process that was started in advance.
+/// The fate of a process that was started in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmEnd {
     /// Somebody got it.
     Claimed,
     /// It was too old.
     Aged,
-    /// What would be started had changed.
+    /// The launch that it was started for had changed.
     Changed,
     /// It stood in the way of somebody's start.
     Room,
@@ -93,7 +93,7 @@ impl WarmMetrics {
         };
         registry.register(
             "warm_processes_ended",
-            "What became of processes that were started in advance",
+            "The fate of processes that were started in advance",
             metrics.ended.clone(),
         );
         registry.register(

@@ -143,7 +143,7 @@ mod tests {
         items
     }
 
-    /// What the items must be, said in the plainest way.
+    /// The items as they must be, said in the plainest way.
     fn expected(max_line_bytes: usize, input: &[u8]) -> Vec<Owned> {
         let mut items = Vec::new();
         for line in input.split(|&byte| byte == b'\n') {

@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_secs(4);
 /// Idle connections that are kept for each host.
 const IDLE_PER_HOST: usize = 4;
 
-/// What the daemon calls itself.
+/// The daemon's name for itself.
 pub(super) const USER_AGENT: &str = concat!("trunkline/", env!("CARGO_PKG_VERSION"));
 
 /// Why a request got no answer. No text of it shows the address.
@@ -132,7 +132,7 @@ fn connector() -> HttpConnector {
 }
 
 /// The authorities that the system trusts, so that a company's own count too. `SSL_CERT_FILE` and `SSL_CERT_DIR` replace
-/// them. What cannot be read is left out.
+/// them. An authority that cannot be read is left out.
 fn system_authorities() -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

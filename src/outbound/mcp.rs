@@ -63,7 +63,7 @@ pub enum BridgeError {
     /// The server does not know its session any more: only a new `initialize` helps.
     #[error("the MCP server has ended its session")]
     SessionLost,
-    /// What was to be sent is no JSON-RPC message.
+    /// The message to send is no JSON-RPC message.
     #[error("not a JSON-RPC message")]
     NotAMessage,
     /// The server accepted a request, and its answer holds no response to it.
@@ -100,7 +100,7 @@ pub struct McpBridge {
     tracker: TaskTracker,
 }
 
-/// What ends with the last clone. The task that listens holds only the [`Wire`].
+/// The part that ends with the last clone. The task that listens holds only the [`Wire`].
 #[derive(Debug)]
 struct Open {
     ended: CancellationToken,
@@ -134,8 +134,8 @@ impl McpBridge {
     }
 
     /// Sends a message; many may be under way. A request gets its response, whatever it says; a notification and a
-    /// response get `None` when the server has taken them. What the server sends before the response is in `incoming`
-    /// by then.
+    /// response get `None` when the server has taken them. Messages that the server sends before the response are in
+    /// `incoming` by then.
     ///
     /// CANCEL-SAFETY: dropping the future drops the connection, which the server does not take for a cancellation.
     ///
@@ -186,7 +186,7 @@ impl McpBridge {
     }
 }
 
-/// What a session is to each request: nothing before the server has answered `initialize`.
+/// The session as each request states it: nothing before the server has answered `initialize`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Session {
     /// Servers without state give none.

@@ -13,7 +13,7 @@ pub(super) fn one_line(bytes: &[u8]) -> Option<Box<RawValue>> {
     RawValue::from_string(value.get().replace(['\n', '\r'], " ")).ok()
 }
 
-/// What a JSON-RPC message is.
+/// The kind of a JSON-RPC message.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind<'a> {
     /// It has a method and an id.
@@ -25,21 +25,21 @@ pub(super) enum Kind<'a> {
     Notification,
     /// It has an id and no method.
     Response {
-        /// That of the request.
+        /// The id of the request.
         id: &'a RawValue,
     },
     /// An error that belongs to no request: neither an id nor a method.
     Orphan,
 }
 
-/// What is read of a JSON-RPC message.
+/// The parts of a JSON-RPC message that are read.
 #[derive(Debug, Deserialize)]
 pub(super) struct Envelope<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     method: Option<&'a RawValue>,
-    /// Of a response.
+    /// The result in a response.
     #[serde(borrow)]
     pub(super) result: Option<&'a RawValue>,
 }

@@ -30,7 +30,7 @@ pub(super) struct Decoder {
 #[derive(Debug, Default)]
 struct Draft {
     data: Vec<u8>,
-    /// Of another type than `message`.
+    /// Whether its type is another than `message`.
     is_other: bool,
     /// Its id. The inner `None` takes back the one before, or can't be sent.
     id: Option<Option<HeaderValue>>,

@@ -66,7 +66,7 @@ impl<'a> EventStream<'a> {
         }
     }
 
-    /// The next message. What is no JSON is left out.
+    /// The next message. An event that is no JSON is left out.
     ///
     /// # Errors
     /// The stream is over: it can't go on, or it was tried often enough.

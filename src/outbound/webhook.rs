@@ -123,7 +123,7 @@ impl Outbound {
             );
             last = error;
             let pause = retry_after.map_or_else(|| pause(attempt), |asked| asked.max(pause(attempt)));
-            // What a server asks for may be longer than an instant can hold.
+            // The pause that a server asks for may be longer than an instant can hold.
             let again = Instant::now()
                 .checked_add(pause)
                 .filter(|again| *again < deadline);
@@ -241,7 +241,7 @@ fn signature(key: &SigningKey, id: &str, timestamp: i64, body: &str) -> String {
     format!("v1,{}", BASE64_STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-/// What an answer means.
+/// The meaning of an answer.
 async fn judge(answer: Response<hyper::body::Incoming>) -> Attempt {
     let status = answer.status();
     if !status.is_success() {
@@ -282,7 +282,7 @@ fn object(body: &[u8]) -> Option<Box<RawValue>> {
     one_line(body).filter(|value| value.get().starts_with('{'))
 }
 
-/// What the server asks to wait: seconds, or a date.
+/// The pause that the server asks for: seconds, or a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {

@@ -24,7 +24,7 @@ struct Text {
     lock: RawFd,
 }
 
-/// What the program before this one left.
+/// The sockets and files that the program before this one left.
 #[derive(Debug)]
 pub struct Inherited {
     /// The sockets that it listened on. Connections that came meanwhile wait in them.
@@ -52,8 +52,8 @@ pub fn hand_over(us: Addressee, sockets: &[OwnedFd], lock: BorrowedFd<'_>) -> io
     serde_json::to_string(&text).map_err(io::Error::other)
 }
 
-/// What was handed over to this process, `pid`; `None` is the usual case. The files are closed in the programs that the
-/// daemon starts.
+/// The handover to this process, `pid`; `None` is the usual case. The files are closed in the programs that the daemon
+/// starts.
 ///
 /// Call it once, before the process opens files of its own.
 ///

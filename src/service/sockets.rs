@@ -41,7 +41,7 @@ pub enum SocketError {
     /// The count makes no sense.
     #[error("LISTEN_FDS is {text:?}, which is no count of sockets")]
     Count {
-        /// What it says.
+        /// Its text.
         text: String,
     },
     /// There is nothing under the number.
@@ -61,7 +61,7 @@ pub enum SocketError {
         name: String,
         /// Its number.
         fd: RawFd,
-        /// What it is.
+        /// Its kind.
         what: &'static str,
     },
     /// The system refuses to say or to change something.

@@ -10,7 +10,7 @@ use super::{
     hooks::Verdict,
 };
 
-/// What came of asking.
+/// The outcome of asking.
 pub(super) enum Permission {
     /// The tool may run with this input.
     Allowed(Value),

@@ -43,7 +43,7 @@ struct Message {
 /// Why a conversation cannot be opened.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// What the agent says on stderr.
+    /// The message of the agent on stderr.
     pub(super) message: String,
     /// The id that was asked for and is not known.
     pub(super) unknown: Option<String>,
@@ -139,7 +139,7 @@ impl Conversation {
         self.stored.totals
     }
 
-    /// What the person said first.
+    /// The first prompt of the person.
     pub(super) fn first_prompt(&self) -> Option<&str> {
         self.stored
             .messages

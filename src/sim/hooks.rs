@@ -17,7 +17,7 @@ pub(super) struct Hook {
     callback_id: String,
 }
 
-/// What the hooks of a tool say together.
+/// The joint verdict of a tool's hooks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing: permission is as without them.

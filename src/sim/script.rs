@@ -1,6 +1,6 @@
 //! Owns what a prompt makes the agent do, and its words. Every text says that it is simulated.
 
-/// What happens in a turn, before the closing words.
+/// The event in a turn, before the closing words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// Just an answer.
@@ -25,7 +25,7 @@ const COMMAND: &str = "echo 'hello from the simulated agent'";
 /// The simulated plan.
 pub(super) const PLAN: &str = "# A simulated plan\n\n1. Look around.\n2. Change nothing.\n3. Say so.\n";
 
-/// What a prompt makes the agent do: the first word that it knows decides.
+/// The agent's action on a prompt: the first word that it knows decides.
 pub(super) fn act(prompt: &str) -> Act {
     prompt
         .split(|c: char| !c.is_alphanumeric())

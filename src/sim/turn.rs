@@ -13,7 +13,7 @@ use super::{
     wire,
 };
 
-/// What is known when a turn ends.
+/// The facts that are known when a turn ends.
 #[derive(Debug, Default)]
 struct Record {
     used: Tokens,
